@@ -24,12 +24,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ktx_cli.core.errors import KtxError
-from ktx_cli.testing.kills import installed_ktx
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.port import ConnectionSpec
 from ktx_cli.warehouses.registry import connect
 from ktx_cli.warehouses.worker import process
+from tests.worlds.kills import installed_ktx
 
 ROWS = (1, 1_000, 10_000, 100_000)
 COLUMNS = "i, i * 7 % 1000 AS k, 'name ' || i AS s, i / 7.0 AS x, CAST('2024-01-01' AS {date}) AS d"

@@ -29,12 +29,14 @@ from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ktx_cli.jobs.demo.demo import QUESTIONS
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.tool import Call, Options
 from ktx_cli.mcp.tools import TOOLS
 from ktx_cli.project.layout import Layout
-from ktx_cli.testing.kills import installed_ktx
+from tests.worlds.kills import installed_ktx
 
 KTX = str(installed_ktx())
 Query = dict[str, Any]

@@ -17,11 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.manifest import load_manifest
-from ktx_cli.testing.kills import installed_ktx
 from ktx_cli.warehouses.port import ConnectionSpec, Scope
 from ktx_cli.warehouses.registry import connect
+from tests.worlds.kills import installed_ktx
 
 SIZES = ((20, 50), (100, 50), (400, 50))
 

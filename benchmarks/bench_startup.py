@@ -13,7 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ktx_cli.testing.kills import installed_ktx
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.worlds.kills import installed_ktx
 
 LIMIT = 0.25
 UNLIMITED = ("ktx config validate",)

@@ -21,10 +21,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ktx_cli.testing.claude_session import offline_session
-from ktx_cli.testing.kills import installed_ktx
 from ktx_cli.testing.model_script import says
 from ktx_cli.testing.model_server import ModelServer
+from tests.worlds.kills import installed_ktx
 
 SIZES = (20, 2_000)
 ROUNDS = 9

@@ -16,7 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ktx_cli.testing.kills import AFTER, BEFORE, DURING, installed_ktx, sweep
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.worlds.kills import AFTER, BEFORE, DURING, installed_ktx, sweep
 
 
 def make_database(path: Path) -> None:

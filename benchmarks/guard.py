@@ -16,16 +16,18 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from ktx_cli.core.errors import KtxError
-from ktx_cli.testing.guard_corpus import Case, read_corpus
-from ktx_cli.testing.guard_world import DuckDbWorld, MySqlWorld, PostgresWorld, SqliteWorld, World
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.duckdb import connector as duckdb
 from ktx_cli.warehouses.guard.check import check
 from ktx_cli.warehouses.guard.functions import EITHER
+from tests.worlds.guard_corpus import Case, read_corpus
+from tests.worlds.guard_world import DuckDbWorld, MySqlWorld, PostgresWorld, SqliteWorld, World
 
-CORPUS = Path(__file__).parents[1] / "tests" / "connectors" / "guard" / "corpus"
+CORPUS = Path(__file__).parents[1] / "tests" / "warehouses" / "guard" / "corpus"
 TOO_LARGE_TO_RUN = {"h191"}
 ENDED_SESSIONS = {"f002"}
 """What ends another session of the same role, which no session that only reads is kept from."""

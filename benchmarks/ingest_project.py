@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.ingest_model import Facts, Model
-from ktx_cli.testing.kills import installed_ktx
+from tests.worlds.kills import installed_ktx
 
 LONG = "Orders count when they are paid. " * 370
 """So long that a document is a unit of its own."""

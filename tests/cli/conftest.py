@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ktx_cli.testing.forks import Forks
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import CONFIG, LONG, SHOP
+from tests.worlds.forks import Forks
 
 KTX = Path(sys.executable).with_name("ktx")
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 
 from ktx_cli.jobs.setup.detect.gateways import LOCAL_GATEWAYS, ask
-from ktx_cli.testing.terminal import Terminal, TerminalError
+from tests.worlds.terminal import Terminal, TerminalError
 
 KTX: Final = Path(sys.executable).with_name("ktx")
 RECORDINGS: Final = Path(__file__).parent / "recordings"

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 from ktx_cli.cli.app import app
 from ktx_cli.cli.settings import COMMON_OPTIONS
 from ktx_cli.core.errors import CancelledError
-from ktx_cli.testing.forks import Forks
 from ktx_cli.testing.model_script import says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.envelope import check_envelope
+from tests.worlds.forks import Forks
 
 Run = Callable[..., Any]
 

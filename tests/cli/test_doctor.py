@@ -19,9 +19,9 @@ from ktx_cli.jobs.health.doctor import CHECKS
 from ktx_cli.jobs.health.model import Concern, Finding, Level
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.claude_session import offline_session
-from ktx_cli.testing.fake_claude import FakeClaude
 from ktx_cli.testing.model_script import says
 from ktx_cli.testing.model_server import ModelServer
+from tests.worlds.fake_claude import FakeClaude
 
 Run = Callable[..., Any]
 Git = Callable[..., str]

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.testing.forks import Forks
 from ktx_cli.testing.model_script import OVERLOADED, UNAUTHORIZED, Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import (
@@ -32,6 +31,7 @@ from tests.cli.agents import (
     units,
     usual,
 )
+from tests.worlds.forks import Forks
 
 Run = Callable[..., Any]
 STEPS = ("work_unit_step", "reconcile_step")

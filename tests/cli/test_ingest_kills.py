@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import pytest
 
-from ktx_cli.testing.forks import Forks, start_installed
-from ktx_cli.testing.ingest_kills import INGEST, Case, Name, Sweep, sweep
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, Turn, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import CONFIG, LONG, SHOP, Agents, backends, entered, measure, page, states, usual
+from tests.worlds.forks import Forks, start_installed
+from tests.worlds.ingest_kills import INGEST, Case, Name, Sweep, sweep
 
 FULL: Final = bool(os.environ.get("KTX_TEST_FULL"))
 AT_ONCE: Final = 2

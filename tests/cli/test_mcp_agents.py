@@ -19,7 +19,6 @@ from ktx_cli.jobs.demo.demo import QUESTIONS
 from ktx_cli.llm.backends.claude.binary import bundled_binary
 from ktx_cli.mcp.tools import TOOLS
 from ktx_cli.testing.claude_session import offline_session
-from ktx_cli.testing.forks import Forks
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import KTX, Agents, entered, git, tree
@@ -27,6 +26,7 @@ from tests.cli.mcp_agents import SECONDS, Stdio, ended, stdio
 from tests.cli.memory_agents import TEXT, Held, Memory, page, records
 from tests.mcp.wire import Wire
 from tests.mcp.wire import started as served_over_http
+from tests.worlds.forks import Forks
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.timeout(120)

@@ -19,11 +19,11 @@ from ktx_cli.jobs.capture.capture import CaptureOptions, capture
 from ktx_cli.jobs.capture.queue import enqueue, listed, status_of
 from ktx_cli.jobs.capture.records import CaptureRequest, Status
 from ktx_cli.project.layout import Layout
-from ktx_cli.testing.forks import Forks, Started
 from ktx_cli.testing.model_script import ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import KTX, Agents, entered, git
 from tests.cli.memory_agents import MANIFEST, TEXT, Held, Memory, page, records
+from tests.worlds.forks import Forks, Started
 
 Run = Callable[..., Any]
 SECONDS = 60

@@ -16,10 +16,10 @@ import pytest
 
 from ktx_cli.project.layout import Layout
 from ktx_cli.runs.records import RUNS_KEPT, prune_runs
-from ktx_cli.testing.forks import Forks
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import BACKENDS, Agents, entered, page
+from tests.worlds.forks import Forks
 
 Run = Callable[..., Any]
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from ktx_cli.testing.forks import Forks
 from ktx_cli.testing.model_script import Failure, ModelRequest, Turn
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.servers import PostgresServer, free_port
-from ktx_cli.testing.terminal import Terminal
 from tests.cli.setup_terminal import ENTER, KTX, Answers, Person, World
+from tests.worlds.forks import Forks
+from tests.worlds.terminal import Terminal
 
 FIRST_RUN: Answers = {
     "Make a ktx project in": ENTER,

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
-from ktx_cli.testing.forks import start_installed
 from ktx_cli.testing.model_script import ModelRequest, Reply, Turn, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import LONG, Agents, git
+from tests.worlds.forks import start_installed
 
 KTX = Path(sys.executable).with_name("ktx")
 

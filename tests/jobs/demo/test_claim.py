@@ -12,7 +12,7 @@ import pytest
 
 from ktx_cli.core.errors import BusyError, UsageError
 from ktx_cli.jobs.demo.demo import claimed
-from ktx_cli.testing.forks import Forks
+from tests.worlds.forks import Forks
 
 HOLD = """
 import sys, time

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from ktx_cli.testing.guard_world import DuckDbWorld, MySqlWorld, PostgresWorld, SqliteWorld, World
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.duckdb import connector
+from tests.worlds.guard_world import DuckDbWorld, MySqlWorld, PostgresWorld, SqliteWorld, World
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError, SourceError
-from ktx_cli.testing.guard_corpus import read_corpus
-from ktx_cli.testing.guard_world import PostgresWorld, World
 from ktx_cli.testing.servers import PostgresServer
 from ktx_cli.warehouses.guard.check import check
 from ktx_cli.warehouses.guard.columns import is_row_function
 from ktx_cli.warehouses.guard.errors import StatementRefusedError, read_words
 from ktx_cli.warehouses.guard.functions import listed
+from tests.worlds.guard_corpus import read_corpus
+from tests.worlds.guard_world import PostgresWorld, World
 
 CORPUS = Path(__file__).parent / "corpus"
 HOSTILE = [case for path in sorted(CORPUS.glob("hostile*.jsonl")) for case in read_corpus(path)]

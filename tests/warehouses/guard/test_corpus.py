@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError, SourceError
-from ktx_cli.testing.guard_corpus import Case, read_corpus, shape_of
-from ktx_cli.testing.guard_world import World
 from ktx_cli.warehouses.guard.check import check
 from ktx_cli.warehouses.guard.functions import EITHER, GUARDED_DIALECTS
+from tests.worlds.guard_corpus import Case, read_corpus, shape_of
+from tests.worlds.guard_world import World
 
 ENGINES = [
     "sqlite",

@@ -12,8 +12,6 @@ import pytest
 
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
-from ktx_cli.testing.guard_corpus import Case, read_corpus
-from ktx_cli.testing.guard_world import DuckDbWorld, SqliteWorld
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS
 from ktx_cli.warehouses.guard.check import check
@@ -21,6 +19,8 @@ from ktx_cli.warehouses.port import ConnectionSpec
 from ktx_cli.warehouses.registry import connect
 from ktx_cli.warehouses.worker import process
 from ktx_cli.warehouses.worker.session import IsolatedConnector
+from tests.worlds.guard_corpus import Case, read_corpus
+from tests.worlds.guard_world import DuckDbWorld, SqliteWorld
 
 CASES = read_corpus(Path(__file__).parent / "corpus" / "memory_and_time.jsonl")
 MEMORY = 1024 * 1024 * 1024

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import duckdb
 import pytest
 
-from ktx_cli.testing.guard_corpus import shape_of
-from ktx_cli.testing.guard_world import MySqlWorld, PostgresWorld, World
+from tests.worlds.guard_corpus import shape_of
+from tests.worlds.guard_world import MySqlWorld, PostgresWorld, World
 
 Make = Callable[..., World]
 

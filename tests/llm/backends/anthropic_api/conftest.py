@@ -12,7 +12,7 @@ import pytest
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.project.config.model import KtxConfig
-from ktx_cli.testing.raw_model_server import RawServer
+from tests.worlds.raw_model_server import RawServer
 
 ENVIRON = {"THE_KEY": "sk-of-the-config", "THE_TOKEN": "token-of-the-config"}
 

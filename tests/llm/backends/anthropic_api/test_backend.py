@@ -17,7 +17,7 @@ from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import LoopResult
 from ktx_cli.testing.model_script import Turn, calls, gives, rate_limited, says
 from ktx_cli.testing.model_server import ModelServer
-from ktx_cli.testing.raw_model_server import HEAD, HOLD, RawServer, begin, block, finish, frames, text_answer, whole
+from tests.worlds.raw_model_server import HEAD, HOLD, RawServer, begin, block, finish, frames, text_answer, whole
 
 Make = Callable[..., RoutedRuntime]
 Start = Callable[..., RawServer]

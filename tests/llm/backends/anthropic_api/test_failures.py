@@ -29,7 +29,7 @@ from ktx_cli.testing.model_script import (
     says,
 )
 from ktx_cli.testing.model_server import ModelServer
-from ktx_cli.testing.raw_model_server import HEAD, RawServer, begin, block, finish, frames, text_answer, whole
+from tests.worlds.raw_model_server import HEAD, RawServer, begin, block, finish, frames, text_answer, whole
 
 Make = Callable[..., RoutedRuntime]
 Start = Callable[..., RawServer]
@@ -226,7 +226,7 @@ def test_nobody_listens(runtime: Make) -> None:
 def test_an_answer_that_takes_too_long(
     answer: list[Any], runtime: Make, raw_server: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ktx_cli.testing.raw_model_server import HOLD
+    from tests.worlds.raw_model_server import HOLD
 
     monkeypatch.setattr(clients, "TIMEOUT_SECONDS", 0.3)
     server = raw_server([*answer, HOLD])

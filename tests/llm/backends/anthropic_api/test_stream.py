@@ -13,7 +13,7 @@ from ktx_cli.llm.events import TextDelta
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import LoopResult
-from ktx_cli.testing.raw_model_server import RawServer, begin, block, finish, frames, text_answer, whole
+from tests.worlds.raw_model_server import RawServer, begin, block, finish, frames, text_answer, whole
 
 Make = Callable[..., RoutedRuntime]
 Start = Callable[..., RawServer]

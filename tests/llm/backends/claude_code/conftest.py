@@ -14,8 +14,8 @@ from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.usage import UsageFact
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
-from ktx_cli.testing.fake_claude import FakeClaude
 from ktx_cli.testing.model_server import ModelServer
+from tests.worlds.fake_claude import FakeClaude
 
 MakeRuntime = Callable[..., RoutedRuntime]
 

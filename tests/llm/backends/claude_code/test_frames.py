@@ -14,7 +14,7 @@ from ktx_cli.llm.backends.claude_code.isolation import BUILT_IN_TOOLS
 from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE, LlmError
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import LoopResult, TextResult
-from ktx_cli.testing.fake_claude import SESSION, assistant, result
+from tests.worlds.fake_claude import SESSION, assistant, result
 
 
 class Query(BaseModel):

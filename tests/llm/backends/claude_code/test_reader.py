@@ -18,7 +18,7 @@ from ktx_cli.llm.events import StepFinished, TextDelta, ToolFinished, ToolStarte
 from ktx_cli.llm.governor import RateSignal
 from ktx_cli.llm.types import Cost, Usage
 from ktx_cli.llm.usage import UsageFact
-from ktx_cli.testing.fake_claude import SESSION, assistant, result, tool_result
+from tests.worlds.fake_claude import SESSION, assistant, result, tool_result
 
 LOOK = frozenset({"mcp__ktx__look"})
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.testing.forks import Forks, start_installed
-from ktx_cli.testing.kills import AFTER, BEFORE, CYCLE, DURING, TOO_LATE, broken_files, installed_ktx, judge, sweep
+from tests.worlds.forks import Forks, start_installed
+from tests.worlds.kills import AFTER, BEFORE, CYCLE, DURING, TOO_LATE, broken_files, installed_ktx, judge, sweep
 
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
 KILLS = 100 if FULL else 10

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ktx_cli.testing.forks import Started, Starter
-from ktx_cli.testing.kills import TOO_LATE, broken_files, commits, judge, tip, unlike
 from ktx_cli.testing.model_script import ModelRequest, Reply, Script
 from ktx_cli.testing.model_server import ModelServer
+from tests.worlds.forks import Started, Starter
+from tests.worlds.kills import TOO_LATE, broken_files, commits, judge, tip, unlike
 
 INGEST: Final = ("ingest", "--json")
 _LAST: Final = 0.3

@@ -25,7 +25,7 @@ from typing import IO
 
 from ktx_cli.core import yaml
 from ktx_cli.project import discover_layout, has_leftovers
-from ktx_cli.testing.forks import Started, Starter, start_installed
+from tests.worlds.forks import Started, Starter, start_installed
 
 BEFORE, DURING, AFTER, TOO_LATE = "before", "during", "after", "finished"
 

@@ -49,9 +49,9 @@ class FakeClaude:
         self.path = folder / "claude"
         lines = (
             f"#!{sys.executable}",
-            "import sys",
+            "import runpy, sys",
             "from pathlib import Path",
-            "from ktx_cli.testing.fake_claude import main",
+            f"main = runpy.run_path({__file__!r})['main']",
             "sys.exit(main(Path(__file__).parent, sys.argv[1:]))",
         )
         self.path.write_text("\n".join(lines) + "\n", "utf-8")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.testing.terminal import KEYS, Terminal, TerminalError
+from tests.worlds.terminal import KEYS, Terminal, TerminalError
 
 PYTHON = (sys.executable, "-I", "-S", "-c")
 LONG = "Which of the schemas of this database should be read, as patterns with a star for any name?"

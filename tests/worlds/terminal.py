@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ktx_cli.testing.forks import Fork, Forks
+    from tests.worlds.forks import Fork, Forks
 
 
 WAIT: Final = 20.0
@@ -94,7 +94,7 @@ class Terminal:
         try:
             import pyte
 
-            from ktx_cli.testing.screen import Screen
+            from tests.worlds.screen import Screen
         except ImportError as error:
             raise ImportError(f"{__name__} needs {error.name}: pip install 'ktx-cli[testing]'") from error
         self._is_dumb = term == "dumb"

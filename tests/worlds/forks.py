@@ -107,7 +107,7 @@ class Forks:
 
     def __enter__(self) -> Forks:
         self._parent = subprocess.Popen(
-            [sys.executable, "-m", __name__, *self._modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+            [sys.executable, __file__, *self._modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
         )
         _line(self._parent)
         return self
