@@ -85,11 +85,11 @@ def _invoked(*args: str, **kwargs: Any) -> Answer:
 
 
 @pytest.fixture
-def installed(work: Path) -> Run:
-    """Run the installed `ktx` as a program."""
+def installed(work: Path, forks: Forks) -> Run:
+    """Run `ktx` as a program, with streams and an end of its own."""
 
     def run(*args: str, **kwargs: Any) -> Answer:
-        done = subprocess.run([KTX, *args], capture_output=True, text=True, cwd=work, check=False, **kwargs)
+        done = forks.run(args, folder=work, environ=os.environ, **kwargs)
         return Answer(done.returncode, done.stdout, done.stderr)
 
     return run

@@ -1,35 +1,53 @@
 """Starts `ktx` in a fork of a process that has its modules in memory.
 
-Each run is a process (and a session) of its own, to be watched and killed as an installed one; it costs about a third
-of the CPU time, which a sweep of many runs cannot spare.
+Each run is a process (and a session) of its own, to be watched and killed as an installed one, at a fraction of the
+CPU time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import gc
 import importlib
 import json
+import math
 import os
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import termios
+import threading
+import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 _LOADED: Final = (
     "ktx_cli.cli.app",
+    "ktx_cli.cli.progress",
+    "ktx_cli.jobs.capture.capture",
+    "ktx_cli.jobs.check.diff.diff",
+    "ktx_cli.jobs.check.lint.lint",
+    "ktx_cli.jobs.health.doctor",
+    "ktx_cli.jobs.health.status",
     "ktx_cli.jobs.ingest.run",
+    "ktx_cli.jobs.semantic.answer",
     "ktx_cli.engine.agents",
     "ktx_cli.llm.backends.anthropic_api.backend",
     "anthropic._client",
     "sqlglot.optimizer",
+    "sqlglot.dialects.sqlite",
 )
-"""What a run of `ktx ingest` imports late."""
+"""What most commands import late."""
+
+_TURN_SECONDS: Final = 0.05
+"""How long one who waits for a child may keep others from asking for a new one."""
 
 
 class Started(Protocol):
@@ -67,27 +85,92 @@ def start_installed(arguments: Sequence[str], *, folder: Path, environ: Mapping[
         )
 
 
+class Parent:
+    """The process that forks, with what it has said of its children. Any thread may ask it and wait for them."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        command = [sys.executable, __file__, *modules]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self._ended: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._line()
+
+    def fork(self, asked: Mapping[str, Any]) -> int:
+        """Return the process id of a new child."""
+        with self._lock:
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+            while (words := self._line().split())[0] != "begun":
+                self._note(words)
+            return int(words[1])
+
+    def end_of(self, pid: int, timeout: float | None) -> int | None:
+        """Return the exit code of a child, below zero where a signal ended it; None where it runs after the timeout."""
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._lock:
+                left = max(0.0, min(_TURN_SECONDS, deadline - time.monotonic()))
+                if pid not in self._ended and select.select([self._process.stdout], [], [], left)[0]:
+                    self._note(self._line().split())
+                if pid in self._ended or time.monotonic() >= deadline:
+                    return self._ended.get(pid)
+
+    def close(self) -> None:
+        """End it; children that run go on."""
+        self._process.communicate()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None  # not buffered: what was said and not read is in the pipe
+        line: bytes = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the process that forks ended: its standard error says why")
+        return line.decode()
+
+    def _note(self, words: Sequence[str]) -> None:
+        _, pid, status = words
+        self._ended[int(pid)] = int(status)
+
+
 @dataclass(slots=True)
 class Fork:
     """A run in a fork: as much of a `subprocess.Popen` as those need who start it."""
 
     pid: int
-    _parent: subprocess.Popen[bytes]
-    _status: int | None = None
+    _parent: Parent
+    stdin: IO[str] | None = None
+    stdout: IO[str] | None = None
+    stderr: IO[str] | None = None
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self.poll()
+
+    def communicate(self, input: str = "", timeout: float | None = None) -> tuple[str, str]:
+        """Write to its input, read its outputs to their ends, wait; raises `subprocess.TimeoutExpired`."""
+        assert self.stdin is not None and self.stdout is not None and self.stderr is not None
+        with contextlib.suppress(BrokenPipeError), self.stdin as stdin:
+            stdin.write(input)
+        with ThreadPoolExecutor(2) as readers, self.stdout as stdout, self.stderr as stderr:
+            reading = [readers.submit(each.read) for each in (stdout, stderr)]
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            out, err = (each.result() for each in reading)
+        return out, err
 
     def poll(self) -> int | None:
         """Return its exit code, below zero where a signal ended it; None while it runs."""
-        if self._status is None and _has_said(self._parent, 0):
-            self._status = int(_line(self._parent))
-        return self._status
+        return self._parent.end_of(self.pid, 0)
 
     def wait(self, timeout: float | None = None) -> int:
         """Return its exit code, below zero where a signal ended it; raises `subprocess.TimeoutExpired`."""
-        if self._status is None:
-            if timeout is not None and not _has_said(self._parent, timeout):
-                raise subprocess.TimeoutExpired("ktx", timeout)
-            self._status = int(_line(self._parent))
-        return self._status
+        status = self._parent.end_of(self.pid, timeout)
+        if status is None:
+            raise subprocess.TimeoutExpired("ktx", timeout or 0)
+        return status
 
     def kill(self) -> None:
         """End it with SIGKILL."""
@@ -96,27 +179,24 @@ class Fork:
 
 
 class Forks:
-    """A context manager; called, it starts a run as `Starter` says, one at a time.
+    """A context manager; called, it starts a run as `Starter` says.
 
-    `modules` are loaded beside what a run of `ktx ingest` imports late.
+    `modules` are loaded beside what most commands import late.
     """
 
     def __init__(self, *modules: str) -> None:
         self._modules = modules
-        self._parent: subprocess.Popen[bytes] | None = None
+        self._parent: Parent | None = None
 
     def __enter__(self) -> Forks:
-        self._parent = subprocess.Popen(
-            [sys.executable, __file__, *self._modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-        )
-        _line(self._parent)
+        self._parent = Parent(self._modules)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._parent is not None:
-            self._parent.communicate()
+            self._parent.close()
 
     def __call__(
         self,
@@ -126,17 +206,41 @@ class Forks:
         environ: Mapping[str, str],
         said: Path,
         unread: bool = False,
-    ) -> Started:
+    ) -> Fork:
         """Start `ktx` in a fork; `unread`: the reader of its standard output is gone, and `said` gets its errors."""
-        return self._start(
-            {
-                "arguments": list(arguments),
-                "folder": str(folder),
-                "environ": dict(environ),
-                "said": str(said),
-                "unread": unread,
-            }
-        )
+        streams = {"said": str(said), "unread": unread}
+        return self._start({"arguments": list(arguments), "folder": str(folder), "environ": dict(environ), **streams})
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        environ: Mapping[str, str],
+        input: str = "",
+        timeout: float | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `ktx` in a fork to its end; return its exit code and what it wrote to its two outputs."""
+        run = self.piped(arguments, folder=folder, environ=environ)
+        out, err = run.communicate(input, timeout)
+        return subprocess.CompletedProcess(["ktx", *arguments], run.wait(), out, err)
+
+    def piped(self, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str]) -> Fork:
+        """Start `ktx` in a fork whose three streams are pipes to this process."""
+        with tempfile.TemporaryDirectory(prefix="fork-") as place:
+            stdin, *outputs = at = [Path(place, name) for name in ("stdin", "stdout", "stderr")]
+            for each in at:
+                os.mkfifo(each, 0o600)
+            # Nobody writes yet, and who waits for that would wait for a child that is not there.
+            reading = [os.open(each, os.O_RDONLY | os.O_NONBLOCK) for each in outputs]
+            streams = {"streams": [str(each) for each in at]}
+            asked = {"arguments": list(arguments), "folder": str(folder), "environ": dict(environ), **streams}
+            run = self._start(asked)
+            run.stdin = stdin.open("w", encoding="utf-8")  # which waits until all three are open there
+            for each in reading:
+                os.set_blocking(each, True)
+            run.stdout, run.stderr = (os.fdopen(each, encoding="utf-8") for each in reading)
+        return run
 
     def at_terminal(self, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str], terminal: str) -> Fork:
         """Start `ktx` in a fork with the terminal of that name as its own."""
@@ -145,42 +249,61 @@ class Forks:
         )
 
     def _start(self, asked: Mapping[str, Any]) -> Fork:
-        if self._parent is None or self._parent.stdin is None:
+        if self._parent is None:
             raise RuntimeError("enter it first")
-        self._parent.stdin.write(json.dumps(asked).encode() + b"\n")
-        return Fork(int(_line(self._parent)), self._parent)
-
-
-def _line(parent: subprocess.Popen[bytes]) -> str:
-    assert parent.stdout is not None
-    line: bytes = parent.stdout.readline()
-    if not line:
-        raise RuntimeError("the process that forks ended: its standard error says why")
-    return line.decode()
-
-
-def _has_said(parent: subprocess.Popen[bytes], seconds: float) -> bool:
-    assert parent.stdout is not None  # not buffered: what was said and not read is in the pipe
-    return bool(select.select([parent.stdout], [], [], max(seconds, 0))[0])
+        return Fork(self._parent.fork(asked), self._parent)
 
 
 def _serve() -> None:
-    """Say that all is loaded; fork for every line of the input, print the id of the child, later how it ended."""
+    """Say that all is loaded; fork for every line of the input and print the id of the child, and its end later."""
     for name in (*_LOADED, *sys.argv[1:]):
         importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    wake, woken = os.pipe()
+    os.set_blocking(woken, False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(woken)
     print("loaded", flush=True)
-    for line in sys.stdin:
-        asked = json.loads(line)
-        # Open before anybody who waits for its end closes the other one they have.
-        terminal = os.open(asked["terminal"], os.O_RDWR | os.O_NOCTTY) if "terminal" in asked else None
-        pid = os.fork()
-        if pid == 0:
-            _become(asked, terminal)
-            return
-        if terminal is not None:
-            os.close(terminal)
-        print(pid, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    rest = b""
+    while True:
+        ready, _, _ = select.select([0, wake], [], [])
+        if wake in ready:
+            os.read(wake, 4096)
+            _reap()
+        if 0 in ready:
+            part = os.read(0, 1 << 16)
+            if not part:
+                return
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                if _fork(json.loads(line), (wake, woken)):
+                    return
+
+
+def _reap() -> None:
+    """Print how every child ended that did."""
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            print("ended", ended[0], os.waitstatus_to_exitcode(ended[1]), flush=True)
+
+
+def _fork(asked: Mapping[str, Any], own: Sequence[int]) -> bool:
+    """Fork and print the child's id; return whether this is the child, after its run."""
+    # Open before anybody who waits for its end closes the other one they have.
+    terminal = os.open(asked["terminal"], os.O_RDWR | os.O_NOCTTY) if "terminal" in asked else None
+    pid = os.fork()
+    if pid == 0:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for each in own:
+            os.close(each)
+        _become(asked, terminal)
+        return True
+    if terminal is not None:
+        os.close(terminal)
+    print("begun", pid, flush=True)
+    return False
 
 
 def _become(asked: Mapping[str, Any], terminal: int | None) -> None:
@@ -194,15 +317,22 @@ def _become(asked: Mapping[str, Any], terminal: int | None) -> None:
     if terminal is not None:
         os.close(terminal)
     # New ones: those of the parent know whether its own could seek.
-    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(at, "r" if at == 0 else "w", closefd=False) for at in range(3))
-    sys.stderr.reconfigure(line_buffering=True, errors="backslashreplace")
-    sys.argv = ["ktx", *asked["arguments"]]
+    taken = (sys.stdin.errors, sys.stdout.errors, "backslashreplace")
+    sys.stdin, sys.stdout, sys.stderr = (
+        os.fdopen(at, "r" if at == 0 else "w", errors=errors, closefd=False) for at, errors in enumerate(taken)
+    )
+    sys.stderr.reconfigure(line_buffering=True)
+    sys.argv = [str(Path(sys.executable).with_name("ktx")), *asked["arguments"]]
     from ktx_cli.cli.main import main
 
     main()
 
 
 def _streams(asked: Mapping[str, Any]) -> tuple[int, int, int]:
+    if "streams" in asked:
+        given, *outputs = asked["streams"]
+        out, err = (os.open(each, os.O_WRONLY) for each in outputs)
+        return os.open(given, os.O_RDONLY), out, err
     said = os.open(asked["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     return os.open(os.devnull, os.O_RDONLY), _without_a_reader() if asked["unread"] else said, said
 
