@@ -199,7 +199,7 @@ class Diagnostic:
         severity: Severity,
         message: str,
         location: Location = Location(),
-        hint: Part | None = None,
+        hint: str | None = None,
     ) -> None:
         """Return a diagnostic; a plain text becomes a hint."""
         fields = {"code": code, "severity": severity, "message": message, "location": location, "hint": Hint.of(hint)}

@@ -275,10 +275,6 @@ def test_nothing_is_asked_with_json_even_in_a_terminal(ktx: Run, shop: Path, mon
 
 
 QUESTIONS = {
-    "steps": {
-        "make": "--project-dir", "backend": "--embeddings", "api-key": "--embedding-api-key",
-        "base-url": "--embedding-base-url", "model": "--embedding-model", "build": "--build", "targets": "--agents",
-    },
     "llm": {
         "backend": "--llm-backend", "models": "--llm-model", "model": "--llm-model", "descriptions": "--descriptions",
         "change": "--llm-backend",
@@ -286,6 +282,10 @@ QUESTIONS = {
     "databases": {
         "which": "--database", "driver": "--database", "id": "--database-connection-id", "address": "--database-url",
         "scope": "--include", "schemas": "--include", "include": "--include", "history": "--query-history",
+    },
+    "steps": {
+        "make": "--project-dir", "backend": "--embeddings", "api-key": "--embedding-api-key",
+        "base-url": "--embedding-base-url", "model": "--embedding-model", "build": "--build", "targets": "--agents",
     },
     "work": {"change": "--only"},
 }  # fmt: skip
@@ -296,8 +296,9 @@ def test_every_question_has_a_visible_flag(ktx: Run) -> None:
     import ast
     from importlib.resources import files
 
-    from ktx_cli.jobs.setup.answers import ASKED
+    from ktx_cli.jobs.setup.answers import questions_of
     from ktx_cli.llm.settings import CHOOSABLE
+    from ktx_cli.project.config.drivers import drivers
     from ktx_cli.project.plugins import WAREHOUSES
 
     said = ktx("setup", "--help").out
@@ -313,9 +314,9 @@ def test_every_question_has_a_visible_flag(ktx: Run) -> None:
     for module, keys in asked.items():
         assert keys <= set(QUESTIONS[module]), f"{module}: which flag answers these?"
     flags = {flag for keys in QUESTIONS.values() for flag in keys.values()} | {"--source", "--source-connection-id"}
-    for driver, words in ASKED.items():
+    for driver in drivers():
         prefix = "database" if driver in WAREHOUSES.built_in else "source"
-        flags |= {f"--{prefix}-{word.rstrip('!')}" for word in words}
+        flags |= {f"--{prefix}-{question.word}" for question in questions_of(driver)}
     flags |= {f"--llm-{each.field.replace('_', '-')}" for backend in CHOOSABLE.values() for each in backend.questions}
     assert [
         flag for flag in sorted(flags | {"--llm-role"}) if f"  {flag} " not in said and f"{flag}/" not in said

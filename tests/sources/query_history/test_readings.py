@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.project.config.connections import PostgresConnection
 from ktx_cli.project.layout import EmptyTree
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.semantic.model import Model
 from ktx_cli.sources.port import FetchContext
 from ktx_cli.sources.query_history import statements
 from ktx_cli.sources.query_history.source import QueryHistorySource, contents_of
+from ktx_cli.warehouses.postgres.settings import PostgresConnection
 
 SQL = """\
 -- user: ada executions: 40

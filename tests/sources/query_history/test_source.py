@@ -11,7 +11,6 @@ import pytest
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.documents.raw import Changes
-from ktx_cli.project.config.connections import PostgresConnection
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.semantic.model import Model
@@ -19,6 +18,7 @@ from ktx_cli.sources.port import Conclusion, FetchContext, ProjectContext, Sourc
 from ktx_cli.sources.query_history.evidence import QueryPattern, TableUsage, pattern_facts, table_documents
 from ktx_cli.sources.query_history.raw_files import MANIFEST
 from ktx_cli.sources.query_history.source import QueryHistorySource, contents_of, coverage_of
+from ktx_cli.warehouses.postgres.settings import PostgresConnection
 from ktx_cli.wiki import GLOBAL, Page, parse
 
 SQL = """\
