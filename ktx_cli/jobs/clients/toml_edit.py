@@ -1,4 +1,8 @@
-"""One table put at the end of a TOML file that people own, and taken out of it: no other character changes."""
+"""One table put at the end of a TOML file that people own, and taken out of it: no other character changes.
+
+tomlkit is no help here: deleting a table with it (0.15) also deletes the comment in front of the next one, and what it
+adds to a file of CRLF lines ends in LF.
+"""
 
 from __future__ import annotations
 
