@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ktx_cli.agent_tools.finding import Find, Layers
 from ktx_cli.agent_tools.library import passages_of
-from ktx_cli.core import ResultWarning, StorageError, UsageError
+from ktx_cli.core import Command, ResultWarning, StorageError, UsageError
 from ktx_cli.llm import create_embedder
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, Workspace, connection_of, read_state
 from ktx_cli.scan import ColumnValues, load_lists
@@ -82,7 +82,7 @@ def search(
     Raises `UsageError` for a query without a word, and for a connection or a user that cannot be.
     """
     if not query.strip():
-        raise UsageError("there is nothing to search for", hint="ktx search revenue")
+        raise UsageError("there is nothing to search for", hint=Command("search", "revenue"))
     if scope.connection is not None and scope.connection not in layer_ids(layout):
         connection_of(config, scope.connection)
     if scope.user is not None:

@@ -28,6 +28,7 @@ from ktx_cli.core import (
     EXIT_OK,
     EXIT_READER_GONE,
     CancelledError,
+    Command,
     Emit,
     Event,
     KtxError,
@@ -348,7 +349,7 @@ class ContractGroup(HelpGroup):
 def show_group(ctx: typer.Context, *, as_json: bool) -> None:
     """Print the help of a group that was named without a command; `UsageError` where JSON was asked for."""
     if as_json:
-        raise UsageError("a command is missing", hint=f"{ctx.command_path} --help")
+        raise UsageError("a command is missing", hint=_help_hint(ctx))
     streams.write_out(ctx.get_help().rstrip() + "\n")
 
 
@@ -388,12 +389,17 @@ def _usage_error(error: typer.TyperException) -> UsageError:
         message = message.partition(". Did you mean")[0]
         wanted = message.split("'")[1] if "'" in message else ""
         near = did_you_mean(wanted, ctx.command.list_commands(ctx))
-        hint = f"{ctx.command_path} {near}" if near else hint
+        hint = _command_of(ctx, near) if near else hint
     return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 
-def _help_hint(ctx: Any) -> str:
-    return f"{ctx.command_path if ctx is not None else 'ktx'} --help"
+def _help_hint(ctx: Any) -> Command:
+    return Command("--help") if ctx is None else _command_of(ctx, "--help")
+
+
+def _command_of(ctx: Any, *words: str) -> Command:
+    """Return the command of a context, with more words."""
+    return Command(*ctx.command_path.split()[1:], *words)
 
 
 def _options_of(ctx: Any) -> list[str]:

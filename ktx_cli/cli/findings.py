@@ -11,7 +11,7 @@ from ktx_cli.cli.blocks import terminal_width
 from ktx_cli.cli.hints import runnable
 from ktx_cli.cli.junit import JunitCase
 from ktx_cli.cli.unattended import annotation, repository_prefix
-from ktx_cli.core import one_line, one_line_typed
+from ktx_cli.core import Hint, one_line, one_line_typed
 
 if TYPE_CHECKING:
     from ktx_cli.cli.contract import Session
@@ -72,7 +72,7 @@ def _annotations(found: Diagnosis, place: Place, prefix: str) -> Iterator[str]:
     for finding in found.findings:
         if finding.level in ("warn", "fail"):
             file = None if finding.file is None else prefix + finding.file
-            told = "\n".join([one_line(finding.message, 2000), *_fix(finding, place)])
+            told = "\n".join([one_line(finding.message, 2000), *map(one_line_typed, _fix(finding, place))])
             yield annotation(finding.level.value, f"ktx doctor: {finding.check}", told, file, finding.line)
 
 
@@ -91,7 +91,7 @@ def cases_of(found: Diagnosis, place: Place, *, strict: bool) -> list[JunitCase]
                     classname=f"doctor.{check}",
                     status=_status(finding, strict=strict),
                     message=message,
-                    detail="\n".join(_fix(finding, place)),
+                    detail="\n".join(map(one_line_typed, _fix(finding, place))),
                 )
             )
     return cases
@@ -103,5 +103,5 @@ def _status(finding: Finding, *, strict: bool) -> Literal["ok", "fail", "skip"]:
     return "fail" if finding.level == "fail" or (strict and finding.level == "warn") else "skip"
 
 
-def _fix(finding: Finding, place: Place) -> list[str]:
-    return [f"fix: {one_line_typed(place.command(finding.hint))}"] if finding.hint else []
+def _fix(finding: Finding, place: Place) -> list[Hint]:
+    return [Hint("fix: {}", place.command(finding.hint))] if finding.hint else []

@@ -13,7 +13,7 @@ import typer
 
 from ktx_cli.cli.contract import Result, command
 from ktx_cli.cli.help import HelpCommand, HelpGroup
-from ktx_cli.core import one_line
+from ktx_cli.core import Command, Hint, one_line
 
 OWN = "(own)"
 """Under which name the group's own command is registered; nobody can reach it by this name."""
@@ -68,8 +68,11 @@ class OwnCommand(HelpCommand):
     def _taken(self, ctx: Any, word: str) -> TakenWordError:
         what = "no connection goes by that id here" if self.takes_ids else "stands first where it is meant"
         message = f"`{one_line(word, 60)}` is a subcommand of `{ctx.command_path}`: {what}"
-        other = "" if self.takes_ids else f", or to look for the word: {ctx.command_path} -- {word}"
-        return TakenWordError(message, hint=f"{ctx.command_path} {word}{other}", ctx=ctx)
+        names = ctx.command_path.split()[1:]
+        hint: Hint = Command(*names, word)
+        if not self.takes_ids:
+            hint = Hint("{}, or to look for the word: {}", hint, Command(*names, "--", word))
+        return TakenWordError(message, hint=hint, ctx=ctx)
 
 
 class OwnCommandOfIds(OwnCommand):

@@ -1,28 +1,24 @@
-"""Commands in hints, made to work where they are typed: they name the project that this command line named."""
+"""Hints as they work where they are typed: on the project of this command line, by the `ktx` that runs."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from ktx_cli.core import one_line_typed, shell_words
+from ktx_cli.core import Command, Hint, one_line_typed
 
-_KTX = re.compile(r"(?:^|(?<=`)|(?<=[:;,(&] )|(?<=\bor )|(?<=\bthen ))ktx (?=[a-z])")
-_GIT = re.compile(
-    r"(?<![\w./-])git (?=(?:add|commit|diff|ls-files|restore|rm|status|switch|update-index"
-    r"|(?:bisect|cherry-pick|merge|rebase|revert) (?:--|reset))\b)"
-)
-_WORD = re.compile(r"[a-z][a-z-]*")
-ELSEWHERE = frozenset({"demo", "completion"})
+ELSEWHERE: Final = frozenset({"demo", "completion"})
 """Commands that work on no project, or on one they are given as an argument."""
 
+ANYWHERE: Final = frozenset({"-C", "config", "ls-remote"})
+"""First words of a git command that works in every folder."""
 
-def with_program(text: str, argv: Sequence[str], environ: Mapping[str, str]) -> str:
+
+def with_program(hint: str, argv: Sequence[str], environ: Mapping[str, str]) -> Hint:
     """Return commands that run as they stand: `ktx` becomes the path of the running one where PATH has no such `ktx`.
 
     `argv`: the words that started this process. A `ktx` that was not started as a program of that name stays `ktx`.
@@ -31,17 +27,22 @@ def with_program(text: str, argv: Sequence[str], environ: Mapping[str, str]) -> 
 
     running = Path(argv[0]) if argv else Path()
     if running.name != NAME or not running.is_file():
-        return text
+        return Hint(hint)
     found = found_program(environ)
     if found is not None and found.samefile(running):
-        return text
-    program = shell_words(Path(os.path.abspath(running)))  # noqa: PTH100 - resolve() would follow links
-    return _KTX.sub(lambda _: f"{program} ", text)
+        return Hint(hint)
+    program = os.path.abspath(running)  # noqa: PTH100 - resolve() would follow links
+
+    def by_path(part: str) -> str:
+        is_ktx = isinstance(part, Command) and part.program == NAME
+        return Command(*part.words, program=program) if is_ktx else part  # type: ignore[attr-defined]
+
+    return Hint(hint).rewrite(by_path)
 
 
-def runnable(text: str) -> str:
+def runnable(hint: str) -> str:
     """Return a hint or a next step on one line, with the path of this `ktx` where PATH does not have it."""
-    return one_line_typed(with_program(text, sys.argv, os.environ))
+    return one_line_typed(with_program(hint, sys.argv, os.environ))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,40 +56,36 @@ class Place:
     folder: Path | None
     commands: Any
 
-    def command(self, text: str) -> str:
+    def command(self, hint: str) -> Hint:
         """Return a hint or a next step whose commands work on this project, typed in the same folder."""
-        if self.folder is not None:
-            text = _GIT.sub(lambda found: f"git -C {shell_words(self.typed or self.folder)} ", text)
-        if self.typed is None or "--project-dir" in text:
-            return text
-        for found in reversed(list(_KTX.finditer(text))):
-            end = self._end(text, found.end())
-            if end is not None:
-                text = f"{text[:end]} --project-dir {shell_words(self.typed)}{text[end:]}"
-        return text
+        return Hint(hint).rewrite(self._placed)
 
-    def _end(self, text: str, start: int) -> int | None:
-        """Return where the words that name a command end, None where none begins at `start`."""
-        end, group = None, self.commands
-        while known := getattr(group, "commands", None):
-            word = _WORD.match(text, start)
-            if word is None or word[0] not in known or (end is None and word[0] in ELSEWHERE):
+    def _placed(self, part: str) -> str:
+        if not isinstance(part, Command):
+            return part
+        if part.program == "git" and self.folder is not None and part.words[0] not in ANYWHERE:
+            return part.with_words("-C", self.typed or self.folder, after=0)
+        if part.program == "ktx" and self.typed is not None and "--project-dir" not in part.words:
+            count = self._named(part.words)
+            return part.with_words("--project-dir", self.typed, after=count) if count else part
+        return part
+
+    def _named(self, words: Sequence[str]) -> int:
+        """Return how many of the words name a command; 0 for one that takes no project."""
+        group, count = self.commands, 0
+        for word in words if words[:1] and words[0] not in ELSEWHERE else ():
+            known = getattr(group, "commands", {})
+            if word not in known:
                 break
-            end, group, start = word.end(), known[word[0]], word.end() + 1
-        return end
+            group, count = known[word], count + 1
+        return count
 
     def data(self, value: Any) -> Any:
-        """Return an answer whose findings, errors and next step are changed likewise; what a model said is not."""
+        """Return an answer whose hints and next steps are changed likewise; other texts are not."""
+        if isinstance(value, Hint):
+            return self.command(value)
         if isinstance(value, Mapping):
-            ours = {"next", "hint"} if "message" in value else {"next"}
-            return {
-                key: self.command(item)
-                if key in ours and isinstance(item, str)
-                else item
-                if key in ("answer", "value")
-                else self.data(item)
-                for key, item in value.items()
-            }
+            return {key: self.data(item) for key, item in value.items()}
         if isinstance(value, Sequence) and not isinstance(value, str | bytes):
             return [self.data(item) for item in value]
         return value

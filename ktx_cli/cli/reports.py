@@ -15,7 +15,7 @@ from ktx_cli.cli.contract import Result, Session
 from ktx_cli.cli.help import connection_ids
 from ktx_cli.cli.runs_view import noted_text
 from ktx_cli.cli.streams import STDIN, text_of
-from ktx_cli.core import KtxError, PartialError, listing, plural, shell_words
+from ktx_cli.core import Command, KtxError, PartialError, listing, plural
 
 if TYPE_CHECKING:
     from ktx_cli.engine import ConnectionReport, IngestReport, IngestRequest
@@ -56,11 +56,11 @@ def ingest_result(session: Session, request: IngestRequest) -> Result:
     report, warnings = ingest(request)
     session.warn(*warnings)
     blocks = _plan_blocks if report.dry_run else _blocks
-    again = shell_words(*request.command.split(), *request.connections)
+    again = request.command.with_words(*request.connections)
     review = [c.connection for c in report.connections if c.to_review and not report.dry_run]
     steps = [again] if report.status == PLANNED else []
     if review:
-        steps.append(shell_words("ktx", "scan", "relationships", *(review if len(review) > 1 else ()), "--review"))
+        steps.append(Command("scan", "relationships", *(review if len(review) > 1 else ()), "--review"))
     return Result(report.to_json(), blocks(report, verbose=session.settings.verbose), report.error(), next_steps=steps)
 
 
@@ -168,7 +168,7 @@ def _join_rows(connection: ConnectionReport, *, verbose: bool) -> list[tuple[str
     rows: list[tuple[str, ...]] = [(name, each.name, f"{each.edge.score:g}", each.edge.reason) for each in shown]
     more = len(connection.joins) - len(shown)
     if more:
-        rows.append((name, f"... and {more:,} more", "", shell_words("ktx", "scan", "relationships", name)))
+        rows.append((name, f"... and {more:,} more", "", Command("scan", "relationships", name)))
     return rows
 
 
@@ -408,7 +408,7 @@ def _row(item: dict[str, Any]) -> tuple[str, ...]:
 def _next(items: Sequence[dict[str, Any]]) -> list[str]:
     """Return the commands that review what waits on a branch."""
     branches = [str(item["branch"]) for item in items if item.get("branch")]
-    return [shell_words("git", "diff", f"HEAD...{branch}") for branch in branches]
+    return [Command("diff", f"HEAD...{branch}", program="git") for branch in branches]
 
 
 def _foretold(session: Session, records: Sequence[MemoryRecord], options: CaptureOptions) -> Result:

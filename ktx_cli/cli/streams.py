@@ -9,7 +9,7 @@ import sys
 from typing import Final
 
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import StorageError, UsageError, shell_words
+from ktx_cli.core import Command, StorageError, UsageError
 
 
 class ReaderGoneError(Exception):
@@ -108,7 +108,7 @@ def text_of(file: str, *, too_large: str) -> str:
             with (current_folder() / file).open("rb") as stream:
                 read = stream.read(LARGEST + 1)
     except OSError as error:
-        hint = shell_words("ls", "-l", file)
+        hint = Command("-l", file, program="ls")
         raise UsageError(f"cannot read {file}: {error.strerror or error}", hint=hint) from error
     if len(read) > LARGEST:
         raise UsageError(f"{file} is over {LARGEST:,} bytes", hint=too_large)

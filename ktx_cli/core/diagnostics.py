@@ -100,9 +100,9 @@ class Hint(str):
         return value if value is None or isinstance(value, Hint) else Hint(value)
 
     @classmethod
-    def steps(cls, *commands: str) -> Hint:
-        """Return a hint of commands to type one after the other."""
-        return cls._of([item for command in commands for item in (THEN, *_parts(command))][1:])
+    def steps(cls, *hints: str, between: str = THEN) -> Hint:
+        """Return a hint of commands to type, or of hints to follow, one after the other."""
+        return cls._of([item for hint in hints for item in (between, *_parts(hint))][1:])
 
     @property
     def commands(self) -> tuple[Command, ...]:

@@ -20,7 +20,17 @@ from ktx_cli.agent_tools import (
     reconcile_prompt,
     unit_prompt,
 )
-from ktx_cli.core import CancelledError, KtxError, Notice, StepFinished, StepStarted, UnitsPlanned, monotonic, plural
+from ktx_cli.core import (
+    CancelledError,
+    Hint,
+    KtxError,
+    Notice,
+    StepFinished,
+    StepStarted,
+    UnitsPlanned,
+    monotonic,
+    plural,
+)
 from ktx_cli.engine.base import Run
 from ktx_cli.engine.documents.passes import Curator, Passes
 from ktx_cli.engine.documents.phase import Documents, Sorter
@@ -54,7 +64,7 @@ def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> None:
         run.spending.listeners.append(phase.stop.now)
         settled = models.ask_patiently(phase.work, phase.interrupted)
     if phase.stop.asked:
-        raise CancelledError("interrupted", hint=f"run `{run.request.command}` again: finished work is kept")
+        raise CancelledError("interrupted", hint=Hint("run `{}` again: finished work is kept", run.request.command))
     if run.config.ingest.work_units.failure_mode == "abort" and phase.failed is not None:
         raise phase.failed
     _take_over(run, settled, documents)

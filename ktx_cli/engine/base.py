@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ktx_cli.core import Emit, ResultWarning, ignore_events, isoformat, now
+from ktx_cli.core import Command, Emit, ResultWarning, ignore_events, isoformat, now
 from ktx_cli.engine.plan import Depth, Prompts, RunPlan, Spending, Target
 from ktx_cli.engine.report import Forecast, IngestReport
 from ktx_cli.engine.work import SourceWork
@@ -180,6 +180,9 @@ def last_runs(database: sqlite3.Connection, limit: int = 3) -> list[dict[str, st
     return [each | killed if each["status"] == "running" and each["run_id"] != running else each for each in found]
 
 
+INGEST: Final = Command("ingest")
+
+
 @dataclass(frozen=True, slots=True)
 class IngestRequest:
     """What to do: which connections (none: all), how, and for how long to wait for another run (seconds).
@@ -191,7 +194,7 @@ class IngestRequest:
     project_dir: Path
     environ: Mapping[str, str]
     connections: Sequence[str] = ()
-    command: str = "ktx ingest"
+    command: Command = INGEST
     databases_only: bool = False
     depth: Depth | None = None
     no_llm: bool = False

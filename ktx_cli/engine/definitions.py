@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ktx_cli import __version__
 from ktx_cli.agent_tools import Layers
-from ktx_cli.core import KtxError, escaped, listing, plural, shell_words
+from ktx_cli.core import Command, Hint, KtxError, escaped, listing, plural
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, read_bytes, write_atomic
 from ktx_cli.search import hash_of, signatures_below
 from ktx_cli.semantic import (
@@ -74,12 +74,12 @@ def said(broken: Sequence[BrokenDefinition], verb: str) -> str:
     return f"{counted(broken)} {verb}: {listing(map(str, broken))}"
 
 
-def way_out(broken: Sequence[BrokenDefinition]) -> str:
+def way_out(broken: Sequence[BrokenDefinition]) -> Hint:
     """Return the files to edit, and the command that says what is wrong in them."""
     paths = listing(dict.fromkeys(each.path for each in broken), 3)
     connections = {each.connection for each in broken}
     named = ("-c", *connections) if len(connections) == 1 else ()
-    return f"edit {paths}; to see each error: {shell_words('ktx', 'sl', 'validate', '--no-data', *named)}"
+    return Hint("edit {}; to see each error: {}", paths, Command("sl", "validate", "--no-data", *named))
 
 
 def broken_definitions(model: Model, problems: Iterable[Problem]) -> tuple[BrokenDefinition, ...]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.core import Emit, KtxError, ResultWarning, UsageError, UsageSoFar
+from ktx_cli.core import Command, Emit, Hint, KtxError, ResultWarning, UsageError, UsageSoFar
 from ktx_cli.llm import UsageFact, bindings, no_backend
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.prompts import Prompt, load_prompt
@@ -40,7 +40,7 @@ def choose_depth(config: KtxConfig, wanted: Depth | None, *, no_llm: bool) -> De
     if wanted is Depth.ENRICHED and mode == "none":
         raise UsageError(
             "--depth enriched has nobody to write descriptions: scan.enrichment.mode is `none`",
-            hint="ktx config set scan.enrichment.mode deterministic",
+            hint=Command("config", "set", "scan.enrichment.mode", "deterministic"),
         )
     if wanted is Depth.ENRICHED and mode == "llm" and not has_model:
         if no_llm:
@@ -61,7 +61,11 @@ def not_enriched(config: KtxConfig) -> ResultWarning | None:
     return ResultWarning(
         "not_enriched",
         "nothing is described: scan.enrichment.mode is `llm` and no LLM backend is configured",
-        hint="ktx setup --llm-backend claude-code; by rules instead: ktx config set scan.enrichment.mode deterministic",
+        hint=Hint(
+            "{}; by rules instead: {}",
+            Command("setup", "--llm-backend", "claude-code"),
+            Command("config", "set", "scan.enrichment.mode", "deterministic"),
+        ),
     )
 
 
@@ -90,7 +94,7 @@ class Prompts:
 class RunPlan:
     """What a run was asked to do. It stays as it is while the run lasts; results pass from step to step."""
 
-    command: str
+    command: Command
     layout: Layout
     config: KtxConfig
     environ: Mapping[str, str]

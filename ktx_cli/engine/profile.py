@@ -16,7 +16,9 @@ from typing import Any, Final
 
 from ktx_cli import __version__
 from ktx_cli.core import (
+    Command,
     Emit,
+    Hint,
     ResultWarning,
     SourceError,
     StepFinished,
@@ -128,16 +130,14 @@ def _unreadable(connection: str, problems: list[ObjectProblem]) -> ResultWarning
         f"connection `{connection}`: {plural(len(problems), 'object')} could not be read, or not in full: "
         f"{listing((_described(problem) for problem in problems), 3)}"
     )
-    hint = f"ktx connection test {connection}"
-    if objects:
-        hint = exclusion_hint(connection, objects)
+    hint = exclusion_hint(connection, objects) if objects else Command("connection", "test", connection)
     return ResultWarning("object_unreadable", message, hint=hint, connection=connection, objects=objects)
 
 
-def exclusion_hint(connection: str, objects: Iterable[str], limit: int = 5) -> str:
+def exclusion_hint(connection: str, objects: Iterable[str], limit: int = 5) -> Hint:
     """Return what can be done about objects that can never be read as they are."""
     entries = listing(map(_entry, objects), limit)
-    return f"repair or drop them, or add to `exclude` of connections.{connection} in ktx.yaml: {entries}"
+    return Hint(f"repair or drop them, or add to `exclude` of connections.{connection} in ktx.yaml: {entries}")
 
 
 def _entry(name: str) -> str:
@@ -226,7 +226,7 @@ def _views(connection: str, profiled: Profiled) -> Iterator[ResultWarning]:
         yield ResultWarning(
             "views_not_read",
             f"connection `{connection}`: {plural(profiled.not_read, 'view')} not read: scan.views",
-            hint="ktx config set scan.views always",
+            hint=Command("config", "set", "scan.views", "always"),
             connection=connection,
             views=profiled.not_read,
         )
@@ -259,7 +259,7 @@ def _hint(connection: str, connector: Connector, group: Sequence[_Unread]) -> st
     if all(_FORBIDDEN.search(each.reason) for each in group):
         return _grant(connection, connector, refs, group[0].reason)
     if all(_PASSES.search(each.reason) for each in group):
-        return f"try again later: ktx scan {connection}"
+        return Hint("try again later: {}", Command("scan", connection))
     return exclusion_hint(connection, map(str, refs), NAMED_TABLES)
 
 
@@ -267,7 +267,9 @@ def _grant(connection: str, connector: Connector, refs: Sequence[TableRef], reas
     """Return the statements that let the role read; of engines that grant otherwise, the command that names it."""
     user = _user(connector) if connector.dialect in _GRANTING else None
     if user is None:
-        return f"let the role SELECT from them; to see which one it is: ktx connection test {connection}"
+        return Hint(
+            "let the role SELECT from them; to see which one it is: {}", Command("connection", "test", connection)
+        )
     role = _role(user, connector.dialect)
     schemas = sorted({ref.schema for ref in refs if ref.schema is not None})
     usage = [f"GRANT USAGE ON SCHEMA {quote(each, connector.dialect)} TO {role}" for each in schemas]

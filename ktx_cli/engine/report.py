@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ktx_cli.core import CancelledError, KtxError, PartialError, ResultWarning, listing, one_line, plural
+from ktx_cli.core import CancelledError, Command, Hint, KtxError, PartialError, ResultWarning, listing, one_line, plural
 from ktx_cli.engine.definitions import BrokenDefinition, said, way_out
 from ktx_cli.engine.plan import Spending
 from ktx_cli.engine.work import SourceWork
@@ -59,7 +59,7 @@ class Enriched:
     def warnings(self, connection: str) -> list[ResultWarning]:
         """Name what failed, and why."""
         found = []
-        hint = (self.stopped.hint if self.stopped else None) or f"ktx scan {connection} --depth enriched"
+        hint = (self.stopped.hint if self.stopped else None) or Command("scan", connection, "--depth", "enriched")
         if self.failed:
             message = (
                 f"connection `{connection}`: no new description of {plural(len(self.failed), 'table')}: "
@@ -367,14 +367,16 @@ class IngestReport:
             return self._ended(self.stopped, [*unread, *unasked])
         if not failed and not self.held:
             stopped = self._stopped() if unasked else None
-            again = way_out(self.broken) if self.broken else f"run `{self.command}` again"
+            again = way_out(self.broken) if self.broken else Hint("run `{}` again", self.command)
             return stopped or (self._partial(unasked, again) if unasked or self.broken else None)
         left = [*unread, *unasked]
         left += [f"{path} ({reason})" for path, reason in self.held]
         hint = (
-            failed[0].hint if failed else f"{held_hint(self.held, self.project_dir)}; then run `{self.command}` again"
+            failed[0].hint
+            if failed
+            else Hint("{}; then run `{}` again", held_hint(self.held, self.project_dir), self.command)
         )
-        return self._partial(left, hint or f"run `{self.command}` again")
+        return self._partial(left, hint or Hint("run `{}` again", self.command))
 
     def _ended(self, error: KtxError, unasked: list[str]) -> KtxError:
         """Return the error of a run whose agents could not go on; a budget of its own says so by its exit code."""

@@ -7,7 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktx_cli.core import CancelledError, Emit, KtxError, ResultWarning, RunStopped, StepFinished, StepStarted, monotonic
+from ktx_cli.core import (
+    CancelledError,
+    Command,
+    Emit,
+    KtxError,
+    ResultWarning,
+    RunStopped,
+    StepFinished,
+    StepStarted,
+    monotonic,
+)
 from ktx_cli.engine.plan import Depth, Target
 from ktx_cli.engine.profile import RowsLook, ValueKeeper, problem_warnings
 from ktx_cli.engine.report import FAILED, ConnectionReport, Enrich, Enrichment
@@ -68,7 +78,7 @@ def _internal(target: Target, problem: Exception) -> KtxError:
     return KtxError(
         f"connection `{target.connection}`: ktx failed unexpectedly: {type(problem).__name__}",
         code="internal",
-        hint=f"ktx ingest {target.connection} --debug",
+        hint=Command("ingest", target.connection, "--debug"),
     )
 
 

@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 from ktx_cli.agent_tools import Layers
 from ktx_cli.core import (
     CancelledError,
+    Command,
     Emit,
     KtxError,
     ResultWarning,
@@ -140,7 +141,7 @@ def as_error(work: SourceWork, problem: Exception) -> KtxError:
     return KtxError(
         f"connection `{work.connection}`: ktx failed unexpectedly: {type(problem).__name__}",
         code="internal",
-        hint=f"ktx ingest {work.connection} --debug",
+        hint=Command("ingest", work.connection, "--debug"),
     )
 
 

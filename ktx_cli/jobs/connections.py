@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core import ResultWarning, UsageError, monotonic
+from ktx_cli.core import Command, Hint, ResultWarning, UsageError, monotonic
 from ktx_cli.project import (
     CONFIG_NAME,
     WITHOUT_EFFECT,
@@ -105,7 +105,7 @@ def _with_new_connection(text: bytes, connection: str, fields: Mapping[str, Any]
     if connection in load_config(Path(CONFIG_NAME), data=text).config.connections:
         raise UsageError(
             f"there is a connection `{connection}` already",
-            hint=f"ktx config set connections.{connection}.KEY VALUE changes it",
+            hint=Hint("{} changes it", Command("config", "set", f"connections.{connection}.KEY", "VALUE")),
         )
     return config_with_connection(text, connection, fields)
 

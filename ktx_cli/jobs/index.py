@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ktx_cli.agent_tools import contents_of
-from ktx_cli.core import Emit, ResultWarning, ignore_events, new_run_id
+from ktx_cli.core import Command, Emit, ResultWarning, ignore_events, new_run_id
 from ktx_cli.jobs.health.facts import keep_counts
 from ktx_cli.llm import create_embedder
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, file_name_warnings, hold_lease
@@ -41,7 +41,7 @@ def index_project(
 ) -> Refreshed:
     """Bring the search index up to date as a run of its own: `BusyError` where another holds the lease."""
     with hold_lease(
-        layout, run_id=new_run_id(), command="ktx index", wait_seconds=wait_seconds, emit=emit, warn=warn
+        layout, run_id=new_run_id(), command=Command("index"), wait_seconds=wait_seconds, emit=emit, warn=warn
     ) as (lease, _):
         lease.check()
         for warning in file_name_warnings(layout.root):

@@ -13,8 +13,10 @@ from typing import Any, Final
 from pydantic import RootModel
 
 from ktx_cli.core import (
+    Command,
     ConfigError,
     Emit,
+    Placeholder,
     ResultWarning,
     StorageError,
     UsageError,
@@ -64,7 +66,7 @@ def probe_project(
     only = None if model is None else [model_for(config, "default", model=model)]
     if only is None and not distinct_models(config):
         raise no_backend()
-    probes = probe_models(layout, config, environ, command="ktx llm probe", warn=warn, only=only, emit=emit)
+    probes = probe_models(layout, config, environ, command=Command("llm", "probe"), warn=warn, only=only, emit=emit)
     probes.store(layout)
     return probes.results
 
@@ -87,13 +89,15 @@ def ask_project(
         raise UsageError(f"there is no role `{role}`", hint=f"did you mean `{near}`?" if near else ", ".join(ROLES))
     prompt = sys.stdin.read() if question == "-" else question
     if not prompt.strip():
-        raise UsageError("the question is empty", hint='ktx llm ask "Reply with ok"')
+        raise UsageError("the question is empty", hint=Command("llm", "ask", Placeholder('"Reply with ok"')))
     layout = Layout(project_dir)
     config = load_config(layout.config).config
     output = None if schema is None else _model(schema)
 
     async def work() -> Answer:
-        async with project_runtime(layout, config, environ, command="ktx llm ask", warn=warn, emit=emit) as runtime:
+        async with project_runtime(
+            layout, config, environ, command=Command("llm", "ask"), warn=warn, emit=emit
+        ) as runtime:
             if output is None:
                 text = await runtime.generate_text(prompt, system=system, role=role, model=model)
                 return Answer(text.text, text.facts)
@@ -204,6 +208,6 @@ def probe_embeddings(config: KtxConfig, *, project_dir: Path, environ: Mapping[s
     if wanted is not None and len(vector) != wanted:
         raise ConfigError(
             f"the vectors of {embedder.model} have {len(vector)} numbers, and {wanted} are configured",
-            hint=f"ktx config set ingest.embeddings.dimensions {len(vector)}",
+            hint=Command("config", "set", "ingest.embeddings.dimensions", len(vector)),
         )
     return EmbeddingReport(embedder.model, len(vector), (monotonic() - started) * 1000)

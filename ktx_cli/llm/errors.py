@@ -23,31 +23,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ktx_cli.core import KtxError
+from ktx_cli.core import Command, Hint, KtxError, SettingPath
 
 AUTH_MESSAGE: Final = "Claude Code on this machine has no usable session"
 AUTH_HINT: Final = "authenticate Claude Code locally: run `claude` and sign in with /login; then rerun this command"
 """What a user reads wherever the local Claude Code session is missing or refused."""
 
-NO_BACKEND_HINT: Final = "ktx setup --llm-backend claude-code"
+NO_BACKEND_HINT: Final = Command("setup", "--llm-backend", "claude-code")
 
+_LATER: Final = "rerun this command later; finished work is kept"
 _WORDS: Final[Mapping[str, tuple[str, str | None]]] = {
-    "auth": ("{who} did not accept the credentials", "{credentials}"),
+    "auth": ("{who} did not accept the credentials", None),
     "billing": ("{who} refused for lack of credit", "look at the billing of the account, then rerun this command"),
-    "rate_limit": ("{who} asks to wait before the next request", "rerun this command later; finished work is kept"),
-    "overloaded": ("{who} is overloaded or failing", "rerun this command later; finished work is kept"),
-    "model": ("{who} has no model `{model}` for this account", "ktx config set llm.models.{role} MODEL"),
-    "context": ("the prompt is too long for the model `{model}`", "ktx config set llm.models.{role} MODEL"),
+    "rate_limit": ("{who} asks to wait before the next request", _LATER),
+    "overloaded": ("{who} is overloaded or failing", _LATER),
+    "model": ("{who} has no model `{model}` for this account", None),
+    "context": ("the prompt is too long for the model `{model}`", None),
     "max_turns": ("the model `{model}` did not answer within its turns", None),
     "structured_output": ("the model `{model}` gave no answer that fits the schema", None),
     "permission": ("{who} refused a tool", None),
-    "isolation": ("Claude Code could not be run in isolation", "ktx doctor"),
+    "isolation": ("Claude Code could not be run in isolation", Command("doctor")),
     "connection": ("{who} cannot be reached", "check the network, the proxy and the address of the backend"),
     "execution": ("the call to the model `{model}` failed", "rerun with --debug for the provider's own words"),
     "refusal": ("the model `{model}` declined to answer", None),
     "cancelled": ("the call to the model was cancelled", None),
     "no_backend": ("no LLM is configured, and this needs one", NO_BACKEND_HINT),
 }
+"""The message of each code, and its hint where that is the same for every backend and role."""
 
 CODES: Final = tuple(_WORDS)
 RETRYABLE: Final = frozenset({"rate_limit", "overloaded", "connection"})
@@ -59,11 +61,17 @@ _WHO: Final = {
     "claude-code": "Claude Code",
     "claude-cli": "Claude Code",
 }
+_PROVIDER: Final = Hint("check {}", SettingPath("llm.provider"))
 _CREDENTIALS: Final = {
-    "anthropic": "check llm.provider.anthropic.api_key",
-    "vertex": "gcloud auth application-default login",
-    "gateway": "check llm.provider.gateway.api_key and llm.provider.gateway.auth",
+    "anthropic": Hint("check {}", SettingPath("llm.provider.anthropic.api_key")),
+    "vertex": Command("auth", "application-default", "login", program="gcloud"),
+    "gateway": Hint(
+        "check {} and {}", SettingPath("llm.provider.gateway.api_key"), SettingPath("llm.provider.gateway.auth")
+    ),
 }
+
+
+_SESSIONS: Final = ("claude-code", "claude-cli")
 
 
 class LlmError(KtxError):
@@ -115,22 +123,16 @@ def llm_error(
     **facts: Any,
 ) -> LlmError:
     """Return the error of a code in the words of the tree; `message` and `hint` replace them."""
-    template, advice = _WORDS[code]
-    if code == "auth" and backend in ("claude-code", "claude-cli"):
-        template, advice = AUTH_MESSAGE, AUTH_HINT
-    names = {
-        "who": _WHO.get(backend, "the model backend"),
-        "model": model or "default",
-        "role": role,
-        "credentials": _CREDENTIALS.get(backend, "check llm.provider"),
-    }
+    is_session = code == "auth" and backend in _SESSIONS
+    template = AUTH_MESSAGE if is_session else _WORDS[code][0]
+    names = {"who": _WHO.get(backend, "the model backend"), "model": model or "default"}
     details: dict[str, Any] = {"backend": backend, **({"model": model} if model else {}), **facts}
     if status is not None:
         details["status"] = status
     return LlmError(
         message or template.format(**names),
         code=code,
-        hint=hint or (advice.format(**names) if advice else None),
+        hint=hint or _advice(code, backend, role),
         detail=detail,
         retry_after=retry_after,
         resets_at=resets_at,
@@ -141,3 +143,11 @@ def llm_error(
 def cancelled(backend: str, model: str = "") -> LlmError:
     """Return the error of a call its caller stopped."""
     return llm_error("cancelled", backend=backend, model=model)
+
+
+def _advice(code: str, backend: str, role: str) -> str | None:
+    if code == "auth":
+        return AUTH_HINT if backend in _SESSIONS else _CREDENTIALS.get(backend, _PROVIDER)
+    if code in ("model", "context"):
+        return Command("config", "set", f"llm.models.{role}", "MODEL")
+    return _WORDS[code][1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ktx_cli.core import ConfigError, ResultWarning, SecretError, UsageError, did_you_mean, one_line
+from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, SecretError, UsageError, did_you_mean, one_line
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.project import (
     ROLES,
@@ -56,7 +56,7 @@ def parse_model_ref(text: str, backend: str, *, where: str = "llm.models") -> Mo
         raise ConfigError(f"`{where}` is `{text}`, and `{prefix}` is no backend", hint=hint)
     if not value:
         wanted = f"{route}:MODEL" if colon and route in SUPPORTED_BACKENDS else "MODEL"
-        hint = f"{where} {wanted}" if where.startswith("--") else f"ktx config set {where} {wanted}"
+        hint = f"{where} {wanted}" if where.startswith("--") else Command("config", "set", where, wanted)
         raise ConfigError(f"`{where}` is `{text}`, which names no model", hint=hint)
     return ModelRef(backend, value)
 
@@ -81,7 +81,9 @@ def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> Mode
     if backend not in (NO_BACKEND, *SUPPORTED_BACKENDS):
         raise unsupported(backend)
     if not configured:
-        raise ConfigError(f"the backend `{backend}` needs `llm.models.default`", hint=f"ktx config set {where} MODEL")
+        raise ConfigError(
+            f"the backend `{backend}` needs `llm.models.default`", hint=Command("config", "set", where, "MODEL")
+        )
     found = parse_model_ref(configured, backend, where="--model" if model else where)
     if found.backend == NO_BACKEND:
         raise no_backend()
@@ -122,7 +124,11 @@ def unsupported(backend: str) -> ConfigError:
     """Return the error for a backend that is no backend, or that this version has no code for."""
     return ConfigError(
         f"the backend `{backend}` is not supported",
-        hint=f"ktx config set llm.provider.backend claude-code; supported: {', '.join(SUPPORTED_BACKENDS)}",
+        hint=Hint(
+            "{}; supported: {}",
+            Command("config", "set", "llm.provider.backend", "claude-code"),
+            ", ".join(SUPPORTED_BACKENDS),
+        ),
         code="not_supported",
     )
 
@@ -215,7 +221,9 @@ def _address(found: str, backend: str, where: str) -> str:
     """Return the address of an API as the SDK wants it: it adds `/v1/messages` itself, but for Vertex."""
     if not re.match(r"https?://[^/\s]+", found):
         shown = one_line(redact_url(found), 60)
-        raise ConfigError(f"`{where}` is `{shown}`, which is not a URL", hint=f"ktx config set {where} https://HOST")
+        raise ConfigError(
+            f"`{where}` is `{shown}`, which is not a URL", hint=Command("config", "set", where, "https://HOST")
+        )
     found = found.rstrip("/")
     return found if backend == "vertex" else found.removesuffix("/v1")
 
@@ -224,7 +232,7 @@ def _name(found: str, where: str) -> str:
     if not _NAME.fullmatch(found):
         example = "europe-west1" if where.endswith("location") else "PROJECT"
         message = f"`{where}` is `{one_line(found, 60)}`, which is not a name of Google Cloud"
-        raise ConfigError(message, hint=f"ktx config set {where} {example}")
+        raise ConfigError(message, hint=Command("config", "set", where, example))
     return found
 
 
@@ -238,15 +246,15 @@ def _sendable(key: str, configured: str, where: str) -> str:
         return key
     reference = SecretRef.parse(configured)
     source = f"the secret `{reference}` of {where}" if reference else f"the secret of {where}"
-    again = f"correct {reference}" if reference else f"ktx config set {where} env:NAME"
+    again = f"correct {reference}" if reference else Command("config", "set", where, "env:NAME")
     if reference and reference.kind == "env" and is_variable(reference.name):
-        again = f"export {reference.name}=..."
-    raise SecretError(f"{source} {problem}", hint=f"{again}, with the key alone", details={"setting": where})
+        again = Command(f"{reference.name}=...", program="export")
+    raise SecretError(f"{source} {problem}", hint=Hint("{}, with the key alone", again), details={"setting": where})
 
 
 def _missing(backend: str, key: str, example: str) -> ConfigError:
     where = f"llm.provider.{key}"
-    return ConfigError(f"the backend `{backend}` needs `{where}`", hint=f"ktx config set {where} {example}")
+    return ConfigError(f"the backend `{backend}` needs `{where}`", hint=Command("config", "set", where, example))
 
 
 @dataclass(frozen=True, slots=True)

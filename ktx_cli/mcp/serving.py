@@ -19,7 +19,7 @@ import anyio
 import anyio.abc
 import uvicorn
 
-from ktx_cli.core import BusyError, KtxError, UsageError, isoformat, now, one_line
+from ktx_cli.core import BusyError, Command, KtxError, UsageError, isoformat, now, one_line
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.state import (
     TOKEN_VARIABLE,
@@ -127,12 +127,12 @@ def _not_bound(settings: ServerSettings, error: OSError) -> KtxError:
     if error.errno == errno.EADDRINUSE:
         return BusyError(
             f"port {settings.port} of {settings.host} is taken by another program",
-            hint="ktx mcp start --port 0",
+            hint=Command("mcp", "start", "--port", "0"),
             details={"host": settings.host, "port": settings.port},
         )
     return UsageError(
         f"cannot listen on port {settings.port} of {settings.host}: {error.strerror or error}",
-        hint="ktx mcp start --host 127.0.0.1 --port 0",
+        hint=Command("mcp", "start", "--host", "127.0.0.1", "--port", "0"),
     )
 
 

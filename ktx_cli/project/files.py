@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import StorageError, shell_words
+from ktx_cli.core import Command, Hint, Placeholder, StorageError
 
 FULL_BYTES: Final = 65536
 
@@ -52,14 +52,17 @@ def _access_hint(path: Path) -> str:
     try:
         found = barred.stat()
     except OSError:
-        return f"see who may change it: {shell_words('ls', '-ld', barred)}"
+        return Hint("see who may change it: {}", Command("-ld", barred, program="ls"))
     is_folder = stat.S_ISDIR(found.st_mode)
     wanted = 0o700 if is_folder else 0o600
     if os.geteuid() not in (0, found.st_uid):
-        return f'it belongs to another user; to take it over: sudo chown "$(id -un)" {shell_words(barred)}'
+        take = Command("chown", Placeholder('"$(id -un)"'), barred, program="sudo")
+        return Hint("it belongs to another user; to take it over: {}", take)
     if found.st_mode & wanted == wanted:
-        return f"see what protects it: {shell_words('lsattr', '-d', barred)}"
-    return f"give this user access, for example: {shell_words('chmod', 'u+rwx' if is_folder else 'u+rw', barred)}"
+        return Hint("see what protects it: {}", Command("-d", barred, program="lsattr"))
+    return Hint(
+        "give this user access, for example: {}", Command("u+rwx" if is_folder else "u+rw", barred, program="chmod")
+    )
 
 
 def _barred(path: Path) -> Path:
@@ -83,7 +86,7 @@ def can_read(path: Path) -> bool:
 
 
 def _moved(path: Path) -> str:
-    return shell_words("mv", path, path.with_name(f"{path.name}.old"))
+    return Command(path, path.with_name(f"{path.name}.old"), program="mv")
 
 
 def require_regular(path: Path, mode: int) -> None:

@@ -13,7 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-from ktx_cli.core import BusyError, GitError, GitMissingError, KtxError, one_line, shell_words
+from ktx_cli.core import (
+    BusyError,
+    Command,
+    GitError,
+    GitMissingError,
+    Hint,
+    KtxError,
+    Placeholder,
+    one_line,
+    shell_words,
+)
 from ktx_cli.project.files import is_full, storage_error
 from ktx_cli.project.programs import find_program
 
@@ -91,7 +101,8 @@ def find_git(search_path: str | None = None, *, project_dir: Path | None = None)
     found, passed = find_program("git", project_dir=project_dir, search_path=search_path)
     if found is None and passed is not None:
         message = f"the only git on the PATH is {passed}, which lies in the project: it could have come with it"
-        raise GitMissingError(message, hint=f"if it is yours: export {OVERRIDE}={shell_words(passed)}")
+        export = Command(Placeholder(f"{OVERRIDE}={shell_words(passed)}"), program="export")
+        raise GitMissingError(message, hint=Hint("if it is yours: {}", export))
     if found is None:
         raise GitMissingError("there is no git on the PATH", hint=_INSTALL)
     return _checked(found)
@@ -278,7 +289,7 @@ def failure(command: str, code: int, stderr: bytes, folder: Path) -> KtxError:
         where = quoted.group(1).strip() if quoted else shell_words(folder)
         return GitError(
             f"git refuses the repository around {folder}, because it belongs to another user",
-            hint=f"git config --global --add safe.directory {where}",
+            hint=Command("config", "--global", "--add", "safe.directory", Placeholder(where), program="git"),
             details=details,
         )
     reason = details["reason"] or (f"ended by signal {-code}" if code < 0 else f"exit code {code}")
@@ -289,7 +300,7 @@ def lock_error(lock: Path, details: Mapping[str, object] | None = None) -> BusyE
     """Return the error for a lock file of git's that somebody else holds."""
     return BusyError(
         f"another git command is at work: {lock} exists",
-        hint=f"wait until it is done; if no git command is running: rm {shell_words(lock)}",
+        hint=Hint("wait until it is done; if no git command is running: {}", Command(lock, program="rm")),
         details={**(details or {}), "lock": str(lock)},
     )
 

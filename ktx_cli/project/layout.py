@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ktx_cli.core import (
+    Command,
+    Hint,
     NoProjectError,
     ResultWarning,
     StorageError,
@@ -19,7 +21,6 @@ from ktx_cli.core import (
     escaped,
     listing,
     one_line,
-    shell_words,
 )
 from ktx_cli.project.files import read_bytes, require_regular, storage_error
 
@@ -216,12 +217,12 @@ def find_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Pat
             if folder.is_file():
                 raise NoProjectError(
                     f"{origin} names {folder}, which is a file",
-                    hint=shell_words("ktx", "status", "--project-dir", folder.parent),
+                    hint=Command("status", "--project-dir", folder.parent),
                     details={"project_dir": str(folder)},
                 )
             raise NoProjectError(
                 f"{origin} names {folder}, and there is no {CONFIG_NAME} in it",
-                hint=f"{shell_words('ktx', 'setup', '--project-dir', folder)}",
+                hint=Command("setup", "--project-dir", folder),
                 details={"project_dir": str(folder)},
             )
         return folder
@@ -237,7 +238,7 @@ def _has_config(folder: Path) -> bool:
         target = path.readlink()
         raise NoProjectError(
             f"{path} is a link to {target}, and that file is not there",
-            hint=f"put the file back, or remove the link: {shell_words('rm', path)}",
+            hint=Hint("put the file back, or remove the link: {}", Command(path, program="rm")),
             details={"project_dir": str(folder), "target": str(target)},
         )
     if os.path.lexists(path):
@@ -259,7 +260,7 @@ def require_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> 
     if folder is None:
         raise NoProjectError(
             f"no {CONFIG_NAME} in {cwd} or a folder above it",
-            hint="`ktx setup` creates a project here; --project-dir DIR names one elsewhere",
+            hint=Hint("`{}` creates a project here; --project-dir DIR names one elsewhere", Command("setup")),
         )
     return folder
 
@@ -282,7 +283,7 @@ def require_meant(folder: Path, flag: str | None, environ: Mapping[str, str], cw
     if named_folder(flag, environ, cwd) is None and folder.resolve() == home and not (folder / CONFIG_NAME).exists():
         raise UsageError(
             f"{folder} is your home folder, and all of it would be the project",
-            hint="ktx setup --project-dir ktx-project, or --project-dir . if that is meant",
+            hint=Hint("{}, or --project-dir . if that is meant", Command("setup", "--project-dir", "ktx-project")),
         )
 
 
@@ -382,7 +383,7 @@ class WorkingTree:
         if found is not None and self._leads_out(place):
             raise StorageError(
                 f"{place} is a link that leads out of the project",
-                hint=f"remove the link: {shell_words('rm', place)}",
+                hint=Hint("remove the link: {}", Command(place, program="rm")),
                 details={"path": str(place)},
             )
         return found
@@ -443,7 +444,7 @@ def _listed(folder: Path) -> list[Path]:
             return []
         raise StorageError(
             f"{folder} is a link to a folder that is not there",
-            hint=f"correct or remove it: {shell_words('ls', '-l', folder)}",
+            hint=Hint("correct or remove it: {}", Command("-l", folder, program="ls")),
             details={"path": str(folder)},
         ) from None
     except OSError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, quote_plus, unquote
 
-from ktx_cli.core import ResultWarning, SecretError, shell_words
+from ktx_cli.core import Command, ResultWarning, SecretError
 
 KINDS: Final = ("env", "file", "keyring")
 MAX_FILE_BYTES: Final = 1_000_000
@@ -123,7 +123,7 @@ def check(value: str, *, project_dir: Path, where: str) -> ResultWarning | None:
     return ResultWarning(
         "secret_permissions",
         f"others may read {path}, which holds the secret of {where} (mode {mode:04o})",
-        hint=shell_words("chmod", "600", path),
+        hint=Command("600", path, program="chmod"),
     )
 
 
@@ -195,7 +195,11 @@ def _error(reference: SecretRef, where: str, problem: str, hint: str) -> SecretE
 
 def _from_environment(reference: SecretRef, environ: Mapping[str, str], where: str) -> str:
     value = environ.get(reference.name)
-    hint = f"export {reference.name}=..." if is_variable(reference.name) else f"write `{_EXAMPLES['env']}`"
+    hint = (
+        Command(f"{reference.name}=...", program="export")
+        if is_variable(reference.name)
+        else f"write `{_EXAMPLES['env']}`"
+    )
     if value is None:
         raise _error(reference, where, "names a variable that is not set", hint)
     if not value.strip():
@@ -217,7 +221,7 @@ def _from_file(reference: SecretRef, project_dir: Path, where: str) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise _error(
-            reference, where, f"names {path}, which cannot be read: {reason}", shell_words("chmod", "u+r", path)
+            reference, where, f"names {path}, which cannot be read: {reason}", Command("u+r", path, program="chmod")
         ) from error
     if len(data) > MAX_FILE_BYTES:
         raise _error(reference, where, f"names {path}, which is larger than 1 MB", "name a file with the secret alone")
@@ -238,7 +242,9 @@ def _from_keyring(reference: SecretRef, where: str) -> str:
         import keyring
         import keyring.errors
     except ImportError as error:
-        raise _error(reference, where, "needs the package keyring", "pip install 'ktx-cli[keyring]'") from error
+        raise _error(
+            reference, where, "needs the package keyring", Command("install", "ktx-cli[keyring]", program="pip")
+        ) from error
     try:
         value = keyring.get_password(service, name)
     except keyring.errors.NoKeyringError as error:
@@ -250,7 +256,7 @@ def _from_keyring(reference: SecretRef, where: str) -> str:
             reference, where, f"cannot be looked up: {type(error).__name__}", "unlock the keyring, then try again"
         ) from error
     if value is None or not value.strip():
-        raise _error(reference, where, "names nothing in the keyring", shell_words("keyring", "set", service, name))
+        raise _error(reference, where, "names nothing in the keyring", Command("set", service, name, program="keyring"))
     return value
 
 

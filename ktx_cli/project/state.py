@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from ktx_cli.core import BusyError, ResultWarning, StorageError, now, one_line, shell_words
+from ktx_cli.core import BusyError, Command, Hint, Placeholder, ResultWarning, StorageError, now, one_line, shell_words
 from ktx_cli.project.files import is_full, read_bytes, require_regular, storage_error, sync_directory, write_atomic
 from ktx_cli.project.layout import Layout
 
@@ -153,12 +153,14 @@ def check_private_folder(layout: Layout) -> None:
         except OSError as error:
             raise storage_error(path, error, "look at") from error
         if stat.S_ISLNK(mode):
-            hint = shell_words("rm", path)
-            raise StorageError(f"{path} is a symbolic link", hint=hint, details={"path": str(path)})
+            remove = Command(path, program="rm")
+            raise StorageError(f"{path} is a symbolic link", hint=remove, details={"path": str(path)})
         if path in (layout.private_gitignore, layout.state):
             require_regular(path, mode)
         elif path == layout.private and not stat.S_ISDIR(mode):
-            hint = f"move it away, for example: {shell_words('mv', path, path.with_name(path.name + '.old'))}"
+            hint = Hint(
+                "move it away, for example: {}", Command(path, path.with_name(path.name + ".old"), program="mv")
+            )
             raise StorageError(f"{path} is not a folder, and ktx needs one there", hint=hint)
 
 
@@ -358,9 +360,11 @@ def database_error(path: Path, error: sqlite3.Error) -> StorageError:
         message = f"the state database {path} cannot be used: {os.strerror(errno.ENOSPC)}"
         return StorageError(message, hint=full.hint, details=full.details)
     hint = (
-        "the next `ktx ingest` moves it aside and starts a new one; nothing committed is lost"
+        Hint("the next `{}` moves it aside and starts a new one; nothing committed is lost", Command("ingest"))
         if is_damage(error)
-        else f"look at the free space and the permissions of its folder: {shell_words('ls', '-la', path.parent)}"
+        else Hint(
+            "look at the free space and the permissions of its folder: {}", Command("-la", path.parent, program="ls")
+        )
     )
     return StorageError(f"the state database {path} cannot be used: {error}", hint=hint, details=details)
 
@@ -376,7 +380,9 @@ def _require_known(connection: sqlite3.Connection, path: Path) -> int:
     if version > len(MIGRATIONS):
         raise StorageError(
             f"the state database {path} was made by a newer ktx (version {version}; this one knows {len(MIGRATIONS)})",
-            hint=f"update ktx, or start a new one: rm {shell_words(path)}*",
+            hint=Hint(
+                "update ktx, or start a new one: {}", Command(Placeholder(f"{shell_words(path)}*"), program="rm")
+            ),
             details={"path": str(path), "version": version},
         )
     return version
@@ -509,7 +515,10 @@ def _renamed(path: Path) -> ResultWarning:
     return ResultWarning(
         "state_damaged",
         f"the state database was damaged; it is now {aside.name} in {path.parent}, and a new one was started",
-        hint=f"nothing committed is lost; once you need it no more: rm {shell_words(aside)}*",
+        hint=Hint(
+            "nothing committed is lost; once you need it no more: {}",
+            Command(Placeholder(f"{shell_words(aside)}*"), program="rm"),
+        ),
         path=str(aside),
     )
 

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal
 
-from ktx_cli.core import ConfigError, shell_words, yaml
+from ktx_cli.core import Command, ConfigError, Hint, yaml
 from ktx_cli.project import read_bytes
 
 PACKAGED: Final[Mapping[str, int]] = {"describe_tables": 1, "propose_joins": 1}
@@ -60,7 +60,7 @@ def own_text(path: Path) -> str | None:
 
 
 def _unusable(path: Path, problem: str) -> ConfigError:
-    hint = f"edit it, or use the packaged prompt: {shell_words('rm', path)}"
+    hint = Hint("edit it, or use the packaged prompt: {}", Command(path, program="rm"))
     return ConfigError(f"the prompt {path} {problem}", hint=hint, details={"path": str(path)})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from ktx_cli.core import shell_words
+from ktx_cli.core import Command
 from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
 from ktx_cli.protection.views import Judge, Views
 from ktx_cli.semantic import Barred, Column, Model, Problem, Source, Visibility, silence_parser
@@ -59,7 +59,7 @@ def has_protected(model: Model) -> bool:
 
 
 def _errors_told(model: Model, problem: Problem, what: str) -> str:
-    check = shell_words("ktx", "sl", "validate", "-c", model.connection, "--no-data")
+    check = Command("sl", "validate", "-c", model.connection, "--no-data")
     return (
         f"the semantic layer has errors, so that nobody can tell what is hidden, and {what}. The first one is at "
         f"{problem.place}: {problem.message}. People correct it: {check}"

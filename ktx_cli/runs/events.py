@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ktx_cli.core import (
+    Command,
     Emit,
     Event,
     KtxError,
@@ -147,7 +148,7 @@ def stored_events(layout: Layout, run_id: str) -> list[dict[str, Any]]:
     if not found:
         raise KtxError(
             f"the events of run {run_id} are not kept",
-            hint=f"ktx runs show {run_id}",
+            hint=Command("runs", "show", run_id),
         )
     return found
 

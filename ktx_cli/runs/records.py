@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import RUN_ID, KtxError, ResultWarning, UsageError, did_you_mean, isoformat, listing
+from ktx_cli.core import RUN_ID, Command, KtxError, ResultWarning, UsageError, did_you_mean, isoformat, listing
 from ktx_cli.llm import UsageRow, usage_by
 from ktx_cli.project import Layout, current_holder, read_bytes, read_state
 from ktx_cli.runs.transcripts import Transcript, first_line, last_line, read_lines, transcripts_of
@@ -88,7 +88,7 @@ def find_run(layout: Layout, text: str) -> tuple[RunRecord, list[ResultWarning]]
     known, warnings = _known(layout)
     ids = _ids(layout, known)
     if not ids:
-        raise UsageError("this project has no run yet", hint="ktx ingest")
+        raise UsageError("this project has no run yet", hint=Command("ingest"))
     found = ids[:1] if text == LATEST else [each for each in ids if each.startswith(text)] if text else []
     exact = [each for each in found if each == text]
     if len(exact or found) != 1:
@@ -100,7 +100,7 @@ def _no_run(text: str, ids: Sequence[str], found: Sequence[str]) -> UsageError:
     if found:
         return UsageError(f"several runs begin with `{text}`", hint=f"one of {listing(found)}")
     near = did_you_mean(text, [LATEST, *ids])
-    return UsageError(f"there is no run `{text}`", hint=f"did you mean `{near}`?" if near else "ktx runs list")
+    return UsageError(f"there is no run `{text}`", hint=f"did you mean `{near}`?" if near else Command("runs", "list"))
 
 
 def read_report(layout: Layout, run_id: str) -> dict[str, Any] | None:

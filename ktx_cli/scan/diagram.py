@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import KtxError, NotReadyError, UsageError, did_you_mean, listing, one_line
+from ktx_cli.core import Command, KtxError, NotReadyError, UsageError, did_you_mean, listing, one_line
 from ktx_cli.project import find_program
 from ktx_cli.semantic import Entry
 
@@ -116,7 +116,7 @@ def _chosen(tables: Mapping[str, Entry], patterns: Sequence[str]) -> set[str]:
 def _no_table(pattern: str, tables: Iterable[str]) -> UsageError:
     known = sorted(tables)
     near = did_you_mean(pattern, known)
-    hint = f"did you mean --tables {near}?" if near else f"known: {listing(known)}" if known else "ktx scan"
+    hint = f"did you mean --tables {near}?" if near else f"known: {listing(known)}" if known else Command("scan")
     return UsageError(f"no table is covered by `{pattern}`", hint=hint)
 
 

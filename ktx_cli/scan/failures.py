@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ktx_cli.core import KtxError, ResultWarning, RunStopped, SourceError
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, RunStopped, SourceError
 from ktx_cli.scan.findings import Knowledge
 from ktx_cli.scan.relationships.model import Edge
 from ktx_cli.warehouses import TableRef
@@ -57,7 +57,7 @@ class StageFailure:
         return ResultWarning(
             "stage_failed",
             f"connection `{connection}`: {self} failed unexpectedly ({self.error}); its earlier results are kept",
-            hint=f"ktx scan {connection} --debug shows where; please report it",
+            hint=Hint("{} shows where; please report it", Command("scan", connection, "--debug")),
             connection=connection,
             **self.to_json(),
         )

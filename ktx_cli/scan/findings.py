@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ktx_cli.core import KtxError
+from ktx_cli.core import Command, Hint, KtxError
 from ktx_cli.scan.relationships.model import Cardinality, Edge, EdgeStatus, KeyChoice
 from ktx_cli.semantic import quoted
 from ktx_cli.warehouses import Table, TableRef
@@ -87,7 +87,7 @@ def read_record(content: bytes, where: str) -> Knowledge:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KtxError(
             f"{where} is damaged ({type(error).__name__})",
-            hint="restore it from git; the next `ktx scan` writes it anew",
+            hint=Hint("restore it from git; the next `{}` writes it anew", Command("scan")),
         ) from error
 
 

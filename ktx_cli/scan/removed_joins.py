@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from ktx_cli.core import ResultWarning, plural, shell_words
+from ktx_cli.core import Command, ResultWarning, plural
 from ktx_cli.scan.committed import Committed
 from ktx_cli.scan.findings import EdgeId, Knowledge, edge_id
 from ktx_cli.scan.overlays import JoinKey, Overlays, join_key
@@ -243,5 +243,5 @@ def gone_warnings(connection: str, gone: Sequence[GoneJoin], held: Collection[st
     if not named:
         return []
     message = f"connection `{connection}`: {plural(len(named), 'join')} of the last scan gone"
-    hint = shell_words("ktx", "scan", "relationships", connection, "--status", "all")
+    hint = Command("scan", "relationships", connection, "--status", "all")
     return [ResultWarning("joins_gone", message, hint=hint, connection=connection, joins=named)]

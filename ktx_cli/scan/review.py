@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, KtxError, ResultWarning, shell_words
+from ktx_cli.core import Command, ConfigError, KtxError, ResultWarning
 from ktx_cli.scan.carry import Losses, has_comments
 from ktx_cli.scan.committed import RELATIONSHIPS, Base, Committed
 from ktx_cli.scan.findings import ARROW, EdgeId, Knowledge, edge_id, edge_name
@@ -370,7 +370,7 @@ class Draft:
         if decision is Decision.ACCEPT and edge.missing is not None:
             raise ConfigError(
                 f"`{edge.name}` cannot be a join: {edge.missing}",
-                hint=shell_words("ktx", "scan", "relationships", edge.connection, "--reject", edge.name),
+                hint=Command("scan", "relationships", edge.connection, "--reject", edge.name),
             )
         if edge.opposite is not None and edge.opposite.stands:
             return frozenset()
@@ -405,7 +405,7 @@ class Draft:
         if join.shard is None:
             raise ConfigError(
                 f"`{join.source}` has no entry in the manifest of `{edge.connection}`, so no join can be written",
-                hint=shell_words("ktx", "scan", edge.connection),
+                hint=Command("scan", edge.connection),
             )
         overlays = []
         if any(join.on in overlay.disabled for overlay in self._review.overlays.of(join.source)):

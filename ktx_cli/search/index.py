@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from ktx_cli.core import StorageError, shell_words
+from ktx_cli.core import Command, Hint, StorageError
 from ktx_cli.project import read_bytes, storage_error, write_atomic
 from ktx_cli.search.corpus import KINDS, Document, Scope
 from ktx_cli.search.tokens import plain_words, stem
@@ -342,7 +342,7 @@ def index_error(path: Path, error: sqlite3.Error) -> StorageError:
     """Return the error for an index that does not work."""
     return StorageError(
         f"the search index {path} cannot be used: {error}",
-        hint=f"delete it, then build it again: {shell_words('rm', path)} && ktx index",
+        hint=Hint("delete it, then build it again: {} && {}", Command(path, program="rm"), Command("index")),
         details={"path": str(path)},
     )
 

@@ -9,7 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import Emit, KtxError, Recent, ResultWarning, StepProgress, ignore_events, listing, monotonic, plural
+from ktx_cli.core import (
+    Command,
+    Emit,
+    KtxError,
+    Recent,
+    ResultWarning,
+    StepProgress,
+    ignore_events,
+    listing,
+    monotonic,
+    plural,
+)
 from ktx_cli.llm import Embedder
 from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
 from ktx_cli.search.corpus import Found, Scope
@@ -20,7 +31,7 @@ from ktx_cli.search.vectors import EMBEDDED, embed_missing, fused, nearest, no_v
 from ktx_cli.search.views import Base, Overlays, View, behind, open_base
 from ktx_cli.wiki import FOLDER
 
-HINT: Final = "ktx index"
+HINT: Final = Command("index")
 LOOK_SECONDS: Final = 1.0
 """How long a process takes the files of a project for unchanged after it looked at them, at least."""
 _LOOKS: Final = 0.02

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ktx_cli.core import Emit, Recent, ResultWarning, StepProgress
+from ktx_cli.core import Command, Emit, Recent, ResultWarning, StepProgress
 from ktx_cli.llm import Embedder
 from ktx_cli.search.corpus import WORTH, Found, Scope
 from ktx_cli.search.index import Store, get_meta, set_meta, unpacked
@@ -218,7 +218,7 @@ def no_vectors(store: Store, embedder: Embedder) -> ResultWarning | None:
     if stored == model_name(embedder):
         return None
     what = "has no vectors" if stored is None else f"has vectors of another model ({stored})"
-    return ResultWarning("no_vectors", f"searched by words alone: the index {what}", hint="ktx index")
+    return ResultWarning("no_vectors", f"searched by words alone: the index {what}", hint=Command("index"))
 
 
 def nearest(
@@ -230,13 +230,13 @@ def nearest(
     """
     if vectors.numbers and len(asked) != vectors.dimensions:
         what = f"searched by words alone: the index has vectors of {vectors.dimensions} numbers, the model {len(asked)}"
-        return [], [ResultWarning("no_vectors", what, hint="ktx index")]
+        return [], [ResultWarning("no_vectors", what, hint=Command("index"))]
     warnings = []
     among = vectors.within(scope)
     if vectors.too_many:
         among = vectors.places(each.row.number for each in ranking.documents if each.place[0] == 0)
         what = f"only the best {len(among)} by words were compared by meaning, for want of numpy"
-        warnings.append(ResultWarning("vectors_bounded", what, hint="pip install numpy"))
+        warnings.append(ResultWarning("vectors_bounded", what, hint=Command("install", "numpy", program="pip")))
     wanted = max(_NEAREST, 2 * limit)
     found = vectors.nearest(asked, among, wanted + len(store.removed))
     numbers = [number for number in found if number not in store.removed][:wanted]

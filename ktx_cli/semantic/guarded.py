@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ktx_cli.core import ConfigError, Recent, SourceError, UsageError, is_utf8, json_value, listing, shell_words
+from ktx_cli.core import Command, ConfigError, Hint, Recent, SourceError, UsageError, is_utf8, json_value, listing
 from ktx_cli.project import SEMANTIC_NAME, Connection, Database, KtxConfig, Layout, WorkingTree, connection_of
 from ktx_cli.semantic.load.files import read_strays
 from ktx_cli.semantic.load.load import load_model
@@ -76,7 +76,9 @@ def require_defined(config: KtxConfig, connection: str, plan: Plan) -> None:
     raise UsageError(
         f"connection `{connection}` answers only measures that its semantic layer defines, and the question composes"
         f" {listing(f'`{each}`' for each in plan.composed)}: its query_policy is semantic-layer-only",
-        hint=f"ktx sl list -c {connection} shows the measures; a new one belongs into its source file",
+        hint=Hint(
+            "{} shows the measures; a new one belongs into its source file", Command("sl", "list", "-c", connection)
+        ),
         details={"connection": connection, "query_policy": "semantic-layer-only", "composed": list(plan.composed)},
     )
 
@@ -335,8 +337,8 @@ def broken_files_told(model: Model) -> Iterator[None]:
         yield
     except SemanticError as error:
         if error.code == "unknown_name" and any(each.severity == "error" for each in model.problems):
-            check = shell_words("ktx", "sl", "validate", "-c", model.connection, "--no-data")
-            error.hint = f"{error.hint}; or correct the files with errors: {check}"
+            check = Command("sl", "validate", "-c", model.connection, "--no-data")
+            error.hint = Hint("{}; or correct the files with errors: {}", error.hint, check)
         raise
 
 
@@ -351,7 +353,7 @@ def calendar_of(config: KtxConfig) -> CalendarSettings:
     except SemanticError as error:
         raise ConfigError(
             f"ktx.yaml: `semantic.timezone`: {error.message}",
-            hint=f"{error.hint}, then: ktx config set semantic.timezone Europe/Berlin",
+            hint=Hint("{}, then: {}", error.hint, Command("config", "set", "semantic.timezone", "Europe/Berlin")),
         ) from error
     return CalendarSettings(config.semantic.week_start, config.semantic.fiscal_year_start, zone)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from ktx_cli.core import SourceError, plural, shell_words
+from ktx_cli.core import Command, SourceError, plural
 from ktx_cli.documents import (
     SUFFIXES,
     Changes,
@@ -98,7 +98,7 @@ def _is_document(path: str) -> bool:
 
 def _local(path: str, context: FetchContext) -> Path:
     where = f"connection `{context.connection}`"
-    hint = shell_words("ktx", "config", "set", f"connections.{context.connection}.path", "PATH")
+    hint = Command("config", "set", f"connections.{context.connection}.path", "PATH")
     try:
         folder = context.layout.root / Path(path).expanduser()
     except RuntimeError as error:

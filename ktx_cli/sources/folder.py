@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from ktx_cli.core import CancelledError, StorageError, is_utf8, listing, one_line, plural
+from ktx_cli.core import CancelledError, Command, Hint, StorageError, is_utf8, listing, one_line, plural
 from ktx_cli.documents import RawFile, Skipped
 from ktx_cli.project import CONFIG_NAME, OWN_NAMES, read_bytes, storage_error
 
@@ -168,7 +168,7 @@ def _hashed(path: str, place: Path, stopped: Callable[[], bool]) -> RawFile | St
 def _content(place: Path, path: str) -> bytes:
     content = read_bytes(place)
     if content is None:
-        raise StorageError(f"{path} is gone", hint="the next `ktx ingest` reads the folder again")
+        raise StorageError(f"{path} is gone", hint=Hint("the next `{}` reads the folder again", Command("ingest")))
     return content
 
 
@@ -176,7 +176,9 @@ def _unchanged(place: Path, path: str, digest: str) -> bytes:
     """Return the content that was hashed: a later one must not be taken for it."""
     content = _content(place, path)
     if hashlib.sha256(content).hexdigest() != digest:
-        raise StorageError(f"{path} was changed while it was read", hint="the next `ktx ingest` reads it again")
+        raise StorageError(
+            f"{path} was changed while it was read", hint=Hint("the next `{}` reads it again", Command("ingest"))
+        )
     return content
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import CancelledError, ConfigError, ResultWarning, SourceError, StorageError
+from ktx_cli.core import CancelledError, Command, ConfigError, Hint, ResultWarning, SourceError, StorageError
 from ktx_cli.documents import RawFile, Skipped, Snapshot
 from ktx_cli.project import CONFIG_NAME, OWN_NAMES, read_bytes, secrets, storage_error
 from ktx_cli.sources.git_cache import Address, Copy, Entry, Remote, look_at, open_copy, parse_address
@@ -163,7 +163,7 @@ def _reader(place: Path) -> Callable[[], bytes]:
     def read() -> bytes:
         content = read_bytes(place)
         if content is None:
-            raise StorageError(f"{place} is gone", hint="run `ktx ingest` again")
+            raise StorageError(f"{place} is gone", hint=Hint("run `{}` again", Command("ingest")))
         return content
 
     return read

@@ -15,14 +15,15 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from ktx_cli.core import (
+    Command,
     ConfigError,
+    Hint,
     KtxError,
     NotReadyError,
     SourceError,
     StorageError,
     did_you_mean,
     listing,
-    shell_words,
 )
 from ktx_cli.project import Git, GitResult, condensed, find_git, secrets, storage_error
 
@@ -209,7 +210,9 @@ class Copy:
         if process.returncode in missing:
             return b""
         if process.returncode:
-            raise StorageError(f"the copy of a repository in {self._folder} is broken", hint="run `ktx ingest` again")
+            raise StorageError(
+                f"the copy of a repository in {self._folder} is broken", hint=Hint("run `{}` again", Command("ingest"))
+            )
         return listed
 
     def contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
@@ -224,7 +227,7 @@ class Copy:
             end = said.find(b"\n", position)
             size = _size(said[position:end], blob)
             if size is None:
-                hint = f"take it away, it is made anew: {shell_words('rm', '-r', self._folder)}"
+                hint = Hint("take it away, it is made anew: {}", Command("-r", self._folder, program="rm"))
                 raise StorageError(f"the copy of a repository in {self._folder} is broken", hint=hint)
             found[blob] = said[end + 1 : end + 1 + size]
             position = end + size + 2
@@ -422,12 +425,15 @@ def remote_error(stderr: bytes, origin: str, token_setting: str, *, shown: Colle
         what = "did not accept the token" if shown else "wants credentials"
         hint = f"set {token_setting} to a token that may read it, for example env:GIT_TOKEN"
         if not origin.startswith("http"):
-            what, hint = "did not accept the key", f"check that this works: git ls-remote {origin}"
+            what, hint = (
+                "did not accept the key",
+                Hint("check that this works: {}", Command("ls-remote", origin, program="git")),
+            )
         return RepositoryDeniedError(f"{origin} {what}: {reason}", hint=hint, details=details)
     if _UNKNOWN_HOST_KEY in said:
-        hint = f"connect once by hand to accept the host's key: git ls-remote {origin}"
+        hint = Hint("connect once by hand to accept the host's key: {}", Command("ls-remote", origin, program="git"))
         return RepositoryDeniedError(f"the host of {origin} is not known to ssh", hint=hint, details=details)
-    hint = "check the address and the network, then run `ktx ingest` again"
+    hint = Hint("check the address and the network, then run `{}` again", Command("ingest"))
     if any(sign in said for sign in _MOVED) or "redirect" in said:
         hint = "it has moved: write its new address; a token is never sent on to another one"
     return RepositoryUnreachableError(f"{origin} cannot be read: {reason}", hint=hint, details=details)

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, StorageError, yaml
+from ktx_cli.core import Command, ConfigError, Hint, StorageError, yaml
 from ktx_cli.documents import Changes, RawFile, Snapshot
 from ktx_cli.project import Layout, read_bytes, storage_error
 
@@ -134,7 +134,7 @@ def _entry(state: FileState) -> dict[str, Any]:
     return entry | ({"artifacts": sorted(state.artifacts)} if state.artifacts else {})
 
 
-_GONE: Final = "the next `ktx ingest` fetches it again"
+_GONE: Final = Hint("the next `{}` fetches it again", Command("ingest"))
 
 
 class RawStore:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from ktx_cli.core import ConfigError
+from ktx_cli.core import Command, ConfigError
 from ktx_cli.project import redact
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error
@@ -156,7 +156,7 @@ class CloudConnector(ServerConnector):
     def _describe(self, error: Exception) -> tuple[str, str | None, str]:
         if isinstance(error, ClientError):
             return self._explain(error.cause, str(error))
-        return str(error), f"ktx connection test {self.id}", "connection"
+        return str(error), Command("connection", "test", self.id), "connection"
 
     def _redacted(self, text: str) -> str:
         secrets = [*self._secrets(), self.address.password]
@@ -213,7 +213,7 @@ def required(spec: ConnectionSpec, key: str, example: str) -> str:
     if not value:
         raise ConfigError(
             f"connection `{spec.id}`: it names no `{key}`",
-            hint=f"ktx config set connections.{spec.id}.{key} {example}",
+            hint=Command("config", "set", f"connections.{spec.id}.{key}", example),
             details={"connection": spec.id},
         )
     return value

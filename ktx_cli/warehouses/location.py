@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ktx_cli.core import ConfigError, SourceError, did_you_mean, listing, one_line, shell_words
+from ktx_cli.core import Command, ConfigError, Hint, SourceError, did_you_mean, listing, one_line
 from ktx_cli.warehouses.port import ConnectionSpec
 
 
@@ -22,13 +22,14 @@ def source_path(spec: ConnectionSpec) -> Path:
     given = spec.options.get("path") or spec.options.get("url")
     if not isinstance(given, str) or not given.strip():
         raise ConfigError(
-            f"connection `{spec.id}` names no file", hint=f"ktx config set connections.{spec.id}.path PATH"
+            f"connection `{spec.id}` names no file",
+            hint=Command("config", "set", f"connections.{spec.id}.path", "PATH"),
         )
     text = _path_of(given.strip())
     if text in ("", ":memory:"):
         raise ConfigError(
             f"connection `{spec.id}` names a database in memory, which is always empty",
-            hint=f"ktx config set connections.{spec.id}.path PATH",
+            hint=Command("config", "set", f"connections.{spec.id}.path", "PATH"),
         )
     return _in_project(spec, text)
 
@@ -56,7 +57,7 @@ def option_file(spec: ConnectionSpec, key: str, value: str) -> str:
 def require_file(spec: ConnectionSpec, path: Path, kind: str) -> None:
     """Raise `SourceError` unless `path` is a file this user can read; `kind` is what it should be."""
     where = f"connection `{spec.id}`"
-    hint = f"ktx config set connections.{spec.id}.path PATH"
+    hint = Command("config", "set", f"connections.{spec.id}.path", "PATH")
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):  # opening a pipe would wait for its other end
@@ -75,7 +76,7 @@ def unreadable(spec: ConnectionSpec, path: Path, error: OSError) -> SourceError:
     """Return the error for a path the system does not let us read."""
     return SourceError(
         f"connection `{spec.id}`: cannot read {path}: {error.strerror or error}",
-        hint=f"give this user access, for example: {shell_words('chmod', 'u+r', path)}",
+        hint=Hint("give this user access, for example: {}", Command("u+r", path, program="chmod")),
         details={"path": str(path)},
     )
 

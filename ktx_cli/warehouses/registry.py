@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, Protocol, cast
 
-from ktx_cli.core import ConfigError, NotSupportedError, did_you_mean, listing, shell_words
+from ktx_cli.core import Command, ConfigError, NotSupportedError, Placeholder, did_you_mean, listing
 from ktx_cli.project import WAREHOUSES, Database, Kind, KtxConfig, connection_of, resolve_options, wrong_scheme
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, scope_from_options
 
@@ -94,7 +94,7 @@ def missing_package(driver: str) -> str | None:
     warehouse = warehouse_of(driver)
     if warehouse is None or not warehouse.package or is_installed(warehouse.package):
         return None
-    return f"pip install '{warehouse.requirement}'"
+    return Command("install", Placeholder(f"'{warehouse.requirement}'"), program="pip")
 
 
 def is_installed(package: str) -> bool:
@@ -137,7 +137,7 @@ def open_connection(
     if not isinstance(entry, Database):
         raise NotSupportedError(
             f"connection `{connection}` is a context source ({entry.driver}), not a database",
-            hint=shell_words("ktx", "ingest", connection, "--dry-run"),
+            hint=Command("ingest", connection, "--dry-run"),
         )
     return open_database(connection, entry, project_dir=project_dir, environ=environ)
 

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ktx_cli.core import ConfigError, SourceError
+from ktx_cli.core import Command, ConfigError, SourceError
 from ktx_cli.project import WAREHOUSES, redact
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import require_reading
@@ -351,7 +351,7 @@ def _session_limit(spec: ConnectionSpec) -> int:
         return value
     raise ConfigError(
         f"connection `{spec.id}`: `maxConnections` must be a number above 0",
-        hint=f"ktx config set connections.{spec.id}.maxConnections {MAX_CONNECTIONS}",
+        hint=Command("config", "set", f"connections.{spec.id}.maxConnections", MAX_CONNECTIONS),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ktx_cli.core import ResultWarning, plural, shell_words
+from ktx_cli.core import Command, ResultWarning, plural
 from ktx_cli.privacy import secrets
 from ktx_cli.project import SEMANTIC_NAME, Tree
 from ktx_cli.semantic import Model
@@ -236,8 +236,8 @@ def _no_page(page: Page, reference: Reference) -> Finding:
 def _form(page: Page) -> Iterator[Finding]:
     problem = key_problem(page.key)
     if problem is not None:
-        hint = shell_words("git", "mv", page.path, page_path(page.scope, suggested_key(page.key)))
-        yield Finding(page.path, 1, "key", f"`{page.key}` {problem}", hint)
+        move = Command("mv", page.path, page_path(page.scope, suggested_key(page.key)), program="git")
+        yield Finding(page.path, 1, "key", f"`{page.key}` {problem}", move)
     if not page.summary and not isinstance(page.fields.get("summary"), int | float | list | dict):
         hint = "write `summary: <one sentence>` between the --- lines it begins with"
         yield Finding(page.path, 1, "missing_summary", "the page has no summary", hint)

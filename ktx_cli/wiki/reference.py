@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from ktx_cli.core import did_you_mean, listing
+from ktx_cli.core import Command, Hint, did_you_mean, listing
 from ktx_cli.semantic import Model, Visibility
 from ktx_cli.wiki.page import Page, body_line, field_line
 from ktx_cli.wiki.text import inline_code, without, without_fences
@@ -222,7 +222,11 @@ class Resolver:
 
     def _no_connection(self, reference: Reference) -> Missing:
         near = did_you_mean(reference.connection or "", self.models)
-        known = f"there are: {listing(sorted(self.models))}" if self.models else "no connection has one yet: ktx ingest"
+        known = (
+            f"there are: {listing(sorted(self.models))}"
+            if self.models
+            else Hint("no connection has one yet: {}", Command("ingest"))
+        )
         return Missing(
             "dangling_connection",
             f"no connection `{reference.connection}` has a semantic layer",
@@ -232,7 +236,7 @@ class Resolver:
     def _no_source(self, reference: Reference) -> Missing:
         what = "table" if reference.kind is Kind.TABLE else "source"
         near = self._near(reference) or self._near(replace(reference, name=reference.name.partition(".")[0]))
-        hint = f"did you mean `{near}`?" if near else "ktx sl list shows the sources"
+        hint = f"did you mean `{near}`?" if near else Hint("{} shows the sources", Command("sl", "list"))
         return Missing(f"dangling_{what}", f"the semantic layer has no {what} `{reference.name}`", hint)
 
     def _near(self, reference: Reference) -> str | None:
@@ -252,5 +256,5 @@ def _no_entity(model: Model, name: str, entity: str) -> Missing:
     return Missing(
         "dangling_entity",
         f"`{name}` has no column, measure or segment `{entity}`",
-        f"did you mean `{name}.{near}`?" if near else f"ktx sl read {name} shows what it has",
+        f"did you mean `{name}.{near}`?" if near else Hint("{} shows what it has", Command("sl", "read", name)),
     )

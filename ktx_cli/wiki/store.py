@@ -10,6 +10,8 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from ktx_cli.core import (
+    Command,
+    Hint,
     StorageError,
     UsageError,
     did_you_mean,
@@ -18,7 +20,6 @@ from ktx_cli.core import (
     listing,
     one_line,
     plural,
-    shell_words,
 )
 from ktx_cli.project import Tree
 from ktx_cli.wiki.keys import FOLDER, GLOBAL, could_be_key, page_path, place_of, scopes_seen_from, suggested_key
@@ -92,15 +93,15 @@ def no_such_page(key: str, wiki: Wiki, scope: str = GLOBAL) -> UsageError:
     keys = [page.key for page in wiki.seen_from(scope)]
     meant = suggested_key(key)
     near = meant if meant in keys else did_you_mean(meant, keys)
-    hint = shell_words("ktx", "wiki", "read", near) if near else _others(keys)
+    hint = Command("wiki", "read", near) if near else _others(keys)
     first = sorted(keys, key=lambda each: each != near)
     return UsageError(f"there is no wiki page `{one_line(key, 60)}`", hint=hint, details={"candidates": first[:50]})
 
 
 def _others(keys: list[str]) -> str:
     if not keys:
-        return "ktx wiki write --help"
-    return f"ktx wiki lists {plural(len(keys), 'page')}: {listing(keys)}"
+        return Command("wiki", "write", "--help")
+    return Hint("{} lists {}: {}", Command("wiki"), plural(len(keys), "page"), listing(keys))
 
 
 def file_of(tree: Tree, path: str) -> bytes | Finding | None:
@@ -115,7 +116,9 @@ def _read(path: str, content: bytes) -> Page | Finding | None:
     """Return the page of a file, what is wrong with it, or None for a file that is none of ours."""
     if not is_utf8(path):
         message = "its name is not UTF-8, so it is not a page"
-        return Finding(escaped(path), 1, "place", message, f"rename it: {shell_words('git', 'mv', path)} NEW-NAME.md")
+        return Finding(
+            escaped(path), 1, "place", message, Hint("rename it: {} NEW-NAME.md", Command("mv", path, program="git"))
+        )
     place = place_of(path)
     if place is not None:
         return parse(*place, content)
@@ -129,11 +132,11 @@ def _moving(path: str) -> str:
     scope, rest = (GLOBAL, parts[1:]) if parts[0] == GLOBAL else (GLOBAL, parts)
     if parts[0] == "user" and len(parts) > 2:
         scope, rest = "/".join(parts[:2]), parts[2:]
-    return shell_words("git", "mv", path, page_path(scope, suggested_key("/".join(rest))))
+    return Command("mv", path, page_path(scope, suggested_key("/".join(rest))), program="git")
 
 
 def _renaming(path: str) -> str:
-    return shell_words("git", "mv", path, path.removesuffix(".md") + "-2.md")
+    return Command("mv", path, path.removesuffix(".md") + "-2.md", program="git")
 
 
 def case_twins(pages: Iterable[Page]) -> Iterator[Finding]:

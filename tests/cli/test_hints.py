@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,31 +24,32 @@ VERBS = (
     "a|and|cannot|computes|describes|does|failed|has|held|joins|keeps|knows"
     "|must|only|shifts|shows|stands|takes|was|works"
 )
-NAMED = re.compile(r"\bktx[ \"']")
+NAMED = re.compile(r"\bktx[ \"']|\bCommand\(")
 """What the text of a module holds that names a command."""
 PROSE = re.compile(rf"(?:^|(?<=[^`]))ktx (?:{VERBS})\b")
 """The program's own name in a sentence."""
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and text of every hint of a module, of all else in it that is typed between backticks, and of words
-    for a shell."""
+    """Yield line and text of every `Command` of a module, and of all that is typed between backticks in a text."""
     source = path.read_text("utf-8")
     if not NAMED.search(source):
         return
     tree = ast.parse(source)
     skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    hints = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "hint"}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "shell_words":
-            yield node.lineno, " ".join(map(written, node.args))
+        if isinstance(node, ast.Call) and name_of(node.func) == "Command" and not node.keywords:
+            yield node.lineno, " ".join(("ktx", *map(written, node.args)))
         if id(node) in skipped or not isinstance(node, ast.Constant | ast.JoinedStr):
             continue
         if isinstance(node, ast.JoinedStr):
             skipped |= {id(part) for part in node.values}
-        text = written(node)
-        whole = id(node) in hints or text.startswith("ktx ")
-        yield from ((node.lineno, each) for each in ([text] if whole else re.findall(r"`(ktx [^`]+)`", text)))
+        yield from ((node.lineno, each) for each in re.findall(r"`(ktx [^`]+)`", written(node)))
+
+
+def name_of(node: ast.expr) -> str:
+    """Return the name a call goes by."""
+    return getattr(node, "id", getattr(node, "attr", ""))
 
 
 def written(node: ast.expr) -> str:
@@ -56,6 +58,8 @@ def written(node: ast.expr) -> str:
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
         return "".join(map(written, node.values))
+    if isinstance(node, ast.Call) and name_of(node.func) == "Placeholder":
+        return written(node.args[0])
     return HOLE
 
 
@@ -95,6 +99,56 @@ def test_every_command_that_is_named_exists() -> None:
         for each in wrong(text, root)
     ]
     assert not found, "\n".join(found)
+
+
+def advised(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of every text of a module that reads as a command to type, in a hint or a next step."""
+    source = path.read_text("utf-8")
+    tree = ast.parse(source if "ktx " in source else "")
+    for node in ast.walk(tree):
+        hints = [each.value for each in getattr(node, "keywords", ()) if each.arg in ("hint", "next_steps")]
+        hints += [node.value] if isinstance(node, ast.Assign) and any(map(is_hint, node.targets)) else []
+        hints += node.args if isinstance(node, ast.Call) and name_of(node.func) == "Hint" else []
+        for text in (
+            written(part) for hint in hints for part in ast.walk(hint) if isinstance(part, ast.Constant | ast.JoinedStr)
+        ):
+            yield from ((node.lineno, text) for found in re.findall(r"\bktx ([a-z]+)", text) if found in names())
+
+
+@functools.cache
+def names() -> frozenset[str]:
+    """The first words of all commands."""
+    root: Any = typer.main.get_command(app)
+    return frozenset(root.commands)
+
+
+def is_hint(target: ast.expr) -> bool:
+    """Whether an assignment makes a hint."""
+    return name_of(target).endswith("hint")
+
+
+def test_commands_of_hints_are_data() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line}: {text}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for line, text in advised(path)
+    ]
+    assert not found, "write `Command(...)` in a `Hint`:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'raise KtxError("x", hint="run `ktx scan` first")',
+        'error.hint = f"ktx ingest {name}"',
+        'hint = "look" if near else "ktx doctor"',
+        'Hint("run {} or ktx status", Command("scan"))',
+        'Result(data, next_steps=["ktx sl list"])',
+    ],
+)
+def test_a_command_in_the_text_of_a_hint_is_found(line: str, tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text(line)
+    assert list(advised(tmp_path / "module.py"))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.cli.hints import Place
+from ktx_cli.core import Command, Hint
 
 Run = Callable[..., Any]
 Git = Callable[..., str]
@@ -128,27 +129,35 @@ class Group:
         self.commands = {name: Group(below) if below else object() for name, below in tree.items()}
 
 
+def git(*words: str) -> Command:
+    return Command(*words, program="git")
+
+
+ADD, INGEST = Command("connection", "add", "new"), Command("ingest", "new")
+
+
 @pytest.mark.parametrize(
     ("hint", "shown"),
     [
-        ("ktx ingest", "ktx ingest --project-dir 'a b'"),
-        ("ktx ingest warehouse", "ktx ingest --project-dir 'a b' warehouse"),
-        ("ktx config schema says what", "ktx config schema --project-dir 'a b' says what"),
-        ("for example: ktx config set x y", "for example: ktx config set --project-dir 'a b' x y"),
-        ("the next `ktx ingest` moves it", "the next `ktx ingest --project-dir 'a b'` moves it"),
-        ("`ktx setup` here; --project-dir DIR elsewhere", "`ktx setup` here; --project-dir DIR elsewhere"),
-        ("ktx demo OTHER-FOLDER", "ktx demo OTHER-FOLDER"),
+        (Command("ingest"), "ktx ingest --project-dir 'a b'"),
+        (Command("ingest", "warehouse"), "ktx ingest --project-dir 'a b' warehouse"),
+        (Hint("{} says what", Command("config", "schema")), "ktx config schema --project-dir 'a b' says what"),
+        (Hint("for example: {}", Command("config", "set", "x", "y")),
+         "for example: ktx config set --project-dir 'a b' x y"),
+        (Hint("the next `{}` moves it", Command("ingest")), "the next `ktx ingest --project-dir 'a b'` moves it"),
+        (Command("setup", "--project-dir", "DIR"), "ktx setup --project-dir DIR"),
+        (Command("demo", "OTHER-FOLDER"), "ktx demo OTHER-FOLDER"),
+        (Command("--help"), "ktx --help"),
         ("update ktx, or start anew", "update ktx, or start anew"),
-        ("ktx ignores it", "ktx ignores it"),
-        ("ktx connection add new; then: ktx ingest new",
+        ("ktx ingest is only a text", "ktx ingest is only a text"),
+        (Hint.steps(ADD, INGEST),
          "ktx connection add --project-dir 'a b' new; then: ktx ingest --project-dir 'a b' new"),
-        ("rm x && ktx ingest new", "rm x && ktx ingest --project-dir 'a b' new"),
-        ("git restore -- x", "git -C 'a b' restore -- x"),
-        ("see git diff -- x, then commit", "see git -C 'a b' diff -- x, then commit"),
-        ("git -C /x fsck", "git -C /x fsck"),
-        ("git was told to overlook", "git was told to overlook"),
-        ("add it to git (git add -- x)", "add it to git (git -C 'a b' add -- x)"),
-        ("finish it with `git merge --continue`", "finish it with `git -C 'a b' merge --continue`"),
+        (Hint("{} && {}", Command("x", program="rm"), INGEST), "rm x && ktx ingest --project-dir 'a b' new"),
+        (git("restore", "--", "x"), "git -C 'a b' restore -- x"),
+        (Hint("see {}, then commit", git("diff", "--", "x")), "see git -C 'a b' diff -- x, then commit"),
+        (git("-C", "/x", "fsck"), "git -C /x fsck"),
+        (git("config", "--global", "x", "y"), "git config --global x y"),
+        (Hint("finish it with `{}`", git("merge", "--continue")), "finish it with `git -C 'a b' merge --continue`"),
         ("restore the file from git", "restore the file from git"),
     ],
 )  # fmt: skip

@@ -11,7 +11,7 @@ import typer
 from ktx_cli.cli.blocks import Block, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
-from ktx_cli.core import UsageError
+from ktx_cli.core import Command, Hint, UsageError
 from ktx_cli.jobs.clients.targets import Scope, Target
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ def _register_install(commands: typer.Typer) -> None:
         if http is not None and user_attribute:
             raise UsageError(
                 "--user-attribute is for a server that the client starts, and --http names one that is running",
-                hint="start that server with it: ktx mcp start --user-attribute NAME=TEXT",
+                hint=Hint("start that server with it: {}", Command("mcp", "start", "--user-attribute", "NAME=TEXT")),
             )
         server_attributes(user_attribute)
         address = None if http is None else Address.parse(http, token_env)
         variables = sorted(secret_names(config))
         report = install(Wanted(target, scope, name, address, variables, dry_run, user_attribute), where)
         session.warn(*report.warnings)
-        steps = [] if dry_run else ["ktx agents list"]
+        steps = [] if dry_run else [Command("agents", "list")]
         return Result(report.to_json(), [*_shown(report), *_to_paste(report)], report.error, steps)
 
 
@@ -101,7 +101,7 @@ def _register_list(commands: typer.Typer) -> None:
         ]
         table = Table(("client", "scope", "state", "name", "file"), tuple(rows))
         any_installed = any(each.state != "not_installed" for each in states)
-        steps = [] if any_installed else ["ktx agents install --target claude-code"]
+        steps = [] if any_installed else [Command("agents", "install", "--target", "claude-code")]
         return Result({"clients": [each.to_json() for each in states]}, [table], next_steps=steps)
 
 

@@ -10,7 +10,7 @@ import typer
 from ktx_cli.cli.blocks import Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
-from ktx_cli.core import ConfigError, shell_words
+from ktx_cli.core import Command, ConfigError
 
 THRESHOLDS = {
     "scan.relationships.acceptThreshold": "scan.relationships.reviewThreshold",
@@ -87,8 +87,8 @@ def _in_order(error: ConfigError, key: str, value: str) -> ConfigError:
     other = THRESHOLDS.get(key)
     if other is not None and "reviewThreshold of" in error.message:
         first, second = (
-            shell_words("ktx", "config", "set", other, value),
-            shell_words("ktx", "config", "set", key, value),
+            Command("config", "set", other, value),
+            Command("config", "set", key, value),
         )
         error.hint = f"{first}; then: {second}"
     return error

@@ -12,7 +12,7 @@ from ktx_cli.cli.blocks import Fields, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import connection_ids, group
 from ktx_cli.cli.reports import IDS
-from ktx_cli.core import KtxError, UsageError, listing
+from ktx_cli.core import Command, KtxError, UsageError, listing
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.connections import SourceCheck
@@ -160,7 +160,9 @@ def _register_add(commands: typer.Typer) -> None:
         tested = ("found", found.origin) if isinstance(found, SourceCheck) else ("tables", str(tables))
         rows = (("connection", id), ("ktx.yaml", "saved"), ("tables", "not tested") if found is None else tested)
         return Result(
-            {"id": id, "tested": found is not None, "tables": tables}, [Fields(rows)], next_steps=[f"ktx ingest {id}"]
+            {"id": id, "tested": found is not None, "tables": tables},
+            [Fields(rows)],
+            next_steps=[Command("ingest", id)],
         )
 
 

@@ -12,7 +12,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.hints import runnable
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import shell_words
+from ktx_cli.core import Command, Hint, shell_words
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.demo.demo import Asked, SecondHalf
@@ -26,7 +26,11 @@ _KNOWN: Final = {
     "pages": "wiki pages",
 }
 
-_ADD: Final = "To add it, run `ktx setup --llm-backend claude-code` and `ktx ingest dbt handbook` in the project."
+_ADD: Final = Hint(
+    "To add it, run `{}` and `{}` in the project.",
+    Command("setup", "--llm-backend", "claude-code"),
+    Command("ingest", "dbt", "handbook"),
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -66,11 +70,15 @@ def register(app: typer.Typer) -> None:
         ]
         here = f"cd {shell_words(folder)}"
         steps = [
-            f"{here} && ktx sl query -m order_revenue.net_revenue -d customer_value.is_active",
-            f"{here} && ktx search guest card",
-            f"{here} && ktx scan relationships",
-            f"{here} && ktx sl read order_lines",
-            f"{here} && ktx status",
+            Hint(
+                "{} && {}",
+                here,
+                Command("sl", "query", "-m", "order_revenue.net_revenue", "-d", "customer_value.is_active"),
+            ),
+            Hint("{} && {}", here, Command("search", "guest", "card")),
+            Hint("{} && {}", here, Command("scan", "relationships")),
+            Hint("{} && {}", here, Command("sl", "read", "order_lines")),
+            Hint("{} && {}", here, Command("status")),
         ]
         return Result(report.to_json(), blocks, next_steps=steps)
 

@@ -11,7 +11,7 @@ from ktx_cli.cli.blocks import Block, Fields, Table
 from ktx_cli.cli.commands.sl_question import project_of
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.reports import IDS
-from ktx_cli.core import one_line, plural
+from ktx_cli.core import Command, Hint, one_line, plural
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.check.diff.model import Change, Drift
@@ -75,4 +75,4 @@ def _uses(change: Change, verbose: bool) -> list[tuple[str, str, str]]:
     what = f"{change.kind.value} {change.what}"
     rows = [(what, str(use), "" if use.part.place is None else str(use.part.place)) for use in shown]
     more = len(change.uses) - len(shown)
-    return [*rows, *([(what, f"{plural(more, 'other')}: ktx diff --verbose", "")] if more else [])]
+    return [*rows, *([(what, Hint("{}: {}", plural(more, "other"), Command("diff", "--verbose")), "")] if more else [])]

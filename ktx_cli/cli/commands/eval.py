@@ -14,7 +14,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.cli.unattended import annotation, repository_prefix
-from ktx_cli.core import one_line, shell_words
+from ktx_cli.core import Command, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,7 +120,7 @@ def _of(count: int, most: int | None) -> str:
 
 def _next_steps(report: EvalReport) -> list[str]:
     new = [each.case.name for each in report.results if each.status == "new" and not each.accepted]
-    return [shell_words("ktx", "eval", *new[:_SHOWN], "--accept")] if new else []
+    return [Command("eval", *new[:_SHOWN], "--accept")] if new else []
 
 
 def _annotations(report: EvalReport, prefix: str) -> Iterator[str]:

@@ -23,13 +23,13 @@ from ktx_cli.cli.reports import (
     texts_of,
 )
 from ktx_cli.cli.unattended import LOG_FILE, NOTIFY, watch
-from ktx_cli.core import RUN_ID, UsageError
+from ktx_cli.core import RUN_ID, Command, Hint, UsageError
 
 
 def _run_id(value: str | None) -> str | None:
     """Check the id a server gives the run it starts."""
     if value is not None and not RUN_ID.fullmatch(value):
-        raise UsageError(f"`{value}` is no id of a run", hint="leave --run-id out: it is for ktx mcp")
+        raise UsageError(f"`{value}` is no id of a run", hint=Hint("leave --run-id out: it is for {}", Command("mcp")))
     return value
 
 
@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
             if ids or no_llm:
                 raise UsageError(
                     f"{'IDs' if ids else '--no-llm'} and a text to remember exclude each other",
-                    hint="ktx memory capture --connection-id ID --text TEXT",
+                    hint=Command("memory", "capture", "--connection-id", "ID", "--text", "TEXT"),
                 )
             options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
             return capture_result(session, requests_of(texts_of(text, file)), options, dry_run=dry_run)

@@ -16,7 +16,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import CancelledError, ResultWarning, UsageError, shell_words
+from ktx_cli.core import CancelledError, Command, ResultWarning, UsageError
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.serve.daemon import ServerStatus
@@ -130,7 +130,7 @@ def _register_start(commands: typer.Typer) -> None:
         if folders and not projects:
             raise UsageError(
                 f"`{folders[0]}` is given without --projects",
-                hint=shell_words("ktx", "mcp", "start", "--projects", *folders),
+                hint=Command("mcp", "start", "--projects", *folders),
             )
         asked = {
             "host": host,
@@ -181,7 +181,7 @@ def _background(session: Session, layout: Layout, settings: ServerSettings, wait
 def _running(layout: Layout, found: ServerStatus, how: str) -> Result:
     folder = str(layout.root)
     data = {**found.to_json(folder), "outcome": how}
-    return Result(data, [_shown(data)], next_steps=["ktx mcp status", "ktx mcp stop"])
+    return Result(data, [_shown(data)], next_steps=[Command("mcp", "status"), Command("mcp", "stop")])
 
 
 def _foreground(session: Session, layout: Layout, settings: ServerSettings) -> Result:
@@ -229,7 +229,7 @@ def _register_status(commands: typer.Typer) -> None:
         found = server_status(layout)
         if found.status == "running" and found.problem:
             session.warn(ResultWarning("audit_log", found.problem, hint="free some space, or see who may write there"))
-        steps = {"stopped": ["ktx mcp start"], "stale": ["ktx mcp stop"], "running": []}[found.status]
+        steps = {"stopped": [Command("mcp", "start")], "stale": [Command("mcp", "stop")], "running": []}[found.status]
         data = found.to_json(str(layout.root))
         return Result(data, [_shown(data)], next_steps=steps)
 
@@ -263,7 +263,7 @@ def _register_logs(commands: typer.Typer) -> None:
         path = layout.mcp_audit if audit else layout.mcp_log
         if not follow:
             found = last_lines(path, lines)
-            steps = [] if audit or path.exists() else ["ktx mcp start"]
+            steps = [] if audit or path.exists() else [Command("mcp", "start")]
             shown = Lines(tuple(found)) if found else Fields((("log", str(path)), ("lines", "0")))
             return Result({"path": str(path), "lines": found}, [shown], next_steps=steps)
         session.settings = replace(session.settings, json=False)

@@ -24,7 +24,7 @@ from ktx_cli.cli.reports import (
     options_of,
     texts_of,
 )
-from ktx_cli.core import CancelledError, UsageError, listing
+from ktx_cli.core import CancelledError, Command, Placeholder, UsageError, listing
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.capture.history import Shown
@@ -114,7 +114,8 @@ def _register_capture(commands: typer.Typer) -> None:
             for given, name in texts_of(text, file, words)
         ]
         if not requests:
-            raise UsageError("there is no text to remember", hint='ktx memory capture --text "Revenue is net."')
+            example = Command("memory", "capture", "--text", Placeholder('"Revenue is net."'))
+            raise UsageError("there is no text to remember", hint=example)
         return capture_result(session, requests, options, dry_run=dry_run, fail_fast=fail_fast)
 
 
@@ -224,5 +225,7 @@ def _register_work(commands: typer.Typer) -> None:
             except KeyboardInterrupt:
                 if not tether.was_cut:
                     raise
-                raise CancelledError("the server this process belongs to is gone", hint="ktx memory list") from None
+                raise CancelledError(
+                    "the server this process belongs to is gone", hint=Command("memory", "list")
+                ) from None
         return Result({"captures": shown}, blocks_of(shown))

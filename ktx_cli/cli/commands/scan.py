@@ -18,7 +18,7 @@ from ktx_cli.cli.help import connection_ids
 from ktx_cli.cli.prompts import ask
 from ktx_cli.cli.reports import IDS, NO_LLM, WAIT, ingest_result
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import CancelledError, KtxError, UsageError, listing, one_line, plural, shell_words
+from ktx_cli.core import CancelledError, Command, Hint, KtxError, UsageError, listing, one_line, plural
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.review.relationships import Choice, DecisionReport, Listed
@@ -66,7 +66,7 @@ def _register_scan(commands: typer.Typer) -> None:
             project_dir=session.require_project(),
             environ=os.environ,
             connections=tuple(ids or ()),
-            command="ktx scan",
+            command=Command("scan"),
             databases_only=True,
             depth=None if depth is None else ScanDepth(depth.value),
             no_llm=no_llm,
@@ -224,20 +224,25 @@ def register_relationships(commands: typer.Typer) -> None:
 def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[Status] | None) -> None:
     """Raise `UsageError` for options that do not go together, and where nobody can be asked."""
     if review and deciding:
-        raise UsageError("--review asks; it does not go with decisions", hint="ktx scan relationships --review")
+        raise UsageError(
+            "--review asks; it does not go with decisions", hint=Command("scan", "relationships", "--review")
+        )
     if status and deciding:
         raise UsageError("--status is for listing and --review", hint="leave --status out")
     if review and not session.settings.interactive:
         raise UsageError(
             "--review asks on a terminal, and there is none, or questions are forbidden",
-            hint="ktx scan relationships --accept EDGE, --reject EDGE, or --accept-all-above 0.8 --yes",
+            hint=Hint(
+                "{}, --reject EDGE, or --accept-all-above 0.8 --yes",
+                Command("scan", "relationships", "--accept", "EDGE"),
+            ),
         )
 
 
 def _no_score(given: float) -> UsageError:
     return UsageError(
         f"--accept-all-above takes a score, and scores are 0 to 1, not {given:g}",
-        hint="ktx scan relationships --accept-all-above 0.8",
+        hint=Command("scan", "relationships", "--accept-all-above", "0.8"),
     )
 
 
@@ -264,10 +269,10 @@ def _listing(found: Listed, ids: Sequence[str]) -> Result:
     data = {**_data(found.edges, None), "declared": found.declared}
     if found.edges:
         review = any(each.standing is Standing.REVIEW for each in found.edges)
-        steps = [shell_words("ktx", "scan", "relationships", *ids, "--review")] if review else []
+        steps = [Command("scan", "relationships", *ids, "--review")] if review else []
         return Result(data, [_table(found.edges)], next_steps=steps)
     said = f"none: {found.declared:,} {'is' if found.declared == 1 else 'are'} declared" if found.declared else "none"
-    steps = [shell_words("ktx", "scan", "relationships", *ids, "--status", "declared")] if found.declared else []
+    steps = [Command("scan", "relationships", *ids, "--status", "declared")] if found.declared else []
     return Result(data, [Fields((("relationships", said),))], next_steps=steps)
 
 
@@ -297,7 +302,7 @@ def _reviewed(
     except (KeyboardInterrupt, EOFError):
         streams.write_err("\n")
         kept = f"{plural(len(choices), 'decision')} kept" if choices else "nothing was changed"
-        again = shell_words("ktx", "scan", "relationships", *(ids or ()), "--review")
+        again = Command("scan", "relationships", *(ids or ()), "--review")
         stop = CancelledError(f"the review was interrupted, {kept}", hint=again)
     if stop is not None and not choices:
         raise stop

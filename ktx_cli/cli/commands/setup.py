@@ -13,7 +13,7 @@ from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.cli.setup_attempts import Retyped
 from ktx_cli.cli.setup_flags import answers_of, with_flags
-from ktx_cli.core import UsageError
+from ktx_cli.core import Command, Hint, UsageError
 from ktx_cli.jobs.setup.answers import Answers, Step
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _answers(values: Mapping[str, Any]) -> Answers:
     if any(typed.steps()):
         raise UsageError(
             "--answers and flags that answer the same questions exclude each other",
-            hint="write them into the file, or run ktx setup a second time with the flags",
+            hint=Hint("write them into the file, or run {} a second time with the flags", Command("setup")),
         )
     answers = load_answers(values["answers"])
     if values["keep_secrets"] is not None:

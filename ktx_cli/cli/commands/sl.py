@@ -17,7 +17,7 @@ from ktx_cli.cli.commands.sl_question import Connection, Internal, UserAttribute
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.groups import own_command, own_group
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import EXIT_UNREACHABLE, ResultWarning, counted, one_line
+from ktx_cli.core import EXIT_UNREACHABLE, Command, Hint, ResultWarning, counted, one_line
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.exchange import Exchange
@@ -66,7 +66,7 @@ def _register_search(commands: typer.Typer) -> None:
             "sources": [],
         }
         if not found.hits:
-            return Result(data, [Fields((("found", "nothing"),))], next_steps=["ktx sl list"])
+            return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("sl", "list")])
         return Result(data, [_hits_table(layers, found.hits)])
 
 
@@ -227,7 +227,7 @@ def _register_import(commands: typer.Typer) -> None:
         done = import_model(
             *(layout, config, format.value, current_folder() / path), connection=connection, dry_run=dry_run
         )
-        steps = [] if dry_run else ["ktx sl validate", "git diff"]
+        steps = [] if dry_run else [Command("sl", "validate"), Command("diff", program="git")]
         return Result(done.to_json(), _blocks(done), done.error(), steps)
 
 
@@ -259,7 +259,11 @@ def _lost(done: Exchange) -> list[ResultWarning]:
     if not counts["dropped"] and not counts["approximated"]:
         return []
     message = f"{counts['dropped']:,} parts cannot be said in OSI, {counts['approximated']:,} only nearly"
-    return [ResultWarning("fidelity", message, hint="ktx sl export osi --json lists them under report")]
+    return [
+        ResultWarning(
+            "fidelity", message, hint=Hint("{} lists them under report", Command("sl", "export", "osi", "--json"))
+        )
+    ]
 
 
 def _blocks(done: Exchange) -> list[Block]:
@@ -313,7 +317,7 @@ def _register_validate(commands: typer.Typer) -> None:
         error = found.error(strict=strict)
         session.warn(*found.warnings(), *_unread(found, error))
         if error is not None and error.exit_code == EXIT_UNREACHABLE:
-            error.hint = f"{error.hint}; or leave the data out: --no-data" if error.hint else "add --no-data"
+            error.hint = Hint("{}; or leave the data out: --no-data", error.hint) if error.hint else "add --no-data"
         return Result(found.to_json(), _validation_blocks(found), error)
 
 

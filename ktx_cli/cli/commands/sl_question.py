@@ -14,7 +14,7 @@ import typer
 from ktx_cli.cli.contract import Result, Session
 from ktx_cli.cli.help import connection_ids
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import KtxError, UsageError
+from ktx_cli.core import Command, KtxError, UsageError
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.answer import Question
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LARGEST: Final = 1_000_000
 """How many bytes of a question are read from a file or stdin."""
 
-EXAMPLE: Final = "ktx sl query --measure orders.revenue --dimension customers.country"
+EXAMPLE: Final = Command("sl", "query", "--measure", "orders.revenue", "--dimension", "customers.country")
 
 
 def question_of(values: Mapping[str, Any]) -> Question:

@@ -14,7 +14,7 @@ from ktx_cli.cli.blocks import Block, Lines, RowFormat, as_lines, as_table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import connection_ids
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import ResultWarning, UsageError
+from ktx_cli.core import Command, Hint, Placeholder, ResultWarning, UsageError
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.sql import SqlAnswer
@@ -90,7 +90,8 @@ def _shown(answer: SqlAnswer) -> Block:
 def _statement(statement: str | None, file: str | None) -> str:
     if (statement is None) == (file is None):
         problem = "there is no statement" if file is None else "both a statement and --file are given"
-        raise UsageError(problem, hint='for example: ktx sql "SELECT count(*) FROM orders"')
+        example = Command("sql", Placeholder('"SELECT count(*) FROM orders"'))
+        raise UsageError(problem, hint=Hint("for example: {}", example))
     if "-" in (statement, file):
         return _decoded(sys.stdin.buffer.read(LARGEST + 1), "stdin")
     return statement if statement is not None else _read(current_folder() / str(file))

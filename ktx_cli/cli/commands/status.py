@@ -9,7 +9,7 @@ import typer
 
 from ktx_cli.cli.blocks import Fields, Table
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.core import UsageError, plural
+from ktx_cli.core import Command, UsageError, plural
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.health.facts import ConnectionStatus
@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
         from ktx_cli.jobs.health.status import probe_now, project_status
 
         if probe and fast:
-            raise UsageError("--probe and --fast exclude each other", hint="ktx status --probe")
+            raise UsageError("--probe and --fast exclude each other", hint=Command("status", "--probe"))
         project = session.require_project()
         probes = probe_now(project, os.environ, warn=session.warn, emit=session.emitter()) if probe else []
         facts = project_status(project, os.environ, fast=fast, around=True, probes=probes)

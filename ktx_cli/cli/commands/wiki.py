@@ -14,7 +14,7 @@ from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.groups import own_command, own_group
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.cli.streams import text_of
-from ktx_cli.core import KtxError, ResultWarning, UsageError, one_line
+from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, one_line
 
 if TYPE_CHECKING:
     from ktx_cli.search import Found
@@ -102,7 +102,7 @@ def _register_search(commands: typer.Typer) -> None:
         from ktx_cli.jobs.setup.request import first_step
 
         nothing = [Fields((("pages", "none"),))]
-        steps = [first_step(layout.root, config), "ktx wiki write --help"]
+        steps = [first_step(layout.root, config), Command("wiki", "write", "--help")]
         return Result(_listed([], list(book.tags(scope))), nothing, next_steps=steps)
 
 
@@ -158,7 +158,9 @@ def _register_write(commands: typer.Typer) -> None:
         done = write_page(layout, config, key, revision, scope_of(user))
         session.warn(*warnings_of(done.notes))
         what = "created" if done.created else "changed" if done.changed else "unchanged"
-        return Result(done.to_json(), [Fields(((what, done.page.path),))], None, ["ktx index"] if done.changed else [])
+        return Result(
+            done.to_json(), [Fields(((what, done.page.path),))], None, [Command("index")] if done.changed else []
+        )
 
 
 def _register_lint(commands: typer.Typer) -> None:
@@ -200,7 +202,7 @@ def _found(session: Session, query: str, found: Found, place: Callable[[str], tu
     hits = [{**hit.to_json(), **dict(zip(("path", "scope"), place(hit.id), strict=True))} for hit in found.hits]
     data = {"query": query, "hits": hits, "total": found.total, "corrected": dict(found.corrected), "pages": []}
     if not hits:
-        return Result(data, [Fields((("found", "nothing"),))], next_steps=["ktx wiki"])
+        return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("wiki")])
     rows = tuple((hit.id, one_line(hit.summary, _SUMMARY), ", ".join(hit.matched_on)) for hit in found.hits)
     return Result(data, [Table(("page", "summary", "matched on"), rows)])
 

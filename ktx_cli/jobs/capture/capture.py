@@ -13,7 +13,9 @@ from typing import Any, Final
 from ktx_cli.agent_tools import tools_for
 from ktx_cli.core import (
     CancelledError,
+    Command,
     Emit,
+    Hint,
     KtxError,
     PartialError,
     ResultWarning,
@@ -26,7 +28,6 @@ from ktx_cli.core import (
     monotonic,
     now,
     plural,
-    shell_words,
 )
 from ktx_cli.engine import (
     IngestReport,
@@ -53,7 +54,7 @@ from ktx_cli.runs import Recorder
 from ktx_cli.scan import estimated_tokens
 from ktx_cli.sources import render_manifest
 
-COMMAND: Final = "ktx memory capture"
+COMMAND: Final = Command("memory", "capture")
 ROLES: Final = (ROLE, "repair")
 """The roles a capture may use."""
 
@@ -275,13 +276,13 @@ class _Capture:
             return KtxError(f"nothing was captured: {outcome.reason}", hint=self._retry, details=details)
         if held:
             left = [f"{path} ({reason})" for path, reason in held]
-            hint = f"{held_hint(held, self.run.layout.root)}; then {self._retry}"
+            hint = Hint("{}; then {}", held_hint(held, self.run.layout.root), self._retry)
             return PartialError(f"captured in part; left alone: {listing(left)}", hint=hint, details=details)
         return None
 
     @property
-    def _retry(self) -> str:
-        return shell_words("ktx", "memory", "retry", self.record.run_id)
+    def _retry(self) -> Command:
+        return Command("memory", "retry", self.record.run_id)
 
     def _save(self, **fields: object) -> None:
         finished = {} if fields.get("status") is Status.RUNNING else {"worker": None, "finished": isoformat(now())}
@@ -307,7 +308,7 @@ def _conflict(landed: Landed, came: Sequence[str], record: MemoryRecord) -> Part
     return PartialError(
         f"the text contradicts what is accepted: {about}, which stays as it is; {rest}",
         code="conflict",
-        hint=f"{shell_words('ktx', 'memory', 'show', record.run_id)}; to change it, capture the text with --replace",
+        hint=Hint("{}; to change it, capture the text with --replace", Command("memory", "show", record.run_id)),
         details={"run_id": record.run_id, "conflicts": [dict(each) for each in landed.conflicts]},
     )
 

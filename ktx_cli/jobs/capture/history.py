@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ktx_cli.core import isoformat, now, shell_words
+from ktx_cli.core import Command, isoformat, now
 from ktx_cli.jobs.capture.agent import MANIFEST, path_of, state_of
 from ktx_cli.jobs.capture.records import MemoryRecord, Status, alike, find
 from ktx_cli.project import Layout, Repository, Tree
@@ -89,7 +89,7 @@ class Shown:
         branch = self.record.branch
         if branch is None:
             return []
-        return [shell_words("git", "diff", f"HEAD...{branch}"), shell_words("git", "merge", branch)]
+        return [Command("diff", f"HEAD...{branch}", program="git"), Command("merge", branch, program="git")]
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values, with the text that was given."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final
 
-from ktx_cli.core import BusyError, KtxError, ResultWarning, UsageError, isoformat, now
+from ktx_cli.core import BusyError, Command, KtxError, ResultWarning, UsageError, isoformat, now
 from ktx_cli.jobs.capture.capture import Captured, CaptureOptions, capture
 from ktx_cli.jobs.capture.records import UNFINISHED, CaptureRequest, MemoryRecord, Status, all_records, find, save
 from ktx_cli.project import Layout, Repository, load_config, prepare_private_folder, storage_error
@@ -48,7 +48,7 @@ def again(layout: Layout, text: str) -> MemoryRecord:
     if record.status not in UNFINISHED and record.status is not Status.QUEUED:
         raise UsageError(
             f"capture {record.run_id} is `{record.status.value}`: there is nothing to try again",
-            hint=f"ktx memory show {record.run_id}",
+            hint=Command("memory", "show", record.run_id),
         )
     return record
 
@@ -115,7 +115,7 @@ def _alone(layout: Layout) -> Iterator[None]:
             pid = os.read(descriptor, 20).decode("ascii", "replace").strip()
             raise BusyError(
                 f"process {pid or 'unknown'} works through the queue already",
-                hint="ktx memory list",
+                hint=Command("memory", "list"),
                 details={"pid": pid or None},
             ) from None
         os.ftruncate(descriptor, 0)

@@ -14,7 +14,10 @@ from typing import Any, Final, Self
 
 from ktx_cli.agent_tools import visible
 from ktx_cli.core import (
+    Command,
+    Hint,
     KtxError,
+    Placeholder,
     ResultWarning,
     StorageError,
     UsageError,
@@ -115,14 +118,16 @@ class CaptureRequest:
         """Raise `UsageError` for what cannot be captured: no text, too much of it, a secret in it, a wrong scope."""
         bounds = BOUNDS[self.source_type]
         if not self.text.strip():
-            raise UsageError(
-                "there is no text to remember", hint='ktx memory capture --text "Revenue is net of refunds."'
-            )
+            example = Command("memory", "capture", "--text", Placeholder('"Revenue is net of refunds."'))
+            raise UsageError("there is no text to remember", hint=example)
         if len(self.text) > bounds.characters:
             raise UsageError(
                 f"the text has {len(self.text):,} characters, {bounds.characters:,} may be captured as "
                 f"`{self.source_type.value}`",
-                hint="cut it into parts, or read documents: ktx connection add docs --driver documents --path DIR",
+                hint=Hint(
+                    "cut it into parts, or read documents: {}",
+                    Command("connection", "add", "docs", "--driver", "documents", "--path", "DIR"),
+                ),
             )
         self._check_secrets()
         if self.user is not None:
@@ -363,7 +368,10 @@ def find(layout: Layout, text: str) -> MemoryRecord:
     """
     ids = sorted(_ids(layout), reverse=True)
     if not ids:
-        raise UsageError("nothing was captured in this project yet", hint='ktx memory capture --text "..."')
+        raise UsageError(
+            "nothing was captured in this project yet",
+            hint=Command("memory", "capture", "--text", Placeholder('"..."')),
+        )
     if text == LATEST:
         return all_records(layout)[0][0]
     named = [each for each in ids if each == text] or [each for each in ids if text and each.startswith(text)]
@@ -372,7 +380,9 @@ def find(layout: Layout, text: str) -> MemoryRecord:
     record = load(layout, named[0]) if named else None
     if record is None:
         near = did_you_mean(text, [LATEST, *ids])
-        raise UsageError(f"there is no capture `{text}`", hint=f"did you mean `{near}`?" if near else "ktx memory list")
+        raise UsageError(
+            f"there is no capture `{text}`", hint=f"did you mean `{near}`?" if near else Command("memory", "list")
+        )
     return record.seen()
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ktx_cli.core import (
+    Command,
     KtxError,
     ResultWarning,
     RunFinished,
@@ -17,7 +18,6 @@ from ktx_cli.core import (
     monotonic,
     new_run_id,
     now,
-    shell_words,
 )
 from ktx_cli.engine import (
     Gates,
@@ -38,7 +38,7 @@ from ktx_cli.project import merge_file as merge_files
 from ktx_cli.runs import Recorder
 from ktx_cli.sources import Manifest, parse_manifest, render_manifest
 
-COMMAND: Final = "ktx memory revert"
+COMMAND: Final = Command("memory", "revert")
 
 
 @dataclass(slots=True)
@@ -60,9 +60,11 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
     """
     layout = Layout(options.project_dir)
     if record.reverted is not None:
-        raise UsageError(f"capture {record.run_id} was taken back already", hint="ktx memory list")
+        raise UsageError(f"capture {record.run_id} was taken back already", hint=Command("memory", "list"))
     if record.commit is None:
-        raise UsageError(f"capture {record.run_id} wrote nothing that could be taken back", hint="ktx memory list")
+        raise UsageError(
+            f"capture {record.run_id} wrote nothing that could be taken back", hint=Command("memory", "list")
+        )
     loaded = load_config(layout.config)
     run_id = new_run_id()
     plan = RunPlan(
@@ -78,7 +80,9 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
     run = Run(plan, report)
     repository = Repository.discover(layout.root)
     if repository is None:
-        raise UsageError("the project is in no repository, so there is nothing to take back", hint="ktx memory list")
+        raise UsageError(
+            "the project is in no repository, so there is nothing to take back", hint=Command("memory", "list")
+        )
     repository.check_writable()
     made = _Revert(run, record, Reverted(record, run_id, warnings=run.warnings))
     started = monotonic()
@@ -122,7 +126,7 @@ class _Revert:
         branch = self.record.branch
         raise UsageError(
             f"nothing of capture {self.record.run_id} is on this branch",
-            hint=shell_words("git", "branch", "-D", branch) if branch else "ktx memory list",
+            hint=Command("branch", "-D", branch, program="git") if branch else Command("memory", "list"),
         )
 
     def _undo(self, repository: Repository) -> None:
@@ -130,7 +134,9 @@ class _Revert:
         lost: dict[str, str] = {}
         for commit in reversed(self.record.commits):
             if repository.commit_at(commit) is None:
-                raise KtxError(f"the commit {commit[:10]} of the capture is gone", hint="git fetch", code="git")
+                raise KtxError(
+                    f"the commit {commit[:10]} of the capture is gone", hint=Command("fetch", program="git"), code="git"
+                )
             after, before = repository.tree(commit), repository.tree(repository.parent_of(commit))
             for path in sorted(dict(set(after.blobs().items()) ^ set(before.blobs().items()))):
                 if path != MANIFEST:

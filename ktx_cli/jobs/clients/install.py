@@ -10,7 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core import NotReadyError, NotSupportedError, PartialError, ResultWarning, UsageError, listing, shell_words
+from ktx_cli.core import (
+    Command,
+    Hint,
+    NotReadyError,
+    NotSupportedError,
+    PartialError,
+    ResultWarning,
+    UsageError,
+    listing,
+    shell_words,
+)
 from ktx_cli.jobs.clients.configuration import Configuration, read_configuration
 from ktx_cli.jobs.clients.manifest import (
     Address,
@@ -254,11 +264,12 @@ def _adopted(configuration: Configuration, name: str, value: dict[str, Any]) -> 
 
 
 def _edited(configuration: Configuration, name: str) -> Left:
-    words = ["ktx", "agents", "uninstall", "--target", configuration.target.value, "--scope", configuration.scope.value]
+    target, scope = configuration.target.value, configuration.scope.value
+    uninstall = Command("agents", "uninstall", "--target", target, "--scope", scope)
     return Left(
         str(configuration.path),
         f"somebody changed the entry `{name}`",
-        f"edit it by hand, or take it out and install again: {shell_words(*words)}",
+        Hint("edit it by hand, or take it out and install again: {}", uninstall),
     )
 
 
@@ -292,7 +303,11 @@ def _install_skills(work: _Work, recorded: Install, outcome: Outcome) -> dict[st
 
 
 def _foreign(path: Path) -> Left:
-    return Left(str(path), "it is not as ktx wrote it", f"move it away, then install again: {shell_words('rm', path)}")
+    return Left(
+        str(path),
+        "it is not as ktx wrote it",
+        Hint("move it away, then install again: {}", Command(path, program="rm")),
+    )
 
 
 def finished(

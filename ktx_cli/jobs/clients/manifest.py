@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from ktx_cli.core import StorageError, UsageError, shell_words
+from ktx_cli.core import Command, Hint, StorageError, UsageError
 from ktx_cli.jobs.clients.json_edit import Insertion
 from ktx_cli.jobs.clients.staging import remove_empty
 from ktx_cli.jobs.clients.targets import CLIENTS, Client, Scope, Target
@@ -109,7 +109,9 @@ def load_manifest(layout: Layout) -> Manifest:
     path = layout.agents_manifest
     for each in (layout.private, path.parent, path):
         if each.is_symlink():
-            raise StorageError(f"{each} is a symbolic link", hint=shell_words("rm", each), details={"path": str(each)})
+            raise StorageError(
+                f"{each} is a symbolic link", hint=Command(each, program="rm"), details={"path": str(each)}
+            )
     content = read_bytes(path)
     if content is None:
         return Manifest()
@@ -118,7 +120,7 @@ def load_manifest(layout: Layout) -> Manifest:
     except ValidationError as error:
         raise StorageError(
             f"{path} cannot be read: a newer ktx wrote it, or somebody edited it",
-            hint=f"upgrade ktx, or move it away: {shell_words('mv', path, path.with_suffix('.old'))}",
+            hint=Hint("upgrade ktx, or move it away: {}", Command(path, path.with_suffix(".old"), program="mv")),
             details={"path": str(path)},
         ) from error
 

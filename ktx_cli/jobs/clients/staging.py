@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import KtxError, StorageError, shell_words
+from ktx_cli.core import Command, Hint, KtxError, StorageError
 from ktx_cli.project import read_bytes, storage_error, write_atomic
 
 
@@ -97,7 +97,7 @@ class Staging:
         if root is not None and path.is_relative_to(root) and not real.is_relative_to(root.resolve()):
             raise StorageError(
                 f"{path} is a link that leads out of the project, to {real}",
-                hint=f"put a file in its place: {shell_words('rm', path)}",
+                hint=Hint("put a file in its place: {}", Command(path, program="rm")),
                 details={"path": str(path)},
             )
         return real
@@ -121,12 +121,12 @@ def _real(path: Path) -> Path:
     try:
         real = path.resolve()
     except (OSError, RuntimeError) as error:
-        raise StorageError(f"{path} is a link that leads to itself", hint=shell_words("ls", "-l", path)) from error
+        raise StorageError(f"{path} is a link that leads to itself", hint=Command("-l", path, program="ls")) from error
     broken = next(_broken(path), None)
     if broken is not None:
         raise StorageError(
             f"{broken} is a link to {os.readlink(broken)}, and nothing is there",
-            hint=f"put it back, or remove the link: {shell_words('rm', broken)}",
+            hint=Hint("put it back, or remove the link: {}", Command(broken, program="rm")),
             details={"path": str(path)},
         )
     return real
@@ -146,7 +146,7 @@ def _require_writable(path: Path) -> None:
     if not mode & 0o222 or not os.access(path, os.W_OK):
         raise StorageError(
             f"{path} is read-only",
-            hint=f"{shell_words('chmod', 'u+w', path)}, then run the command again; nothing was written",
+            hint=Hint("{}, then run the command again; nothing was written", Command("u+w", path, program="chmod")),
             details={"path": str(path)},
         )
 

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal
 
-from ktx_cli.core import NotReadyError
+from ktx_cli.core import Command, Hint, NotReadyError
 
 
 class Target(StrEnum):
@@ -203,7 +203,7 @@ def installed_program(environ: Mapping[str, str]) -> Path:
     if beside is None:
         raise NotReadyError(
             f"there is no `{NAME}` beside {sys.executable} or on PATH, so clients could not start it",
-            hint="install ktx: pip install ktx-cli",
+            hint=Hint("install ktx: {}", Command("install", "ktx-cli", program="pip")),
         )
     return beside
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core import KtxError, shell_words
+from ktx_cli.core import Command, Hint, KtxError
 from ktx_cli.jobs.clients.configuration import Configuration, read_configuration
 from ktx_cli.jobs.clients.install import Left, Outcome, Report, finished, scope_of
 from ktx_cli.jobs.clients.manifest import (
@@ -143,7 +143,7 @@ def _uninstall_skills(work: _Work, install: Install, outcome: Outcome, *, is_rec
             outcome.action = "removed" if outcome.action == "absent" else outcome.action
         elif is_recorded:
             left[key] = wrote
-            outcome.left.append(Left(str(path), reason, f"if nobody needs it: {shell_words('rm', path)}"))
+            outcome.left.append(Left(str(path), reason, Hint("if nobody needs it: {}", Command(path, program="rm"))))
     return left
 
 

@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import StorageError, UsageError, load
+from ktx_cli.core import Command, StorageError, UsageError, load
 from ktx_cli.jobs.demo.money import payment_rows, refund_rows, sales_target_rows, ticket_rows
 from ktx_cli.jobs.demo.people import FIRST_DAY, LAST_DAY, Row, calendar_rows, make_clientele, make_staff, region_rows
 from ktx_cli.jobs.demo.sales import category_rows, inventory_rows, make_assortment, make_orders, tag_rows
@@ -89,7 +89,7 @@ def _refuse_to_overwrite(folder: Path) -> None:
         if path.exists() or path.is_symlink():
             raise UsageError(
                 f"there is already something at {path}",
-                hint="ktx demo OTHER-FOLDER",
+                hint=Command("demo", "OTHER-FOLDER"),
                 details={"path": str(path)},
             )
 

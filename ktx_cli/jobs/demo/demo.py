@@ -12,7 +12,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import BusyError, Emit, StepFinished, StepStarted, UsageError, ignore_events, monotonic, plural
+from ktx_cli.core import (
+    BusyError,
+    Command,
+    Emit,
+    Hint,
+    StepFinished,
+    StepStarted,
+    UsageError,
+    ignore_events,
+    monotonic,
+    plural,
+)
 from ktx_cli.engine import IngestReport, IngestRequest
 from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.demo.company import DBT_PROJECT, HANDBOOK, WAREHOUSE, WAREHOUSE_ID, build_company, write_evals
@@ -206,7 +217,7 @@ def second_half(folder: Path, environ: Mapping[str, str], emit: Emit) -> SecondH
     """Read the context sources and ask; raises as `ingest` and `ask_layer` do."""
     model, before = _known(folder)
     refused = _refusal(model)
-    report, _ = ingest(IngestRequest(folder, environ, connections=tuple(SOURCES), command="ktx demo", emit=emit))
+    report, _ = ingest(IngestRequest(folder, environ, connections=tuple(SOURCES), command=Command("demo"), emit=emit))
     error = report.error()
     if error is not None:
         raise error
@@ -286,7 +297,7 @@ def _demo(folder: Path, seed: int, environ: Mapping[str, str], emit: Emit, *, ha
             emit=emit,
         )
     )
-    report, _ = ingest(IngestRequest(folder, environ, connections=(WAREHOUSE_ID,), command="ktx demo", emit=emit))
+    report, _ = ingest(IngestRequest(folder, environ, connections=(WAREHOUSE_ID,), command=Command("demo"), emit=emit))
     error = report.error()
     if error is not None:
         raise error
@@ -323,7 +334,7 @@ def claimed(folder: Path) -> Iterator[bool]:
     names = _names(folder)
     old = [name for name in names if name.startswith(PREFIX) and name.endswith(SUFFIX)]
     if names and not old:
-        raise UsageError(f"{folder} exists and is not empty", hint="ktx demo OTHER-FOLDER")
+        raise UsageError(f"{folder} exists and is not empty", hint=Command("demo", "OTHER-FOLDER"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         marker = folder / (old[0] if old else f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}")
@@ -346,7 +357,7 @@ def _names(folder: Path) -> list[str]:
     except FileNotFoundError:
         return []
     except NotADirectoryError:
-        raise UsageError(f"{folder} exists and is no folder", hint="ktx demo OTHER-FOLDER") from None
+        raise UsageError(f"{folder} exists and is no folder", hint=Command("demo", "OTHER-FOLDER")) from None
     except OSError as error:
         raise storage_error(folder, error, "look into") from error
 
@@ -357,10 +368,11 @@ def _lock(descriptor: int, folder: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise BusyError(
-            f"another `ktx demo` is at work in {folder}", hint="wait until it is done, or: ktx demo OTHER-FOLDER"
+            f"another `ktx demo` is at work in {folder}",
+            hint=Hint("wait until it is done, or: {}", Command("demo", "OTHER-FOLDER")),
         ) from None
     if not os.fstat(descriptor).st_nlink:
-        raise BusyError(f"another `ktx demo` has just ended in {folder}", hint="ktx demo OTHER-FOLDER")
+        raise BusyError(f"another `ktx demo` has just ended in {folder}", hint=Command("demo", "OTHER-FOLDER"))
 
 
 def _remove_scratch(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from ktx_cli.core import KtxError, listing, shell_words
+from ktx_cli.core import Command, Hint, KtxError, Placeholder, listing, shell_words
 from ktx_cli.jobs.clients.configuration import read_configuration
 from ktx_cli.jobs.clients.install import Wanted, install
 from ktx_cli.jobs.clients.manifest import Install, is_of, load_manifest, words_of
@@ -34,15 +34,16 @@ def check_agents(context: CheckContext) -> list[Finding]:
 def _finding(context: CheckContext, state: State, recorded: Install | None) -> Finding:
     check, message = f"{AGENTS}:{state.target}", "; ".join(state.reasons)
     words = ["--target", state.target.value, "--scope", state.scope.value]
-    again = shell_words("ktx", "agents", "install", *words)
+    again = Command("agents", "install", *words)
     if _is_off_path(context, recorded):
         folder = shell_words(installed_program(context.environ).parent)
-        return Finding(check, Level.WARN, message, f'export PATH={folder}:"$PATH"')
+        fix = Command(Placeholder(f'PATH={folder}:"$PATH"'), program="export")
+        return Finding(check, Level.WARN, message, fix)
     if state.state == STALE and _starts_a_program(recorded):
         repair = _again(context, state) if _is_there(context, state, recorded) else None
         return Finding(check, Level.WARN, message, again, repair=repair)
     if state.state in (STALE, CHANGED):
-        return Finding(check, Level.WARN, message, f"{shell_words('ktx', 'agents', 'uninstall', *words)} && {again}")
+        return Finding(check, Level.WARN, message, Hint("{} && {}", Command("agents", "uninstall", *words), again))
     return Finding(check, Level.WARN, message, f"correct {state.path}" if state.path else again)
 
 
@@ -101,7 +102,14 @@ def check_server(context: CheckContext) -> list[Finding]:
     if found.status == "running":
         return [_running(found)]
     if found.state is not None and found.state.is_alive():
-        return [Finding(SERVER, Level.WARN, f"the server hangs: {found.problem}", "ktx mcp stop && ktx mcp start")]
+        return [
+            Finding(
+                SERVER,
+                Level.WARN,
+                f"the server hangs: {found.problem}",
+                Hint("{} && {}", Command("mcp", "stop"), Command("mcp", "start")),
+            )
+        ]
     return [_dead(context, found)]
 
 
@@ -110,15 +118,16 @@ def _running(found: ServerStatus) -> Finding:
     where = f"a server answers at {found.state.base}, pid {found.state.pid}"
     if found.problem is None:
         return Finding(SERVER, Level.OK, where)
-    return Finding(SERVER, Level.WARN, f"{where}, but {found.problem}", "ktx mcp logs")
+    return Finding(SERVER, Level.WARN, f"{where}, but {found.problem}", Command("mcp", "logs"))
 
 
 def _dead(context: CheckContext, found: ServerStatus) -> Finding:
     """Say what a server that is gone left, and whether another program has its port."""
-    message, hint = f"a dead server left {context.layout.mcp_state}: {found.problem}", "ktx mcp stop"
+    message = f"a dead server left {context.layout.mcp_state}: {found.problem}"
+    hint: Hint = Command("mcp", "stop")
     if found.state is not None and _is_taken(found.state):
         message += f"; another program has its port {found.state.port}"
-        hint = "ktx mcp stop && ktx mcp start --port 0"
+        hint = Hint("{} && {}", Command("mcp", "stop"), Command("mcp", "start", "--port", "0"))
 
     def forget() -> str:
         gone = forget_dead(context.layout)  # a server may have been started meanwhile

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import KtxError, ResultWarning, listing, now, one_line, plural, shell_words
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, listing, now, one_line, plural
 from ktx_cli.engine import LastScan, last_scans
 from ktx_cli.jobs.connections import check_source, probe_connection
 from ktx_cli.jobs.health.model import CheckContext, Finding, Level, Work, command_to_set, side_by_side
@@ -50,8 +50,8 @@ def check_connections(context: CheckContext) -> list[Finding]:
     ]
 
 
-def _again(connection: str) -> str:
-    return shell_words("ktx", "connection", "test", connection)
+def _again(connection: str) -> Command:
+    return Command("connection", "test", connection)
 
 
 def _named(connection: str) -> str:
@@ -138,7 +138,7 @@ def _unreadable(context: CheckContext, scan: LastScan) -> list[Finding]:
         return []
     said = f"{plural(len(objects), 'object')} could not be read, or not in full: {listing(objects)}"
     names = [str(problem["object"]) for each in reports for problem in each["problems"] if problem["object"]]
-    hint = f"ktx connection test {scan.connection} && ktx scan {scan.connection}"
+    hint = Hint("{} && {}", Command("connection", "test", scan.connection), Command("scan", scan.connection))
     if names:
         from ktx_cli.engine import exclusion_hint
 
@@ -158,13 +158,22 @@ def _left_out(connection: str, found: Unread, seconds: int) -> Iterator[Finding]
         tables = listing(_grouped(failed), 3)
         message = f"connection `{connection}`: the rows of {plural(len(failed), 'table')} were not looked at: {tables}"
         late = any(why == OUT_OF_TIME for _, why in failed)
-        hint = f"ktx config set scan.budget.seconds {seconds * 2}" if late else f"ktx connection test {connection}"
-        yield Finding(PROFILES, Level.WARN, message, f"{hint} && ktx scan {connection}")
+        hint = (
+            Command("config", "set", "scan.budget.seconds", seconds * 2)
+            if late
+            else Command("connection", "test", connection)
+        )
+        yield Finding(PROFILES, Level.WARN, message, Hint("{} && {}", hint, Command("scan", connection)))
     if meant:
         message = (
             f"connection `{connection}`: {plural(len(meant), 'view')} not read, as scan.views says: {listing(meant)}"
         )
-        yield Finding(PROFILES, Level.OK, message, f"ktx config set scan.views always && ktx scan {connection}")
+        yield Finding(
+            PROFILES,
+            Level.OK,
+            message,
+            Hint("{} && {}", Command("config", "set", "scan.views", "always"), Command("scan", connection)),
+        )
 
 
 def _grouped(found: Unread) -> Iterable[str]:
@@ -176,7 +185,7 @@ def _grouped(found: Unread) -> Iterable[str]:
 
 HISTORY = "history"
 HISTORY_SECONDS = 50.0
-AGAIN = f"ktx doctor --only {HISTORY}"
+AGAIN = Command("doctor", "--only", HISTORY)
 UNREADABLE = "query_history"
 """The code of a warning that setup gives."""
 

@@ -8,7 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core import ConfigError, KtxError, NoProjectError, NotReadyError, UsageError, did_you_mean, listing, plural
+from ktx_cli.core import (
+    Command,
+    ConfigError,
+    Hint,
+    KtxError,
+    NoProjectError,
+    NotReadyError,
+    UsageError,
+    did_you_mean,
+    listing,
+    plural,
+)
 from ktx_cli.jobs.health import client_checks, connection_checks, machine_checks, model_checks, project_checks
 from ktx_cli.jobs.health import project_checks as context
 from ktx_cli.jobs.health.model import Check, CheckContext, Concern, Finding, Level, Work, side_by_side, typed
@@ -110,7 +121,7 @@ def chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
     for name in (*only, *skip):
         if name not in known:
             near = did_you_mean(name, known)
-            hint = f"did you mean `{near}`?" if near else "ktx doctor --list"
+            hint = f"did you mean `{near}`?" if near else Command("doctor", "--list")
             raise UsageError(f"there is no check `{name}`", hint=hint)
     return [check for check in CHECKS if (not only or check.id in only) and check.id not in skip]
 
@@ -146,7 +157,7 @@ def _without_settings(
     line = error.details.get("line")
     hint: str | None = error.hint
     if line and hint and not hint.startswith("correct line"):
-        hint = f"in {CONFIG_NAME} line {line}: {hint}"
+        hint = Hint("in {} line {}: {}", CONFIG_NAME, line, hint)
     finding = Finding("config", Level.FAIL, error.message, hint, Concern.SETUP, file=CONFIG_NAME, line=line)
     return Diagnosis({**answers, "config": [finding]}, problem=error, project_dir=layout.root)
 
@@ -244,6 +255,6 @@ def run_checks(context: CheckContext, checks: Iterable[Check]) -> list[list[Find
     A check that raises or takes too long is a failed finding; the others are not affected.
     """
     return side_by_side(
-        Work(check.id, functools.partial(check.run, context), check.seconds, f"ktx doctor --only {check.id}")
+        Work(check.id, functools.partial(check.run, context), check.seconds, Command("doctor", "--only", check.id))
         for check in checks
     )

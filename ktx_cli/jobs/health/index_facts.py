@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final, Literal
 
-from ktx_cli.core import KtxError, listing, plural
+from ktx_cli.core import Command, KtxError, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level
 from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, read_state
 from ktx_cli.search import (
@@ -25,7 +25,7 @@ from ktx_cli.semantic import SUFFIXES
 from ktx_cli.warehouses import dialect_of
 from ktx_cli.wiki import FOLDER
 
-FIX: Final = "ktx index"
+FIX: Final = Command("index")
 
 _VALUE_SCANS: Final = "SELECT connection, privacy, finished FROM value_scans WHERE privacy <> 'strict'"
 
@@ -156,7 +156,7 @@ def embedding_facts(context: CheckContext) -> EmbeddingFacts:
     name = f"{settings.backend}:{settings.model}" if settings.model else settings.backend
     if str(settings.openai.api_key or "").strip().startswith("keyring:") and settings.backend == "openai":
         finding = Finding(
-            CHECK, Level.SKIP, f"{name}: unverified, the keyring is not asked", f"ktx doctor --only {CHECK}"
+            CHECK, Level.SKIP, f"{name}: unverified, the keyring is not asked", Command("doctor", "--only", CHECK)
         )
         return EmbeddingFacts(settings.backend, settings.model, "unverified", finding)
     try:

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import GitMissingError, KtxError, listing, shell_words
+from ktx_cli.core import Command, GitMissingError, KtxError, listing
 from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level
 from ktx_cli.project import (
     KINDS,
@@ -43,7 +43,8 @@ def check_python(context: CheckContext) -> list[Finding]:
     """Every package that ktx was published with is there, in a version it takes."""
     wrong = list(_unmet())
     if wrong:
-        hint = f"{shell_words(sys.executable)} -m pip install --upgrade --force-reinstall {DISTRIBUTION}"
+        words = ("-m", "pip", "install", "--upgrade", "--force-reinstall", DISTRIBUTION)
+        hint = Command(*words, program=sys.executable)
         return [
             Finding("python", Level.FAIL, f"packages are missing or of another version: {listing(wrong, 20)}", hint)
         ]
@@ -97,7 +98,11 @@ def check_sqlite(context: CheckContext) -> list[Finding]:
         connection.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
     except sqlite3.OperationalError:
         message = f"SQLite {sqlite3.sqlite_version} was built without FTS5"
-        return [Finding("sqlite", Level.FAIL, message, "uv tool install --python 3.12 ktx-cli")]
+        return [
+            Finding(
+                "sqlite", Level.FAIL, message, Command("tool", "install", "--python", "3.12", "ktx-cli", program="uv")
+            )
+        ]
     finally:
         connection.close()
     return [Finding("sqlite", Level.OK, f"SQLite {sqlite3.sqlite_version} with FTS5")]
@@ -109,7 +114,7 @@ def check_git(context: CheckContext) -> list[Finding]:
         git = find_git(project_dir=context.project_dir)
     except GitMissingError as error:
         return [Finding("git", Level.FAIL, error.message, error.hint)]
-    return [Finding("git", Level.OK, f"git {git.version} at {git.path}")]
+    return [Finding("git", Level.OK, Command(git.version, "at", git.path, program="git"))]
 
 
 STATE, HIDDEN, WRITABLE, DISK = "state", "hidden", "writable", "disk"
@@ -129,7 +134,7 @@ def check_state(context: CheckContext) -> list[Finding]:
     opened = open_to_others(context.layout)
     if context.layout.private in opened:  # what is in a folder that is closed is closed
         message = f"other users have access to {listing(map(str, opened), 3)}"
-        hint = shell_words("chmod", "go-rwx", *opened[:20])
+        hint = Command("go-rwx", *opened[:20], program="chmod")
         return [Finding(STATE, Level.WARN, message, hint, repair=lambda: _closed(context, opened))]
     return [Finding(STATE, Level.OK, "nothing is in its way")]
 
@@ -153,7 +158,7 @@ def check_hidden(context: CheckContext) -> list[Finding]:
         level = Level.FAIL if exposed else Level.WARN
         if exposed:
             message += f": {listing(exposed, 3)}"
-        fix = f"ktx doctor --fix --only {HIDDEN}"
+        fix = Command("doctor", "--fix", "--only", HIDDEN)
         return [Finding(HIDDEN, level, message, fix, repair=lambda: _hidden(context))]
     if exposed:
         message = f"git tracks {listing(exposed, 3)}, and what is in .ktx must never be committed"
@@ -188,7 +193,7 @@ def _room_for(context: CheckContext, folder: Path) -> str:
     """Return what makes room: ktx's own copies may go at any time; else what shows how full the disk is."""
     layout = context.layout
     own = [each for each in (layout.cache, layout.raw_store) if folder == context.project_dir and each.is_dir()]
-    return shell_words("rm", "-r", *own) if own else shell_words("df", "-h", folder)
+    return Command("-r", *own, program="rm") if own else Command("-h", folder, program="df")
 
 
 def _megabytes(count: int) -> str:
@@ -201,7 +206,7 @@ def check_writable(context: CheckContext) -> list[Finding]:
     if not barred:
         return [Finding(WRITABLE, Level.OK, "a run can write everywhere it has to")]
     message = f"a run cannot write in {listing(map(str, barred), 3)}"
-    return [Finding(WRITABLE, Level.FAIL, message, shell_words("chmod", "u+rwx", *barred[:20]))]
+    return [Finding(WRITABLE, Level.FAIL, message, Command("u+rwx", *barred[:20], program="chmod"))]
 
 
 def _folders(context: CheckContext) -> list[Path]:
@@ -255,7 +260,7 @@ def secrets_finding(context: CheckContext, connection: str, entry: Connection) -
     if not unasked:
         return None
     message = f"connection `{connection}`: unverified, only `ktx doctor` asks the keyring: {listing(unasked)}"
-    return Finding(CHECK, Level.SKIP, message, "ktx doctor --only secrets", Concern.SETUP)
+    return Finding(CHECK, Level.SKIP, message, Command("doctor", "--only", "secrets"), Concern.SETUP)
 
 
 def _references(value: Any) -> Iterator[SecretRef]:

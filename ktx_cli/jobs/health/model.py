@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import KtxError, monotonic, shell_words
+from ktx_cli.core import Command, Hint, KtxError, monotonic, shell_words
 from ktx_cli.project import Layout, LoadedConfig, SecretRef, is_variable, secret_path
 from ktx_cli.semantic import Manifest, load_manifest
 
@@ -195,27 +195,27 @@ def command_to_set(key: str, settings: Mapping[str, Any], project_dir: Path) -> 
         value = value.get(name, {}) if isinstance(value, Mapping) else {}
     reference = SecretRef.parse(value) if isinstance(value, str) else None
     if reference is None:
-        return shell_words("ktx", "config", "set", key, key.rpartition(".")[2].upper())
+        return Command("config", "set", key, key.rpartition(".")[2].upper())
     if reference.kind == "env" and is_variable(reference.name):
-        return f"export {reference.name}=..."
+        return Command(f"{reference.name}=...", program="export")
     if reference.kind == "env":
-        return shell_words("ktx", "config", "set", key, "env:NAME")
+        return Command("config", "set", key, "env:NAME")
     if reference.kind == "file":
         return _command_to_write(secret_path(reference, project_dir))
     service, _, name = reference.name.rpartition("/")
-    return shell_words("keyring", "set", service, name)
+    return Command("set", service, name, program="keyring")
 
 
 def _command_to_write(path: Path) -> str:
-    folder = "" if path.parent.is_dir() else f"{shell_words('mkdir', '-p', path.parent)} && "
-    return f"{folder}printf %s '...' > {shell_words(path)} && {shell_words('chmod', '600', path)}"
+    folder = Hint() if path.parent.is_dir() else Hint("{} && ", Command("-p", path.parent, program="mkdir"))
+    return Hint("{}printf %s '...' > {} && {}", folder, shell_words(path), Command("600", path, program="chmod"))
 
 
 def _command_for(message: str, hint: str, settings: Mapping[str, Any], project_dir: Path) -> str | None:
     """Return what changes the first setting a hint names, or the secret a message is about."""
     variable = _VARIABLE.fullmatch(hint)
     if variable is not None:
-        return f"unset {variable[1]}"
+        return Command(variable[1], program="unset")
     named, about = _SETTING.search(hint), _SECRET.search(message)
     key = named[0] if named else about[1] if about else None
     return None if key is None else command_to_set(key, settings, project_dir)
@@ -234,7 +234,7 @@ class Work:
     name: str
     run: Callable[[], list[Finding]]
     seconds: float
-    again: str | None = None
+    again: Command | None = None
 
 
 def side_by_side(pieces: Iterable[Work]) -> list[list[Finding]]:
@@ -266,7 +266,7 @@ class _Worker(threading.Thread):
             self._findings = [failed(self._work.name, error)]
         except Exception as error:
             log.debug("the check %s failed", self._work.name, exc_info=error)
-            again = self._work.again and f"{self._work.again} --debug"
+            again = self._work.again and self._work.again.with_words("--debug")
             message = f"the check itself failed: {type(error).__name__}: {error}"
             self._findings = [Finding(self._work.name, Level.FAIL, message, again)]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from ktx_cli.core import KtxError, ResultWarning, did_you_mean, listing, plural, shell_words
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, did_you_mean, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level, concern_of, failed
 from ktx_cli.llm import (
     CLAUDE_BACKENDS,
@@ -26,7 +26,7 @@ from ktx_cli.llm import (
 from ktx_cli.project import KtxConfig, PromptCaching, read_state
 
 MODELS = "llm"
-SESSION_HINT = "ktx llm probe"
+SESSION_HINT = Command("llm", "probe")
 UNVERIFIED: Final = "unverified: the local Claude Code session was not asked for"
 
 
@@ -146,7 +146,7 @@ def unasked_session(context: CheckContext) -> SessionFacts | None:
     """Return that the local session is unverified, where a role needs one: nothing is asked."""
     if _claude_backend(context.loaded.config) is None:
         return None
-    return SessionFacts("unverified", Finding(MODELS, Level.SKIP, UNVERIFIED, "ktx status", Concern.AUTH))
+    return SessionFacts("unverified", Finding(MODELS, Level.SKIP, UNVERIFIED, Command("status"), Concern.AUTH))
 
 
 def _caching(warning: ResultWarning | None) -> list[Finding]:
@@ -221,10 +221,10 @@ def _credentials(context: CheckContext, backend: str) -> KtxError | None:
 
 
 CLAUDE, PROBE = "claude", "probe"
-_AGAIN: Final = f"{shell_words(sys.executable)} -m pip install --force-reinstall claude-agent-sdk"
+_AGAIN: Final = Command("-m", "pip", "install", "--force-reinstall", "claude-agent-sdk", program=sys.executable)
 """What puts the binary ktx was tested with in the place of one that is not isolated as it must be."""
 
-_NO_POLICY: Final = "ktx config set llm.provider.claude.allow_managed_policy false"
+_NO_POLICY: Final = Command("config", "set", "llm.provider.claude.allow_managed_policy", "false")
 """What has ktx refuse to run with what an organisation brings along."""
 
 
@@ -244,11 +244,11 @@ def _honoured(finding: Finding, ignored: ResultWarning | None) -> Finding:
     if finding.check != "prompt_caching" or ignored is None:
         return finding
     defaults = PromptCaching().model_dump(by_alias=True, mode="json")
-    words = [
-        shell_words("ktx", "config", "set", f"llm.promptCaching.{name}", json.dumps(defaults[name]).strip('"'))
+    commands = [
+        Command("config", "set", f"llm.promptCaching.{name}", json.dumps(defaults[name]).strip('"'))
         for name in ignored.details["fields"]
     ]
-    return replace(finding, hint=" && ".join(words))
+    return replace(finding, hint=Hint.steps(*commands, between=" && "))
 
 
 def check_probes(context: CheckContext) -> list[Finding]:
@@ -258,7 +258,7 @@ def check_probes(context: CheckContext) -> list[Finding]:
     try:
         if not distinct_models(config):
             return [Finding(PROBE, Level.SKIP, "no backend to probe")]
-        probes = probe_models(context.layout, config, context.environ, command="ktx doctor", warn=warnings.append)
+        probes = probe_models(context.layout, config, context.environ, command=Command("doctor"), warn=warnings.append)
     except KtxError as error:
         return [Finding(PROBE, Level.FAIL, error.message, error.hint, Concern.SETUP)]
     try:
@@ -302,7 +302,7 @@ def _isolated(told: Mapping[str, Any]) -> str:
 
 def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
     """Return what helps: of a wrong model the command with one there is, of a foreign binary how to replace it."""
-    if error.code == "isolation" and error.hint in (None, "ktx doctor"):
+    if error.code == "isolation" and error.hint in (None, Command("doctor")):
         return _AGAIN
     if error.code == "connection" and result.ref.backend == "gateway":
         return "check the network, the proxy and llm.provider.gateway.base_url"
@@ -311,9 +311,9 @@ def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
     near = OWN_DEFAULT.get(result.ref.backend) or did_you_mean(result.ref.model, PRICES)
     if near in (None, result.ref.model) or error.hint is None:
         return error.hint
-    return error.hint.removesuffix("MODEL") + (
-        near if result.ref.backend == backend else f"{result.ref.backend}:{near}"
-    )
+    model = near if result.ref.backend == backend else f"{result.ref.backend}:{near}"
+    command = error.hint.command
+    return error.hint if command is None else Command(*command.words[:-1], model, program=command.program)
 
 
 def check_claude(context: CheckContext) -> list[Finding]:

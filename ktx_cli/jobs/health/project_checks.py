@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ktx_cli.agent_tools import open_searcher
-from ktx_cli.core import KtxError, ResultWarning, escaped, listing, new_run_id, plural, shell_words
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, escaped, listing, new_run_id, plural
 from ktx_cli.engine import broken_now, said, way_out
 from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level, is_command
 from ktx_cli.jobs.index import index_project
@@ -55,7 +55,7 @@ def _of_config(warning: ResultWarning, *, is_error: bool) -> Finding:
     hint: str | None = warning.hint
     if line and hint and not is_command(hint):
         does = "take it out; " if hint.startswith("known here") else ""
-        hint = f"in {CONFIG_NAME} line {line}: {does}{hint}"
+        hint = Hint("in {} line {}: {}{}", CONFIG_NAME, line, does, hint)
     level, concern = (Level.FAIL, Concern.SETUP) if is_error else (Level.WARN, Concern.OTHER)
     return Finding("config", level, warning.message, hint, concern, file=CONFIG_NAME, line=line)
 
@@ -78,7 +78,7 @@ def check_databases(context: CheckContext) -> list[Finding]:
         if name not in config.connections:
             message = f"`setup.database_connection_ids` names `{name}`, which is not a connection"
             kept = [each for each in config.setup.database_connection_ids if each in config.connections]
-            hint = shell_words("ktx", "config", "set", "setup.database_connection_ids", json.dumps(kept))
+            hint = Command("config", "set", "setup.database_connection_ids", json.dumps(kept))
             findings.append(Finding("databases", Level.WARN, message, hint))
     return [Finding("databases", Level.OK, plural(len(databases), "database")), *findings]
 
@@ -89,11 +89,13 @@ def check_repository(context: CheckContext) -> list[Finding]:
         repository = context.repository
         if repository is None:
             message = "not in a git repository; the first run creates one"
-            return [Finding("repository", Level.WARN, message, shell_words("git", "-C", context.project_dir, "init"))]
+            return [
+                Finding("repository", Level.WARN, message, Command("-C", context.project_dir, "init", program="git"))
+            ]
         lock = repository.leftover_lock()
         if lock is not None:
             message = f"a killed run left {lock}, which stops git; the next run takes it away"
-            hint = "ktx doctor --fix --only repository"
+            hint = Command("doctor", "--fix", "--only", "repository")
             return [Finding("repository", Level.WARN, message, hint, repair=functools.partial(_recovered, repository))]
         repository.check_writable()
         head = repository.head()
@@ -102,7 +104,7 @@ def check_repository(context: CheckContext) -> list[Finding]:
         return [Finding("repository", Level.FAIL, error.message, error.hint)]
     if held is not None:
         message = f"{held} is there for more than {OLD_SECONDS / 60:.0f} minutes: its git command waits, or is gone"
-        return [Finding("repository", Level.WARN, message, shell_words("rm", held))]
+        return [Finding("repository", Level.WARN, message, Command(held, program="rm"))]
     where = "a folder of the repository" if repository.layout.is_host else "its own repository"
     return [Finding("repository", Level.OK, f"{where} at {repository.layout.top_level}, on {head.ref}")]
 
@@ -134,7 +136,7 @@ def check_lease(context: CheckContext) -> list[Finding]:
     if holder.is_alive(time.time()):
         return [Finding("lease", Level.OK, f"at work: {who}")]
     message = f"a dead run left its lease, which the next run takes over: {who}"
-    hint = "ktx doctor --fix --only lease"
+    hint = Command("doctor", "--fix", "--only", "lease")
     return [Finding("lease", Level.WARN, message, hint, repair=lambda: _given_back(context, who))]
 
 
@@ -143,7 +145,7 @@ def _unreadable(context: CheckContext, error: KtxError) -> Finding:
     cause = error.__cause__
     if not isinstance(cause, sqlite3.Error) or not is_damage(cause):
         return Finding("lease", Level.FAIL, error.message, error.hint)
-    hint = "ktx doctor --fix --only lease"
+    hint = Command("doctor", "--fix", "--only", "lease")
     return Finding("lease", Level.FAIL, error.message, hint, repair=lambda: _moved_aside(context))
 
 
@@ -155,7 +157,7 @@ def _moved_aside(context: CheckContext) -> str:
 
 def _given_back(context: CheckContext, who: str) -> str:
     """Take the lease over as a run does, and give it back."""
-    with hold_lease(context.layout, run_id=new_run_id(), command="ktx doctor --fix"):
+    with hold_lease(context.layout, run_id=new_run_id(), command=Command("doctor", "--fix")):
         return f"took the lease over from {who}, and gave it back"
 
 
@@ -198,7 +200,11 @@ def _is_empty(layout: Layout, connection: str) -> bool:
 
 def _without_tables(connection: str, level: Level) -> Finding:
     message = f"connection `{connection}` has no tables, so there is no context"
-    hint = f"create a table in it, or correct connections.{connection} in ktx.yaml; then: ktx ingest {connection}"
+    hint = Hint(
+        "create a table in it, or correct connections.{} in ktx.yaml; then: {}",
+        connection,
+        Command("ingest", connection),
+    )
     return Finding(CONTEXT, level, message, hint, Concern.SETUP)
 
 
@@ -216,11 +222,11 @@ def _missing(context: CheckContext, connection: str, repository: Repository | No
     elif sparse and repository is not None and not has_shards:
         message = f"the context of connection `{connection}` is outside of your sparse checkout"
         where = f"{repository.layout.prefix}{SEMANTIC_NAME}"
-        hint = shell_words("git", "-C", repository.layout.top_level, "sparse-checkout", "add", where)
+        hint = Command("-C", repository.layout.top_level, "sparse-checkout", "add", where, program="git")
         yield Finding(CONTEXT, Level.FAIL, message, hint, Concern.SETUP)
     elif not has_shards:
         message = f"connection `{connection}` has no context yet"
-        yield Finding(CONTEXT, Level.FAIL, message, f"ktx ingest {connection}", Concern.SETUP)
+        yield Finding(CONTEXT, Level.FAIL, message, Command("ingest", connection), Concern.SETUP)
 
 
 def _absent(repository: Repository, layout: Layout, connection: str) -> list[Held]:
@@ -243,11 +249,13 @@ def check_wiki(context: CheckContext) -> list[Finding]:
     if not found:
         return [Finding(WIKI, Level.OK, "every reference of the wiki leads somewhere")]
     findings = [Finding(WIKI, Level.WARN, str(each), _edit(each), file=each.path, line=each.line) for each in found]
-    return _bounded(findings, "ktx wiki lint")
+    return _bounded(findings, Command("wiki", "lint"))
 
 
 def _edit(found: WikiFinding) -> str:
-    return f"in {found.path} line {found.line}: {found.hint}" if found.hint else f"edit {found.path} line {found.line}"
+    if not found.hint:
+        return f"edit {found.path} line {found.line}"
+    return Hint("in {} line {}: {}", found.path, found.line, found.hint)
 
 
 def check_semantic(context: CheckContext) -> list[Finding]:
@@ -256,7 +264,7 @@ def check_semantic(context: CheckContext) -> list[Finding]:
     errors = [problem for _, problem in found.problems if problem.severity == "error"]
     if not errors:
         return _without_errors(context)
-    return _bounded([_of_problem(each, Level.FAIL) for each in errors], "ktx sl validate")
+    return _bounded([_of_problem(each, Level.FAIL) for each in errors], Command("sl", "validate"))
 
 
 def _without_errors(context: CheckContext) -> list[Finding]:
@@ -267,7 +275,7 @@ def _without_errors(context: CheckContext) -> list[Finding]:
 
 def _of_problem(problem: Problem, level: Level) -> Finding:
     file, line = escaped(problem.place.path), problem.place.line
-    hint = f"in {file} line {line}: {problem.hint}" if problem.hint else f"correct {file} line {line}"
+    hint = Hint("in {} line {}: {}", file, line, problem.hint) if problem.hint else f"correct {file} line {line}"
     return Finding(SEMANTIC, level, f"{file}:{line}: {problem.message}", hint, file=file, line=line)
 
 
@@ -277,7 +285,7 @@ def check_compiled(context: CheckContext) -> list[Finding]:
     Files of no connection are named too: they close every database to raw SQL.
     """
     strays = stray_problems(context.layout, context.loaded.config)
-    findings = _bounded([_of_problem(each, Level.WARN) for each in strays], "ktx sl validate")
+    findings = _bounded([_of_problem(each, Level.WARN) for each in strays], Command("sl", "validate"))
     broken = broken_now(context.layout, context.loaded.config)
     if broken:
         first = broken[0]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from ktx_cli.core import Emit, KtxError, NotReadyError, ResultWarning, ignore_events, listing, plural
+from ktx_cli.core import Command, Emit, KtxError, NotReadyError, ResultWarning, ignore_events, listing, plural
 from ktx_cli.engine import last_runs
 from ktx_cli.jobs.health.connection_checks import check_profiles
 from ktx_cli.jobs.health.facts import ClientFacts, ConnectionStatus, client_facts, connection_statuses
@@ -195,18 +195,18 @@ class Status:
         """The one command worth typing now; None when everything was scanned and nothing is left undone."""
         failed, unverified = self._failed(), self._unverified()
         if failed:
-            return failed[0].hint or "ktx doctor"
+            return failed[0].hint or Command("doctor")
         if unverified is not None:
             return unverified.hint
         last = self.runs[0]["status"] if self.runs else None
         if last == "failed" or any(finding.level is Level.FAIL for finding in self.findings):
-            return "ktx doctor"
+            return Command("doctor")
         never = [c.id for c in self.connections if c.is_database and c.last_scan is None]
         if len(never) == 1:
-            return f"ktx ingest {never[0]}"
+            return Command("ingest", never[0])
         cut_off = last == "interrupted" or any(f.check == "lease" and f.level is Level.WARN for f in self.findings)
         if never or cut_off:
-            return "ktx ingest"
+            return Command("ingest")
         return None if self.surroundings is None else self.surroundings.next_command
 
     def error(self) -> KtxError | None:
@@ -283,7 +283,7 @@ def probe_now(
             return []
     except KtxError:  # named by the check of the backends
         return []
-    probes = probe_models(layout, config, environ, command="ktx status --probe", warn=warn, emit=emit)
+    probes = probe_models(layout, config, environ, command=Command("status", "--probe"), warn=warn, emit=emit)
     probes.store(layout)
     return probes.results
 

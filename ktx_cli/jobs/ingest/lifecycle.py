@@ -7,7 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Callable
 
-from ktx_cli.core import KtxError, Notice, ResultWarning, RunStarted, plural
+from ktx_cli.core import Command, KtxError, Notice, ResultWarning, RunStarted, plural
 from ktx_cli.engine import (
     BrokenDefinition,
     Preflight,
@@ -94,7 +94,7 @@ def refresh_search(run: Run) -> None:
         if ends_more(error):
             raise
         log.debug("the search index could not be updated", exc_info=error)
-        problem = KtxError(f"the search index: {unexpected(type(error).__name__)}", hint="ktx index --debug")
+        problem = KtxError(f"the search index: {unexpected(type(error).__name__)}", hint=Command("index", "--debug"))
     if problem is not None:
         run.warnings.append(ResultWarning("not_indexed", problem.message, hint=problem.hint))
 
@@ -119,7 +119,7 @@ def report_broken(run: Run, base: ProjectBase, *, dry_run: bool = False) -> None
             raise
         log.debug("the definitions could not be checked", exc_info=error)
         why = error.message if isinstance(error, KtxError) else unexpected(type(error).__name__)
-        hint = error.hint if isinstance(error, KtxError) else "ktx sl validate --no-data --debug"
+        hint = error.hint if isinstance(error, KtxError) else Command("sl", "validate", "--no-data", "--debug")
         run.warn(ResultWarning("definitions_not_checked", f"the definitions were not checked: {why}", hint=hint))
         return
     known = {each.identity for each in fresh}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ktx_cli.core import ConfigError, NotReadyError, UsageError
+from ktx_cli.core import Command, ConfigError, NotReadyError, UsageError
 from ktx_cli.engine import Target
 from ktx_cli.project import SOURCES, Connection, KtxConfig, Layout, connection_of
 
@@ -20,7 +20,7 @@ def choose_targets(layout: Layout, config: KtxConfig, wanted: Sequence[str], *, 
         connection_of(config, connection)
         if connection not in candidates:
             raise UsageError(
-                f"connection `{connection}` is a context source, not a database", hint=f"ktx ingest {connection}"
+                f"connection `{connection}` is a context source, not a database", hint=Command("ingest", connection)
             )
     for entry in () if candidates else config.disabled().values():
         raise NotReadyError(f"no connection of ktx.yaml can be used: {entry.error().message}", hint=entry.error().hint)

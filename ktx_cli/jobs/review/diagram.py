@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ktx_cli.core import NotReadyError, ResultWarning, UsageError, listing, shell_words
+from ktx_cli.core import Command, NotReadyError, ResultWarning, UsageError, listing
 from ktx_cli.jobs.review.relationships import WorkingFiles
 from ktx_cli.project import KtxConfig, Layout, connection_of, load_config, write_atomic
 from ktx_cli.scan import MOST_EDGES, MOST_TEXT, Diagram, Overlays, diagram_of, dot, draw_svg, mermaid
@@ -94,13 +94,15 @@ def _chosen(layout: Layout, config: KtxConfig, wanted: str | None) -> str:
     if wanted is not None:
         connection_of(config, wanted)
         if wanted not in candidates:
-            raise UsageError(f"connection `{wanted}` is a context source, not a database", hint="ktx connection list")
+            raise UsageError(
+                f"connection `{wanted}` is a context source, not a database", hint=Command("connection", "list")
+            )
     scanned = [each for each in ([wanted] if wanted else sorted(candidates)) if shard_files(layout, each)]
     if not scanned:
         message = f"connection `{wanted}` was not scanned yet" if wanted else "no database was scanned yet"
-        raise NotReadyError(message, hint=shell_words("ktx", "scan", *([wanted] if wanted else [])))
+        raise NotReadyError(message, hint=Command("scan", *([wanted] if wanted else [])))
     if len(scanned) > 1:
-        raise UsageError(f"which connection: {listing(scanned)}", hint=f"ktx scan diagram {scanned[0]}")
+        raise UsageError(f"which connection: {listing(scanned)}", hint=Command("scan", "diagram", scanned[0]))
     return scanned[0]
 
 

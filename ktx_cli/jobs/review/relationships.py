@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ktx_cli.core import (
+    Command,
     Emit,
+    Hint,
     KtxError,
     Notice,
     NotReadyError,
@@ -29,7 +31,6 @@ from ktx_cli.core import (
     new_run_id,
     one_line,
     plural,
-    shell_words,
     yaml,
 )
 from ktx_cli.engine import ProjectBase
@@ -64,11 +65,11 @@ from ktx_cli.scan import (
 )
 from ktx_cli.semantic import ParsedCopies, shard_files, write_parsed_copies
 
-COMMAND = "ktx scan relationships"
+COMMAND = Command("scan", "relationships")
 SHOWN = frozenset({Standing.ACCEPTED, Standing.MANUAL, Standing.REVIEW})
 """What is listed unless something else is asked for."""
 
-Typed = Callable[[ReviewedEdge], str]
+Typed = Callable[[ReviewedEdge], Command]
 """Makes the command that names an edge, for hints."""
 
 
@@ -144,9 +145,9 @@ def require_some(
     what = listing((f"connection `{each}`" for each in typed), 3) or "no database"
     if any(shard_files(layout, each) for each in connections):
         yet = "has not been profiled" if typed else "has been profiled yet"
-        raise NotReadyError(f"{what} {yet}", hint=shell_words("ktx", "scan", *typed, "--depth", "profile"))
+        raise NotReadyError(f"{what} {yet}", hint=Command("scan", *typed, "--depth", "profile"))
     said = "has not been scanned" if typed else "has been scanned yet"
-    raise NotReadyError(f"{what} {said}", hint=shell_words("ktx", "scan", *typed))
+    raise NotReadyError(f"{what} {said}", hint=Command("scan", *typed))
 
 
 def edge_names(root: Path, connections: Sequence[str]) -> list[str]:
@@ -180,14 +181,14 @@ def _nearest(word: str, edges: Sequence[ReviewedEdge], typed: Typed) -> str:
     names = {each.name: each for each in edges}
     begun = [name for name in names if word.endswith("-") and name.startswith(word)]
     near = begun[0] if begun else did_you_mean(word, names)
-    return f"{COMMAND} --status all" if near is None else typed(names[near])
+    return COMMAND.with_words("--status", "all") if near is None else typed(names[near])
 
 
 def _of_table(edges: Sequence[ReviewedEdge], table: str) -> list[ReviewedEdge]:
     found = [edge for edge in edges if table in edge.tables]
     if not found:
         near = did_you_mean(table, sorted({name for edge in edges for name in edge.tables}))
-        hint = f"{COMMAND} --status all" if near is None else shell_words(*COMMAND.split(), "--table", near)
+        hint = COMMAND.with_words("--status", "all") if near is None else COMMAND.with_words("--table", near)
         raise UsageError(f"no relationship of a table `{one_line(table, 120)}` was found", hint=hint)
     return found
 
@@ -219,7 +220,7 @@ class Decided:
         declared = opposite.standing is Standing.DECLARED
         chosen = ("--status", Standing.DECLARED.value) if declared else ("--reject", opposite.name)
         message = f"`{self.edge.name}`: nothing to do: the join the other way round stays"
-        hint = shell_words("ktx", "scan", "relationships", connection, *chosen)
+        hint = Command("scan", "relationships", connection, *chosen)
         return ResultWarning("opposite_stands", message, hint=hint, connection=connection, edge=self.edge.name)
 
     def to_json(self) -> dict[str, Any]:
@@ -269,7 +270,7 @@ class DecisionReport:
         left = [f"{path} ({reason})" for path, reason in self.held]
         return PartialError(
             f"saved some decisions; skipped: {listing(left)}",
-            hint=f"{held_hint(self.held, self.project_dir)}; then run the same command again",
+            hint=Hint("{}; then run the same command again", held_hint(self.held, self.project_dir)),
             details={"left_out": left, "held": [each.edge.name for each in self.decided if each.result == "held"]},
         )
 
@@ -309,7 +310,7 @@ def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]
     targets = choose_targets(layout, loaded.config, request.connections, databases_only=True)
     repository = Repository.discover(layout.root)
     if repository is None:
-        raise NotReadyError("no scan is committed yet", hint="ktx scan")
+        raise NotReadyError("no scan is committed yet", hint=Command("scan"))
     repository.check_writable()
     run = _Run(request, layout, loaded.config, repository, [t.connection for t in targets], loaded.notices())
     with hold_lease(
@@ -494,4 +495,4 @@ def _resolved(choices: Sequence[Choice], reviews: Mapping[str, Review]) -> list[
 
 def _typed(choice: Choice) -> Typed:
     flag = f"--{choice.decision.value}"
-    return lambda edge: shell_words(*COMMAND.split(), edge.connection, flag, edge.name)
+    return lambda edge: COMMAND.with_words(edge.connection, flag, edge.name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import KtxError, NumberFormat, ResultWarning, SourceError, monotonic, plural, shell_words
+from ktx_cli.core import Command, Hint, KtxError, NumberFormat, ResultWarning, SourceError, monotonic, plural
 from ktx_cli.jobs.semantic.choice import the_layer
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.semantic import (
@@ -77,8 +77,11 @@ class Told:
         checked = "" if verified is None else f" of {verified['numbers']:,} checked"
         return KtxError(
             f"{plural(self.mismatches, 'number')}{checked} came out differently when recomputed from raw rows{where}",
-            hint="do not use the answer: a definition or the compiler is wrong. --json lists what differs in "
-            "receipt.verified, ktx sl explain shows how it was computed; report it with both",
+            hint=Hint(
+                "do not use the answer: a definition or the compiler is wrong. --json lists what differs in "
+                "receipt.verified, {} shows how it was computed; report it with both",
+                Command("sl", "explain"),
+            ),
             details={"verified": verified} if values else {"mismatches": self.mismatches},
             code="not_verified",
         )
@@ -159,10 +162,10 @@ def _schema_changes_named(connection: str) -> Iterator[None]:
         yield
     except SourceError as error:
         if error.code == "query" and names_are_missing(error):
-            diff = shell_words("ktx", "diff", connection)
-            error.hint = f"`{diff}` shows what changed in the database since the last scan"
+            diff = Command("diff", connection)
+            error.hint = Hint("`{}` shows what changed in the database since the last scan", diff)
         elif error.code == "query":
-            error.hint = "`ktx sl explain` shows the statement that ktx wrote"
+            error.hint = Hint("`{}` shows the statement that ktx wrote", Command("sl", "explain"))
         raise
 
 

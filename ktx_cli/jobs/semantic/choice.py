@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktx_cli.core import UsageError, listing, shell_words
+from ktx_cli.core import Command, UsageError, listing
 from ktx_cli.project import KtxConfig, Layout, connection_of
 from ktx_cli.semantic import layer_ids
 
@@ -53,12 +53,12 @@ def _how_to_get_one(layout: Layout, config: KtxConfig, connection: str) -> str:
     """Return the command that reads a database; of a context source, which databases have a layer."""
     found = layer_ids(layout)
     if connection in config.databases() or not found:
-        return shell_words("ktx", "ingest", connection)
+        return Command("ingest", connection)
     return f"it is a context source; these have one: {listing(found)}"
 
 
 def _no_layer(layout: Layout, config: KtxConfig) -> UsageError:
     from ktx_cli.jobs.setup.request import how_to_connect
 
-    hint = "ktx ingest" if config.databases() else how_to_connect(layout.root)
+    hint = Command("ingest") if config.databases() else how_to_connect(layout.root)
     return UsageError("there is no semantic layer yet", hint=hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ktx_cli.core import ResultWarning, UsageError, listing, plural, shell_words
+from ktx_cli.core import Command, ResultWarning, UsageError, listing, plural
 from ktx_cli.jobs.semantic.choice import some_layers
 from ktx_cli.project import KtxConfig, Layout, WorkingTree
 from ktx_cli.search import Found, Index, Shown, documents
@@ -101,7 +101,7 @@ def broken_files(model: Model) -> ResultWarning | None:
     return ResultWarning(
         "semantic_problems",
         f"{first.place}: {first.message}{more}",
-        hint=shell_words("ktx", "sl", "validate", "-c", model.connection, "--no-data"),
+        hint=Command("sl", "validate", "-c", model.connection, "--no-data"),
         connection=model.connection,
     )
 
@@ -122,7 +122,7 @@ def find_source(layers: Layers, name: str) -> tuple[Shown, Source]:
         ids = [shown.model.connection for shown, _ in found]
         raise UsageError(
             f"`{name}` is a source of {len(ids)} connections: {listing(ids)}",
-            hint=shell_words("ktx", "sl", "read", name, "-c", ids[0]),
+            hint=Command("sl", "read", name, "-c", ids[0]),
             details={"candidates": ids},
         )
     if not found:
@@ -143,7 +143,7 @@ def source_files(layout: Layout, layers: Layers, name: str) -> tuple[str, list[t
     ids = [connection for connection, _ in found]
     raise UsageError(
         f"`{name}` is a source of {len(ids)} connections: {listing(ids)}",
-        hint=shell_words("ktx", "sl", "read", name, "--yaml", "-c", ids[0]),
+        hint=Command("sl", "read", name, "--yaml", "-c", ids[0]),
         details={"candidates": ids},
     )
 
@@ -162,10 +162,9 @@ def _named(model: Model, name: str) -> Source | None:
 
 def _not_shown(source: Source) -> SemanticError:
     internal = source.visibility is Visibility.INTERNAL
-    words = ("ktx", "sl", "read", source.name, "--internal" if internal else "--yaml")
     return SemanticError(
         f"the source `{source.name}` is {source.visibility.value}",
-        hint=shell_words(*words),
+        hint=Command("sl", "read", source.name, "--internal" if internal else "--yaml"),
         code="hidden",
         details={"source": source.name},
     )

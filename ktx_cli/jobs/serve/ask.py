@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.agent_tools import count_columns, refused_text, rows_of_values
-from ktx_cli.core import CancelledError, KtxError, ResultWarning, SourceError, one_line, shell_words
+from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, SourceError, one_line
 from ktx_cli.jobs.semantic.answer import Question, Told, ask_layer
 from ktx_cli.jobs.semantic.choice import the_layer
 from ktx_cli.jobs.serve.project import ServedProject
@@ -152,9 +152,9 @@ def _require_open(project: ServedProject, model: Model | None, sql: str) -> None
         check_protected(model, sql, scanned)
     except Refused as error:
         broken = bool(model.barred) or model.sealed is not None
-        check = shell_words("ktx", "sl", "validate", "-c", model.connection, "--no-data")
-        hint = "ask by sl_query, which keeps to what may be seen"
-        hint += f"; people correct the files with errors: {check}" if broken else ""
+        check = Command("sl", "validate", "-c", model.connection, "--no-data")
+        hint = Hint("ask by sl_query, which keeps to what may be seen")
+        hint += Hint("; people correct the files with errors: {}", check) if broken else ""
         raise KtxError(str(error), hint=hint, code="hidden") from None
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from ktx_cli.core import BusyError, KtxError, monotonic
+from ktx_cli.core import BusyError, Command, Hint, KtxError, monotonic
 from ktx_cli.jobs.serve.state import (
     ServerSettings,
     ServerState,
@@ -97,13 +97,13 @@ def running_already(layout: Layout, settings: ServerSettings) -> ServerStatus | 
         return None
     details = {"pid": state.pid, "url": state.base, "since": state.since}
     if found.status == "stale":
-        raise BusyError(f"a server is there already, and {found.problem}", hint="ktx mcp stop", details=details)
+        raise BusyError(f"a server is there already, and {found.problem}", hint=Command("mcp", "stop"), details=details)
     other = settings.differs(state.settings, port=state.port)
     if other:
         words = ", ".join(name.replace("_", " ") for name in other)
         raise BusyError(
             f"a server runs already (pid {state.pid}, {state.base}), with other settings: {words}",
-            hint="ktx mcp stop, then start it again",
+            hint=Hint("{}, then start it again", Command("mcp", "stop")),
             details={**details, "differs": other},
         )
     return found
@@ -187,7 +187,7 @@ def _silent(layout: Layout, process: subprocess.Popen[bytes]) -> KtxError:
     what = "did not answer in time" if ended is None else f"ended with {ended} before it answered"
     return KtxError(
         f"the server {what}",
-        hint="ktx mcp logs",
+        hint=Command("mcp", "logs"),
         details={"log": str(layout.mcp_log), "last": last_lines(layout.mcp_log, 5)},
         code="timeout" if ended is None else "failed",
     )
@@ -245,7 +245,9 @@ def _ended(state: ServerState, send: Callable[[int], None], grace_seconds: float
         return "stopped"
     send(signal.SIGKILL)
     if not _gone(state, grace_seconds):
-        raise KtxError(f"the server's process {state.pid} does not end", hint="see what holds it: ktx mcp logs")
+        raise KtxError(
+            f"the server's process {state.pid} does not end", hint=Hint("see what holds it: {}", Command("mcp", "logs"))
+        )
     return "killed"
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import KtxError, NotSupportedError, monotonic, new_run_id, shell_words
+from ktx_cli.core import Command, Hint, KtxError, NotSupportedError, monotonic, new_run_id
 from ktx_cli.project import (
     Layout,
     connection_of,
@@ -137,7 +137,7 @@ def cancel_ingest(layout: Layout, run_id: str, *, now: bool = False) -> IngestSt
     if pid is None:
         raise NotSupportedError(
             f"the run {state.run_id} was not started by a server of this project",
-            hint=f"interrupt it where it runs; to see it: {shell_words('ktx', 'runs', 'show', state.run_id)}",
+            hint=Hint("interrupt it where it runs; to see it: {}", Command("runs", "show", state.run_id)),
         )
     for _ in range(2 if now else 1):
         os.kill(pid, signal.SIGINT)

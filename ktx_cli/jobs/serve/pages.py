@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from ktx_cli.agent_tools import passage_of, visible
-from ktx_cli.core import UsageError, did_you_mean, one_line, yaml
+from ktx_cli.core import Command, Hint, UsageError, did_you_mean, one_line, yaml
 from ktx_cli.jobs.semantic.read import read_layers
 from ktx_cli.jobs.serve.layers import read_definition
 from ktx_cli.jobs.serve.project import ServedProject
@@ -62,7 +62,10 @@ def passage_facts(layout: Layout, config: KtxConfig, key: str) -> Passage:
     """Return the passage of a document that discover_data gave the id of; `UsageError` where there is none now."""
     found = passage_of(layout, config, key)
     if found is None:
-        hint = "copy the id from discover_data; a document that changed since it was read is read again by ktx ingest"
+        hint = Hint(
+            "copy the id from discover_data; a document that changed since it was read is read again by {}",
+            Command("ingest"),
+        )
         raise UsageError(f"there is no passage `{one_line(key, 200)}`", hint=hint)
     return found
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli import __version__
-from ktx_cli.core import BusyError, KtxError, ResultWarning, UsageError, isoformat, now, shell_words
+from ktx_cli.core import BusyError, Command, Hint, KtxError, ResultWarning, UsageError, isoformat, now
 from ktx_cli.project import (
     Layout,
     host_identity,
@@ -133,7 +133,7 @@ def required_token(settings: ServerSettings, environ: Mapping[str, str]) -> tupl
         if not loopback:
             raise UsageError(
                 f"whoever reaches {settings.host} could ask everything: the server needs a token there",
-                hint=f"export {TOKEN_VARIABLE}=..., or name a file: --token-file FILE",
+                hint=Hint("{}, or name a file: --token-file FILE", Command(f"{TOKEN_VARIABLE}=...", program="export")),
             )
         return None, warnings
     if not _TOKEN.fullmatch(token):
@@ -148,7 +148,10 @@ def _token(settings: ServerSettings, environ: Mapping[str, str]) -> tuple[str | 
     if settings.token_file is None:
         token = environ.get(TOKEN_VARIABLE)
         if token is not None and not token.strip():
-            raise UsageError(f"{TOKEN_VARIABLE} is empty", hint=f"unset {TOKEN_VARIABLE}, or {_make_hint()}")
+            raise UsageError(
+                f"{TOKEN_VARIABLE} is empty",
+                hint=Hint("{}, or {}", Command(TOKEN_VARIABLE, program="unset"), _make_hint()),
+            )
         return token, []
     path = Path(settings.token_file)
     reference, folder = f"file:{path}", path.parent
@@ -157,8 +160,8 @@ def _token(settings: ServerSettings, environ: Mapping[str, str]) -> tuple[str | 
     return token.strip(), [] if warning is None else [warning]
 
 
-def _make_hint() -> str:
-    return shell_words("openssl", "rand", "-hex", "32") + " makes a good one"
+def _make_hint() -> Hint:
+    return Hint("{} makes a good one", Command("rand", "-hex", "32", program="openssl"))
 
 
 SCHEMA: Final = 1
@@ -276,7 +279,7 @@ def only_server(layout: Layout) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BusyError(f"a server runs on {layout.root} already", hint="ktx mcp status") from None
+            raise BusyError(f"a server runs on {layout.root} already", hint=Command("mcp", "status")) from None
         yield
     finally:
         os.close(descriptor)

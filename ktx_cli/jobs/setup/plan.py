@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, ResultWarning, UsageError
+from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, UsageError
 from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer, EmbeddingAnswer, ModelAnswer
 from ktx_cli.jobs.setup.answers_file import ordered
@@ -257,15 +257,15 @@ def require_routes(config: KtxConfig, backend: str) -> list[ResultWarning]:
         if route == backend:
             continue
         if role == "default":
-            hint = f"ktx config set {where} MODEL"
+            hint: Hint = Command("config", "set", where, "MODEL")
             if backend == NO_BACKEND:
-                hint = f"remove {where} from ktx.yaml, then ktx setup --llm-backend {NO_BACKEND}"
+                hint = Hint("remove {} from ktx.yaml, then {}", where, Command("setup", "--llm-backend", NO_BACKEND))
             raise ConfigError(f"`{where}` is `{text}`, which goes to `{route}`", hint=hint)
         warnings.append(
             ResultWarning(
                 "role_on_other_backend",
                 f"`{where}` is `{text}`, which goes to `{route}`, not to `{backend}`",
-                hint=f"ktx config set {where} MODEL",
+                hint=Command("config", "set", where, "MODEL"),
             )
         )
     return warnings

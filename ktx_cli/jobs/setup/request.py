@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core import Emit, KtxError, ResultWarning, ignore_events, shell_words
+from ktx_cli.core import Command, Emit, Hint, KtxError, ResultWarning, ignore_events
 from ktx_cli.engine import IngestReport
 from ktx_cli.jobs.clients.install import Report as AgentsReport
 from ktx_cli.jobs.connections import SourceCheck
@@ -58,10 +58,10 @@ class SetupReport:
     def next_steps(self) -> list[str]:
         """What is worth typing now: the next step, and after a build a question."""
         if not self.has_connections:
-            return [first_database(self.project_dir) or "ktx setup --help"]
+            return [first_database(self.project_dir) or Command("setup", "--help")]
         if self.build is None:
-            return ["ktx ingest"]
-        return [self.question] if self.question else ["ktx status"]
+            return [Command("ingest")]
+        return [self.question] if self.question else [Command("status")]
 
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
@@ -94,23 +94,27 @@ def _tested(connection: str, test: ConnectionTest | SourceCheck | None) -> dict[
     return shown
 
 
-def first_database(folder: Path) -> str | None:
+def first_database(folder: Path) -> Command | None:
     """Return the `ktx setup` that connects the nearest database in a folder; None where the folder has none."""
     found = next(iter(file_databases(folder)), None)
     if found is None:
         return None
-    return shell_words("ktx", "setup", "--database", found.driver, "--database-path", found.fields["path"])
+    return Command("setup", "--database", found.driver, "--database-path", found.fields["path"])
 
 
-def how_to_connect(folder: Path) -> str:
+def how_to_connect(folder: Path) -> Hint:
     """Return the hint of an error that a project without a database causes."""
-    flags = "`ktx setup` asks for a database in a terminal; `ktx setup --help` lists the flags that name one"
+    flags = Hint(
+        "`{}` asks for a database in a terminal; `{}` lists the flags that name one",
+        Command("setup"),
+        Command("setup", "--help"),
+    )
     return first_database(folder) or flags
 
 
-def first_step(folder: Path, config: KtxConfig) -> str:
+def first_step(folder: Path, config: KtxConfig) -> Command:
     """Return the command that fills an empty context; it runs as it stands."""
-    return "ktx ingest" if config.connections else first_database(folder) or "ktx setup --help"
+    return Command("ingest") if config.connections else first_database(folder) or Command("setup", "--help")
 
 
 def first_question(layout: Layout, config: KtxConfig) -> str | None:
@@ -123,7 +127,7 @@ def first_question(layout: Layout, config: KtxConfig) -> str | None:
             continue
         if asked is not None:
             where = ["-c", connection] if len(layers) > 1 else []
-            return shell_words("ktx", "sl", "query", *where, "-m", asked)
+            return Command("sl", "query", *where, "-m", asked)
     return None
 
 

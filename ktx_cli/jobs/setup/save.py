@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from ktx_cli.core import Notice, ResultWarning, SecretError, new_run_id
+from ktx_cli.core import Command, Hint, Notice, Placeholder, ResultWarning, SecretError, new_run_id
 from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer
 from ktx_cli.jobs.setup.plan import Planned, kept, planned
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
@@ -53,7 +53,7 @@ def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: S
         repository.check_writable()
     run_id = new_run_id()
     with (
-        hold_lease(layout, run_id=run_id, command="ktx setup", emit=request.emit, warn=report.warnings.append) as (
+        hold_lease(layout, run_id=run_id, command=Command("setup"), emit=request.emit, warn=report.warnings.append) as (
             lease,
             _,
         ),
@@ -116,5 +116,9 @@ def _save_only(layout: Layout, text: bytes, report: SetupReport, reason: str, hi
     )
 
 
-_COMMIT: Final = f"git add {CONFIG_NAME} && git commit -m '{CONFIG_NAME}' -- {CONFIG_NAME}"
+_COMMIT: Final = Hint(
+    "{} && {}",
+    Command("add", CONFIG_NAME, program="git"),
+    Command("commit", "-m", Placeholder(f"'{CONFIG_NAME}'"), "--", CONFIG_NAME, program="git"),
+)
 """Commits the file and nothing else that is staged, also where git does not know it yet."""

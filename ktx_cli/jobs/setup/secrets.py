@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import NotReadyError, StorageError
+from ktx_cli.core import Command, NotReadyError, StorageError
 from ktx_cli.jobs.setup.answers import Keeping
 from ktx_cli.project import (
     Block,
@@ -96,7 +96,9 @@ def _in_keyring(root: Path, name: str, secret: str) -> str:
         import keyring
         import keyring.errors
     except ImportError as error:
-        raise NotReadyError("there is no package keyring", hint="pip install 'ktx-cli[keyring]'") from error
+        raise NotReadyError(
+            "there is no package keyring", hint=Command("install", "ktx-cli[keyring]", program="pip")
+        ) from error
     service = _service(root)
     try:
         name = next(each for each in _names(name) if keyring.get_password(service, each) in (None, secret))

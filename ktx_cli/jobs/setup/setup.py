@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ktx_cli.core import Emit, KtxError, ResultWarning, UsageError
+from ktx_cli.core import Command, Emit, KtxError, ResultWarning, UsageError
 from ktx_cli.engine import Depth, IngestReport, IngestRequest
 from ktx_cli.jobs.clients.install import Report, Wanted, install
 from ktx_cli.jobs.clients.targets import Where
@@ -79,7 +79,7 @@ def build_context(
         IngestRequest(
             project_dir=layout.root,
             environ=environ,
-            command="ktx setup",
+            command=Command("setup"),
             databases_only=structure,
             depth=Depth.STRUCTURAL if structure else None,
             emit=emit,
@@ -110,7 +110,7 @@ def try_answers(request: SetupRequest, layout: Layout, config: KtxConfig, report
             Layout(existing_folder(layout.root)),
             config,
             request.environ,
-            command="ktx setup",
+            command=Command("setup"),
             warn=report.warnings.append,
             emit=request.emit,
         )

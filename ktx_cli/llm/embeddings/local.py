@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import NotReadyError, one_line, shell_words
+from ktx_cli.core import Command, NotReadyError, one_line
 from ktx_cli.llm.embeddings.port import DEFAULT_MODELS, MODEL_HINT, Embedder, checked
 from ktx_cli.llm.embeddings.remote import Endpoint
 from ktx_cli.llm.errors import LlmError
@@ -46,13 +46,13 @@ def model_folder(model: str, project_dir: Path) -> Path:
     except HFValidationError as error:
         raise NotReadyError(
             f"the folder {folder} of the embeddings model is not there",
-            hint="ktx config set ingest.embeddings.model FOLDER",
+            hint=Command("config", "set", "ingest.embeddings.model", "FOLDER"),
             details={"model": model},
         ) from error
     except LocalEntryNotFoundError as error:
         raise NotReadyError(
             f"the embeddings model `{model}` is not on this machine, and ktx downloads nothing",
-            hint=shell_words("hf", "download", model),
+            hint=Command("download", model, program="hf"),
             details={"model": model},
         ) from error
 
@@ -64,7 +64,7 @@ def missing_package(name: str, error: ImportError | None = None) -> NotReadyErro
     """Return the error for a library that is not installed, with the extra of ktx that brings it."""
     return NotReadyError(
         f"the embeddings need the package {name}",
-        hint=shell_words("pip", "install", _EXTRAS.get(name, "ktx-cli[embeddings]")),
+        hint=Command("install", _EXTRAS.get(name, "ktx-cli[embeddings]"), program="pip"),
         details={"missing": str(error or f"no module {name}")},
     )
 
@@ -152,7 +152,7 @@ class ServerEmbedder:
             raise LlmError(
                 f"{self._endpoint.who} answered something else than vectors",
                 code="execution",
-                hint=f"ktx config set {self._endpoint.setting} URL",
+                hint=Command("config", "set", self._endpoint.setting, "URL"),
             )
         return checked(answer["embeddings"], len(texts), self.dimensions, self._endpoint.who)
 
@@ -186,7 +186,7 @@ class LocalEmbedder:
         except (OSError, ValueError) as error:
             raise NotReadyError(
                 f"the embeddings model `{self._name}` is not on this machine, and ktx downloads nothing",
-                hint=shell_words("hf", "download", self._name),
+                hint=Command("download", self._name, program="hf"),
                 details={"model": self._name},
             ) from error
 
@@ -205,9 +205,7 @@ def _require_no_code(folder: Path) -> None:
     if foreign is not None:
         raise NotReadyError(
             f"the embeddings model in {folder} runs code of its own (`{one_line(foreign, 80)}`), which ktx does not",
-            hint=shell_words(
-                "ktx", "config", "set", "ingest.embeddings.model", DEFAULT_MODELS["sentence-transformers"]
-            ),
+            hint=Command("config", "set", "ingest.embeddings.model", DEFAULT_MODELS["sentence-transformers"]),
             details={"path": str(folder)},
         )
 

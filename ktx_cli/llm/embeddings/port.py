@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from ktx_cli.core import Command
 from ktx_cli.llm.errors import LlmError
 
 
@@ -36,7 +37,7 @@ DEFAULT_MODELS: Final[Mapping[str, str]] = {
 }
 """Backend -> the model it uses where the configuration names none."""
 
-MODEL_HINT = "ktx config set ingest.embeddings.model MODEL"
+MODEL_HINT = Command("config", "set", "ingest.embeddings.model", "MODEL")
 
 
 def checked(vectors: Any, count: int, dimensions: int | None, who: str) -> list[list[float]]:
@@ -50,7 +51,7 @@ def checked(vectors: Any, count: int, dimensions: int | None, who: str) -> list[
         raise LlmError(
             f"{who} returned vectors of {max(lengths)} numbers, `ingest.embeddings.dimensions` says {dimensions}",
             code="execution",
-            hint=f"ktx config set ingest.embeddings.dimensions {max(lengths)}",
+            hint=Command("config", "set", "ingest.embeddings.dimensions", max(lengths)),
         )
     if len(lengths) > 1 or 0 in lengths:
         raise _malformed(f"{who} returned vectors of different lengths")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import NotReadyError
+from ktx_cli.core import Command, Hint, NotReadyError
 from ktx_cli.llm.backends.anthropic_api.backend import retry_after
 from ktx_cli.llm.embeddings.port import DEFAULT_MODELS, MODEL_HINT, checked
 from ktx_cli.llm.errors import LlmError
@@ -23,10 +23,10 @@ TIMEOUT_SECONDS: Final = 60.0
 _CODES: Final = {401: "auth", 402: "billing", 403: "auth", 404: "model", 408: "connection", 413: "context"}
 _HINTS: Final = {
     "auth": "check ingest.embeddings.openai.api_key",
-    "billing": "look at the billing of the account, then run: ktx index",
-    "rate_limit": "run it again later: ktx index",
-    "overloaded": "run it again later: ktx index",
-    "context": "ktx config set ingest.embeddings.batchSize 8",
+    "billing": Hint("look at the billing of the account, then run: {}", Command("index")),
+    "rate_limit": Hint("run it again later: {}", Command("index")),
+    "overloaded": Hint("run it again later: {}", Command("index")),
+    "context": Command("config", "set", "ingest.embeddings.batchSize", 8),
     "model": MODEL_HINT,
 }
 _WORDS: Final = {
@@ -90,7 +90,7 @@ class Endpoint:
 
     def _error(self, code: str, detail: str, status: int | None = None, after: float | None = None) -> LlmError:
         told = f" (HTTP {status})" if status is not None else ""
-        hint = _HINTS.get(code, f"ktx config set {self.setting} URL")
+        hint = _HINTS.get(code, Command("config", "set", self.setting, "URL"))
         details = {} if status is None else {"status": status}
         return LlmError(
             f"{self.who} {_WORDS[code]}{told}", code=code, hint=hint, detail=detail, retry_after=after, details=details
@@ -127,7 +127,7 @@ class OpenAiEmbedder:
         secret, address = openai.api_key, openai.base_url
         if secret is None and address is None:
             raise NotReadyError(
-                f"`{where}.api_key` is missing", hint=f"ktx config set {where}.api_key env:OPENAI_API_KEY"
+                f"`{where}.api_key` is missing", hint=Command("config", "set", f"{where}.api_key", "env:OPENAI_API_KEY")
             )
         url = resolve(
             address or OPENAI_URL, project_dir=project_dir, environ=environ, where=f"{where}.base_url"
@@ -155,6 +155,9 @@ class OpenAiEmbedder:
             raise LlmError(
                 f"{self._endpoint.who} answered something else than vectors",
                 code="execution",
-                hint="ktx config set ingest.embeddings.openai.base_url URL, without `/embeddings` at its end",
+                hint=Hint(
+                    "{}, without `/embeddings` at its end",
+                    Command("config", "set", "ingest.embeddings.openai.base_url", "URL"),
+                ),
             ) from error
         return checked(vectors, len(texts), self.dimensions, self._endpoint.who)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ktx_cli.core import did_you_mean, one_line, yaml
+from ktx_cli.core import Command, Hint, did_you_mean, one_line, yaml
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.config.drivers import find_model
 from ktx_cli.project.config.issues import Issue, Keys, is_literal_secret, key_text, named
@@ -67,7 +67,7 @@ def rule_warnings(config: KtxConfig) -> Iterator[Issue]:
         keys = ("setup", "database_connection_ids", str(position))
         if connection not in config.connections:
             near = did_you_mean(connection, config.connections)
-            hint = f"did you mean `{near}`?" if near else "ktx connection list"
+            hint = f"did you mean `{near}`?" if near else Command("connection", "list")
             yield _warning(
                 "unknown_connection", keys, f"{named(keys[:2])} names `{connection}`, which is not a connection", hint
             )
@@ -103,7 +103,7 @@ def _backend_warnings(config: KtxConfig) -> Iterator[Issue]:
     elif provider.backend == "vertex" and provider.vertex is None:
         yield _incomplete((*at, "location"), "for example europe-west1")
     if provider.backend in ("anthropic", "vertex", "gateway") and not config.llm.models.get("default"):
-        yield _incomplete(("llm", "models", "default"), "ktx config set llm.models.default MODEL")
+        yield _incomplete(("llm", "models", "default"), Command("config", "set", "llm.models.default", "MODEL"))
 
 
 def literal_secrets(config: KtxConfig) -> Iterator[Issue]:
@@ -327,7 +327,9 @@ def _half_character(fault: _Fault) -> _Words:
 
 
 def _other(fault: _Fault) -> _Words:
-    return f"cannot be {fault.told}", fault.hint() or "ktx config schema says what every setting takes"
+    return f"cannot be {fault.told}", fault.hint() or Hint(
+        "{} says what every setting takes", Command("config", "schema")
+    )
 
 
 _LINES: Final = "write `key: value` lines below it, indented"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
-from ktx_cli.core import ConfigError, is_device_name, listing
+from ktx_cli.core import Command, ConfigError, is_device_name, listing
 from ktx_cli.project.config.base import REFERENCE_PATTERN, REQUIRED, Block, setting, wrong
 from ktx_cli.project.config.blocks import ConnectionContext
 from ktx_cli.project.config.issues import Issue
@@ -54,7 +54,9 @@ def _check_id(connection: str) -> str:
 def example_connection(connection: str = "warehouse") -> str:
     """Return a whole command that adds a connection of this id, where it may be one."""
     usable = re.fullmatch(ID_PATTERN, connection) and connection not in RESERVED_IDS and not is_device_name(connection)
-    return f"ktx connection add {connection if usable else 'warehouse'} --driver sqlite --path data.sqlite"
+    return Command(
+        "connection", "add", connection if usable else "warehouse", "--driver", "sqlite", "--path", "data.sqlite"
+    )
 
 
 ConnectionId = Annotated[str, AfterValidator(_check_id)]

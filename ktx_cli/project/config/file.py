@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ktx_cli.core import ConfigError, NoProjectError, ResultWarning, listing, plural, yaml
+from ktx_cli.core import Command, ConfigError, Hint, NoProjectError, ResultWarning, listing, plural, yaml
 from ktx_cli.project.config.checks import errors_of, key_warnings, literal_secrets, rule_warnings
 from ktx_cli.project.config.connections import DisabledConnection
 from ktx_cli.project.config.drivers import FOREIGN_DRIVERS
@@ -65,7 +65,7 @@ class LoadedConfig:
             message = (
                 f"{plural(len(waiting), 'setting')} of ktx.yaml have no effect in this version yet: {listing(paths)}"
             )
-            warnings.append(ResultWarning("config_not_yet", message, hint="ktx config validate", paths=paths))
+            warnings.append(ResultWarning("config_not_yet", message, hint=Command("config", "validate"), paths=paths))
         return warnings
 
 
@@ -78,7 +78,7 @@ def load_config(path: Path, data: bytes | None = None) -> LoadedConfig:
     """
     text = read_bytes(path) if data is None else data
     if text is None:
-        raise NoProjectError(f"there is no {path}", hint="ktx setup")
+        raise NoProjectError(f"there is no {path}", hint=Command("setup"))
     value = yaml.load(text, where=str(path))
     if value is not None and not isinstance(value, dict):
         raise ConfigError(
@@ -135,7 +135,7 @@ def _disabled(config: KtxConfig) -> list[ResultWarning]:
         message = f"connection `{next(iter(found))}` is disabled: {first.message}"
     else:
         message = f"{len(found)} connections are disabled: {listing(f'`{connection}`' for connection in found)}"
-    hint = first.hint if len(found) == 1 else "ktx config validate says why"
+    hint = first.hint if len(found) == 1 else Hint("{} says why", Command("config", "validate"))
     return [ResultWarning("config_disabled", message, hint=hint, connections=list(found))]
 
 

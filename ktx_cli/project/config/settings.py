@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ktx_cli.core import ConfigError, ResultWarning, UsageError, did_you_mean, shell_words, yaml
+from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, UsageError, did_you_mean, yaml
 from ktx_cli.project import secrets
 from ktx_cli.project.config.base import Block, Setting, Status, settings_of
 from ktx_cli.project.config.checks import errors_of, example_at, values_of
@@ -116,8 +116,8 @@ def _value_hint(dotted: str, problem: Issue, example: str | None) -> str:
     if problem.hint and problem.hint.startswith(("did you mean", "write one of")):
         return problem.hint
     if example is None:
-        return "ktx config schema says what every setting takes"
-    return f"for example: {shell_words('ktx', 'config', 'set', dotted, example)}"
+        return Hint("{} says what every setting takes", Command("config", "schema"))
+    return Hint("for example: {}", Command("config", "set", dotted, example))
 
 
 def _declared(dotted: str, driver: str | None) -> tuple[list[Setting], str]:
@@ -170,7 +170,9 @@ def _unknown(keys: Sequence[str], known: Iterable[str]) -> UsageError:
     if near:
         hint = f"did you mean `{'.'.join([*keys[:-1], near])}`?"
     else:
-        hint = f"known here: {', '.join(choices)}" if choices else "ktx config show lists what is set"
+        hint = (
+            f"known here: {', '.join(choices)}" if choices else Hint("{} lists what is set", Command("config", "show"))
+        )
     return UsageError(f"`{'.'.join(keys)}` is not a setting of ktx.yaml", hint=hint)
 
 

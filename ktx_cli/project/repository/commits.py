@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import BusyError, GitError, shell_words
+from ktx_cli.core import BusyError, Command, GitError, Hint, Placeholder, shell_words
 from ktx_cli.project.git import Git
 from ktx_cli.project.repository.commit_plan import Judge, Planner
 from ktx_cli.project.repository.discovery import check_writable, commit_of, read_head
@@ -183,34 +183,48 @@ EDITED_MEANWHILE: Final = "edited meanwhile"
 EDITED_AFTER_KILL: Final = "edited after a killed run"
 """Said of a file that was edited before the rest of a killed run was finished (`Recovery.left`)."""
 
-_EDITED: Final = (
-    "the commit has ktx's text of {path}, the file yours: see git diff -- {path}, then commit or undo yours"
-)
+_HeldHint = Callable[[str, Sequence[str], Path], Hint]
+"""Makes the hint for held paths: the first as a word of a shell, all of them, and the project's folder."""
 
-_HINTS: Final[Mapping[str, str]] = {
-    HeldReason.MODIFIED: "commit your changes of {path}, or give them up: git restore -- {path}",
-    HeldReason.DELETED: "git restore -- {paths}",
-    HeldReason.UNREADABLE: "let this user read {path}: chmod u+r {files}",
-    HeldReason.STAGED: "commit what is staged of {path}, or give it up: git restore --staged --worktree -- {path}",
-    HeldReason.UNTRACKED: "add {path} to git (git add -- {path}) and commit it, or move it away",
-    HeldReason.UNMERGED: "resolve the conflict in {path}, then: git add -- {path}",
-    HeldReason.CONFLICT: "somebody else committed a change of {path} during the run: run the same command again",
-    HeldReason.ASSUME_UNCHANGED: (
-        "git was told to overlook your changes of {path}: git update-index --no-assume-unchanged -- {path}, "
-        "then commit or undo them"
+
+def _git(sentence: str, *words: str) -> _HeldHint:
+    """Return a hint that names the first path and, at the end, a git command on it."""
+    return lambda first, paths, folder: Hint(
+        sentence, *([first] * (sentence.count("{}") - 1)), Command(*words, "--", Placeholder(first), program="git")
+    )
+
+
+def _edit(sentence: str) -> _HeldHint:
+    """Return a hint that names the first path and no command."""
+    return lambda first, paths, folder: Hint(sentence, first)
+
+
+def _overlooked(flag: str) -> _HeldHint:
+    return _git("git was told to overlook your changes of {}: {}, then commit or undo them", "update-index", flag)
+
+
+_EDITED: Final = _git("the commit has ktx's text of {}, the file yours: see {}, then commit or undo yours", "diff")
+
+_HINTS: Final[Mapping[str, _HeldHint]] = {
+    HeldReason.MODIFIED: _git("commit your changes of {}, or give them up: {}", "restore"),
+    HeldReason.DELETED: lambda first, paths, folder: Command("restore", "--", *paths, program="git"),
+    HeldReason.UNREADABLE: lambda first, paths, folder: Hint(
+        "let this user read {}: {}", first, Command("u+r", *(folder / path for path in paths), program="chmod")
     ),
-    HeldReason.SKIP_WORKTREE: (
-        "git was told to overlook your changes of {path}: git update-index --no-skip-worktree -- {path}, "
-        "then commit or undo them"
+    HeldReason.STAGED: _git("commit what is staged of {}, or give it up: {}", *("restore", "--staged", "--worktree")),
+    HeldReason.UNTRACKED: _git("add {} to git ({}) and commit it, or move it away", "add"),
+    HeldReason.UNMERGED: _git("resolve the conflict in {}, then: {}", "add"),
+    HeldReason.CONFLICT: _edit("somebody else committed a change of {} during the run: run the same command again"),
+    HeldReason.ASSUME_UNCHANGED: _overlooked("--no-assume-unchanged"),
+    HeldReason.SKIP_WORKTREE: _overlooked("--no-skip-worktree"),
+    HeldReason.SYMLINK: _edit(
+        "{}, or a folder above it, is a symbolic link, which ktx does not follow: put a plain file or folder there"
     ),
-    HeldReason.SYMLINK: (
-        "{path}, or a folder above it, is a symbolic link, which ktx does not follow: put a plain file or folder there"
-    ),
-    HeldReason.NOT_A_DIRECTORY: "a file stands where a folder above {path} has to be: move that file away",
-    HeldReason.IS_A_DIRECTORY: "a folder stands at {path}: move it away",
-    HeldReason.NOT_A_FILE: "{path} is a pipe, socket or device: move it away",
-    HeldReason.NESTED_REPOSITORY: (
-        "{path} is in a submodule or another repository, where ktx does not write: move that folder away"
+    HeldReason.NOT_A_DIRECTORY: _edit("a file stands where a folder above {} has to be: move that file away"),
+    HeldReason.IS_A_DIRECTORY: _edit("a folder stands at {}: move it away"),
+    HeldReason.NOT_A_FILE: _edit("{} is a pipe, socket or device: move it away"),
+    HeldReason.NESTED_REPOSITORY: _edit(
+        "{} is in a submodule or another repository, where ktx does not write: move that folder away"
     ),
     EDITED_MEANWHILE: _EDITED,
     EDITED_AFTER_KILL: _EDITED,
@@ -221,19 +235,10 @@ MOST_PATHS: Final = 20
 """How many paths stand in one command."""
 
 
-def held_hint(held: Iterable[tuple[str, str]], project_dir: Path) -> str:
-    """Return what to do about the held paths (path and reason): the first of each reason stands for the others.
-
-    `{paths}` are all of them, as words of one command; `{files}` the same, absolute.
-    """
-    by_hint: dict[str, list[str]] = {}
+def held_hint(held: Iterable[tuple[str, str]], project_dir: Path) -> Hint:
+    """Return what to do about the held paths (path and reason): the first of each reason stands for the others."""
+    by_hint: dict[_HeldHint, list[str]] = {}
     for path, reason in held:
         by_hint.setdefault(_HINTS[reason], []).append(path)
-    return "; ".join(
-        hint.format(
-            path=shell_words(paths[0]),
-            paths=shell_words(*paths[:MOST_PATHS]),
-            files=shell_words(*(project_dir / path for path in paths[:MOST_PATHS])),
-        )
-        for hint, paths in by_hint.items()
-    )
+    hints = (hint(shell_words(paths[0]), paths[:MOST_PATHS], project_dir) for hint, paths in by_hint.items())
+    return Hint.steps(*hints, between="; ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ktx_cli.core import GitError, StorageError, shell_words
+from ktx_cli.core import Command, GitError, Hint, StorageError
 from ktx_cli.project.files import storage_error
 from ktx_cli.project.git import Git, condensed, failure, find_git
 from ktx_cli.project.repository.model import Head, RepositoryLayout, read_config
@@ -18,17 +18,20 @@ _FACTS = (
     "--is-bare-repository",
     "--is-inside-work-tree",
 )
+
+
+def _finish(operation: str) -> Hint:
+    go_on, give_up = (Command(operation, flag, program="git") for flag in ("--continue", "--abort"))
+    return Hint("finish it with `{}`, or give it up with `{}`", go_on, give_up)
+
+
 _OPERATIONS = (
-    ("MERGE_HEAD", "a merge", "finish it with `git merge --continue`, or give it up with `git merge --abort`"),
-    ("rebase-merge", "a rebase", "finish it with `git rebase --continue`, or give it up with `git rebase --abort`"),
-    ("rebase-apply", "a rebase", "finish it with `git rebase --continue`, or give it up with `git rebase --abort`"),
-    (
-        "CHERRY_PICK_HEAD",
-        "a cherry-pick",
-        "finish it with `git cherry-pick --continue`, or give it up with `git cherry-pick --abort`",
-    ),
-    ("REVERT_HEAD", "a revert", "finish it with `git revert --continue`, or give it up with `git revert --abort`"),
-    ("BISECT_LOG", "a bisection", "end it with `git bisect reset`"),
+    ("MERGE_HEAD", "a merge", _finish("merge")),
+    ("rebase-merge", "a rebase", _finish("rebase")),
+    ("rebase-apply", "a rebase", _finish("rebase")),
+    ("CHERRY_PICK_HEAD", "a cherry-pick", _finish("cherry-pick")),
+    ("REVERT_HEAD", "a revert", _finish("revert")),
+    ("BISECT_LOG", "a bisection", Hint("end it with `{}`", Command("bisect", "reset", program="git"))),
 )
 
 
@@ -79,7 +82,7 @@ def create_layout(project_dir: Path) -> tuple[Git, RepositoryLayout]:
     git.write("init", "--quiet", *branch)
     found = discover_layout(project)
     if found is None:
-        raise GitError(f"git made no repository in {project}", hint=shell_words("git", "-C", project, "init"))
+        raise GitError(f"git made no repository in {project}", hint=Command("-C", project, "init", program="git"))
     return found
 
 
@@ -90,7 +93,7 @@ def read_head(git: Git, layout: RepositoryLayout) -> Head:
     if commit is None and (ref is None or os.path.lexists(layout.common_dir / ref)):
         raise GitError(
             f"{ref or 'HEAD'} of {layout.top_level} does not name a commit",
-            hint=shell_words("git", "-C", layout.top_level, "fsck"),
+            hint=Command("-C", layout.top_level, "fsck", program="git"),
         )
     return Head(ref, commit)
 
@@ -121,7 +124,11 @@ def check_writable(layout: RepositoryLayout, ref: str | None) -> None:
     if ref is None:
         raise GitError(
             f"{layout.top_level} is on no branch (detached HEAD)",
-            hint="git switch BRANCH, or git switch -c NEW-BRANCH to keep what is here",
+            hint=Hint(
+                "{}, or {} to keep what is here",
+                Command("switch", "BRANCH", program="git"),
+                Command("switch", "-c", "NEW-BRANCH", program="git"),
+            ),
         )
 
 
@@ -143,8 +150,11 @@ def _check_nowhere(project: Path, code: int, stderr: bytes) -> None:
     if nowhere:
         raise GitError(
             f"{project / '.git'} is there, but git takes it for no repository",
-            hint=f"{shell_words('git', '-C', project, 'init')} repairs one that is incomplete; "
-            f"or move {project / '.git'} away",
+            hint=Hint(
+                "{} repairs one that is incomplete; or move {} away",
+                Command("-C", project, "init", program="git"),
+                project / ".git",
+            ),
             details={"reason": condensed(stderr)},
         )
     raise failure("rev-parse", code, stderr, project)

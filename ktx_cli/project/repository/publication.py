@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import BusyError, GitError, KtxError, shell_words
+from ktx_cli.core import BusyError, Command, GitError, Hint, KtxError
 from ktx_cli.project.files import read_bytes, sync_directory, write_atomic
 from ktx_cli.project.git import Git, failure
 from ktx_cli.project.layout import Layout
@@ -277,7 +277,7 @@ class Attempt:
             if not self._taken_back(undo, commit, error) and commit is not None:
                 error.details["commit"] = commit
                 note = f"the commit {commit[:10]} is made, and the next run brings the files to it"
-                error.hint = note if error.hint is None else f"{error.hint}; {note}"
+                error.hint = note if error.hint is None else Hint("{}; {}", error.hint, note)
             raise
         return left
 
@@ -343,8 +343,11 @@ class Journal:
         except (ValueError, LookupError, TypeError, GitError) as error:
             raise GitError(
                 f"{path}, the record of a run that was killed, cannot be read",
-                hint="look at `git status`: what it shows as changed may be half of that run; "
-                f"then {shell_words('rm', path)}",
+                hint=Hint(
+                    "look at `{}`: what it shows as changed may be half of that run; then {}",
+                    Command("status", program="git"),
+                    Command(path, program="rm"),
+                ),
                 details={"path": str(path), "reason": f"{type(error).__name__}: {error}"},
             ) from error
 

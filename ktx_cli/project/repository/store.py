@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import GitError, KtxError, listing, shell_words
+from ktx_cli.core import Command, GitError, KtxError, listing
 from ktx_cli.project.git import Git
 from ktx_cli.project.layout import PRIVATE_NAME
 from ktx_cli.project.repository import discovery
@@ -44,7 +44,7 @@ _FOREIGN: Final = tuple(f"{PRIVATE_NAME}/{name}" for name in (".gitignore", "pro
 def untracking(project_dir: Path, paths: Sequence[str]) -> str:
     """Return the command that takes files out of git and leaves them on the disk."""
     named = paths if len(paths) <= _MOST_NAMED else [PRIVATE_NAME]
-    return shell_words("git", "-C", project_dir, "rm", "-r", "--cached", "--quiet", "--", *named)
+    return Command("-C", project_dir, "rm", "-r", "--cached", "--quiet", "--", *named, program="git")
 
 
 class Repository:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ktx_cli.core import GitError, KtxError, shell_words
+from ktx_cli.core import Command, GitError, KtxError
 from ktx_cli.project.git import Git
 from ktx_cli.project.repository.model import GitConfig, TreeEntry, decode, encode, joined
 from ktx_cli.project.repository.working_files import naming
@@ -38,7 +38,7 @@ class BlobReader:
             if content is None:
                 raise GitError(
                     f"the object {oid} cannot be read in {self._git.folder}",
-                    hint=shell_words("git", "-C", self._git.folder, "fsck"),
+                    hint=Command("-C", self._git.folder, "fsck", program="git"),
                 )
             return content
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ktx_cli.core import KtxError, one_line, shell_words
+from ktx_cli.core import Command, Hint, KtxError, one_line
 from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Described, ref_order
 from ktx_cli.scan.descriptions.packing import Labels, Piece
 from ktx_cli.semantic import Entry
@@ -130,7 +130,10 @@ def _text(value: Any) -> str:
 def _damaged(where: str, problem: str) -> KtxError:
     return KtxError(
         f"the record of descriptions {where} is damaged ({problem})",
-        hint=f"git checkout -- {shell_words(where)}; or delete it, and the next scan describes all tables again",
+        hint=Hint(
+            "{}; or delete it, and the next scan describes all tables again",
+            Command("checkout", "--", where, program="git"),
+        ),
         details={"path": where},
     )
 

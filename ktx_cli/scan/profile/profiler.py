@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ktx_cli.core import SourceError, monotonic
+from ktx_cli.core import Command, SourceError, monotonic
 from ktx_cli.project import Views
 from ktx_cli.scan.failures import Failures, Stage
 from ktx_cli.scan.profile.counts import FAILED, NOT_READ, SampledTable, count_sample, unread, unsampled
@@ -188,7 +188,7 @@ class SparingConnector:
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
         """Run one statement. Raises `SourceError` with `NOT_READ` for one that names a spared table."""
         if any(path in sql for path in self._spared):
-            raise SourceError(NOT_READ, hint="ktx config set scan.views always", code="query")
+            raise SourceError(NOT_READ, hint=Command("config", "set", "scan.views", "always"), code="query")
         return self._connector.query(sql, parameters, max_rows=max_rows)
 
     def close(self) -> None:

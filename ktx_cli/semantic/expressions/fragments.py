@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ktx_cli.core import did_you_mean, one_line
+from ktx_cli.core import Command, did_you_mean, one_line
 from ktx_cli.semantic.expressions.dates import with_sqlite_dates
 from ktx_cli.semantic.model import GRAINS, SemanticError
 
@@ -168,7 +168,7 @@ def _no_value(kind: str, name: str, what: str) -> SemanticError:
     if kind == "user":
         return SemanticError(
             f"{what} needs the attribute `{name}` of the caller, who gave none",
-            hint=f"ktx sl query --user-attribute {name}=VALUE",
+            hint=Command("sl", "query", "--user-attribute", f"{name}=VALUE"),
             code="policy",
             details={"attribute": name},
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ktx_cli.core import UsageError, did_you_mean, shell_words, yaml
+from ktx_cli.core import Command, Hint, UsageError, did_you_mean, yaml
 from ktx_cli.project import Layout, WorkingTree, read_bytes, storage_error, write_atomic
 from ktx_cli.semantic.interchange.dbt.importer import import_dbt
 from ktx_cli.semantic.interchange.lookml.importer import import_lookml
@@ -62,7 +62,9 @@ def import_path(kind: str, path: Path, model: Model | None) -> Imported:
     files = read_inputs(path, wanted.suffixes)
     if not files:
         shown = ", ".join(wanted.suffixes)
-        raise UsageError(f"there are no {kind} files ({shown}) at {path}", hint=f"see {shell_words('ls', path)}")
+        raise UsageError(
+            f"there are no {kind} files ({shown}) at {path}", hint=Hint("see {}", Command(path, program="ls"))
+        )
     return wanted.read(files, model)
 
 

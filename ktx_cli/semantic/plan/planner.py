@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from ktx_cli.core import listing
+from ktx_cli.core import Command, listing
 from ktx_cli.semantic.expressions.aggregates import has_aggregate
 from ktx_cli.semantic.expressions.names import (
     METRIC_TIME,
@@ -582,7 +582,7 @@ def _require_plain(name: str, value: Any) -> None:
         return
     raise SemanticError(
         f"the attribute `{name}` of the caller must be a text, a number or a boolean",
-        hint=f"ktx sl query --user-attribute {name}=VALUE",
+        hint=Command("sl", "query", "--user-attribute", f"{name}=VALUE"),
         code="policy",
         details={"attribute": name},
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from ktx_cli.core import KtxError, ResultWarning, file_stem, listing, plural
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, file_stem, listing, plural
 from ktx_cli.sources.query_history import model
 from ktx_cli.sources.query_history.model import History, HistoryScope
 from ktx_cli.sources.query_history.statements import NamedTable
@@ -283,7 +283,9 @@ def parsed(content: bytes, path: str) -> dict[str, Any]:
 
 
 def _damaged(path: str) -> KtxError:
-    return KtxError(f"the raw file {path} of the query history is damaged", hint="ktx ingest fetches it again")
+    return KtxError(
+        f"the raw file {path} of the query history is damaged", hint=Hint("{} fetches it again", Command("ingest"))
+    )
 
 
 DIGITS: Final = 4

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, KtxError, NotSupportedError, ResultWarning, listing
+from ktx_cli.core import Command, ConfigError, Hint, KtxError, NotSupportedError, ResultWarning, listing
 from ktx_cli.project import QueryHistory, read_bytes
 from ktx_cli.sources.query_history.model import (
     MAX_ROWS,
@@ -61,8 +61,11 @@ def read_history(place: Place, settings: QueryHistory, now: datetime) -> History
     if place.dialect not in DIALECTS:
         raise NotSupportedError(
             f"there is no query history of `{place.dialect}` databases to read (connection `{place.connection}`)",
-            hint=f"ktx config set connections.{place.connection}.context.queryHistory.file PATH reads a file of SQL; "
-            f"databases with one: {listing(DIALECTS)}",
+            hint=Hint(
+                "{} reads a file of SQL; databases with one: {}",
+                Command("config", "set", f"connections.{place.connection}.context.queryHistory.file", "PATH"),
+                listing(DIALECTS),
+            ),
         )
     options: dict[str, Any] = {"window_days": settings.window_days}
     with place.connect() as connector:
@@ -98,7 +101,7 @@ def bigquery_statement(location: str, window_days: int, connection: str) -> str:
     if not _REGION.fullmatch(location):
         raise ConfigError(
             f"connection `{connection}`: `location` is not a location of BigQuery",
-            hint=f"ktx config set connections.{connection}.location EU",
+            hint=Command("config", "set", f"connections.{connection}.location", "EU"),
         )
     return _STATEMENTS.format(region=location.lower(), days=int(window_days))
 
@@ -125,7 +128,11 @@ def _closed(connection: str) -> KtxError:
         HistoryGrantError,
         connection,
         "the user may not list the jobs of others (bigquery.jobs.listAll)",
-        hint="gcloud projects add-iam-policy-binding PROJECT --member=user:EMAIL --role=roles/bigquery.resourceViewer",
+        hint=Command(
+            *("projects", "add-iam-policy-binding", "PROJECT"),
+            *("--member=user:EMAIL", "--role=roles/bigquery.resourceViewer"),
+            program="gcloud",
+        ),
     )
 
 
@@ -220,7 +227,7 @@ def _require_readable(server: _Server, connection: str) -> str:
             HistoryVersionError,
             connection,
             f"the server is PostgreSQL {server.version_text}, and ktx reads it from PostgreSQL 14 on",
-            hint=f"ktx config set connections.{connection}.context.queryHistory.enabled false",
+            hint=Command("config", "set", f"connections.{connection}.context.queryHistory.enabled", "false"),
         )
     if server.schema is None:
         raise unavailable(

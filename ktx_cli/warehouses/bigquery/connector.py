@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ktx_cli.core import ConfigError
+from ktx_cli.core import Command, ConfigError
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, read_only_error, reason
 from ktx_cli.warehouses.cloud import (
@@ -149,20 +149,20 @@ class BigQueryConnector(CloudConnector):
         if reasons & {"stopped", "timeout"}:
             return "", None, "timeout"
         if "bytesBilledLimitExceeded" in reasons:
-            return text, f"ktx config set connections.{self.id}.max_bytes_billed BYTES", "query"
+            return text, Command("config", "set", f"connections.{self.id}.max_bytes_billed", "BYTES"), "query"
         if status == 401:
             return text, self._log_in_hint(), "connection"
         if status == 403:
             return text, "grant the user roles/bigquery.dataViewer and roles/bigquery.jobUser", "query"
         if not status or status >= 500:
-            return text, f"ktx connection test {self.id}", "connection"
+            return text, Command("connection", "test", self.id), "connection"
         if "location" in text:
-            return text, f"ktx config set connections.{self.id}.location EU", "query"
+            return text, Command("config", "set", f"connections.{self.id}.location", "EU"), "query"
         return text, None, "query"
 
     def _log_in_hint(self) -> str:
         setting = f"connections.{self.id}.credentials_json"
-        return f"check {setting}" if self._key else f"ktx config set {setting} file:PATH"
+        return f"check {setting}" if self._key else Command("config", "set", setting, "file:PATH")
 
     def _identity(self, read: Reader) -> Identity:
         ((user,),) = read(IDENTITY)
@@ -216,7 +216,7 @@ def _service_account(spec: ConnectionSpec) -> dict[str, Any]:
 def _bad_key(spec: ConnectionSpec) -> ConfigError:
     return ConfigError(
         f"connection `{spec.id}`: `credentials_json` is no key of a service account",
-        hint=f"ktx config set connections.{spec.id}.credentials_json file:PATH",
+        hint=Command("config", "set", f"connections.{spec.id}.credentials_json", "file:PATH"),
         details={"connection": spec.id},
     )
 

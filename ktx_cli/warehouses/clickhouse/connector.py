@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from ktx_cli.core import listing, one_line
+from ktx_cli.core import Command, Hint, listing, one_line
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error
 from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, option_file
@@ -123,7 +123,10 @@ class ClickHouseConnector(ServerConnector):
         if self.address.password and not (self._secure or told or server.is_local(self.address.host)):
             raise self.failure(
                 "the password would travel in clear text: the connection is without TLS",
-                hint=f"ktx config set connections.{self.id}.ssl true, or false where the network is your own",
+                hint=Hint(
+                    "{}, or false where the network is your own",
+                    Command("config", "set", f"connections.{self.id}.ssl", "true"),
+                ),
             )
 
     def _verified(self) -> bool:
@@ -229,17 +232,21 @@ class ClickHouseConnector(ServerConnector):
     def _connection_hint(self, text: str) -> str:
         key = f"connections.{self.id}"
         hints = {
-            "CERTIFICATE_VERIFY_FAILED": f"ktx config set {key}.ca FILE, or .rejectUnauthorized false",
-            "WRONG_VERSION_NUMBER": f"ktx config set {key}.ssl false, or give the port of HTTPS",
-            "SSL": f"ktx config set {key}.ssl false, or give the port of HTTPS",
+            "CERTIFICATE_VERIFY_FAILED": Hint(
+                "{}, or .rejectUnauthorized false", Command("config", "set", f"{key}.ca", "FILE")
+            ),
+            "WRONG_VERSION_NUMBER": Hint(
+                "{}, or give the port of HTTPS", Command("config", "set", f"{key}.ssl", "false")
+            ),
+            "SSL": Hint("{}, or give the port of HTTPS", Command("config", "set", f"{key}.ssl", "false")),
             "Connection refused": f"start the server, or check {self._settings('host', 'port')}",
             "Name or service not known": f"check {self._settings('host')}",
             "getaddrinfo": f"check {self._settings('host')}",
             "resolve": f"check {self._settings('host')}",
-            "RemoteDisconnected": f"ktx config set {key}.ssl true, or give the port of HTTP",
+            "RemoteDisconnected": Hint("{}, or give the port of HTTP", Command("config", "set", f"{key}.ssl", "true")),
             "timed out": f"check {self._settings('host', 'port')}, and that no firewall is in between",
         }
-        return next((hint for part, hint in hints.items() if part in text), f"ktx connection test {self.id}")
+        return next((hint for part, hint in hints.items() if part in text), Command("connection", "test", self.id))
 
 
 def _is_secure(spec: ConnectionSpec) -> bool:

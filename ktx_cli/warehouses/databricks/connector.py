@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.request import getproxies
 
+from ktx_cli.core import Command
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import TableDraft, read_only_error
 from ktx_cli.warehouses.cloud import (
@@ -122,12 +123,12 @@ class DatabricksConnector(CloudConnector):
         if isinstance(error, RequestError) or not isinstance(error, DatabaseError):
             return text, self._connection_hint(text), "connection"
         if "CATALOG" in text and "NOT_FOUND" in text:
-            return text, f"ktx config set connections.{self.id}.catalog NAME", "connection"
+            return text, Command("config", "set", f"connections.{self.id}.catalog", "NAME"), "connection"
         return text, None, "query"
 
     def _connection_hint(self, text: str) -> str:
         if any(mark in text for mark in _LOG_IN):
-            return f"ktx config set connections.{self.id}.token env:DATABRICKS_TOKEN"
+            return Command("config", "set", f"connections.{self.id}.token", "env:DATABRICKS_TOKEN")
         return f"check connections.{self.id}.host and connections.{self.id}.http_path"
 
     def _identity(self, read: Reader) -> Identity:

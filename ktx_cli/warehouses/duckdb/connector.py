@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
-from ktx_cli.core import SourceError, monotonic, one_line
+from ktx_cli.core import Command, SourceError, monotonic, one_line
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error, reason
 from ktx_cli.warehouses.location import require_file, source_path
@@ -168,9 +168,9 @@ class DuckDbConnector(DuckDbSession):
         driver = "sqlite" if header.startswith(b"SQLite format 3") else None
         return self.failure(
             "the file is not a DuckDB database",
-            hint=f"ktx config set connections.{self.id}.driver {driver}"
+            hint=Command("config", "set", f"connections.{self.id}.driver", driver)
             if driver
-            else f"ktx config set connections.{self.id}.path PATH",
+            else Command("config", "set", f"connections.{self.id}.path", "PATH"),
         )
 
 

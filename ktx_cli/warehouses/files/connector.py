@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ktx_cli.core import SourceError
+from ktx_cli.core import Command, SourceError
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS, DuckDbSession, quoted
 from ktx_cli.warehouses.location import source_path, unreadable
@@ -143,7 +143,7 @@ class FilesConnector(DuckDbSession):
         return {"path": ":memory:", "read_only": False, "config": settings, "statements": statements}
 
     def _require_folder(self, spec: ConnectionSpec) -> None:
-        hint = f"ktx config set connections.{spec.id}.path FOLDER"
+        hint = Command("config", "set", f"connections.{spec.id}.path", "FOLDER")
         details = {"path": str(self.folder)}
         try:
             if not self.folder.is_dir():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import NotSupportedError, SourceError, UsageError, did_you_mean, shell_words
+from ktx_cli.core import Command, Hint, NotSupportedError, SourceError, UsageError, did_you_mean
 from ktx_cli.warehouses.guard.bounds import require_bounded
 from ktx_cli.warehouses.guard.columns import require_columns
 from ktx_cli.warehouses.guard.errors import READING, refused
@@ -268,7 +268,7 @@ def catalog_query(dialect: str, table: str | None = None) -> str:
 
 
 def _answer(word: str, rest: str, dialect: str, connection: str) -> str:
-    scan = shell_words("ktx", "scan", connection, "--depth", "profile")
+    scan = Command("scan", connection, "--depth", "profile")
     if word == "SUMMARIZE":
         return f"{scan} counts and measures columns"
     if _QUERY.match(rest):
@@ -301,7 +301,10 @@ class StatementPolicy:
         if not self.raw_sql:
             raise UsageError(
                 f"connection `{self.connection}` answers no raw SQL: its query_policy is semantic-layer-only",
-                hint=f"ktx config set connections.{self.connection}.query_policy any, where raw SQL is wanted",
+                hint=Hint(
+                    "{}, where raw SQL is wanted",
+                    Command("config", "set", f"connections.{self.connection}.query_policy", "any"),
+                ),
                 details={"connection": self.connection, "query_policy": "semantic-layer-only"},
             )
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from importlib import resources
 from typing import Any
 
-from ktx_cli.core import SourceError, one_line, shell_words
+from ktx_cli.core import Command, SourceError, one_line
 
 READING = "write one SELECT statement; change data with the database's own client"
 
@@ -37,7 +37,7 @@ def refused_function(name: str, connection: str, allowed: Iterable[str], why: st
         does = "does more than compute"
         return refused("function", f"the function `{name}`", does, hint="write the statement without it", function=name)
     names = sorted({*(each.lower() for each in allowed), name.lower()})
-    setting = shell_words("ktx", "config", "set", f"connections.{connection}.allowed_functions", _flow(names))
+    setting = Command("config", "set", f"connections.{connection}.allowed_functions", _flow(names))
     return refused("function", f"the function `{name}`", why, hint=f"if it only reads: {setting}", function=name)
 
 

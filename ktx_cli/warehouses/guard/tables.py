@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ktx_cli.core import Command, Hint
 from ktx_cli.warehouses.guard.errors import refused
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _FILE_FORMATS: Final = frozenset(
 """Names that Databricks takes for the format of a file or of another source where a schema is expected."""
 
 _PATH_DIALECTS: Final = frozenset({"duckdb", "databricks", "snowflake", "clickhouse"})
-_FILE_HINT: Final = "name a table; if this is one, `ktx scan` makes its name known"
+_FILE_HINT: Final = Hint("name a table; if this is one, `{}` makes its name known", Command("scan"))
 _CATALOG_HINT: Final = "read information_schema instead"
 _SQLITE_HINT: Final = "read sqlite_schema, or pragma_table_info('TABLE')"
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ktx_cli.core import ConfigError, listing
+from ktx_cli.core import Command, ConfigError, Hint, listing
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import TableDraft, read_only_error
 from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, folded, option_file
@@ -104,7 +104,11 @@ class MySqlConnector(ServerConnector):
         if isinstance(error, RuntimeError) and "cryptography" in str(error):
             return self.failure(
                 "the server wants a connection that is encrypted, or a password that is",
-                hint=f"ktx config set connections.{self.id}.ssl true, or: pip install cryptography",
+                hint=Hint(
+                    "{}, or: {}",
+                    Command("config", "set", f"connections.{self.id}.ssl", "true"),
+                    Command("install", "cryptography", program="pip"),
+                ),
             )
         return error
 
@@ -258,12 +262,12 @@ class MySqlConnector(ServerConnector):
         if number in _WAITED:
             return "SHOW FULL PROCESSLIST", None, "locked"
         if text == server.CLEAR_TEXT:
-            return text, f"ktx config set connections.{self.id}.ssl true", "connection"
+            return text, Command("config", "set", f"connections.{self.id}.ssl", "true"), "connection"
         if number in _REFUSED_WRITES:
             return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
         hint = self._connection_hint(number, text)
         if hint is not None or number >= 2000 or number in _LOST or isinstance(error, OSError):
-            return text, hint or f"ktx connection test {self.id}", "connection"
+            return text, hint or Command("connection", "test", self.id), "connection"
         return text, None, "query"
 
     def _connection_hint(self, number: int, text: str) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ktx_cli.core import ConfigError, listing
+from ktx_cli.core import Command, ConfigError, Hint, listing
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, folded, option_file, require_choice
 from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope, select
@@ -179,7 +179,11 @@ class PostgresConnector(ServerConnector):
         if pq.version() < 160000:
             raise ConfigError(
                 f"{self.where}: this libpq ({pq.version() // 10000}) cannot refuse to send a password in clear text",
-                hint=f"ktx config set connections.{self.id}.sslmode require, or: pip install 'psycopg[binary]'",
+                hint=Hint(
+                    "{}, or: {}",
+                    Command("config", "set", f"connections.{self.id}.sslmode", "require"),
+                    Command("install", "psycopg[binary]", program="pip"),
+                ),
                 details={"connection": self.id},
             )
         return {**parameters, "require_auth": without_clear_text(str(parameters.get("require_auth") or ""))}
@@ -332,7 +336,7 @@ class PostgresConnector(ServerConnector):
         if state == "55P03":
             return _LOCK_HOLDERS, None, "locked"
         if _CLEAR_TEXT in text:
-            hint = f"ktx config set connections.{self.id}.sslmode require"
+            hint = Command("config", "set", f"connections.{self.id}.sslmode", "require")
             return server.CLEAR_TEXT, hint, "connection"
         if state in ("25006", "2F002", "2F003"):
             return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
@@ -364,7 +368,7 @@ class PostgresConnector(ServerConnector):
             "Connection refused": f"start the server, or check {self._settings('host', 'port')}",
             "timeout": f"check {self._settings('host', 'port')}, and that no firewall is in between",
         }
-        return next((hint for part, hint in hints.items() if part in text), f"ktx connection test {self.id}")
+        return next((hint for part, hint in hints.items() if part in text), Command("connection", "test", self.id))
 
 
 def _lock_error() -> type[Exception]:

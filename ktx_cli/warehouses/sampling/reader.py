@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import SourceError, monotonic
+from ktx_cli.core import Command, SourceError, monotonic
 from ktx_cli.warehouses.base import LOCKED, ended_its_session, reason, table_path, value_list
 from ktx_cli.warehouses.port import Column, Connector, QueryResult, SemanticType, Table, TableRef
 from ktx_cli.warehouses.sampling.statements import (
@@ -220,7 +220,9 @@ class _Reading:
     def _ask(self, statement: str, rows: int) -> QueryResult:
         if self.limits.deadline is not None and monotonic() >= self.limits.deadline:
             raise SourceError(
-                "the time for samples is over", hint="ktx config set scan.budget.seconds SECONDS", code="timeout"
+                "the time for samples is over",
+                hint=Command("config", "set", "scan.budget.seconds", "SECONDS"),
+                code="timeout",
             )
         self.statements += 1
         return self.connector.query(statement, max_rows=rows)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ktx_cli.core import ConfigError, listing
+from ktx_cli.core import Command, ConfigError, listing
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, read_only_error
 from ktx_cli.warehouses.cloud import (
@@ -145,7 +145,7 @@ class SnowflakeConnector(CloudConnector):
         if number in _STOPPED:
             return "", None, "timeout"
         if number in _NO_WAREHOUSE:
-            return text, f"ktx config set connections.{self.id}.warehouse NAME", "query"
+            return text, Command("config", "set", f"connections.{self.id}.warehouse", "NAME"), "query"
         if isinstance(error, OperationalError | InterfaceError) or state.startswith(("08", "28")):
             return text, self._connection_hint(text), "connection"
         if number // 1000 in (250, 251, 390):
@@ -158,9 +158,9 @@ class SnowflakeConnector(CloudConnector):
         hints = {
             "jwt": f"check {key}.privateKey and that the user has its public key",
             "password": f"check {self._settings('username', 'password')}",
-            "role": f"ktx config set {key}.role NAME",
-            "warehouse": f"ktx config set {key}.warehouse NAME",
-            "database": f"ktx config set {key}.database NAME",
+            "role": Command("config", "set", f"{key}.role", "NAME"),
+            "warehouse": Command("config", "set", f"{key}.warehouse", "NAME"),
+            "database": Command("config", "set", f"{key}.database", "NAME"),
         }
         return next((hint for part, hint in hints.items() if part in lower), f"check {key}.account")
 
@@ -169,7 +169,7 @@ class SnowflakeConnector(CloudConnector):
         if not database:
             raise self.failure(
                 f"the role `{role}` sees no database `{self.address.database}`",
-                hint=f"ktx config set connections.{self.id}.database NAME",
+                hint=Command("config", "set", f"connections.{self.id}.database", "NAME"),
             )
         facts = (f"role {role}", f"warehouse {warehouse}" if warehouse else "no warehouse")
         return Identity(f"Snowflake {version}", user, database, facts)
@@ -236,7 +236,7 @@ def _private_key(spec: ConnectionSpec) -> bytes | None:
     except (ValueError, TypeError):
         raise ConfigError(
             f"connection `{spec.id}`: `privateKey` is no PEM key, or `passphrase` is not its own",
-            hint=f"ktx config set connections.{spec.id}.privateKey file:PATH",
+            hint=Command("config", "set", f"connections.{spec.id}.privateKey", "file:PATH"),
             details={"connection": spec.id},
         ) from None
     return key.private_bytes(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from ktx_cli.core import SourceError, monotonic
+from ktx_cli.core import Command, SourceError, monotonic
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import read_only_error
 from ktx_cli.warehouses.location import require_file, source_path
@@ -192,7 +192,7 @@ class SqliteConnector(IsolatedConnector):
             if header and not header.startswith(_HEADER):
                 raise self.failure(
                     "the file is not a SQLite database, or it is encrypted",
-                    hint=f"ktx config set connections.{self.id}.path PATH",
+                    hint=Command("config", "set", f"connections.{self.id}.path", "PATH"),
                 )
             self._header_of, self._has_wal = fingerprint, header[18:20] == b"\x02\x02"
         return self._has_wal

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ktx_cli.core import ConfigError, listing
+from ktx_cli.core import Command, ConfigError, Hint, listing
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import read_only_error
 from ktx_cli.warehouses.location import ADDRESS, FLAG, option_file
@@ -118,7 +118,9 @@ class SqlServerConnector(ServerConnector):
         if found is None:
             raise ConfigError(
                 f"connection `{self.id}`: this system has no file of trusted certificates to check the server's by",
-                hint=f"ktx config set connections.{self.id}.ca FILE, or .trustServerCertificate true",
+                hint=Hint(
+                    "{}, or .trustServerCertificate true", Command("config", "set", f"connections.{self.id}.ca", "FILE")
+                ),
                 details={"connection": self.id},
             )
         return found
@@ -205,7 +207,11 @@ class SqlServerConnector(ServerConnector):
         if self._flag("encrypt") is False or self._flag("trustServerCertificate"):
             return where
         key = f"connections.{self.id}"
-        return f"{where}; if its certificate is its own: ktx config set {key}.ca FILE, or .trustServerCertificate true"
+        return Hint(
+            "{}; if its certificate is its own: {}, or .trustServerCertificate true",
+            where,
+            Command("config", "set", f"{key}.ca", "FILE"),
+        )
 
 
 def bound(sql: str, parameters: tuple[Any, ...]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
-from ktx_cli.core import ConfigError
+from ktx_cli.core import Command, ConfigError
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, read_only_error
 from ktx_cli.warehouses.cloud import (
@@ -90,7 +90,7 @@ class TrinoConnector(CloudConnector):
         if self.scheme == "http":
             raise ConfigError(
                 f"{self.where}: Trino takes a password over TLS alone",
-                hint=f"ktx config set connections.{self.id}.ssl true",
+                hint=Command("config", "set", f"connections.{self.id}.ssl", "true"),
                 details={"connection": self.id},
             )
         return trino.auth.BasicAuthentication(self.address.user, self.address.password)
@@ -131,7 +131,7 @@ class TrinoConnector(CloudConnector):
         if name in _REFUSED_WRITES:
             return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
         if name == "CATALOG_NOT_FOUND":
-            return text, f"ktx config set connections.{self.id}.catalog NAME", "connection"
+            return text, Command("config", "set", f"connections.{self.id}.catalog", "NAME"), "connection"
         if name:
             return text, None, "query"
         if text.startswith(_LOGIN):
@@ -146,7 +146,7 @@ class TrinoConnector(CloudConnector):
     def _log_in_hint(self) -> str:
         if self.address.password:
             return f"check {self._settings('username', 'password')}"
-        return f"ktx config set connections.{self.id}.password env:TRINO_PASSWORD"
+        return Command("config", "set", f"connections.{self.id}.password", "env:TRINO_PASSWORD")
 
     def _identity(self, read: Reader) -> Identity:
         ((version, user, catalog),) = read(IDENTITY)

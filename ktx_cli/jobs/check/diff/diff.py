@@ -8,6 +8,7 @@ from typing import Any
 
 from ktx_cli.core import (
     CancelledError,
+    Command,
     ConfigError,
     KtxError,
     NotReadyError,
@@ -15,7 +16,6 @@ from ktx_cli.core import (
     listing,
     monotonic,
     plural,
-    shell_words,
 )
 from ktx_cli.engine import Target
 from ktx_cli.jobs.check.diff.model import REFERRED_TO, Change, ChangeKind, ConnectionDrift, Drift
@@ -106,11 +106,11 @@ def _unread(target: Target, known: Known, schema: DatabaseSchema, kept: Sequence
     name = target.connection
     if known.basis == MANIFEST:
         said = f"connection `{name}` has no snapshot of a scan: only names and types were compared, with the manifest"
-        yield ResultWarning("no_snapshot", said, hint=shell_words("ktx", "ingest", name), connection=name)
+        yield ResultWarning("no_snapshot", said, hint=Command("ingest", name), connection=name)
     if schema.problems:
         told = listing(f"{each.ref or 'the database'} ({each.what}: {each.message})" for each in schema.problems)
         said = f"connection `{name}`: {plural(len(schema.problems), 'problem')} while reading it: {told}"
-        hint = shell_words("ktx", "connection", "test", name)
+        hint = Command("connection", "test", name)
         yield ResultWarning("unread", said, hint=hint, connection=name, kept=[str(table.ref) for table in kept])
 
 
@@ -133,7 +133,7 @@ def read_known(layout: Layout, connection: str) -> Known:
     if before.tables is not None:
         return Known(before.tables, SNAPSHOT)
     if not committed.shards:
-        hint = shell_words("ktx", "ingest", connection)
+        hint = Command("ingest", connection)
         raise NotReadyError(f"connection `{connection}` was never scanned", hint=hint)
     places = Places.find(committed.shards, ())
     entries = [committed.shards[path].tables[name] for path, name in places.primary.values()]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from ktx_cli.core import KtxError, PartialError, listing, plural, shell_words
+from ktx_cli.core import Command, Hint, KtxError, PartialError, listing, plural
 from ktx_cli.protection import Use
 from ktx_cli.semantic import physical_name
 from ktx_cli.warehouses import TableRef
@@ -169,13 +169,13 @@ class Drift:
         message = f"{what} since the last scan: {listing(f'connection `{name}`' for name in names)}"
         return KtxError(message, hint=self._way_out(names), details=counts, code="drift")
 
-    def _way_out(self, connections: Sequence[str]) -> str:
+    def _way_out(self, connections: Sequence[str]) -> Hint:
         """Return what to do: edit the definitions that break, where there are some, and ingest."""
-        ingest = shell_words("ktx", "ingest", *connections)
+        ingest = Command("ingest", *connections)
         uses = (use for each in self.connections for change in each.changes if change.breaking for use in change.uses)
         direct = [use.part for use in uses if use.via is None and not use.part.scan and use.part.place is not None]
         edits = dict.fromkeys(f"{part.kind} {part.name} ({part.place})" for part in direct)
-        return f"edit {listing(edits)}; then: {ingest}" if edits else ingest
+        return Hint("edit {}; then: {}", listing(edits), ingest) if edits else ingest
 
     def _partial(self, failed: Sequence[KtxError]) -> PartialError:
         message = f"compared with errors; skipped: {listing((error.message for error in failed), 3)}"

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from ktx_cli.agent_tools import Input, Tool, ToolSession, discovery, layer_reading, wiki
-from ktx_cli.core import EXIT_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, KtxError, ResultWarning, UsageError, listing, plural
+from ktx_cli.core import (
+    EXIT_FAILED,
+    EXIT_UNREACHABLE,
+    EXIT_USAGE,
+    Command,
+    Hint,
+    KtxError,
+    ResultWarning,
+    UsageError,
+    listing,
+    plural,
+)
 from ktx_cli.jobs.check.eval.cases import Case
 from ktx_cli.jobs.check.eval.compare import Answer
 from ktx_cli.jobs.check.eval.results import CaseResult, Taken
@@ -123,7 +134,10 @@ class Asker:
     def _ask_model(self, result: CaseResult) -> None:
 
         if not has_model(self.config):
-            result.status, result.reason = "skip", "no model backend is configured: ktx setup --only llm"
+            result.status, result.reason = (
+                "skip",
+                Hint("no model backend is configured: {}", Command("setup", "--only", "llm")),
+            )
             return
         interview = Interview(self.layout, self.config, self.environ, result.case, self._asked_by(result.case))
         try:
@@ -241,7 +255,7 @@ class Interview:
 
     async def _asked(self, warn: Callable[[ResultWarning], None]) -> LoopResult:
         system, _ = text_of("prompts", "eval_question", self.layout.root)
-        opened = project_runtime(self.layout, self.config, self.environ, command="ktx eval", warn=warn)
+        opened = project_runtime(self.layout, self.config, self.environ, command=Command("eval"), warn=warn)
         async with opened as runtime:
             return await runtime.run_agent_loop(
                 f"The question: {self.case.asked.question}",

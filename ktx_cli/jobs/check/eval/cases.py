@@ -13,7 +13,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ValidationError, model_validator
 
-from ktx_cli.core import ConfigError, ResultWarning, UsageError, did_you_mean, json_value, listing, shell_words, yaml
+from ktx_cli.core import (
+    Command,
+    ConfigError,
+    ResultWarning,
+    UsageError,
+    did_you_mean,
+    json_value,
+    listing,
+    yaml,
+)
 from ktx_cli.project import (
     EVALS_NAME,
     REQUIRED,
@@ -225,7 +234,7 @@ class Loaded:
     def _unknown(self, name: str) -> UsageError:
         known = dict.fromkeys(each for case in self.cases for each in (case.file, case.name, case.asked.id))
         near = did_you_mean(name, known)
-        hint = shell_words("ktx", "eval", near) if near else f"there are: {listing(known, 10) or 'none'}"
+        hint = Command("eval", near) if near else f"there are: {listing(known, 10) or 'none'}"
         return UsageError(f"there is no eval `{name}`", hint=hint, details={"candidates": list(known)})
 
 
@@ -259,7 +268,7 @@ def _require_inside(layout: Layout, path: Path) -> None:
     """Raise `ConfigError` for a link out of the project: it could come with a repository, and problems quote files."""
     if not path.resolve().is_relative_to(layout.root.resolve()):
         where = layout.evals if layout.evals.is_symlink() else path
-        raise ConfigError(f"{where} is a link that leads out of the project", hint=shell_words("rm", where))
+        raise ConfigError(f"{where} is a link that leads out of the project", hint=Command(where, program="rm"))
 
 
 def _load(loaded: Loaded, path: Path, where: str) -> None:

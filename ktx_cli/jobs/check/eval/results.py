@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from ktx_cli.core import EXIT_LIMIT, EXIT_NOT_READY, EXIT_UNREACHABLE, KtxError, plural, shell_words
+from ktx_cli.core import EXIT_LIMIT, EXIT_NOT_READY, EXIT_UNREACHABLE, Command, KtxError, plural
 from ktx_cli.jobs.check.eval.cases import Case
 from ktx_cli.jobs.check.eval.compare import Answer, Difference
 from ktx_cli.project import Layout, Warn, open_for_writing, read_state, transaction, translated, unheard
@@ -191,7 +191,7 @@ class EvalReport:
         names = [each.case.name for each in wrong]
         return KtxError(
             f"{len(wrong):,} of {plural(len(self.results), 'eval')} did not come out as expected: {', '.join(parts)}",
-            hint=shell_words("ktx", "eval", *names[:_NAMED], "--verbose"),
+            hint=Command("eval", *names[:_NAMED], "--verbose"),
             details={"names": names, **counts},
             code="evals_failed",
         )

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ktx_cli.core import (
+    Command,
     ConfigError,
     Emit,
+    Hint,
     KtxError,
     ResultWarning,
     StepProgress,
@@ -18,7 +20,6 @@ from ktx_cli.core import (
     monotonic,
     now,
     plural,
-    shell_words,
     without_noise,
     yaml,
 )
@@ -59,12 +60,12 @@ def _write(layout: Layout, path: str, accepted: Sequence[CaseResult]) -> None:
     if layout.evals.is_symlink():
         raise ConfigError(
             f"{layout.evals} is a link, which ktx does not write through",
-            hint=f"{shell_words('rm', layout.evals)} && {shell_words('mkdir', layout.evals)}",
+            hint=Hint("{} && {}", Command(layout.evals, program="rm"), Command(layout.evals, program="mkdir")),
         )
     if file.is_symlink():
         raise ConfigError(
             f"{path} is a link, which ktx does not write through",
-            hint=f"remove the link: {shell_words('rm', path)}",
+            hint=Hint("remove the link: {}", Command(path, program="rm")),
         )
     text = read_bytes(file) or b""
     _require_unchanged(text, path, accepted)
@@ -84,7 +85,7 @@ def _require_unchanged(text: bytes, path: str, accepted: Sequence[CaseResult]) -
     cases = raw.get("cases") if isinstance(raw, dict) else None
     ids = [each.get("id") if isinstance(each, dict) else None for each in cases or ()]
     if any(each.case.asked.id not in ids[each.case.index : each.case.index + 1] for each in accepted):
-        hint = shell_words("ktx", "eval", *(each.case.name for each in accepted[:5]), "--accept")
+        hint = Command("eval", *(each.case.name for each in accepted[:5]), "--accept")
         raise ConfigError(f"{path} was changed while the evals ran; nothing was written into it", hint=hint)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import Location, plural, shell_words
+from ktx_cli.core import Command, Hint, Location, plural
 from ktx_cli.project import SEMANTIC_NAME
 from ktx_cli.scan import TEXT_KEYS
 from ktx_cli.semantic import Column, Entry, Measure, Model, Source, Visibility, quoted
@@ -121,7 +121,7 @@ class DescribedLayer:
         """Return the hint for a source, or columns of it, without a description."""
         if not (source.generated and self.by_model):
             return "add `description:` there"
-        return f"add `description:` there, or let the model: {shell_words('ktx', 'ingest', self.model.connection)}"
+        return Hint("add `description:` there, or let the model: {}", Command("ingest", self.model.connection))
 
     def own_file(self, source: Source) -> str:
         """Return the file where people write about a source: its own, or the overlay of one of the manifest."""

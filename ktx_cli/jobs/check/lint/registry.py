@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from ktx_cli.core import Diagnostic, Hint, Location, Severity, UsageError, did_you_mean
+from ktx_cli.core import Command, Diagnostic, Hint, Location, Severity, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.check.lint.project import LintedProject
@@ -154,6 +154,6 @@ def _codes(values: Sequence[str], option: str) -> list[str]:
     for code in codes:
         if not any(other.startswith(code) for other in known):
             near = did_you_mean(code, known)
-            hint = f"ktx lint {option} {near}" if near else f"ktx lint {option} KTX2"
+            hint = Command("lint", option, near) if near else Command("lint", option, "KTX2")
             raise UsageError(f"{option}: no rule has the code `{code}`", hint=hint, details={"codes": list(known)})
     return codes

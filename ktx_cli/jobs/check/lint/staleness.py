@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ktx_cli.core import KtxError, ResultWarning, plural, shell_words
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, plural
 from ktx_cli.jobs.check.lint.history import EarlierLayers, Target, changes, part_of, targets_of
 from ktx_cli.project import SEMANTIC_NAME, WIKI_NAME, History, KtxConfig, LastChange, Layout, Repository, TreeView
 from ktx_cli.semantic import Model
@@ -36,12 +36,12 @@ class ChangedTarget:
         return f"since the page was committed ({self.last.commit[:10]}, {self.last.day})"
 
     @property
-    def hint(self) -> str:
+    def hint(self) -> Hint:
         """What to do about it, with the command that shows the change."""
-        difference = shell_words(
-            "git", "diff", self.last.commit[:10], "--", f"{SEMANTIC_NAME}/{self.target.connection}"
+        difference = Command(
+            "diff", self.last.commit[:10], "--", f"{SEMANTIC_NAME}/{self.target.connection}", program="git"
         )
-        return f"correct the page and commit it; what changed: {difference}"
+        return Hint("correct the page and commit it; what changed: {}", difference)
 
 
 DatedPage = tuple[Page, LastChange]
@@ -61,7 +61,7 @@ def changed_targets(
     try:
         repository = Repository.discover(layout.root)
         if repository is None:
-            return [], [_unknown("the project is in no git repository", shell_words("git", "init"))]
+            return [], [_unknown("the project is in no git repository", Command("init", program="git"))]
         return _compared(repository, config, graph, models, wanted)
     except KtxError as error:
         return [], [_unknown(error.message, error.hint)]
@@ -94,7 +94,7 @@ def _compared(
     if len(known) == len(dated):
         return changed, []
     why = f"the history of {plural(len(dated) - len(known), 'page')} is cut off in this shallow clone"
-    return changed, [_unknown(why, "git fetch --unshallow")]
+    return changed, [_unknown(why, Command("fetch", "--unshallow", program="git"))]
 
 
 def _by_state(history: History, dated: list[DatedPage]) -> Iterable[list[DatedPage]]:

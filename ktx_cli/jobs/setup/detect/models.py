@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ktx_cli.core import ConfigError, KtxError, NotReadyError, one_line, shell_words
+from ktx_cli.core import Command, ConfigError, KtxError, NotReadyError, Placeholder, one_line, shell_words
 from ktx_cli.jobs.setup.detect import gateways
 from ktx_cli.jobs.setup.detect.gateways import Listening, LocalGateway
 from ktx_cli.llm import PROVIDER_KEYS, llm_error, missing_google_auth, resolved_keys, run_async
@@ -72,7 +72,7 @@ async def _claude_code(config: KtxConfig, project_dir: Path, environ: Mapping[st
         return ModelOffer(CLAUDE_CODE, SESSION, problem=_with_command(error, config, project_dir, environ))
     except (OSError, RuntimeError) as error:  # RuntimeError: no home folder for `~`
         message = f"the `claude` binary cannot be asked: {one_line(str(error), 200)}"
-        problem = llm_error("connection", backend=CLAUDE_CODE, message=message, hint="ktx doctor")
+        problem = llm_error("connection", backend=CLAUDE_CODE, message=message, hint=Command("doctor"))
         return ModelOffer(CLAUDE_CODE, SESSION, problem=problem)
     return ModelOffer(CLAUDE_CODE, f"your own {session.account}, Claude Code {session.binary.version_text}")
 
@@ -84,7 +84,7 @@ def _with_command(error: KtxError, config: KtxConfig, project_dir: Path, environ
     if error.code == "auth":
         found = candidates(cli_path=config.llm.provider.claude.cli_path, project_dir=project_dir, environ=environ)
         program = "claude" if shutil.which("claude", path=environ.get("PATH")) else found[0][1]
-        error.details["sign_in"] = shell_words(program, "auth", "login")
+        error.details["sign_in"] = Command("auth", "login", program=str(program))
     return error
 
 
@@ -113,7 +113,7 @@ def _of_environment(url: str, listening: Listening | None, environ: Mapping[str,
     if has_password(url):
         problem: KtxError | None = ConfigError(
             "ANTHROPIC_BASE_URL has a password in it, which would stand in ktx.yaml",
-            hint=f"export ANTHROPIC_BASE_URL={shell_words(_without_user(url))}",
+            hint=Command(Placeholder(f"ANTHROPIC_BASE_URL={shell_words(_without_user(url))}"), program="export"),
         )
         return ModelOffer("gateway", label, problem=problem)
     settings = {"base_url": url, **_key(environ, ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", ANY_GATEWAYS_KEY))}
@@ -184,7 +184,7 @@ def _unsendable(
     return None
 
 
-LOGIN: Final = "gcloud auth application-default login"
+LOGIN: Final = Command("auth", "application-default", "login", program="gcloud")
 FILE: Final = "application_default_credentials.json"
 MAX_BYTES: Final = 1_000_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ktx_cli.core import CancelledError, listing, plural
+from ktx_cli.core import CancelledError, Command, listing, plural
 from ktx_cli.engine import last_runs
 from ktx_cli.jobs.clients.targets import Target, Where
 from ktx_cli.jobs.clients.uninstall import NOT_INSTALLED, list_clients
@@ -29,7 +29,7 @@ def project_step(work: Work) -> None:
     work.prompter.say(_says(work.root))
     default = work.root.resolve() != Path(work.request.environ.get("HOME") or "/").resolve()
     if not work.dialog.confirm("make", f"Make a ktx project in {work.root}?", default):
-        raise CancelledError("nothing was made", hint="ktx setup --project-dir FOLDER")
+        raise CancelledError("nothing was made", hint=Command("setup", "--project-dir", "FOLDER"))
     work.save(Answers())
 
 

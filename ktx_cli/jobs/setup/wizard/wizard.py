@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ktx_cli.core import CancelledError
+from ktx_cli.core import CancelledError, Command, Hint
 from ktx_cli.jobs.setup.answers import Step
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.jobs.setup.wizard.databases import databases_step
@@ -26,7 +26,6 @@ _STEPS: Final[Mapping[Step, tuple[str, Callable[[Work], None]]]] = {
     Step.AGENTS: ("Agent clients", agents_step),
 }
 _KEYS: Final = "Enter takes an answer, {back} goes back, Ctrl-C stops; what was answered is kept."
-_AGAIN_BY: Final = "left out; ktx setup --only {step} asks again"
 
 
 def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[Step] = ()) -> SetupReport:
@@ -49,7 +48,7 @@ def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[Step] =
                 _offer_changes(work)
     except KeyboardInterrupt:
         kept = "what was answered is kept" if layout.config.exists() else "nothing was saved"
-        raise CancelledError(f"setup was stopped; {kept}", hint="ktx setup") from None
+        raise CancelledError(f"setup was stopped; {kept}", hint=Command("setup")) from None
     work.report.has_connections = bool(work.config.connections)
     return work.report
 
@@ -115,7 +114,7 @@ def _tell_left_out(work: Work, step: Step) -> None:
     config = work.config
     having = {Step.DATABASES: config.databases(), Step.SOURCES: config.sources()}
     if not having.get(step):
-        work.prompter.say(_AGAIN_BY.format(step=step), "hint")
+        work.prompter.say(Hint("left out; {} asks again", Command("setup", "--only", step)), "hint")
 
 
 def _offer_changes(work: Work) -> None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import ConfigError, KtxError
+from ktx_cli.core import Command, ConfigError, Hint, KtxError
 from ktx_cli.llm.agent_loop import (
     CallRecord,
     CallSpec,
@@ -234,7 +234,9 @@ def _no_api(error: Any, facts: dict[str, Any]) -> LlmError:
         "execution",
         **facts,
         message=f"there is no Messages API at {url.copy_with(query=None, username=None, password=None)}",
-        hint=f"ktx config set llm.provider.{backend}.base_url URL, without `/v1/messages` at its end",
+        hint=Hint(
+            "{}, without `/v1/messages` at its end", Command("config", "set", f"llm.provider.{backend}.base_url", "URL")
+        ),
     )
 
 
@@ -375,12 +377,14 @@ async def complete(client: anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVe
 
 def missing_google_auth() -> ConfigError:
     """Return the error for the package that the machine's Google credentials take."""
-    return ConfigError("the backend `vertex` needs the package google-auth", hint="pip install 'ktx-cli[vertex]'")
+    return ConfigError(
+        "the backend `vertex` needs the package google-auth", hint=Command("install", "ktx-cli[vertex]", program="pip")
+    )
 
 
 def _no_project() -> ConfigError:
     where = "llm.provider.vertex.project"
-    return ConfigError(f"the backend `vertex` needs `{where}`", hint=f"ktx config set {where} PROJECT")
+    return ConfigError(f"the backend `vertex` needs `{where}`", hint=Command("config", "set", where, "PROJECT"))
 
 
 def _vertex_url(location: str) -> str:

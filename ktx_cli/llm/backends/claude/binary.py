@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import shell_words
+from ktx_cli.core import Command
 from ktx_cli.llm.backends.claude.environment import claude_environment
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.settings import claude_environment as caching_environment
@@ -70,17 +70,25 @@ def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str
             raise _unusable(backend, f"{origin} names {path}, which is no program that can be run", hint)
         if origin == _SETTING and came_along(path, project_dir):
             message = f"{origin} names {path}, which lies in the project: it could have come with it, so it is not run"
-            again = shell_words("ktx", "config", "set", _SETTING, "~/.local/bin/claude")
+            again = Command("config", "set", _SETTING, "~/.local/bin/claude")
             raise _unusable(backend, message, again)
         bundled = path == bundled_binary()
         version = _version(str(path), path.stat().st_mtime_ns, backend, bundled)
         if version < MINIMUM:
             least = ".".join(str(part) for part in MINIMUM)
             found = ".".join(str(part) for part in version)
-            raise _unusable(backend, f"{path} is Claude Code {found}; ktx needs {least} or later", "claude update")
+            raise _unusable(
+                backend,
+                f"{path} is Claude Code {found}; ktx needs {least} or later",
+                Command("update", program="claude"),
+            )
         restricted = bundled or _knows_restricted(str(path), path.stat().st_mtime_ns, backend)
         return ClaudeBinary(path, origin, version, restricted)
-    raise _unusable(backend, "there is no `claude` binary", "pip install --force-reinstall claude-agent-sdk")
+    raise _unusable(
+        backend,
+        "there is no `claude` binary",
+        Command("install", "--force-reinstall", "claude-agent-sdk", program="pip"),
+    )
 
 
 def candidates(*, cli_path: str | None, project_dir: Path, environ: Mapping[str, str]) -> list[tuple[str, Path]]:
@@ -122,7 +130,7 @@ def find_launcher(backend: str) -> Path:
         "isolation",
         backend=backend,
         message=f"the program `{LAUNCHER}` is not installed, and Claude Code is never run without it",
-        hint=f"{sys.executable} -m pip install --force-reinstall --no-deps ktx-cli",
+        hint=Command("-m", "pip", "install", "--force-reinstall", "--no-deps", "ktx-cli", program=sys.executable),
     )
 
 
@@ -150,7 +158,7 @@ def _asked(path: str, flag: str, backend: str) -> str:
         return _ask(path, flag)
     except (OSError, subprocess.TimeoutExpired) as error:
         message = f"`{path} {flag}` does not work: {type(error).__name__}"
-        raise _unusable(backend, message, "claude doctor") from error
+        raise _unusable(backend, message, Command("doctor", program="claude")) from error
 
 
 def _ask(path: str, flag: str) -> str:

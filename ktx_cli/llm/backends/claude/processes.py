@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from ktx_cli.core import Command
 from ktx_cli.llm.backends.claude.binary import Host, is_alive
 from ktx_cli.llm.errors import llm_error
 
@@ -98,7 +99,7 @@ async def run(command: list[str], *, environment: dict[str, str], folder: Path, 
         process = await asyncio.shield(starting)
     except (OSError, ValueError) as error:  # ValueError: a null byte in an argument
         message = f"{command[0]} cannot be started: {getattr(error, 'strerror', None) or error}"
-        raise llm_error("connection", backend=backend, message=message, hint="ktx doctor") from error
+        raise llm_error("connection", backend=backend, message=message, hint=Command("doctor")) from error
     except asyncio.CancelledError:  # asyncio itself would end the process alone, and not what it started
         with contextlib.suppress(OSError, ValueError):
             await _finished(asyncio.ensure_future(terminate(await _finished(starting))))

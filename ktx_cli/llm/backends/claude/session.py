@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import ResultWarning, listing
+from ktx_cli.core import Command, Hint, ResultWarning, listing
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary, Host, claude_host
 from ktx_cli.llm.backends.claude.processes import child_environment, private_folder, run
 from ktx_cli.llm.errors import LlmError, llm_error
@@ -39,8 +39,9 @@ POLICY: Final = "policySettings"
 QUESTIONS: Final = ("initialize", "get_settings")
 SETTINGS_SECONDS: Final = 30.0
 
-HINT: Final = (
-    "ask the organisation, or accept its policy for ktx: ktx config set llm.provider.claude.allow_managed_policy true"
+HINT: Final = Hint(
+    "ask the organisation, or accept its policy for ktx: {}",
+    Command("config", "set", "llm.provider.claude.allow_managed_policy", "true"),
 )
 
 
@@ -115,7 +116,7 @@ def check_sources(
             "isolation",
             backend=backend,
             message="Claude Code does not say which settings are in force",
-            hint="claude update",
+            hint=Command("update", program="claude"),
         )
     found = {str(one.get("source")): sorted(one["settings"]) for one in sources if one.get("settings")}
     found.pop(OURS, None)
@@ -147,7 +148,7 @@ async def settings_in_force(host: Host, backend: str) -> dict[str, Any]:
                 )
         except TimeoutError as error:
             message = "Claude Code did not say which settings are in force"
-            raise llm_error("connection", backend=backend, message=message, hint="ktx doctor") from error
+            raise llm_error("connection", backend=backend, message=message, hint=Command("doctor")) from error
     if forbids_own_servers(answer.err):
         raise managed_servers_error(backend)
     return next((one for line in answer.out.splitlines() if (one := _answer_of(line))), {})
@@ -179,7 +180,7 @@ def managed_servers_error(backend: str) -> LlmError:
         "isolation",
         backend=backend,
         message=f"an organisation's {path} forbids Claude Code to run with ktx's tools alone",
-        hint="ktx setup --llm-backend anthropic",
+        hint=Command("setup", "--llm-backend", "anthropic"),
         origin="managed-mcp.json",
     )
 
@@ -249,5 +250,5 @@ async def auth_status(host: Host, backend: str) -> dict[str, Any]:
         value = None
     if not isinstance(value, dict) or "loggedIn" not in value:
         message, detail = "`claude auth status` did not say who is signed in", answer.err or answer.out
-        raise llm_error("connection", backend=backend, message=message, detail=detail, hint="ktx doctor")
+        raise llm_error("connection", backend=backend, message=message, detail=detail, hint=Command("doctor"))
     return value

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ktx_cli.core import Command
 from ktx_cli.llm.agent_loop import Entry, ToolCall
 from ktx_cli.llm.backends.claude.processes import CliAnswer
 from ktx_cli.llm.backends.claude.session import forbids_own_servers, managed_servers_error
@@ -249,5 +250,5 @@ def _word(envelope: Mapping[str, Any]) -> str | None:
 def _broken(message: str, raw: str, model: str, role: str) -> LlmError:
     detail = f"{message}\n{RAW_MARK}\n{raw.strip()[:EXCERPT]}"
     return llm_error(
-        "connection", backend=NAME, model=model, role=role, message=message, detail=detail, hint="ktx doctor"
+        "connection", backend=NAME, model=model, role=role, message=message, detail=detail, hint=Command("doctor")
     )

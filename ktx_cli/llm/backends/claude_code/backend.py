@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ktx_cli.core import KtxError, ResultWarning
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning
 from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome, problems
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary, Host
 from ktx_cli.llm.backends.claude.session import (
@@ -126,7 +126,10 @@ class ClaudeCodeBackend:
                 model=spec.model,
                 role=spec.role,
                 message=f"the schema has {len(schema.encode()) // 1024} KiB; Claude Code takes {MAX_ARGUMENT // 1024}",
-                hint=f"give the role an API backend: ktx config set llm.models.{spec.role} anthropic:MODEL",
+                hint=Hint(
+                    "give the role an API backend: {}",
+                    Command("config", "set", f"llm.models.{spec.role}", "anthropic:MODEL"),
+                ),
             )
         turns = {"loop": spec.step_budget, "object": OBJECT_TURNS}.get(spec.kind, 1)
         return ProcessSpec(
@@ -270,8 +273,10 @@ def translate(error: Exception, *, backend: str, model: str, role: str, stderr: 
         return llm_error("connection", **names, message="the `claude` binary cannot be started", detail=words)
     if "on_failure" in words or "too old" in words:
         message = "this Claude Code is too old to be guarded"
-        return llm_error("isolation", **names, message=message, hint="claude update", detail=words)
-    return llm_error("connection", **names, message="Claude Code ended unexpectedly", detail=words, hint="ktx doctor")
+        return llm_error("isolation", **names, message=message, hint=Command("update", program="claude"), detail=words)
+    return llm_error(
+        "connection", **names, message="Claude Code ended unexpectedly", detail=words, hint=Command("doctor")
+    )
 
 
 def refused_schema(*, backend: str, model: str, role: str, detail: str) -> LlmError:
@@ -282,7 +287,9 @@ def refused_schema(*, backend: str, model: str, role: str, detail: str) -> LlmEr
         model=model,
         role=role,
         message="Claude Code does not take the schema of the answer",
-        hint=f"give the role an API backend: ktx config set llm.models.{role} anthropic:MODEL",
+        hint=Hint(
+            "give the role an API backend: {}", Command("config", "set", f"llm.models.{role}", "anthropic:MODEL")
+        ),
         detail=detail,
     )
 
