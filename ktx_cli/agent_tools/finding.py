@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from ktx_cli.core import KtxError, Recent
+from ktx_cli.core import Diagnostic, KtxError, Recent
 from ktx_cli.project import Layout, Tree, Workspace
 from ktx_cli.search import Contents, Found, Hit, Layer, Overlays, Pages, Scope, found, rank
-from ktx_cli.semantic import CalendarSettings, Model, Problem, Shard, check_model, load_tree, parse_shard, stray_paths
+from ktx_cli.semantic import CalendarSettings, Model, Shard, check_model, load_tree, parse_shard, stray_paths
 
 MOST_KEPT: Final = 24
 """How many models are remembered: those of a few loops side by side, before and after a write each."""
@@ -23,7 +23,7 @@ MOST_KEPT: Final = 24
 _Key = tuple[str, str, CalendarSettings, str]
 
 _MODELS: Final[Recent[Model]] = Recent(MOST_KEPT)
-_PROBLEMS: Final[Recent[tuple[Problem, ...]]] = Recent(MOST_KEPT)
+_PROBLEMS: Final[Recent[tuple[Diagnostic, ...]]] = Recent(MOST_KEPT)
 
 
 class Layers:
@@ -47,11 +47,11 @@ class Layers:
         """Return the semantic layers of all connections, each loaded when it is first asked for, by any thread."""
         return _Models(self, tree)
 
-    def problems(self, tree: Tree, connection: str) -> tuple[Problem, ...]:
+    def problems(self, tree: Tree, connection: str) -> tuple[Diagnostic, ...]:
         """Return everything that is wrong in a connection's files: as they were read, then as they were checked."""
         key = self._key(tree, connection)
 
-        def check() -> tuple[Problem, ...]:
+        def check() -> tuple[Diagnostic, ...]:
             model = self._model(tree, key)
             return (*model.problems, *check_model(model))
 
@@ -111,14 +111,14 @@ def digest(tree: Tree, connection: str, configured: Collection[str]) -> str:
     return found.hexdigest()
 
 
-def new_problems(before: tuple[Problem, ...], after: tuple[Problem, ...]) -> list[Problem]:
+def new_problems(before: tuple[Diagnostic, ...], after: tuple[Diagnostic, ...]) -> list[Diagnostic]:
     """Return the problems that were not there before, wherever their lines have moved to."""
     known = {_same(each) for each in before}
     return [each for each in after if _same(each) not in known]
 
 
-def _same(problem: Problem) -> tuple[str | None, ...]:
-    return problem.severity, problem.code, problem.message, problem.place.path, problem.source
+def _same(problem: Diagnostic) -> tuple[str | None, ...]:
+    return problem.severity, problem.code, problem.message, problem.path, problem.location.object
 
 
 Find = Callable[[Workspace, str, Scope, int], Found]

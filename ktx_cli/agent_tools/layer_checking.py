@@ -12,10 +12,10 @@ from ktx_cli.agent_tools.layer_files import OwnFile, manifest_names
 from ktx_cli.agent_tools.layer_names import source_needs
 from ktx_cli.agent_tools.layer_protection import rewritten, weakened
 from ktx_cli.agent_tools.session import Parts, ToolSession, joined, refusal_of
-from ktx_cli.core import did_you_mean, listing, one_line
+from ktx_cli.core import Diagnostic, did_you_mean, listing, one_line
 from ktx_cli.project import Workspace
 from ktx_cli.protection import Refused
-from ktx_cli.semantic import PRIORITY, Problem
+from ktx_cli.semantic import PRIORITY
 from ktx_cli.sources import DRIVERS
 
 _AUTHORS: Final = frozenset({*PRIORITY, *DRIVERS})
@@ -87,7 +87,7 @@ def check_write(
     trial: Workspace,
     old: OwnFile | None,
     new: Mapping[str, Any] | None,
-) -> list[Problem]:
+) -> list[Diagnostic]:
     """Return the warnings a write brings; `Refused` with everything that speaks against it.
 
     `trial`: the overlay with the write. `old`, `new`: the file about the source before and after, None where there is
@@ -113,19 +113,20 @@ def check_write(
     return found
 
 
-def _about(problems: tuple[Problem, ...], name: str) -> list[Problem]:
-    return [each for each in problems if each.source == name and each.severity == "error"]
+def _about(problems: tuple[Diagnostic, ...], name: str) -> list[Diagnostic]:
+    return [each for each in problems if each.location.object == name and each.severity == "error"]
 
 
-def problems_text(heading: str, problems: list[Problem]) -> str:
+def problems_text(heading: str, problems: list[Diagnostic]) -> str:
     """Return problems as lines under a heading; empty for none."""
     if not problems:
         return ""
     parts = Parts(6_000)
     for each in problems:
-        about = f"`{each.source}`: " if each.source and f"`{each.source}`" not in each.message else ""
+        source = f"`{each.location.object}`"
+        about = f"{source}: " if each.location.object and source not in each.message else ""
         hint = f" ({each.hint})" if each.hint else ""
-        parts.add(one_line(f"- {each.place}: {about}{each.message}{hint}", 600))
+        parts.add(one_line(f"- {each.location}: {about}{each.message}{hint}", 600))
     more = parts.more("problems", "correct these first")
     return f"{heading}\n{parts.text()}" + (f"\n{more}" if more else "")
 

@@ -29,7 +29,7 @@ def _unknown(before: Model, name: str) -> Iterator[str]:
     """Yield why nobody can tell what a write would show: a file that may say who sees what has an error."""
     problem = before.sealed if name not in before.barred else before.barred[name].problem
     if problem is not None:
-        yield f"{problem.place} has an error, so that nobody can tell who sees what of `{name}`: people correct it"
+        yield f"{problem.location} has an error, so that nobody can tell who sees what of `{name}`: people correct it"
 
 
 def rewritten(before: Model, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[str]:

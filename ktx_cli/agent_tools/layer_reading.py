@@ -185,7 +185,7 @@ def _validate(session: ToolSession, value: Validate) -> ToolOutput:
     connection = session.connection(value.connection)
     touched = {each.key for each in session.actions if each.target == "sl" and each.connection == connection}
     problems = list(session.problems(session.workspace, connection))
-    own = [each for each in problems if each.source in touched]
+    own = [each for each in problems if each.location.object in touched]
     errors = [each for each in own if each.severity == "error"]
     told = joined(
         problems_text("Errors:", errors),

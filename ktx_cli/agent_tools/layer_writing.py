@@ -13,10 +13,9 @@ from ktx_cli.agent_tools.layer_checking import check_descriptions, check_name, c
 from ktx_cli.agent_tools.layer_files import OwnFile, own_file, path_of, put_into, read_document
 from ktx_cli.agent_tools.layer_names import ids_of
 from ktx_cli.agent_tools.session import Action, ActionKind, Input, Tool, ToolSession, cut_lines, joined
-from ktx_cli.core import listing, one_line, yaml
+from ktx_cli.core import Diagnostic, listing, one_line, yaml
 from ktx_cli.llm import ToolOutput
 from ktx_cli.protection import Refused
-from ktx_cli.semantic import Problem
 
 LONGEST_FILE: Final = 100_000
 LONGEST_SHOWN: Final = 6_000
@@ -162,7 +161,7 @@ def _saved(
     session: ToolSession,
     action: Action,
     path: str,
-    warnings: list[Problem],
+    warnings: list[Diagnostic],
     gone: Sequence[str] = (),
     document: Mapping[str, Any] | None = None,
 ) -> ToolOutput:

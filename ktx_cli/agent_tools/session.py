@@ -16,14 +16,14 @@ from pydantic import BaseModel, ConfigDict
 
 from ktx_cli.agent_tools.fence import visible
 from ktx_cli.agent_tools.finding import Find, Layers, find_in, in_memory
-from ktx_cli.core import ConfigError, KtxError, listing, one_line
+from ktx_cli.core import ConfigError, Diagnostic, KtxError, listing, one_line
 from ktx_cli.documents import RawFile
 from ktx_cli.llm import RuntimeTool, ToolInvocation, ToolOutput
 from ktx_cli.project import Privacy, Tree, Workspace
 from ktx_cli.prompts import Skill
 from ktx_cli.protection import Need, Refused, _table_entries, source_id, sources_of
 from ktx_cli.search import Hit, Scope, Shown
-from ktx_cli.semantic import CalendarSettings, Model, Problem, Source, table_parts
+from ktx_cli.semantic import CalendarSettings, Model, Source, table_parts
 from ktx_cli.sources import EvidenceForm
 from ktx_cli.warehouses import QueryResult
 from ktx_cli.wiki import GLOBAL
@@ -409,7 +409,7 @@ class ToolSession:
         """Return those of all connections, by id."""
         return {connection: self.model(connection) for connection in sorted(self.connections)}
 
-    def problems(self, tree: Tree, connection: str) -> tuple[Problem, ...]:
+    def problems(self, tree: Tree, connection: str) -> tuple[Diagnostic, ...]:
         """Return what is wrong in a connection's files in a tree."""
         return self.layers.problems(tree, connection)
 

@@ -25,7 +25,7 @@ from ktx_cli.agent_tools.session import (
     named_page,
     refusal_of,
 )
-from ktx_cli.core import ConfigError, did_you_mean, listing, one_line, plural, yaml
+from ktx_cli.core import ConfigError, Diagnostic, Severity, did_you_mean, listing, one_line, plural, yaml
 from ktx_cli.llm import ToolOutput
 from ktx_cli.protection import Need, Refused, column_need, names_in, needs_of, sources_of, table_need
 from ktx_cli.search import Scope
@@ -34,8 +34,6 @@ from ktx_cli.wiki import (
     FOLDER,
     LONGEST_BODY,
     LONGEST_SUMMARY,
-    NOTES,
-    Finding,
     Kind,
     Page,
     Reference,
@@ -93,7 +91,7 @@ def _read(session: ToolSession, value: ReadPage) -> ToolOutput:
     found = the_page(session, value.key)
     if found is None:
         raise no_page(session, value.key)
-    if isinstance(found, Finding):
+    if isinstance(found, Diagnostic):
         raise Refused(f"the page `{value.key}` cannot be read: {found.message}")
     markdown, structured = page_text(found, value.start_line)
     return ToolOutput(markdown, structured)
@@ -113,7 +111,7 @@ def keys_of(session: ToolSession) -> set[str]:
     return {place[1] for place in map(place_of, paths) if place is not None}
 
 
-def the_page(session: ToolSession, key: str) -> Page | Finding | None:
+def the_page(session: ToolSession, key: str) -> Page | Diagnostic | None:
     """Return the page of a key as the overlay has it."""
     return read_page(session.workspace, key, session.scope) if suggested_key(key) == key else None
 
@@ -215,7 +213,7 @@ def _write(session: ToolSession, value: WritePage) -> ToolOutput:
 
 def _old(session: ToolSession, key: str) -> Page | None:
     found = own_page(session.workspace, key, session.scope)
-    if isinstance(found, Finding):
+    if isinstance(found, Diagnostic):
         raise Refused(f"the page `{key}` cannot be changed, its file is broken: {found.message}; people correct it")
     return found
 
@@ -306,7 +304,7 @@ def check_page(session: ToolSession, page: Page, old: Page | None, raw_paths: Co
     known = {} if old is None else page_needs(old, models)
     needs = [need for shown, need in page_needs(page, models).items() if shown not in known]
     findings = list(_new_findings(session, page, old, raw_paths))
-    broken = [each for each in findings if each.code not in NOTES]
+    broken = [each for each in findings if each.severity is Severity.ERROR]
     later = missing_pages(page, keys_of(session))
     gone = [] if session.refs_later or not later else [f"there is no page {listing(f'`{key}`' for key in later)}"]
     nowhere = [*dangling(page, models, () if old is None else references(old)), *gone]
@@ -321,7 +319,9 @@ def check_page(session: ToolSession, page: Page, old: Page | None, raw_paths: Co
     return [*notes[:20], *([f"note: no page yet: {listing(later, 20)}"] if later else [])]
 
 
-def _new_findings(session: ToolSession, page: Page, old: Page | None, raw_paths: Collection[str]) -> Iterator[Finding]:
+def _new_findings(
+    session: ToolSession, page: Page, old: Page | None, raw_paths: Collection[str]
+) -> Iterator[Diagnostic]:
     hosts = _hosts(session, raw_paths)
     before = set() if old is None else {(each.code, each.message) for each in lint_page(old, hosts)}
     for each in lint_page(page, hosts):
@@ -335,7 +335,7 @@ def _hosts(session: ToolSession, raw_paths: Collection[str]) -> frozenset[str] |
     return hosts_of(session.raw[path] for path in raw_paths if path in session.raw) if raw_paths else None
 
 
-def _told(finding: Finding, page: Page) -> str:
+def _told(finding: Diagnostic, page: Page) -> str:
     return f"{finding.message} (line {finding.line} of {page.key}): {finding.hint}"
 
 

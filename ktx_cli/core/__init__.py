@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         SettingPath,
         Severity,
         Suggestion,
+        severity_counts,
     )
     from ktx_cli.core.errors import (
         EXIT_FAILED,
@@ -98,7 +99,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "clock": "RUN_ID Recent isoformat monotonic new_run_id now",
-    "diagnostics": "Command Diagnostic Hint Location Placeholder SettingPath Severity Suggestion THEN",
+    "diagnostics": "Command Diagnostic Hint Location Placeholder SettingPath Severity Suggestion THEN severity_counts",
     "errors": (
         "BusyError CancelledError ConfigError EXIT_FAILED EXIT_INTERRUPTED EXIT_LIMIT EXIT_NOT_READY EXIT_OK "
         "EXIT_READER_GONE EXIT_UNREACHABLE EXIT_USAGE GitError GitMissingError KtxError NoProjectError "

@@ -8,10 +8,11 @@ command as it works where it is typed, and no code has to look for commands in s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from ktx_cli.core.text import escaped, shell_words
 
@@ -60,6 +61,10 @@ class Location:
             return self.object or ""
         path = escaped(self.path)
         return path if self.line is None else f"{path}:{self.line}"
+
+    def within(self, *, object: str | None = None, connection: str | None = None) -> Location:
+        """Return this location with the object, or the connection, that it is in."""
+        return replace(self, object=object or self.object, connection=connection or self.connection)
 
 
 THEN: Final = "; then: "
@@ -180,6 +185,10 @@ class Suggestion(str):
     __slots__ = ()
 
 
+_assign = object.__setattr__
+_PLACES: Final = frozenset(("path", "line", "object", "connection"))
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Diagnostic:
     """Something wrong, or worth knowing, at a place: what `lint`, `validate` and `doctor` report."""
@@ -202,10 +211,32 @@ class Diagnostic:
         hint: str | None = None,
     ) -> None:
         """Return a diagnostic; a plain text becomes a hint."""
-        fields = {"code": code, "severity": severity, "message": message, "location": location, "hint": Hint.of(hint)}
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        _assign(self, "code", code)
+        _assign(self, "severity", severity)
+        _assign(self, "message", message)
+        _assign(self, "location", location)
+        _assign(self, "hint", Hint.of(hint))
+
+    @property
+    def path(self) -> str:
+        """The file it is in; empty where it is in none."""
+        return self.location.path or ""
+
+    @property
+    def line(self) -> int:
+        """The line it is on; 1 where none is known."""
+        return self.location.line or 1
+
+    def to_json(self, keys: Mapping[str, str]) -> dict[str, Any]:
+        """Return these fields of the diagnostic and its location; `keys`: key -> name of the field."""
+        return {key: getattr(self.location if name in _PLACES else self, name) for key, name in keys.items()}
 
     def __str__(self) -> str:
         """Return the place and the message, as one line of a report."""
         return f"{place}: {self.message}" if (place := str(self.location)) else self.message
+
+
+def severity_counts(diagnostics: Iterable[Diagnostic]) -> dict[str, int]:
+    """Return how many diagnostics there are of each severity, the worst first."""
+    counts = Counter(diagnostic.severity for diagnostic in diagnostics)
+    return {severity.value: counts[severity] for severity in reversed(Severity)}

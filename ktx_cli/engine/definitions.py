@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ktx_cli import __version__
 from ktx_cli.agent_tools import Layers
-from ktx_cli.core import Command, Hint, KtxError, escaped, listing, plural
+from ktx_cli.core import Command, Diagnostic, Hint, KtxError, escaped, listing, plural
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, read_bytes, write_atomic
 from ktx_cli.search import hash_of, signatures_below
 from ktx_cli.semantic import (
@@ -23,7 +23,6 @@ from ktx_cli.semantic import (
     SUFFIXES,
     Model,
     Place,
-    Problem,
     Source,
     calendar_of,
     check_model,
@@ -82,7 +81,7 @@ def way_out(broken: Sequence[BrokenDefinition]) -> Hint:
     return Hint("edit {}; to see each error: {}", paths, Command("sl", "validate", "--no-data", *named))
 
 
-def broken_definitions(model: Model, problems: Iterable[Problem]) -> tuple[BrokenDefinition, ...]:
+def broken_definitions(model: Model, problems: Iterable[Diagnostic]) -> tuple[BrokenDefinition, ...]:
     """Return the definitions with an error, and those that are computed from them; measures first, then by place."""
     errors = [each for each in problems if each.severity == "error" and each.code != NO_CONNECTION]
     if not errors:
@@ -94,13 +93,13 @@ def broken_definitions(model: Model, problems: Iterable[Problem]) -> tuple[Broke
     places = {place: (source, kind, name) for source, kind, name, place in _members(model)}
     found: dict[tuple[str, str], BrokenDefinition] = {}
     for error in errors:
-        member = places.get(error.place)
+        place = Place(error.path, error.line)
+        member = places.get(place)
         if member is None:
-            name = error.source or error.place.path
-            _add(found, model, "source", name, error.place)
+            _add(found, model, "source", error.location.object or error.path, place)
             continue
         source, kind, name = member
-        _add(found, model, kind, f"{source.name}.{name}", error.place)
+        _add(found, model, kind, f"{source.name}.{name}", place)
         part = layer.member(source, name) if kind in ("measure", "segment", "column") else None
         for use in uses.of([part]) if part is not None else ():
             if use.part.place is not None and use.part.kind in _ORDER:

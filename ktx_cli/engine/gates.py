@@ -7,15 +7,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ktx_cli.agent_tools import Layers, page_artifact
-from ktx_cli.core import KtxError, ResultWarning
+from ktx_cli.core import Diagnostic, KtxError, Location, ResultWarning, Severity
 from ktx_cli.documents import RawFile
 from ktx_cli.engine.base import Run
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
 from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
-from ktx_cli.semantic import MetricTest, Model, Problem, TestResult, guard_of, run_test
-from ktx_cli.wiki import Finding, Page, check_pages, hosts_in, hosts_of, lint_page, parse, place_of, warnings_of
+from ktx_cli.semantic import MetricTest, Model, TestResult, guard_of, run_test
+from ktx_cli.wiki import Page, check_pages, hosts_in, hosts_of, lint_page, parse, place_of, warnings_of
 
-Tested = Callable[[Model, Model], list[Finding]]
+Tested = Callable[[Model, Model], list[Diagnostic]]
 """Takes a semantic layer before and after; returns the tests that a change made fail."""
 
 
@@ -31,16 +31,16 @@ class Gates:
     layers: Layers
     tested: Tested = lambda before, after: []
 
-    def definitions(self, tree: Tree, touched: Collection[str]) -> list[Finding]:
+    def definitions(self, tree: Tree, touched: Collection[str]) -> list[Diagnostic]:
         """Return the errors of the semantic layer that the touched files of a tree brought, by place."""
-        found: list[Finding] = []
+        found: list[Diagnostic] = []
         for connection in self._touched(touched):
             known = {_identity(each) for each in _errors(self.layers.problems(self.base, connection))}
             new = _errors(self.layers.problems(tree, connection))
             found += [each for each in new if _identity(each) not in known]
         return sorted(found, key=lambda each: (each.path, each.line, each.code, each.message))
 
-    def everything(self, tree: Tree, touched: Collection[str]) -> list[Finding]:
+    def everything(self, tree: Tree, touched: Collection[str]) -> list[Diagnostic]:
         """Return the errors of definitions and of references, also in pages that nobody touched, and failing tests.
 
         Where definitions are wrong no test is run.
@@ -67,15 +67,11 @@ def folder(connection: str) -> str:
     return f"{SEMANTIC_NAME}/{connection}/"
 
 
-def _errors(problems: Iterable[Problem]) -> list[Finding]:
-    return [
-        Finding(each.place.path, each.place.line, each.code, each.message, each.hint)
-        for each in problems
-        if each.severity == "error"
-    ]
+def _errors(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return [each for each in problems if each.severity is Severity.ERROR]
 
 
-def _identity(finding: Finding) -> tuple[str, str, str]:
+def _identity(finding: Diagnostic) -> tuple[str, str, str]:
     """Return what tells a finding from others when lines move."""
     return finding.path, finding.code, finding.message
 
@@ -87,7 +83,7 @@ class MetricGate:
         self._run = run
         self._warned: set[str] = set()
 
-    def __call__(self, before: Model, after: Model) -> list[Finding]:
+    def __call__(self, before: Model, after: Model) -> list[Diagnostic]:
         """Return the tests that fail after and did not fail before; a new test counts.
 
         A database that cannot be asked is a warning of the run: its tests are not run.
@@ -101,10 +97,10 @@ class MetricGate:
             self._warn(after.connection, error)
             return []
 
-    def _failing(self, before: Model, after: Model, tests: Sequence[tuple[str, MetricTest]]) -> list[Finding]:
+    def _failing(self, before: Model, after: Model, tests: Sequence[tuple[str, MetricTest]]) -> list[Diagnostic]:
         run = self._run
         guard = guard_of(run.layout, run.config, after.connection, after)
-        found: list[Finding] = []
+        found: list[Diagnostic] = []
         with guard.open(run.config, layout=run.layout, environ=run.request.environ) as connector:
             for name, test in tests:
                 result = run_test(after, name, test, connector)
@@ -127,14 +123,14 @@ def _of(model: Model, source: str, name: str) -> MetricTest | None:
     return next((test for test in tests if test.name == name), None)
 
 
-def _finding(result: TestResult) -> Finding:
+def _finding(result: TestResult) -> Diagnostic:
     place = result.test.place
     got = result.error.message if result.error is not None else f"got {result.got!r}, expected {result.expected!r}"
-    return Finding(
-        "" if place is None else place.path,
-        0 if place is None else place.line,
+    return Diagnostic(
         "test_fails",
+        Severity.ERROR,
         f"the test `{result.test.name}` of `{result.source}` fails: {got}",
+        Location() if place is None else place,
         "the definitions must leave what is tested as it was",
     )
 
@@ -150,7 +146,7 @@ def page_warnings(
     return warnings_of(finding for path in sorted(after.changes()) for finding in _found(path, before, after, files))
 
 
-def _found(path: str, before: Tree, after: Tree, files: Mapping[str, list[RawFile]]) -> list[Finding]:
+def _found(path: str, before: Tree, after: Tree, files: Mapping[str, list[RawFile]]) -> list[Diagnostic]:
     page = _page(path, after)
     if page is None:
         return []

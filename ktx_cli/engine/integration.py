@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel, Field
 
 from ktx_cli.agent_tools import StagedUnit, StagedWork, TaskPrompt, ToolSession, tools_for, unfit_lines, wrapped
-from ktx_cli.core import Emit, KtxError, ReconcileStep, ResultWarning, listing
+from ktx_cli.core import Diagnostic, Emit, KtxError, ReconcileStep, ResultWarning, listing
 from ktx_cli.engine.gates import Gates, folder
 from ktx_cli.engine.journal import RECONCILE, UnitJournal, UnitStore, store_key
 from ktx_cli.engine.task import Stop, evicted
@@ -27,7 +27,7 @@ from ktx_cli.engine.work import (
 from ktx_cli.llm import Abort, LlmError, LlmRuntime, RuntimeTool, Step, ToolError
 from ktx_cli.project import SEMANTIC_NAME, Conflict, TextMerge, Tree, Workspace
 from ktx_cli.prompts import Prompt
-from ktx_cli.wiki import GLOBAL, Finding, page_path
+from ktx_cli.wiki import GLOBAL, page_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ async def settle(
         ]
 
 
-async def _repaired(workspace: Workspace, merger: Merger, found: Sequence[Finding], touched: frozenset[str]) -> bool:
+async def _repaired(workspace: Workspace, merger: Merger, found: Sequence[Diagnostic], touched: frozenset[str]) -> bool:
     allowed = {finding.path for finding in found} | {path for path in touched if path.startswith("wiki/")}
 
     def wrong(tree: Workspace) -> Sequence[str]:
@@ -178,7 +178,7 @@ async def _repaired(workspace: Workspace, merger: Merger, found: Sequence[Findin
     return not await merger.tried(workspace, merger.gate_prompt, task, allowed, wrong, GATE_STEPS)
 
 
-def _blame(outcomes: Sequence[UnitOutcome], found: Sequence[Finding], conclusions: Conclusions) -> dict[str, str]:
+def _blame(outcomes: Sequence[UnitOutcome], found: Sequence[Diagnostic], conclusions: Conclusions) -> dict[str, str]:
     """Return the units that wrote what is wrong -> the finding.
 
     Where none wrote it: those that changed the semantic layer of its connection, else those that removed anything.
@@ -195,7 +195,7 @@ def _blame(outcomes: Sequence[UnitOutcome], found: Sequence[Finding], conclusion
     return {each.unit.key: str(found[0]) for each in gone}
 
 
-def _neighbours(landed: Sequence[UnitOutcome], found: Sequence[Finding]) -> dict[str, str]:
+def _neighbours(landed: Sequence[UnitOutcome], found: Sequence[Diagnostic]) -> dict[str, str]:
     """Return the units that changed definitions of the connection in which something is wrong -> the finding."""
     return {
         each.unit.key: str(finding)
@@ -206,7 +206,7 @@ def _neighbours(landed: Sequence[UnitOutcome], found: Sequence[Finding]) -> dict
     }
 
 
-def _nothing(found: Sequence[Finding]) -> Reconcile:
+def _nothing(found: Sequence[Diagnostic]) -> Reconcile:
     async def reconcile(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Reconciled:
         return Reconciled(problem=f"what it wrote leads nowhere: {found[0]}")
 

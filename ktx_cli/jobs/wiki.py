@@ -1,4 +1,4 @@
-"""Finding, reading, writing and linting wiki pages of a project as its files are now."""
+"""Diagnostic, reading, writing and linting wiki pages of a project as its files are now."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.core import ConfigError, KtxError, ResultWarning, plural
+from ktx_cli.core import ConfigError, Diagnostic, KtxError, ResultWarning, Severity, plural
 from ktx_cli.documents import RawFile
 from ktx_cli.engine import SourceWork, Target, choose_sources
 from ktx_cli.project import DocumentsSource, KtxConfig, Layout, WorkingTree, read_bytes, write_atomic
 from ktx_cli.semantic import Model, layer_ids, load_layers
 from ktx_cli.sources import RawStore
 from ktx_cli.wiki import (
+    DIAGNOSTIC_KEYS,
     GLOBAL,
-    NOTES,
     Checker,
-    Finding,
     NamedHosts,
     Page,
     Revision,
@@ -55,7 +54,7 @@ class Written:
     page: Page
     created: bool
     changed: bool
-    notes: tuple[Finding, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as it stands in an envelope."""
@@ -67,7 +66,7 @@ class Linted:
     """What was found in how many pages."""
 
     pages: int
-    findings: tuple[Finding, ...]
+    findings: tuple[Diagnostic, ...]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -78,7 +77,7 @@ class Linted:
         """Return it as it stands in an envelope."""
         return {
             "pages": self.pages,
-            "findings": [each.to_json() for each in self.findings],
+            "findings": [each.to_json(DIAGNOSTIC_KEYS) for each in self.findings],
             "counts": self.counts,
         }
 
@@ -143,7 +142,7 @@ def find_page(layout: Layout, key: str, scope: str) -> Page:
     found = read_page(tree, key, scope)
     if found is None:
         raise no_such_page(key, load_wiki(tree), scope)
-    if isinstance(found, Finding):
+    if isinstance(found, Diagnostic):
         raise ConfigError(str(found), hint=found.hint, details={"path": found.path, "line": found.line})
     return found
 
@@ -163,7 +162,7 @@ def write_page(layout: Layout, config: KtxConfig, key: str, revision: Revision, 
     before, content = tree.read(page.path), render(page)
     old = None if before is None else parse(page.scope, key, before)
     found = problems_of(page, tree, _models(layout, config), old=old if isinstance(old, Page) else None)
-    broken = [each for each in found if each.code not in NOTES]
+    broken = [each for each in found if each.severity is Severity.ERROR]
     if broken:
         raise refused(page, broken)
     if before != content:

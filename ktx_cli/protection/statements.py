@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from ktx_cli.core import Command
+from ktx_cli.core import Command, Diagnostic
 from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
 from ktx_cli.protection.views import Judge, Views
-from ktx_cli.semantic import Barred, Column, Model, Problem, Source, Visibility, silence_parser
+from ktx_cli.semantic import Barred, Column, Model, Source, Visibility, silence_parser
 from ktx_cli.warehouses import FUNCTIONAL
 
 _STORAGE: Final = ("duckdb_", "pragma_")
@@ -58,11 +58,11 @@ def has_protected(model: Model) -> bool:
     return bool(model.barred) or model.sealed is not None or any(map(is_protected, model.sources.values()))
 
 
-def _errors_told(model: Model, problem: Problem, what: str) -> str:
+def _errors_told(model: Model, problem: Diagnostic, what: str) -> str:
     check = Command("sl", "validate", "-c", model.connection, "--no-data")
     return (
         f"the semantic layer has errors, so that nobody can tell what is hidden, and {what}. The first one is at "
-        f"{problem.place}: {problem.message}. People correct it: {check}"
+        f"{problem.location}: {problem.message}. People correct it: {check}"
     )
 
 

@@ -14,7 +14,7 @@ from ktx_cli.protection import Relations, values_shown
 from ktx_cli.scan import ColumnValues
 from ktx_cli.semantic import Column, Measure, Model, Segment, SemanticError, Source, Visibility
 from ktx_cli.warehouses import TableRef
-from ktx_cli.wiki import GLOBAL, Finding, Page, parse, place_of
+from ktx_cli.wiki import GLOBAL, Page, parse, place_of
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import Names
@@ -131,7 +131,7 @@ def page_document(path: str, content: bytes) -> Document | None:
         return None
     scope, key = place
     page = parse(scope, key, content)
-    if isinstance(page, Finding):
+    if not isinstance(page, Page):
         page = Page(key, scope, {}, content.decode("utf-8", "replace"))
     heading = _HEADING.search(page.body)
     title = heading[1] if heading else ""

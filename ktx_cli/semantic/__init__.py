@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.metric_tests import TestResult, run_test
     from ktx_cli.semantic.model import (
         GRAINS,
+        PROBLEM_KEYS,
         Barred,
         CalendarSettings,
         Column,
@@ -95,12 +96,12 @@ if TYPE_CHECKING:
         Model,
         Parameter,
         Place,
-        Problem,
         Relationship,
         Segment,
         SemanticError,
         Source,
         Visibility,
+        layer_diagnostic,
         unknown,
     )
     from ktx_cli.semantic.plan.axis import time_of
@@ -150,7 +151,7 @@ _HOMES = {
     "metric_tests": "TestResult run_test",
     "model": (
         "Barred CalendarSettings Column Condition GRAINS Join Measure MetricTest Model Parameter Place "
-        "Problem Relationship Segment SemanticError Source Visibility unknown"
+        "PROBLEM_KEYS Relationship Segment SemanticError Source Visibility layer_diagnostic unknown"
     ),
     "plan.axis": "time_of",
     "plan.plan": "Plan",

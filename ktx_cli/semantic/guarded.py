@@ -13,12 +13,23 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ktx_cli.core import Command, ConfigError, Hint, Recent, SourceError, UsageError, is_utf8, json_value, listing
+from ktx_cli.core import (
+    Command,
+    ConfigError,
+    Diagnostic,
+    Hint,
+    Recent,
+    SourceError,
+    UsageError,
+    is_utf8,
+    json_value,
+    listing,
+)
 from ktx_cli.project import SEMANTIC_NAME, Connection, Database, KtxConfig, Layout, WorkingTree, connection_of
 from ktx_cli.semantic.load.files import read_strays
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.manifest import SUFFIXES, load_manifest
-from ktx_cli.semantic.model import CalendarSettings, Model, Problem, SemanticError
+from ktx_cli.semantic.model import CalendarSettings, Model, SemanticError
 from ktx_cli.warehouses import (
     CHECKED,
     EITHER,
@@ -323,7 +334,7 @@ def load_layers(layout: Layout, config: KtxConfig, connections: Iterable[str]) -
     return [load_layer(layout, config, connection) for connection in connections]
 
 
-def stray_problems(layout: Layout, config: KtxConfig) -> list[Problem]:
+def stray_problems(layout: Layout, config: KtxConfig) -> list[Diagnostic]:
     """Return the problems of files outside the folders of all connections that close its databases to raw SQL."""
     if not config.databases():
         return []

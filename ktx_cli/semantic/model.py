@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from ktx_cli.core import EXIT_USAGE, KtxError, did_you_mean, escaped, listing
+from ktx_cli.core import EXIT_USAGE, Diagnostic, KtxError, Location, Severity, did_you_mean, listing
 from ktx_cli.warehouses import SemanticType
 
 SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR = (
@@ -45,14 +45,11 @@ class Relationship(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where in the project's files something stands: path as git sees it, line from 1."""
+class Place(Location):
+    """A location in a file of the project: path as git sees it, line from 1."""
 
-    path: str
+    path: str = ""
     line: int = 1
-
-    def __str__(self) -> str:
-        return f"{escaped(self.path)}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,31 +254,18 @@ class Source:
         return alike[0] if len(alike) == 1 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong in the files, and where; an `error` keeps its source (or the part named) out of the model.
+PROBLEM_KEYS: Final[Mapping[str, str]] = {
+    **{name: name for name in ("severity", "code", "message", "path", "line", "hint")},
+    "source": "object",
+}
+"""What the JSON output has of a diagnostic of a semantic layer, whose object is the source it is about."""
 
-    `source`: the source it is about. `code`: a word for programs.
-    """
 
-    severity: str
-    code: str
-    message: str
-    place: Place
-    hint: str | None = None
-    source: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the problem as it stands in an envelope."""
-        return {
-            "severity": self.severity,
-            "code": self.code,
-            "message": self.message,
-            "path": self.place.path,
-            "line": self.place.line,
-            "hint": self.hint,
-            "source": self.source,
-        }
+def layer_diagnostic(
+    severity: Severity, code: str, message: str, place: Place, hint: str | None = None, source: str | None = None
+) -> Diagnostic:
+    """Return a diagnostic of a semantic layer; an error keeps its source (or the part named) out of the model."""
+    return Diagnostic(code, severity, message, place.within(object=source), hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +284,7 @@ class Barred:
     `tables`: what it reads, parts outermost first.
     """
 
-    problem: Problem
+    problem: Diagnostic
     tables: tuple[tuple[str, ...], ...] = ()
 
 
@@ -316,10 +300,10 @@ class Model:
     connection: str
     dialect: str
     sources: Mapping[str, Source]
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Diagnostic, ...] = ()
     calendar: CalendarSettings = CalendarSettings()
     barred: Mapping[str, Barred] = field(default_factory=dict)
-    sealed: Problem | None = None
+    sealed: Diagnostic | None = None
 
 
 class SemanticError(KtxError):

@@ -61,7 +61,7 @@ def leave_broken(context: ProjectContext, connection: str, wanted: Wanted) -> Re
         return None
     wanted.left.add(f"{Layout.context_paths(connection)[0]}/")
     what = f"nothing was written to the files of `{connection}`: {broken.message}"
-    return ResultWarning("not_written", what, hint=broken.hint, path=broken.place.path)
+    return ResultWarning("not_written", what, hint=broken.hint, path=broken.path)
 
 
 def model_without_ours(context: ProjectContext, connection: str) -> Model:

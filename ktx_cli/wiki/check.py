@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import Command, ResultWarning, plural
+from ktx_cli.core import Command, Diagnostic, ResultWarning, plural
 from ktx_cli.privacy import secrets
 from ktx_cli.project import SEMANTIC_NAME, Tree
 from ktx_cli.semantic import Model
 from ktx_cli.wiki.injection import instructions
 from ktx_cli.wiki.keys import could_be_key, key_problem, page_path, place_of, scopes_seen_from, suggested_key
 from ktx_cli.wiki.links import hosts_in, images, links
-from ktx_cli.wiki.page import FIELDS, USAGE_MODES, Finding, Page, body_line, field_line
+from ktx_cli.wiki.page import FIELDS, USAGE_MODES, Page, body_line, field_line, page_diagnostic
 from ktx_cli.wiki.reference import Kind, Reference, Resolver, line_of, references
 from ktx_cli.wiki.store import Graph, Wiki, file_of, graph_about, load_graph
 from ktx_cli.wiki.text import hidden_characters, hidden_markup
@@ -23,9 +23,6 @@ LONGEST_SUMMARY: Final = 200
 LONGEST_BODY: Final = 4000
 """Characters; a page of more is two pages."""
 
-NOTES: Final = frozenset({"instruction", "html_comment", "html", "unexpected_link", "image", "data_uri"})
-"""Codes of what a person should look at; everything else keeps a page from being saved."""
-
 NamedHosts = Callable[[Page], Collection[str] | None]
 """The hosts the sources of a page name; None where they are not known, so that links are not judged."""
 
@@ -33,27 +30,29 @@ _FINGERPRINT: Final = re.compile(r"[0-9a-f]{16}")
 """What ktx calls a query of the history by."""
 
 
-def lint_page(page: Page, named_hosts: Collection[str] | None) -> Iterator[Finding]:
+def lint_page(page: Page, named_hosts: Collection[str] | None) -> Iterator[Diagnostic]:
     """Yield what a person should look at before agents read the page, in the order of its lines.
 
     Sentences to agents, what readers do not see, links to hosts the sources of the page do not name (`named_hosts`; the
     one of the field `source` is always named), images, data in links, texts that look like secrets, and too much text.
     """
     known = None if named_hosts is None else {*named_hosts, *hosts_in(str(page.fields.get("source") or ""))}
-    told = dict.fromkeys(_findings(page, page.text, known))
+    found = dict.fromkeys(_suspicious(page, page.text, known))
     for line, text in _unquoted(page):
-        told.update(dict.fromkeys(replace(each, line=line) for each in _findings(page, text, known)))
-    yield from sorted([*told, *too_long(page)], key=lambda each: (each.line, each.code, each.message))
+        found.update(dict.fromkeys(_suspicious(page, text, known, line)))
+    yield from sorted([*found, *too_long(page)], key=lambda each: (each.line, each.code, each.message))
 
 
-def _findings(page: Page, text: str, known: Collection[str] | None) -> Iterator[Finding]:
+def _suspicious(page: Page, text: str, known: Collection[str] | None, line: int | None = None) -> Iterator[Diagnostic]:
+    """Yield what is suspicious in a text of the page: its file, or a field that starts on `line`."""
     own = _without_fingerprints(page, text)
     spots = (
         *(*instructions(text), *hidden_characters(text), *hidden_markup(text)),
         *(*links(text, known), *images(text), *secrets(own)),
     )
     for spot in spots:
-        yield Finding(page.path, text.count("\n", 0, spot.at) + 1, spot.code, spot.message, spot.hint)
+        where = line or text.count("\n", 0, spot.at) + 1
+        yield page_diagnostic(page.path, where, spot.code, spot.message, spot.hint)
 
 
 def _without_fingerprints(page: Page, text: str) -> str:
@@ -85,16 +84,16 @@ def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
             yield from _texts(item, (*path, place))
 
 
-def too_long(page: Page) -> Iterator[Finding]:
+def too_long(page: Page) -> Iterator[Diagnostic]:
     """Yield a finding for a summary or a body that is longer than an agent's page may be."""
     summary, body = len(page.summary), len(page.body.strip())
     if summary > LONGEST_SUMMARY:
         message = f"the summary has {summary:,} characters, {LONGEST_SUMMARY} are enough"
-        yield Finding(page.path, field_line(page, "summary"), "too_long", message, "say it in one sentence")
+        yield page_diagnostic(page.path, field_line(page, "summary"), "too_long", message, "say it in one sentence")
     if body > LONGEST_BODY:
         message = f"the page has {plural(body, 'character')}, {LONGEST_BODY:,} are enough"
         hint = "make two pages of it, and refer from one to the other"
-        yield Finding(page.path, body_line(page), "too_long", message, hint)
+        yield page_diagnostic(page.path, body_line(page), "too_long", message, hint)
 
 
 _SEMANTIC: Final = f"{SEMANTIC_NAME}/"
@@ -114,7 +113,7 @@ def check_pages(
     *,
     graph: Graph | None = None,
     before: Mapping[str, Model] | None = None,
-) -> list[Finding]:
+) -> list[Diagnostic]:
     """Return what is wrong with the touched pages, and with others because of what was touched; by path and line.
 
     `touched`: paths that were written or deleted, also those of the semantic layer. `models`: every semantic layer as
@@ -154,7 +153,7 @@ class Checker:
     def __post_init__(self) -> None:
         self.resolver = Resolver(self.models)
 
-    def files(self, wiki: Wiki, paths: Iterable[str]) -> Iterator[Finding]:
+    def files(self, wiki: Wiki, paths: Iterable[str]) -> Iterator[Diagnostic]:
         """Yield what is wrong with these files of a wiki."""
         for path in paths:
             if path in wiki.problems:
@@ -162,12 +161,12 @@ class Checker:
             elif path in wiki.pages:
                 yield from self.page(wiki.pages[path])
 
-    def page(self, page: Page) -> Iterator[Finding]:
+    def page(self, page: Page) -> Iterator[Diagnostic]:
         """Yield what is wrong with one page: its key, its fields, its references."""
         yield from _form(page)
         yield from self.dangling(page, self.references(page))
 
-    def dangling(self, page: Page, found: Iterable[Reference]) -> Iterator[Finding]:
+    def dangling(self, page: Page, found: Iterable[Reference]) -> Iterator[Diagnostic]:
         """Yield a finding for each of these references of a page that leads nowhere."""
         for reference in found:
             if reference.kind is Kind.PAGE:
@@ -176,7 +175,7 @@ class Checker:
             elif (missing := self.resolver.missing(reference)) is not None:
                 where = f"{reference.field}: " if reference.field else f"`{reference.written}`: "
                 line = line_of(page, reference)
-                yield Finding(page.path, line, missing.code, where + missing.message, missing.hint)
+                yield page_diagnostic(page.path, line, missing.code, where + missing.message, missing.hint)
 
     def references(self, page: Page) -> tuple[Reference, ...]:
         """Return what a page refers to."""
@@ -203,7 +202,7 @@ def _others(
     removed: Collection[str],
     changed: Collection[str],
     before: Mapping[str, Model] | None,
-) -> Iterator[Finding]:
+) -> Iterator[Diagnostic]:
     """Yield what is wrong with pages that were not touched, because of what was."""
     graph = checker.graph
     assert graph is not None
@@ -225,28 +224,28 @@ def _others(
         yield from checker.dangling(readers[path], about)
 
 
-def _no_page(page: Page, reference: Reference) -> Finding:
+def _no_page(page: Page, reference: Reference) -> Diagnostic:
     suggested = suggested_key(reference.name)
     hint = f"write {page_path(page.scope, suggested)}, or take the reference out"
     where = f"{reference.field}: " if reference.field else ""
     message = f"{where}there is no page `{reference.name}`"
-    return Finding(page.path, line_of(page, reference), "dangling_page", message, hint)
+    return page_diagnostic(page.path, line_of(page, reference), "dangling_page", message, hint)
 
 
-def _form(page: Page) -> Iterator[Finding]:
+def _form(page: Page) -> Iterator[Diagnostic]:
     problem = key_problem(page.key)
     if problem is not None:
         move = Command("mv", page.path, page_path(page.scope, suggested_key(page.key)), program="git")
-        yield Finding(page.path, 1, "key", f"`{page.key}` {problem}", move)
+        yield page_diagnostic(page.path, 1, "key", f"`{page.key}` {problem}", move)
     if not page.summary and not isinstance(page.fields.get("summary"), int | float | list | dict):
         hint = "write `summary: <one sentence>` between the --- lines it begins with"
-        yield Finding(page.path, 1, "missing_summary", "the page has no summary", hint)
+        yield page_diagnostic(page.path, 1, "missing_summary", "the page has no summary", hint)
     for name, value in page.fields.items():
         wanted = FIELDS.get(name)
         if wanted is not None and value is not None and (place := _misfit(value, wanted)) is not None:
             message = f"`{name}` is not {_TYPES[wanted][1]}"
             line = field_line(page, name, *place)
-            yield Finding(page.path, line, "field_type", message, _typed_hint(name, wanted))
+            yield page_diagnostic(page.path, line, "field_type", message, _typed_hint(name, wanted))
 
 
 def _misfit(value: Any, wanted: str) -> tuple[int, ...] | None:
@@ -271,7 +270,7 @@ def _typed_hint(name: str, wanted: str) -> str:
     return f"write `{examples[wanted]}`; numbers and dates that are texts need quotes"
 
 
-def warnings_of(found: Iterable[Finding]) -> list[ResultWarning]:
+def warnings_of(found: Iterable[Diagnostic]) -> list[ResultWarning]:
     """Return findings as warnings of a command."""
     return [
         ResultWarning("wiki_problems", str(each), hint=each.hint, path=each.path, line=each.line, finding=each.code)

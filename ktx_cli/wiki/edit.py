@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, KtxError, UsageError, listing, one_line, plural
+from ktx_cli.core import ConfigError, Diagnostic, KtxError, UsageError, listing, one_line, plural
 from ktx_cli.project import Edit, Tree
 from ktx_cli.semantic import Model
 from ktx_cli.wiki.check import Checker, lint_page
 from ktx_cli.wiki.keys import GLOBAL, check_key, page_path, place_of, same_but_for_case
-from ktx_cli.wiki.page import Finding, Page, changed, edited, new_page, parse
+from ktx_cli.wiki.page import DIAGNOSTIC_KEYS, Page, changed, edited, new_page, parse
 from ktx_cli.wiki.reference import Kind, Reference, Resolver, read_sl_ref
 from ktx_cli.wiki.store import NEAR, nearest
 
@@ -141,10 +141,10 @@ def problems_of(
     old: Page | None = None,
     named_hosts: Collection[str] | None = None,
     pending: Collection[str] = (),
-) -> list[Finding]:
+) -> list[Diagnostic]:
     """Return what gates and lint say of a page, by line; what its file said before (`old`) is not held against it.
 
-    Those with a code of `NOTES` need not keep it from being saved. `pending`: codes that are looked at later, as
+    Those that are no errors need not keep it from being saved. `pending`: codes that are looked at later, as
     `dangling_page` is where pages are still being written.
     """
     checker = Checker(tree, models)
@@ -156,7 +156,7 @@ def problems_of(
     return sorted(kept, key=lambda each: (each.line, each.code, each.message))
 
 
-def refused(page: Page, found: Sequence[Finding]) -> KtxError:
+def refused(page: Page, found: Sequence[Diagnostic]) -> KtxError:
     """Return the error for a page that was not saved for what was found."""
     told = listing([f"line {each.line}: {each.message}" for each in found], 3)
     first = next((each.hint for each in found if each.hint), None)
@@ -164,7 +164,7 @@ def refused(page: Page, found: Sequence[Finding]) -> KtxError:
         f"{page.path} was not written: {plural(len(found), 'problem')}: {told}",
         hint=first,
         code="wiki_problems",
-        details={"findings": [each.to_json() for each in found]},
+        details={"findings": [each.to_json(DIAGNOSTIC_KEYS) for each in found]},
     )
 
 
@@ -185,7 +185,7 @@ def _taken_apart(revision: Revision, key: str, scope: str) -> Revision:
     if not content.startswith("---"):
         return revision
     found = parse(scope, key, content.encode("utf-8", "surrogatepass"))
-    if isinstance(found, Finding):
+    if isinstance(found, Diagnostic):
         message = f"the front matter of the content cannot be read: line {found.line}: {found.message}"
         raise ConfigError(message, hint="correct it, or leave it out")
     return Revision({**found.fields, **revision.fields}, found.body)
@@ -196,7 +196,7 @@ def _present(tree: Tree, key: str, scope: str) -> Page | None:
     if content is None:
         return None
     found = parse(scope, key, content)
-    if isinstance(found, Finding):
+    if isinstance(found, Diagnostic):
         raise ConfigError(str(found), hint=found.hint, details={"path": found.path, "line": found.line})
     return found
 

@@ -1,4 +1,4 @@
-"""What is wrong in a wiki page, and the page itself: front matter with facts about it, and a Markdown body."""
+"""A wiki page: front matter with facts about it and a Markdown body; and the diagnostics of a page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, UsageError, yaml
+from ktx_cli.core import ConfigError, Diagnostic, Location, Severity, UsageError, yaml
 from ktx_cli.project import Edit, apply
 from ktx_cli.wiki.keys import GLOBAL, page_path
 
@@ -32,28 +32,17 @@ FIELDS: Final[Mapping[str, str]] = {
 USAGE_MODES: Final = ("always", "auto", "never")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something wrong in a file: `path` as git sees it, `line` from 1, `code` a word for programs."""
+NOTES: Final = frozenset({"instruction", "html_comment", "html", "unexpected_link", "image", "data_uri"})
+"""Codes of what a person should look at, the warnings; every other diagnostic keeps a page from being saved."""
 
-    path: str
-    line: int
-    code: str
-    message: str
-    hint: str | None = None
+DIAGNOSTIC_KEYS: Final[Mapping[str, str]] = {name: name for name in ("path", "line", "code", "message", "hint")}
+"""What the JSON output has of a diagnostic of a page."""
 
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.message}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the finding as it stands in an envelope."""
-        return {
-            "path": self.path,
-            "line": self.line,
-            "code": self.code,
-            "message": self.message,
-            "hint": self.hint,
-        }
+def page_diagnostic(path: str, line: int, code: str, message: str, hint: str | None = None) -> Diagnostic:
+    """Return a diagnostic of a page; its severity follows from its code."""
+    severity = Severity.WARNING if code in NOTES else Severity.ERROR
+    return Diagnostic(code, severity, message, Location(path, line), hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,23 +120,23 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _EMPTY_HEAD: Final = "---\n---\n"
 
 
-def parse(scope: str, key: str, content: bytes) -> Page | Finding:
+def parse(scope: str, key: str, content: bytes) -> Page | Diagnostic:
     """Return the page a file holds, or what is wrong with its front matter; a text without any is a page too."""
     path = page_path(scope, key)
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        return Finding(path, line, "front_matter", "the text is not UTF-8", f"save {path} as UTF-8")
+        return page_diagnostic(path, line, "front_matter", "the text is not UTF-8", f"save {path} as UTF-8")
     span = _front(text)
     if span is None:
         return Page(key, scope, {}, text, "")
     start, end, body = span
     if end < 0:
         hint = f"put a line of --- below the fields of {path}"
-        return Finding(path, 1, "front_matter", "the front matter has no end", hint)
+        return page_diagnostic(path, 1, "front_matter", "the front matter has no end", hint)
     fields = _fields(text[start:end], path)
-    return fields if isinstance(fields, Finding) else Page(key, scope, fields, text[body:], text[:body])
+    return fields if isinstance(fields, Diagnostic) else Page(key, scope, fields, text[body:], text[:body])
 
 
 def render(page: Page) -> bytes:
@@ -197,7 +186,7 @@ def edited(page: Page, edits: Sequence[Edit]) -> Page:
     if front and not front.endswith("\n"):
         front += "\n"
     data = _fields(front, page.path)
-    if isinstance(data, Finding):
+    if isinstance(data, Diagnostic):
         raise ConfigError(str(data), hint=data.hint)
     return replace(page, fields=data, head=text[:start] + front + text[end:body], body=text[body:])
 
@@ -228,19 +217,19 @@ def _front(text: str) -> tuple[int, int, int] | None:
     return opening.end(), closing.start(), closing.end() if blank is None else blank.end()
 
 
-def _fields(front: str, path: str) -> Mapping[str, Any] | Finding:
+def _fields(front: str, path: str) -> Mapping[str, Any] | Diagnostic:
     try:
         # The blank line stands for the opening fence, so that lines are those of the file.
         data = yaml.load("\n" + front, where=path)
     except ConfigError as error:
         line, column = error.details.get("line", 1), error.details.get("column", 1)
         message = error.message.removeprefix(f"{path}:{line}:{column}: ")
-        return Finding(path, line, "front_matter", f"the front matter cannot be read: {message}", error.hint)
+        return page_diagnostic(path, line, "front_matter", f"the front matter cannot be read: {message}", error.hint)
     if data is None:
         return {}
     if not isinstance(data, dict):
         hint = f"write `name: value` lines between the --- of {path}"
-        return Finding(path, 2, "front_matter", "the front matter is no mapping", hint)
+        return page_diagnostic(path, 2, "front_matter", "the front matter is no mapping", hint)
     return data
 
 

@@ -205,7 +205,7 @@ class Resolver:
 
     def _broken_of(self, model: Model) -> frozenset[str]:
         if model.connection not in self._broken:
-            errors = (each.source for each in model.problems if each.severity == "error")
+            errors = (each.location.object for each in model.problems if each.severity == "error")
             self._broken[model.connection] = frozenset(name for name in errors if name is not None)
         return self._broken[model.connection]
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from ktx_cli.core import (
     Command,
+    Diagnostic,
     Hint,
     StorageError,
     UsageError,
@@ -23,7 +24,7 @@ from ktx_cli.core import (
 )
 from ktx_cli.project import Tree
 from ktx_cli.wiki.keys import FOLDER, GLOBAL, could_be_key, page_path, place_of, scopes_seen_from, suggested_key
-from ktx_cli.wiki.page import Finding, Page, parse
+from ktx_cli.wiki.page import Page, page_diagnostic, parse
 from ktx_cli.wiki.reference import Kind, Reference, references
 
 
@@ -32,7 +33,7 @@ class Wiki:
     """The pages of a tree by path, and what is wrong with the files that hold none."""
 
     pages: dict[str, Page] = field(default_factory=dict)
-    problems: dict[str, Finding] = field(default_factory=dict)
+    problems: dict[str, Diagnostic] = field(default_factory=dict)
 
     def refresh(self, tree: Tree, paths: Iterable[str]) -> None:
         """Read these files again, or forget those that are gone; paths outside the wiki are passed over."""
@@ -59,7 +60,7 @@ class Wiki:
         """Return the tags of the pages seen from a scope, by name, with how many pages have each."""
         return dict(sorted(Counter(tag for page in self.seen_from(scope) for tag in set(page.tags)).items()))
 
-    def _take(self, path: str, content: bytes | Finding | None) -> None:
+    def _take(self, path: str, content: bytes | Diagnostic | None) -> None:
         self.pages.pop(path, None)
         self.problems.pop(path, None)
         found = _read(path, content) if isinstance(content, bytes) else content
@@ -76,13 +77,13 @@ def load_wiki(tree: Tree) -> Wiki:
     return wiki
 
 
-def read_page(tree: Tree, key: str, scope: str = GLOBAL) -> Page | Finding | None:
+def read_page(tree: Tree, key: str, scope: str = GLOBAL) -> Page | Diagnostic | None:
     """Return the page somebody in `scope` sees under a key, or what is wrong with its file; None: there is none."""
     found = (own_page(tree, key, each) for each in scopes_seen_from(scope))
     return next((page for page in found if page is not None), None)
 
 
-def own_page(tree: Tree, key: str, scope: str) -> Page | Finding | None:
+def own_page(tree: Tree, key: str, scope: str) -> Page | Diagnostic | None:
     """Return the page of a key in this scope alone, or what is wrong with its file; None: there is none."""
     content = tree.read(page_path(scope, key)) if could_be_key(key) else None
     return None if content is None else parse(scope, key, content)
@@ -104,19 +105,19 @@ def _others(keys: list[str]) -> str:
     return Hint("{} lists {}: {}", Command("wiki"), plural(len(keys), "page"), listing(keys))
 
 
-def file_of(tree: Tree, path: str) -> bytes | Finding | None:
+def file_of(tree: Tree, path: str) -> bytes | Diagnostic | None:
     """Return the content of a file of the wiki, why it cannot be read, or None where there is none."""
     try:
         return tree.read(path)
     except StorageError as error:
-        return Finding(path, 1, "unreadable", error.message, error.hint)
+        return page_diagnostic(path, 1, "unreadable", error.message, error.hint)
 
 
-def _read(path: str, content: bytes) -> Page | Finding | None:
+def _read(path: str, content: bytes) -> Page | Diagnostic | None:
     """Return the page of a file, what is wrong with it, or None for a file that is none of ours."""
     if not is_utf8(path):
         message = "its name is not UTF-8, so it is not a page"
-        return Finding(
+        return page_diagnostic(
             escaped(path), 1, "place", message, Hint("rename it: {} NEW-NAME.md", Command("mv", path, program="git"))
         )
     place = place_of(path)
@@ -124,7 +125,7 @@ def _read(path: str, content: bytes) -> Page | Finding | None:
         return parse(*place, content)
     if not path.endswith(".md"):
         return None
-    return Finding(path, 1, "place", "no page can have this path: pages lie in one folder", _moving(path))
+    return page_diagnostic(path, 1, "place", "no page can have this path: pages lie in one folder", _moving(path))
 
 
 def _moving(path: str) -> str:
@@ -139,14 +140,14 @@ def _renaming(path: str) -> str:
     return Command("mv", path, path.removesuffix(".md") + "-2.md", program="git")
 
 
-def case_twins(pages: Iterable[Page]) -> Iterator[Finding]:
+def case_twins(pages: Iterable[Page]) -> Iterator[Diagnostic]:
     """Yield a finding for every page some file systems cannot tell from one before it."""
     first: dict[str, str] = {}
     for path in sorted(page.path for page in pages):
         other = first.setdefault(path.casefold(), path)
         if other != path:
             message = f"macOS and Windows take this file and {other} for one"
-            yield Finding(path, 1, "key", message, f"rename one of them, for example: {_renaming(path)}")
+            yield page_diagnostic(path, 1, "key", message, f"rename one of them, for example: {_renaming(path)}")
 
 
 @dataclass(slots=True)

@@ -496,7 +496,7 @@ def test_a_file_of_no_connection_closes_raw_sql_until_it_is_moved(guarded: Compa
     config = load_config(layout.config).config
     (problem,) = stray_problems(layout, config)
     error = guarded.call("sql_execution", blue).error
-    assert error is not None and error["code"] == "hidden" and problem.place.path in error["message"]
+    assert error is not None and error["code"] == "hidden" and problem.path in error["message"]
     (database,) = config.databases()
     assert f"ktx sl validate -c {database}" in error["hint"]
     told = validate_layers(layout, config, environ={}, connection=database, data=False)
@@ -504,7 +504,7 @@ def test_a_file_of_no_connection_closes_raw_sql_until_it_is_moved(guarded: Compa
     assert f"semantic-layer/{database}/" in (problem.hint or "")
     asked = guarded.call("sl_query", {"measures": ["open.things"]})
     assert (asked.error is None) == (kind != "a pipe in a folder of no connection"), "only what it may be about"
-    file = guarded.folder / problem.place.path
+    file = guarded.folder / problem.path
     assert file not in before or kind == "a renamed connection"
     file.unlink()
     guarded.write(f"semantic-layer/{database}/rules.yaml", SOUND)

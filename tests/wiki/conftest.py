@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from ktx_cli.semantic.model import Column, Measure, Model, Place, Problem, Segment, Source, Visibility
+from ktx_cli.core.diagnostics import Diagnostic, Severity
+from ktx_cli.semantic.model import Column, Measure, Model, Place, Segment, Source, Visibility
 from ktx_cli.warehouses.port import SemanticType
 
 
@@ -50,7 +51,9 @@ def models() -> dict[str, Model]:
         segments={"paid": Segment("paid", "Status = 'paid'")},
     )
     secret = Source("payroll", {}, ("id",), table=("payroll",), visibility=Visibility.HIDDEN)
-    broken = Problem("error", "x", "no such column", Place("semantic-layer/warehouse/lines.yaml"), source="lines")
+    broken = Diagnostic(
+        "x", Severity.ERROR, "no such column", Place("semantic-layer/warehouse/lines.yaml", object="lines")
+    )
     sources = {
         each.name: each for each in (orders, source("customers", "id", "name"), source("odd.name", "id"), secret)
     }

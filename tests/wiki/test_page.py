@@ -8,8 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from ktx_cli.core.diagnostics import Diagnostic
 from ktx_cli.core.errors import ConfigError, UsageError
-from ktx_cli.wiki.page import FIELDS, Finding, Page, body_line, changed, field_line, new_page, parse, render
+from ktx_cli.wiki.page import FIELDS, Page, body_line, changed, field_line, new_page, parse, render
 
 TYPESCRIPT = """\
 ---
@@ -172,7 +173,7 @@ def test_a_text_without_front_matter_is_a_page_and_can_get_fields() -> None:
 )
 def test_what_is_wrong_with_front_matter_has_a_line(content: bytes, line: int, message: str) -> None:
     found = parse("global", "a", content)
-    assert isinstance(found, Finding)
+    assert isinstance(found, Diagnostic)
     assert (found.path, found.line, found.code) == ("wiki/global/a.md", line, "front_matter")
     assert message in found.message
     assert "wiki/global/a.md" not in found.message

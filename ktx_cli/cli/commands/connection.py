@@ -183,7 +183,7 @@ def _register_remove(commands: typer.Typer) -> None:
         session.confirm(f"Take connection `{id}` out of ktx.yaml?")
         kept = remove_connection(layout, id)
         for each in stray_problems(layout, load_config(layout.config).config):
-            message = f"{each.place}: {each.message}, so agents cannot run SQL on any database"
-            session.warn(ResultWarning(each.code, message, hint=each.hint, path=each.place.path))
+            message = f"{each.location}: {each.message}, so agents cannot run SQL on any database"
+            session.warn(ResultWarning(each.code, message, hint=each.hint, path=each.path))
         rows = [("removed", id), *(("kept", path) for path in kept)]
         return Result({"id": id, "kept": kept}, [Fields(tuple(rows))])

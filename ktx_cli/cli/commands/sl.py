@@ -352,7 +352,7 @@ def _unread(found: Validation, error: object) -> list[ResultWarning]:
 def _validation_blocks(found: Validation) -> list[Block]:
     blocks: list[Block] = []
     if found.problems:
-        rows = tuple((each.severity, str(each.place), each.message, each.hint or "") for _, each in found.problems)
+        rows = tuple((each.severity, str(each.location), each.message, each.hint or "") for _, each in found.problems)
         blocks.append(Table(("severity", "place", "problem", "hint"), rows))
     facts = [("sources", str(len(found.sources)))]
     if found.checks:

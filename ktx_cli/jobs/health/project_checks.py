@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Final
 
 from ktx_cli.agent_tools import open_searcher
-from ktx_cli.core import Command, Hint, KtxError, ResultWarning, escaped, listing, new_run_id, plural
+from ktx_cli.core import (
+    Command,
+    Diagnostic,
+    Hint,
+    KtxError,
+    ResultWarning,
+    escaped,
+    listing,
+    new_run_id,
+    plural,
+)
 from ktx_cli.engine import broken_now, said, way_out
 from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level, is_command
 from ktx_cli.jobs.index import index_project
@@ -35,7 +45,7 @@ from ktx_cli.project import (
     read_state,
 )
 from ktx_cli.scan import MANIFEST, manifest_hashes
-from ktx_cli.semantic import SUFFIXES, Problem, layer_ids, shard_files, stray_problems
+from ktx_cli.semantic import SUFFIXES, layer_ids, shard_files, stray_problems
 from ktx_cli.wiki import Finding as WikiFinding
 
 OLD_SECONDS: Final = 600.0
@@ -273,8 +283,8 @@ def _without_errors(context: CheckContext) -> list[Finding]:
     return [Finding(SEMANTIC, Level.OK, "the definitions have no errors")]
 
 
-def _of_problem(problem: Problem, level: Level) -> Finding:
-    file, line = escaped(problem.place.path), problem.place.line
+def _of_problem(problem: Diagnostic, level: Level) -> Finding:
+    file, line = escaped(problem.path), problem.line
     hint = Hint("in {} line {}: {}", file, line, problem.hint) if problem.hint else f"correct {file} line {line}"
     return Finding(SEMANTIC, level, f"{file}:{line}: {problem.message}", hint, file=file, line=line)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ktx_cli.core import KtxError, did_you_mean, listing, plural
+from ktx_cli.core import Diagnostic, KtxError, Severity, did_you_mean, listing, plural
 from ktx_cli.semantic import (
     Build,
     Column,
@@ -24,7 +24,6 @@ from ktx_cli.semantic import (
     Names,
     Place,
     Plan,
-    Problem,
     Query,
     Relationship,
     Rows,
@@ -33,6 +32,7 @@ from ktx_cli.semantic import (
     column,
     identifier,
     join,
+    layer_diagnostic,
     parameter_values,
     placeholder,
 )
@@ -58,7 +58,7 @@ class Check:
     subject: str
     status: str
     counts: Mapping[str, int] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Diagnostic, ...] = ()
     reason: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class DataChecks:
     def _cardinality(self, source: Source, join: Join, subject: str) -> Check:
         """Check that the sides a join says are unique are."""
         counts: dict[str, int] = {}
-        problems: list[Problem] = []
+        problems: list[Diagnostic] = []
         target = self._model.sources[join.to]
         if join.relationship is not Relationship.ONE_TO_MANY:
             self._side(source, join, target, own=False, counts=counts, problems=problems)
@@ -174,7 +174,7 @@ class DataChecks:
         return Check("cardinality", source.name, subject, status, counts, tuple(problems))
 
     def _side(
-        self, source: Source, join: Join, side: Source, *, own: bool, counts: dict[str, int], problems: list[Problem]
+        self, source: Source, join: Join, side: Source, *, own: bool, counts: dict[str, int], problems: list[Diagnostic]
     ) -> None:
         names = [pair[0 if own else 1] for pair in join.pairs]
         constants = [each for each in join.conditions if each.own is own]
@@ -195,7 +195,7 @@ class DataChecks:
         share = 100 * dangling / rows
         message = f"{dangling:,} of {plural(rows, 'row')} of `{many}` ({share:.2g} %) have a key that `{one}` lacks"
         hint = f"they are in the NULL group of columns of {one}; correct the join or the data if that is not meant"
-        problem = _problem("dangling", message, source, join.place, hint, severity="warning")
+        problem = _problem("dangling", message, source, join.place, hint, severity=Severity.WARNING)
         return Check("dangling", source.name, subject, FAILED, counts, (problem,))
 
     def _counts(self, sql: str) -> list[int]:
@@ -206,7 +206,7 @@ def _repeated(values: int, rows: int) -> str:
     return f"{plural(values, 'value')} {'comes' if values == 1 else 'come'} several times, in {rows:,} rows"
 
 
-def _missing(source: Source, column: Column, found: Sequence[str]) -> Problem:
+def _missing(source: Source, column: Column, found: Sequence[str]) -> Diagnostic:
     near = did_you_mean(column.name, found)
     hint = f"did you mean `{near}`?" if near else f"it has {listing(found, 12)}"
     message = f"`{source.name}` has no column `{column.name}` in the database"
@@ -214,9 +214,9 @@ def _missing(source: Source, column: Column, found: Sequence[str]) -> Problem:
 
 
 def _problem(
-    code: str, message: str, source: Source, place: Place | None, hint: str | None, severity: str = "error"
-) -> Problem:
-    return Problem(severity, code, message, place or source.place or Place(""), hint, source.name)
+    code: str, message: str, source: Source, place: Place | None, hint: str | None, severity: Severity = Severity.ERROR
+) -> Diagnostic:
+    return layer_diagnostic(severity, code, message, place or source.place or Place(""), hint, source.name)
 
 
 class Statements:

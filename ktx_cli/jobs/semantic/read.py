@@ -10,6 +10,7 @@ from ktx_cli.jobs.semantic.choice import some_layers
 from ktx_cli.project import KtxConfig, Layout, WorkingTree
 from ktx_cli.search import Found, Index, Shown, documents
 from ktx_cli.semantic import (
+    PROBLEM_KEYS,
     Column,
     Join,
     LoadLayer,
@@ -100,7 +101,7 @@ def broken_files(model: Model) -> ResultWarning | None:
     more = f", and {plural(len(errors) - 1, 'more problem')}" if len(errors) > 1 else ""
     return ResultWarning(
         "semantic_problems",
-        f"{first.place}: {first.message}{more}",
+        f"{first.location}: {first.message}{more}",
         hint=Command("sl", "validate", "-c", model.connection, "--no-data"),
         connection=model.connection,
     )
@@ -202,7 +203,9 @@ def described(shown: Shown, source: Source) -> dict[str, Any]:
             "columns": len(source.columns) - len(columns),
             "measures": len(source.measures) - len(measures),
         },
-        "problems": [each.to_json() for each in shown.model.problems if each.source == source.name],
+        "problems": [
+            each.to_json(PROBLEM_KEYS) for each in shown.model.problems if each.location.object == source.name
+        ],
     }
 
 

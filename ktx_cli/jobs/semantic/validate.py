@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import CancelledError, KtxError, ResultWarning, monotonic, plural
+from ktx_cli.core import CancelledError, Diagnostic, KtxError, ResultWarning, monotonic, plural, severity_counts
 from ktx_cli.jobs.semantic.choice import some_layers
 from ktx_cli.jobs.semantic.data_checks import USED_UP, Check, DataChecks
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.semantic import (
     NO_CONNECTION,
+    PROBLEM_KEYS,
     LoadLayer,
     Model,
-    Problem,
     TestResult,
     check_model,
     guard_of,
@@ -30,15 +29,13 @@ from ktx_cli.warehouses import Opener, open_connection
 DEFAULT_SECONDS: Final = 60.0
 """How long new checks on the data are begun, unless it is asked for more."""
 
-_SEVERITIES: Final = ("error", "warning", "info")
-
 
 @dataclass(slots=True)
 class Validation:
     """What was found. `unread`: why the data of a connection could not be looked at, by its id."""
 
     sources: list[tuple[str, str]] = field(default_factory=list)
-    problems: list[tuple[str, Problem]] = field(default_factory=list)
+    problems: list[tuple[str, Diagnostic]] = field(default_factory=list)
     checks: list[tuple[str, Check]] = field(default_factory=list)
     unread: dict[str, KtxError] = field(default_factory=dict)
 
@@ -46,15 +43,16 @@ class Validation:
         """Return it as it stands in the envelope."""
         return {
             "sources": [{"connection": connection, "name": name} for connection, name in self.sources],
-            "problems": [{"connection": connection, **each.to_json()} for connection, each in self.problems],
+            "problems": [
+                {"connection": connection, **each.to_json(PROBLEM_KEYS)} for connection, each in self.problems
+            ],
             "checks": [{"connection": connection, **each.to_json()} for connection, each in self.checks],
             "counts": self.counts(),
         }
 
     def counts(self) -> dict[str, int]:
         """Return how many problems there are of each severity."""
-        found = Counter(each.severity for _, each in self.problems)
-        return {severity: found[severity] for severity in _SEVERITIES}
+        return severity_counts(problem for _, problem in self.problems)
 
     def error(self, *, strict: bool) -> KtxError | None:
         """Return the error to end with: of the problems, else of a connection that could not be looked at.
@@ -62,7 +60,7 @@ class Validation:
         `strict`: warnings count as errors do.
         """
         counts = self.counts()
-        bad = [severity for severity in (_SEVERITIES[:2] if strict else _SEVERITIES[:1]) if counts[severity]]
+        bad = [severity for severity in (("error", "warning") if strict else ("error",)) if counts[severity]]
         if bad:
             told = " and ".join(plural(counts[severity], severity) for severity in bad)
             return KtxError(
@@ -103,12 +101,12 @@ def validate_layers(
     models = _models(layout, config, connection, load)
     problems = {model.connection: [*model.problems, *check_model(model)] for model in models}
     _require_known(names, models, problems)
-    of_none: set[Problem] = set()
+    of_none: set[Diagnostic] = set()
     until = monotonic() + seconds
     for model in models:
         mine = [name for name in model.sources if not names or name in names]
         found.sources += [(model.connection, name) for name in mine]
-        kept = [each for each in problems[model.connection] if not names or each.source in names]
+        kept = [each for each in problems[model.connection] if not names or each.location.object in names]
         kept = [each for each in kept if each not in of_none]
         of_none |= {each for each in kept if each.code == NO_CONNECTION}
         found.problems += [(model.connection, each) for each in kept]
@@ -151,9 +149,9 @@ def _check_data(
         found.unread[model.connection] = error
 
 
-def _require_known(names: Sequence[str], models: Sequence[Model], problems: Mapping[str, Sequence[Problem]]) -> None:
+def _require_known(names: Sequence[str], models: Sequence[Model], problems: Mapping[str, Sequence[Diagnostic]]) -> None:
     known = {name for model in models for name in model.sources}
-    known |= {each.source for found in problems.values() for each in found if each.source}
+    known |= {each.location.object for found in problems.values() for each in found if each.location.object}
     for name in names:
         if name not in known:
             raise unknown("source", name, known)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from ktx_cli.agent_tools import miss_told, resolved, visible
-from ktx_cli.core import KtxError, ResultWarning, one_line, yaml
+from ktx_cli.core import Diagnostic, Hint, KtxError, ResultWarning, one_line, yaml
 from ktx_cli.jobs.semantic.choice import the_layer
 from ktx_cli.jobs.semantic.read import Layers, described, find_source, read_layers, source_files
 from ktx_cli.jobs.semantic.validate import Validation, validate_layers
@@ -18,7 +18,7 @@ from ktx_cli.project import Layout, WorkingTree, read_state
 from ktx_cli.protection import is_protected, read_relations
 from ktx_cli.scan import ColumnValues, load_lists
 from ktx_cli.search import Shown, is_of, listed_columns
-from ktx_cli.semantic import Problem, SemanticError, Source
+from ktx_cli.semantic import SemanticError, Source
 
 Form = Literal["composed", "files"]
 
@@ -227,7 +227,7 @@ class Checked:
     """What was found. `unread`: why the data of a connection could not be looked at, by its id."""
 
     found: Validation
-    problems: tuple[tuple[str, Problem], ...]
+    problems: tuple[tuple[str, Diagnostic], ...]
     unread: dict[str, str]
 
 
@@ -269,9 +269,9 @@ def validate_served(
     return Checked(found, problems, unread)
 
 
-def _without_words(problem: Problem) -> Problem:
+def _without_words(problem: Diagnostic) -> Diagnostic:
     """Return the problem without what a database said, which may quote rows."""
     if problem.code not in _OF_THE_DATABASE:
         return problem
-    told = f"`{problem.source}` cannot be read: the database refused it (its words may hold values of rows)"
-    return replace(problem, message=told, hint="look at its table, columns and expressions")
+    told = f"`{problem.location.object}` cannot be read: the database refused it (its words may hold values of rows)"
+    return replace(problem, message=told, hint=Hint("look at its table, columns and expressions"))

@@ -6,11 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from ktx_cli.core import listing, one_line, plural
+from ktx_cli.core import Diagnostic, Severity, listing, one_line, plural
 from ktx_cli.semantic.check.expressions import (
-    ERROR,
-    INFO,
-    WARNING,
     ExpressionChecks,
     Report,
     silence_parser,
@@ -18,14 +15,14 @@ from ktx_cli.semantic.check.expressions import (
 )
 from ktx_cli.semantic.expressions.fragments import TEMPLATE
 from ktx_cli.semantic.load.entries import unknown_name
-from ktx_cli.semantic.model import Join, Measure, Model, Problem, Relationship, SemanticError, Source
+from ktx_cli.semantic.model import Join, Measure, Model, Relationship, SemanticError, Source
 from ktx_cli.warehouses import SemanticType
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 
-def check_model(model: Model) -> list[Problem]:
+def check_model(model: Model) -> list[Diagnostic]:
     """Return what is wrong in a model beyond what its files showed when they were read, by file and line.
 
     An `error` is a definition no question can use; a `warning` one that may give a wrong number, or none.
@@ -46,7 +43,7 @@ def check_source(source: Source, report: Report) -> None:
     """Check names, grain and time column of a source, and the columns and segments its measures name."""
     for column in source.columns.values():
         if "." in column.name:
-            severity = WARNING if source.generated and column.expr is None else ERROR
+            severity = Severity.WARNING if source.generated and column.expr is None else Severity.ERROR
             what = f"the name of the column `{column.name}` of `{source.name}` has a dot"
             report.add(
                 severity, "dotted_name", what, source, column.place, "rename it, or compute one with another name"
@@ -239,7 +236,7 @@ def _check_connected(model: Model, report: Report) -> None:
     apart = sorted(name for group in groups[1:] for name in group)
     first = model.sources[apart[0]]
     what = f"no join connects {plural(len(apart), 'source')} with the others: {listing(apart, 12)}"
-    report.add(INFO, "disconnected", what, first, first.place, f"add joins, for example in {apart[0]}")
+    report.add(Severity.INFO, "disconnected", what, first, first.place, f"add joins, for example in {apart[0]}")
 
 
 def _components(model: Model) -> list[set[str]]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ktx_cli.core import KtxError, one_line
+from ktx_cli.core import Diagnostic, KtxError, Severity, one_line
 from ktx_cli.semantic.expressions.fragments import has_other_braces, template_names
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.load.entries import unknown_name
@@ -20,10 +20,10 @@ from ktx_cli.semantic.model import (
     Measure,
     Model,
     Place,
-    Problem,
     SemanticError,
     Source,
     ambiguous,
+    layer_diagnostic,
     unknown,
 )
 
@@ -445,34 +445,31 @@ class Resolver:
         return alike[0] if len(alike) == 1 else hop
 
 
-ERROR, WARNING, INFO = "error", "warning", "info"
-
-
 class Report:
     """The problems of a model, in the order they were found."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[Diagnostic] = []
 
     def add(
-        self, severity: str, code: str, message: str, source: Source, place: Place | None, hint: str | None = None
+        self, severity: Severity, code: str, message: str, source: Source, place: Place | None, hint: str | None = None
     ) -> None:
         """Note a problem at `place`, else at the source's own."""
         where = place or source.place or Place("")
-        self.problems.append(Problem(severity, code, message, where, hint, source.name))
+        self.problems.append(layer_diagnostic(severity, code, message, where, hint, source.name))
 
     def error(self, code: str, message: str, source: Source, place: Place | None, hint: str | None = None) -> None:
         """Note an error."""
-        self.add(ERROR, code, message, source, place, hint)
+        self.add(Severity.ERROR, code, message, source, place, hint)
 
     def warn(self, code: str, message: str, source: Source, place: Place | None, hint: str | None = None) -> None:
         """Note a warning."""
-        self.add(WARNING, code, message, source, place, hint)
+        self.add(Severity.WARNING, code, message, source, place, hint)
 
     def raised(self, error: KtxError, source: Source, place: Place | None, what: str = "") -> None:
         """Note an error that was raised; `what` it is about, where its message does not say."""
         self.error(error.code, f"{what}: {error.message}" if what else error.message, source, place, error.hint)
 
-    def sorted(self) -> list[Problem]:
+    def sorted(self) -> list[Diagnostic]:
         """Return the problems by file and line."""
-        return sorted(self.problems, key=lambda each: (each.place.path, each.place.line, each.code, each.message))
+        return sorted(self.problems, key=lambda each: (each.path, each.line, each.code, each.message))

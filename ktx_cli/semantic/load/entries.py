@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, Protocol, TypeVar
 
-from ktx_cli.core import ConfigError, did_you_mean, listing, one_line, yaml
-from ktx_cli.semantic.model import Place, Problem
+from ktx_cli.core import ConfigError, Diagnostic, Severity, did_you_mean, listing, one_line, yaml
+from ktx_cli.semantic.model import Place, layer_diagnostic
 
 
 class Named(Protocol):
@@ -46,7 +46,7 @@ class Entry:
         values: dict[Any, Any],
         file: SourceFile,
         steps: tuple[Step, ...],
-        problems: list[Problem],
+        problems: list[Diagnostic],
         what: str,
         source: str | None = None,
         parent: Entry | None = None,
@@ -54,7 +54,7 @@ class Entry:
     ) -> None:
         self.values, self.file, self.steps, self.problems = values, file, steps, problems
         self.what, self.source, self._parent, self.failed = what, source, parent, False
-        self.trouble: Problem | None = None
+        self.trouble: Diagnostic | None = None
         self._whole: Entry = self if whole is None else whole
         self._protects: bool | None = None
 
@@ -90,14 +90,14 @@ class Entry:
         entry: Entry | None = self
         while entry is not None:
             entry.failed, entry = True, entry._parent
-        problem = Problem("error", code, message, self.at(*steps), hint, self.source)
+        problem = layer_diagnostic(Severity.ERROR, code, message, self.at(*steps), hint, self.source)
         self.problems.append(problem)
         if self._whole.trouble is None and not shows_nothing:
             self._whole.trouble = problem
 
     def warn(self, code: str, message: str, *steps: Step, hint: str | None = None) -> None:
         """Note a warning at a part of the mapping."""
-        self.problems.append(Problem("warning", code, message, self.at(*steps), hint, self.source))
+        self.problems.append(layer_diagnostic(Severity.WARNING, code, message, self.at(*steps), hint, self.source))
 
     def check_keys(self, known: Collection[str]) -> None:
         """Warn of every key that is not known; in what says who sees what, it is an error."""
@@ -306,27 +306,42 @@ class _DeferredPlace(Place):
     _file: SourceFile
     _steps: tuple[Step, ...]
 
-    def __init__(self, file: SourceFile, steps: tuple[Step, ...]) -> None:
-        object.__setattr__(self, "path", file.path)
-        object.__setattr__(self, "_file", file)
-        object.__setattr__(self, "_steps", steps)
+    def __init__(
+        self, file: SourceFile, steps: tuple[Step, ...], subject: str | None = None, connection: str | None = None
+    ) -> None:
+        for name, value in (
+            ("path", file.path),
+            ("object", subject),
+            ("connection", connection),
+            ("_file", file),
+            ("_steps", steps),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def line(self) -> int:
         """The line, from 1."""
         return self._file.line(self._steps)
 
+    def within(self, *, object: str | None = None, connection: str | None = None) -> _DeferredPlace:
+        """Return this location with the object, or the connection, that it is in."""
+        return _DeferredPlace(self._file, self._steps, object or self.object, connection or self.connection)
+
+    @property
+    def _fields(self) -> tuple[str, int, str | None, str | None]:
+        return self.path, self.line, self.object, self.connection
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Place) and (self.path, self.line) == (other.path, other.line)
+        return isinstance(other, Place) and self._fields == (other.path, other.line, other.object, other.connection)
 
     def __hash__(self) -> int:
-        return hash((self.path, self.line))
+        return hash(self._fields)
 
     def __repr__(self) -> str:
         return f"Place({self.path!r}, {self.line})"
 
-    def __reduce__(self) -> tuple[type[Place], tuple[str, int]]:
-        return Place, (self.path, self.line)
+    def __reduce__(self) -> tuple[type[Place], tuple[str, int, str | None, str | None]]:
+        return Place, self._fields
 
 
 VISIBILITY: Final = "visibility"

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from ktx_cli.core import KtxError, StorageError, yaml
+from ktx_cli.core import Diagnostic, KtxError, Severity, StorageError, yaml
 from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, names_in
 from ktx_cli.semantic.load.entries import SourceFile, may_protect, text_may_protect
 from ktx_cli.semantic.manifest import SUFFIXES, Shard, parse_shard
-from ktx_cli.semantic.model import Place, Problem
+from ktx_cli.semantic.model import Place, layer_diagnostic
 
 ParseShard = Callable[[bytes, str], Shard]
 """Takes a shard's bytes and path; raises `ConfigError`."""
@@ -35,7 +35,7 @@ class BrokenFile:
     as if it said who sees what.
     """
 
-    problem: Problem
+    problem: Diagnostic
     names: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     own: bool = False
@@ -53,9 +53,9 @@ class Files:
     shards: list[SourceFile] = field(default_factory=list)
     own: list[SourceFile] = field(default_factory=list)
     broken: dict[str, BrokenFile] = field(default_factory=dict)
-    nameless: list[tuple[Any, Problem]] = field(default_factory=list)
-    unlisted: Problem | None = None
-    problems: list[Problem] = field(default_factory=list)
+    nameless: list[tuple[Any, Diagnostic]] = field(default_factory=list)
+    unlisted: Diagnostic | None = None
+    problems: list[Diagnostic] = field(default_factory=list)
 
 
 def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> Files:
@@ -71,7 +71,9 @@ def read_files(tree: Tree, connection: str, parse: ParseShard = parse_shard) -> 
     folder = Layout.context_paths(connection)[0]
     if not shards and not own and folder in tree.paths(folder):
         what = f"{folder} is a file, or a link that leads nowhere, in the place of a folder"
-        files.unlisted = Problem("error", "broken_source", what, Place(folder), f"correct or remove {folder}")
+        files.unlisted = layer_diagnostic(
+            Severity.ERROR, "broken_source", what, Place(folder), f"correct or remove {folder}"
+        )
         files.problems.append(files.unlisted)
     for path in shards:
         if is_yaml(path) and "/" not in path.removeprefix(schema):
@@ -126,7 +128,7 @@ def _read_own(tree: Tree, where: str, files: Files) -> None:
     what, hint = ("has no `name`", "add name: the source it is about") if name is None else (
         "has a `name` that is no text", 'write it in quotes: name: "..."'
     )  # fmt: skip
-    problem = Problem("error", "no_name", f"{where} {what}", Place(where), hint)
+    problem = layer_diagnostic(Severity.ERROR, "no_name", f"{where} {what}", Place(where), hint)
     files.nameless.append((document, problem))
     files.problems.append(problem)
 
@@ -153,11 +155,13 @@ def _lines(text: str) -> dict[str, list[str]]:
     return said
 
 
-def _problem(code: str, error: KtxError, where: str, source: str | None = None) -> Problem:
+def _problem(code: str, error: KtxError, where: str, source: str | None = None) -> Diagnostic:
     """Return the problem of a file that cannot be read, at the line its error names."""
     found = re.match(rf"{re.escape(where)}:(\d+)(?::\d+)?: ", error.message)
     message = error.message[found.end() :] if found else error.message
-    return Problem("error", code, message, Place(where, int(found[1]) if found else 1), error.hint, source)
+    return layer_diagnostic(
+        Severity.ERROR, code, message, Place(where, int(found[1]) if found else 1), error.hint, source
+    )
 
 
 NO_CONNECTION = "no_connection"
@@ -171,7 +175,7 @@ class Stray:
     `names`: the sources it is about; none where nobody can tell. `own`: it defines them, and changes no others.
     """
 
-    problem: Problem
+    problem: Diagnostic
     names: tuple[str, ...] = ()
     own: bool = False
 
@@ -186,7 +190,7 @@ def read_strays(tree: Tree, connections: Collection[str]) -> list[Stray]:
         paths = stray_paths(tree, connections)
     except KtxError as error:
         place = Place(SEMANTIC_NAME)
-        return [Stray(Problem("error", "broken_source", error.message, place, error.hint))]
+        return [Stray(layer_diagnostic(Severity.ERROR, "broken_source", error.message, place, error.hint))]
     return [stray for path in paths if (stray := _read_stray(tree, path, connections)) is not None]
 
 
@@ -231,7 +235,9 @@ def _read_stray(tree: Tree, path: str, connections: Collection[str]) -> Stray | 
     where = "is not in the folder of a connection" if folder is None else f"is in the folder of `{folder}`"
     what = f"this file may hide columns or rows, but {where}"
     what = what if folder is None else f"{what}, which is not a connection in ktx.yaml"
-    return Stray(Problem("error", NO_CONNECTION, what, Place(path), _way_out(folder, connections)), *subject)
+    return Stray(
+        layer_diagnostic(Severity.ERROR, NO_CONNECTION, what, Place(path), _way_out(folder, connections)), *subject
+    )
 
 
 def _way_out(folder: str | None, connections: Collection[str]) -> str:

@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ktx_cli.core import ConfigError, listing
+from ktx_cli.core import ConfigError, Diagnostic, Severity, listing
 from ktx_cli.project import SCHEMA_NAME, Layout, Tree, WorkingTree
 from ktx_cli.semantic.load.entries import Entry, SourceFile, may_protect, unknown_name
 from ktx_cli.semantic.load.files import BrokenFile, Files, ParseShard, Stray, read_files, read_strays, text_of
 from ktx_cli.semantic.load.joins import table_parts
 from ktx_cli.semantic.load.sources import SourceDraft, apply_overlay, inherit, read_source_entry
 from ktx_cli.semantic.manifest import ParsedCopies, parse_shard
-from ktx_cli.semantic.model import Barred, CalendarSettings, Join, Model, Place, Problem, Source
+from ktx_cli.semantic.model import Barred, CalendarSettings, Join, Model, Place, Source, layer_diagnostic
 
 
 def load_model(
@@ -51,7 +51,7 @@ def load_tree(
     strays = [] if configured is None else read_strays(tree, {*configured, connection})
     loader = _Loader(read_files(tree, connection, parse), dialect, strays)
     sources = loader.sources()
-    problems = sorted(loader.problems, key=lambda each: (each.place.path, each.place.line, each.code, each.message))
+    problems = sorted(loader.problems, key=lambda each: (each.path, each.line, each.code, each.message))
     found = (sources, tuple(problems), calendar or CalendarSettings(), loader.barred, loader.sealed)
     return Model(connection, dialect, *found)
 
@@ -64,12 +64,12 @@ class _Loader:
 
     def __init__(self, files: Files, dialect: str, strays: Sequence[Stray] = ()) -> None:
         self.files, self.dialect, self.strays = files, dialect, strays
-        self.problems: list[Problem] = [*files.problems, *(each.problem for each in strays)]
+        self.problems: list[Diagnostic] = [*files.problems, *(each.problem for each in strays)]
         self.drafts: dict[str, SourceDraft] = {}
         self.manifest: dict[str, SourceDraft] = {}
         self.barred: dict[str, Barred] = {}
-        self.sealed: Problem | None = None
-        self._blind: Problem | None = None
+        self.sealed: Diagnostic | None = None
+        self._blind: Diagnostic | None = None
 
     def sources(self) -> dict[str, Source]:
         """Return the sources, sorted by name; what is wrong is then in `problems`, `barred` and `sealed`."""
@@ -136,7 +136,7 @@ class _Loader:
             if not may_protect(document) and not isinstance(document, str):
                 continue
             if isinstance(document, dict) and _has_origin(document):
-                self._bar_table(problem.place.path, document.get("table"), problem)
+                self._bar_table(problem.path, document.get("table"), problem)
             else:
                 self._seal(problem, blind=True)
         for broken in self.files.broken.values():
@@ -167,7 +167,7 @@ class _Loader:
             for table in broken.tables:
                 self._bar_table(name, table, broken.problem)
 
-    def _bar_table(self, name: str, table: Any, problem: Problem) -> None:
+    def _bar_table(self, name: str, table: Any, problem: Diagnostic) -> None:
         """Keep raw SQL from the table a file seems to be about, from all where that cannot be read; None: no table."""
         if table is None:
             return
@@ -181,7 +181,7 @@ class _Loader:
             known = self.barred[name].tables if name in self.barred else ()
             self.barred[name] = Barred(problem, (*known, parts))
 
-    def _seal(self, problem: Problem, *, blind: bool = False) -> None:
+    def _seal(self, problem: Diagnostic, *, blind: bool = False) -> None:
         """Keep raw SQL from the whole connection; `blind`: bar every source of the manifest too."""
         self.sealed = self.sealed or problem
         if blind:
@@ -280,11 +280,13 @@ class _Loader:
             draft.lost = True
         self.drafts.pop(name, None)
 
-    def _note_twice(self, name: str, places: Iterable[Place]) -> Problem:
+    def _note_twice(self, name: str, places: Iterable[Place]) -> Diagnostic:
         shown = listing(map(str, places))
         what = f"several files are about `{name}`, and none is used: {shown}"
         place = next(iter(places))
-        problem = Problem("error", "duplicate", what, place, "keep one of them, or rename the others", name)
+        problem = layer_diagnostic(
+            Severity.ERROR, "duplicate", what, place, "keep one of them, or rename the others", name
+        )
         self.problems.append(problem)
         return problem
 
@@ -297,12 +299,14 @@ class _Loader:
                 if not draft.generated
                 else f"add grain: [column, ...] in an overlay named {draft.name}"
             )
-            self.problems.append(Problem("warning", "no_grain", what, draft.place, hint, draft.name))
+            self.problems.append(layer_diagnostic(Severity.WARNING, "no_grain", what, draft.place, hint, draft.name))
         for column in draft.columns.values():
             if column.type is None:
                 what = f"column `{column.name}` of `{draft.name}` has no type, and is taken for a string"
                 hint = "add type: string|number|time|boolean"
-                self.problems.append(Problem("warning", "no_type", what, column.place, hint, draft.name))
+                self.problems.append(
+                    layer_diagnostic(Severity.WARNING, "no_type", what, column.place, hint, draft.name)
+                )
 
 
 def _is_overlay(entry: Entry) -> bool:
@@ -348,7 +352,7 @@ def read_source(tree: Tree, connection: str, name: str) -> list[tuple[str, str]]
     files = read_files(tree, connection)
     found = [(file.path, text) for file in files.shards if (text := _entry_text(file, name)) is not None]
     found += [(file.path, text_of(file.content)) for file in files.own if file.document["name"] == name]
-    broken = sorted(path for path, each in files.broken.items() if name in (*each.names, each.problem.source))
+    broken = sorted(path for path, each in files.broken.items() if name in (*each.names, each.problem.location.object))
     contents = ((path, tree.read(path)) for path in broken)
     return found + [(path, text_of(content)) for path, content in contents if content is not None]
 

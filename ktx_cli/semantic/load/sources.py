@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ktx_cli.core import ConfigError, listing
+from ktx_cli.core import ConfigError, Diagnostic, Severity, listing
 from ktx_cli.semantic.load.columns import (
     OVERRIDES,
     ColumnDraft,
@@ -29,10 +29,10 @@ from ktx_cli.semantic.model import (
     Parameter,
     Place,
     Policy,
-    Problem,
     Segment,
     Source,
     Visibility,
+    layer_diagnostic,
 )
 
 SHARED_KEYS = (
@@ -73,7 +73,7 @@ class SourceDraft:
     lost: bool = False
     entries: list[Entry] = field(default_factory=list)
     overlay: Place | None = None
-    barred: Problem | None = None
+    barred: Diagnostic | None = None
 
     @property
     def protects(self) -> bool:
@@ -85,7 +85,7 @@ class SourceDraft:
         """Whether it names a table, also in a way that cannot be read."""
         return any("table" in entry.values for entry in self.entries)
 
-    def bar(self, problem: Problem) -> None:
+    def bar(self, problem: Diagnostic) -> None:
         """Keep it out of the model and from raw SQL: what may say who sees what of it has an error."""
         self.lost, self.barred = True, self.barred or problem
 
@@ -97,7 +97,7 @@ class SourceDraft:
         if self.lost and self.barred is None and self.protects:
             found = (entry.trouble for entry in self.entries if entry.trouble is not None)
             what = f"`{self.name}` cannot be used, and something of it is protected"
-            self.bar(next(found, Problem("error", "duplicate", what, self.place, None, self.name)))
+            self.bar(next(found, layer_diagnostic(Severity.ERROR, "duplicate", what, self.place, None, self.name)))
 
     def find(self, column: str) -> ColumnDraft | None:
         """Return the column of that name, else the only one that differs in case alone."""

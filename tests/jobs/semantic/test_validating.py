@@ -56,7 +56,7 @@ def test_rows_that_are_not_as_it_says(shop: Any, change: str, code: str, kind: s
     assert codes(found) == [code]
     failed = check(found, kind)
     assert (failed.status, tuple(failed.counts.values())) == ("failed", counts)
-    assert failed.problems[0].place.path.endswith("orders.yaml")
+    assert failed.problems[0].path.endswith("orders.yaml")
 
 
 def test_a_side_declared_unique_that_is_not(shop: Any) -> None:
@@ -119,7 +119,7 @@ def test_a_column_that_is_gone_is_named_with_the_nearest(shop: Any) -> None:
     found = validated(shop)
     (problem,) = check(found, "table").problems
     assert (problem.code, problem.hint) == ("missing_column", "did you mean `custommer_id`?")
-    assert problem.place.line == 6
+    assert problem.line == 6
     assert check(found, "grain").status == "skipped"
     assert check(found, "cardinality").reason == "the table or columns of orders are not there"
 

@@ -137,10 +137,10 @@ WRONG = [
 @pytest.mark.parametrize(("measure", "code", "message", "hint"), WRONG)
 def test_a_wrong_measure(load: Any, measure: str, code: str, message: str, hint: str) -> None:
     problem = next(each for each in check_model(load(*measures(measure))) if each.code == code)
-    assert (problem.severity, problem.source) == ("error", "orders")
+    assert (problem.severity, problem.location.object) == ("error", "orders")
     assert message in problem.message
     assert hint in (problem.hint or "")
-    assert str(problem.place) == "semantic-layer/shop/0.yaml:19"
+    assert str(problem.location) == "semantic-layer/shop/0.yaml:19"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_wrong_measure(load: Any, measure: str, code: str, message: str, hint:
 )
 def test_equal_measures(load: Any, first: str, second: str, message: str) -> None:
     (problem,) = check_model(load(*measures(f"{{name: a, expr: {first}}}", f"{{name: b, expr: {second}}}")))
-    assert (problem.severity, problem.code, problem.place.line) == ("warning", "equal_measures", 20)
+    assert (problem.severity, problem.code, problem.line) == ("warning", "equal_measures", 20)
     assert message in problem.message
 
 
@@ -185,7 +185,7 @@ def test_an_aggregate_of_a_measure_needs_keys(load: Any) -> None:
 def test_measures_computed_from_themselves(load: Any, lines: tuple[str, ...], shown: str) -> None:
     (problem,) = [each for each in check_model(load(*measures(*lines))) if each.code == "cycle"]
     assert shown in problem.message
-    assert problem.place.line == 19
+    assert problem.line == 19
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_measures_computed_from_themselves(load: Any, lines: tuple[str, ...], sh
 )
 def test_computed_columns(load: Any, column: str, code: str) -> None:
     (problem,) = check_model(load(f"{REGIONS}- {column}"))
-    assert (problem.severity, problem.code, problem.place.line) == ("error", code, 8)
+    assert (problem.severity, problem.code, problem.line) == ("error", code, 8)
 
 
 @pytest.mark.parametrize(
@@ -280,13 +280,13 @@ def test_joins(
     for each in problems:
         assert message in each.message
         assert hint in (each.hint or "")
-        assert each.place.line == 11
+        assert each.line == 11
 
 
 def test_all_columns_for_want_of_a_grain_prove_nothing(load: Any) -> None:
     regions = "name: regions\ntable: regions\ncolumns: [{name: id, type: number}]\n"
     found = check_model(load(CUSTOMERS, ORDERS.split("joins:")[0], regions))
-    assert [(each.code, each.place.line) for each in found] == [("unproven_cardinality", 9)]
+    assert [(each.code, each.line) for each in found] == [("unproven_cardinality", 9)]
 
 
 def test_an_alias_that_is_a_source(load: Any) -> None:

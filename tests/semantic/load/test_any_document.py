@@ -65,7 +65,7 @@ def test_any_document_is_loaded_and_checked(shard: Any, one: Any, two: Any) -> N
         model = load_model(layout, "shop", "duckdb")
         assert model == load_model(layout, "shop", "duckdb")
         problems = [*model.problems, *check_model(model)]
-        assert all(each.place.path and each.place.line >= 1 and each.message for each in problems)
+        assert all(each.path and each.line >= 1 and each.message for each in problems)
         assert repr([each.to_json() for each in problems])
         for name in ("a", "b"):
             read_source(WorkingTree(layout.root), "shop", name)

@@ -110,7 +110,7 @@ def test_sources_and_their_grain(model: Model) -> None:
         "big_customers": (("id",), True, False),
     }
     assert model.sources["orders"].table == ("public", "orders")
-    assert [(each.code, each.source) for each in model.problems] == [("no_grain", "log_lines")]
+    assert [(each.code, each.location.object) for each in model.problems] == [("no_grain", "log_lines")]
 
 
 def test_an_overlay_changes_its_source(model: Model) -> None:
@@ -304,7 +304,7 @@ def test_the_same_files_give_the_same_model(write: Any, model: Model) -> None:
     again = load_model(write({}), "shop", "duckdb")
     assert again == model
     assert pickle.loads(pickle.dumps(again)) == model
-    assert [str(each.place) for each in again.problems] == [str(each.place) for each in model.problems]
+    assert [str(each.location) for each in again.problems] == [str(each.location) for each in model.problems]
 
 
 def test_no_files(tmp_path: Any) -> None:

@@ -127,8 +127,8 @@ def test_a_problem_has_its_line_and_a_hint(
     load: Any, severity: str, text: str, line: int, code: str, message: str, hint: str
 ) -> None:
     model = load({"_schema/x.yaml": SHARD, "a.yaml": text})
-    problem = next(each for each in model.problems if each.code == code and each.place.path.endswith("a.yaml"))
-    assert (problem.severity, problem.place.line) == (severity, line)
+    problem = next(each for each in model.problems if each.code == code and each.path.endswith("a.yaml"))
+    assert (problem.severity, problem.line) == (severity, line)
     assert message in problem.message
     assert hint in (problem.hint or "")
     assert {each.severity for each in model.problems} <= {severity, "warning"}
@@ -193,7 +193,7 @@ def test_two_files_for_one_name_are_both_named(load: Any) -> None:
 def test_a_broken_shard_does_not_block_the_others(load: Any) -> None:
     model = load({"_schema/x.yaml": SHARD, "_schema/y.yaml": "tables: {z: {columns: 5}}", "_schema/z.yaml": "["})
     assert list(model.sources) == ["orders"]
-    assert [(each.code, each.place.path[-6:]) for each in model.problems] == [
+    assert [(each.code, each.path[-6:]) for each in model.problems] == [
         ("broken_shard", "y.yaml"),
         ("broken_shard", "z.yaml"),
     ]
@@ -202,7 +202,7 @@ def test_a_broken_shard_does_not_block_the_others(load: Any) -> None:
 def test_entries_of_a_shard_that_are_no_sources(load: Any) -> None:
     model = load({"_schema/x.yaml": SHARD + "  nothing: 5\n  empty: {columns: []}\nother: 1\n"})
     assert list(model.sources) == ["orders"]
-    assert [(each.severity, each.code, each.place.line) for each in model.problems] == [
+    assert [(each.severity, each.code, each.line) for each in model.problems] == [
         ("error", "shape", 5),
         ("error", "value", 6),
         ("warning", "unknown_key", 7),
@@ -211,4 +211,4 @@ def test_entries_of_a_shard_that_are_no_sources(load: Any) -> None:
 
 def test_a_folder_with_the_name_of_a_file(load: Any) -> None:
     (problem,) = load({"orders.yaml/x.md": "", "a.yaml": HEAD}).problems
-    assert (problem.code, problem.place.path) == ("broken_source", "semantic-layer/shop/orders.yaml")
+    assert (problem.code, problem.path) == ("broken_source", "semantic-layer/shop/orders.yaml")

@@ -59,7 +59,7 @@ def test_files_of_connections_are_no_strays(tmp_path: Path) -> None:
 )
 def test_the_way_out(path: str, hint: str, tmp_path: Path) -> None:
     (stray,) = read_strays(project(tmp_path, {path: HIDING}), CONNECTIONS)
-    assert (stray.problem.place.path, stray.problem.hint) == (f"semantic-layer/{path}", hint)
+    assert (stray.problem.path, stray.problem.hint) == (f"semantic-layer/{path}", hint)
 
 
 def test_an_empty_tree_has_none() -> None:

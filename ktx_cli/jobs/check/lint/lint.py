@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from ktx_cli.core import Command, Diagnostic, Hint, KtxError, ResultWarning, Severity, plural
+from ktx_cli.core import Command, Diagnostic, Hint, KtxError, ResultWarning, Severity, plural, severity_counts
 from ktx_cli.jobs.check.lint.coverage import Coverage
 from ktx_cli.jobs.check.lint.project import LintedProject
 from ktx_cli.jobs.check.lint.registry import COVERAGE, WIKI, Selection, all_rules
@@ -32,8 +32,7 @@ class LintReport:
 
     def counts(self) -> dict[str, int]:
         """Return the number of diagnostics of each severity."""
-        counts = Counter(diagnostic.severity for diagnostic in self.diagnostics)
-        return {severity.value: counts[severity] for severity in reversed(Severity)}
+        return severity_counts(self.diagnostics)
 
     def by_code(self) -> dict[str, int]:
         """Return the number of diagnostics of each code."""
@@ -47,7 +46,7 @@ class LintReport:
                 "total": self.total.to_json(),
             },
             "pages": self.pages,
-            "findings": [_finding_json(diagnostic) for diagnostic in self.diagnostics],
+            "findings": [diagnostic.to_json(_KEYS) for diagnostic in self.diagnostics],
             "counts": self.counts(),
             "codes": self.by_code(),
         }
@@ -68,24 +67,19 @@ class LintReport:
         )
 
 
-def _finding_json(diagnostic: Diagnostic) -> dict[str, Any]:
-    location = diagnostic.location
-    return {
-        "code": diagnostic.code,
-        "level": diagnostic.severity.value,
-        "message": diagnostic.message,
-        "hint": diagnostic.hint,
-        "path": location.path,
-        "line": location.line,
-        "connection": location.connection,
-    }
+_KEYS: Final[Mapping[str, str]] = {
+    "code": "code",
+    "level": "severity",
+    **{name: name for name in ("message", "hint", "path", "line", "connection")},
+}
+"""What the JSON output has of a diagnostic."""
 
 
-def _hint_of_all(diagnostic: Diagnostic) -> Hint | str | None:
+def _hint_of_all(diagnostic: Diagnostic) -> Hint | None:
     """Return the command that lists diagnostics like this; one about the whole project names its own."""
     if all_rules()[diagnostic.code].on_demand:
         return diagnostic.hint
-    return Hint(Command("lint", "--select", diagnostic.code, "--limit", "0"))
+    return Command("lint", "--select", diagnostic.code, "--limit", "0")
 
 
 def lint_project(

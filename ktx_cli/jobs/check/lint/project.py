@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ktx_cli.core import Diagnostic, KtxError, Location, ResultWarning, Severity
+from ktx_cli.core import Diagnostic, KtxError, ResultWarning
 from ktx_cli.jobs.check.lint.coverage import Coverage, DescribedLayer
 from ktx_cli.jobs.check.lint.staleness import ChangedTarget, changed_targets
 from ktx_cli.jobs.semantic.validate import validate_layers
@@ -16,7 +16,7 @@ from ktx_cli.jobs.wiki import lint_wiki
 from ktx_cli.llm import bindings
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, connection_of, read_state
 from ktx_cli.semantic import Model, layer_ids, load_layers, load_manifest
-from ktx_cli.wiki import NOTES, Graph, Page, load_wiki
+from ktx_cli.wiki import Graph, Page, load_wiki
 
 
 @dataclass(frozen=True)
@@ -68,18 +68,9 @@ class LintedProject:
     def layer_problems(self) -> list[tuple[str, Diagnostic]]:
         """What `ktx sl validate --no-data` reports, by connection."""
         return [
-            (
-                c,
-                Diagnostic(
-                    e.code,
-                    Severity(e.severity),
-                    e.message,
-                    Location(e.place.path or None, e.place.line if e.place.path else None),
-                    e.hint,
-                ),
-            )
+            problem
             for name in self.linted_layers
-            for c, e in validate_layers(
+            for problem in validate_layers(
                 self.layout,
                 self.config,
                 environ={},
@@ -108,17 +99,7 @@ class LintedProject:
         """What `ktx wiki lint` reports of the examined pages, and of files without a page where all are examined."""
         paths = None if self.connection is None else {page.path for page in self.pages}
         linted = lint_wiki(self.layout, self.config, wiki=self.graph.wiki, models=self.layers)
-        found = [
-            Diagnostic(
-                e.code,
-                Severity.WARNING if e.code in NOTES else Severity.ERROR,
-                e.message,
-                Location(e.path, e.line),
-                e.hint,
-            )
-            for e in linted.findings
-        ]
-        return [each for each in found if paths is None or each.location.path in paths]
+        return [each for each in linted.findings if paths is None or each.location.path in paths]
 
     @functools.cached_property
     def changed_targets(self) -> list[ChangedTarget]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from ktx_cli.core import Command, Diagnostic, Hint, Location, Severity, UsageError, did_you_mean
+from ktx_cli.core import Command, Diagnostic, Location, Severity, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.check.lint.project import LintedProject
@@ -94,9 +94,7 @@ class Rule:
         """What the codes of rules about the same subject begin with: `KTX1`."""
         return self.code[:4]
 
-    def diagnostic(
-        self, message: str, location: Location, hint: Hint | str, severity: Severity | None = None
-    ) -> Diagnostic:
+    def diagnostic(self, message: str, location: Location, hint: str, severity: Severity | None = None) -> Diagnostic:
         """Return a diagnostic of this rule; `severity`: another than the usual one."""
         return Diagnostic(self.code, severity or self.severity, message, location, hint)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ktx_cli.core import Diagnostic, Hint, Severity
+from ktx_cli.core import Diagnostic, Hint, Location, Severity
 from ktx_cli.jobs.check.lint.project import LintedProject
 from ktx_cli.jobs.check.lint.registry import LAYER, WIKI, Check, Files, Rule, all_rules
 
@@ -32,10 +32,11 @@ def _check(code: str, wants: Callable[[str], bool]) -> Check:
 
 def _of_pages(project: LintedProject) -> Iterator[Diagnostic]:
     for problem in project.page_problems:
-        yield replace(problem, hint=problem.hint or Hint(f"correct {problem.location.path}"))
+        yield replace(problem, hint=problem.hint or Hint(f"correct {problem.path}"))
 
 
 def _of_layers(project: LintedProject) -> Iterator[Diagnostic]:
     for connection, problem in project.layer_problems:
-        location = replace(problem.location, connection=connection)
-        yield replace(problem, location=location, hint=problem.hint or Hint(f"correct {location.path}"))
+        known = problem.location if problem.path else Location()
+        location = known.within(object=problem.location.object, connection=connection)
+        yield replace(problem, location=location, hint=problem.hint or Hint(f"correct {problem.path}"))

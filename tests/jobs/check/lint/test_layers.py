@@ -19,7 +19,7 @@ def test_everything_validate_says_is_said(project: Project) -> None:
     found = project.found("KTX3")
     assert len(wanted) > 1
     assert {(each.message, each.location.path, each.location.line, each.severity) for each in found} == {
-        (each.message, each.place.path, each.place.line, each.severity) for _, each in wanted
+        (each.message, each.path, each.line, each.severity) for _, each in wanted
     }
     assert {"KTX308", "KTX312"} <= {each.code for each in found}
 

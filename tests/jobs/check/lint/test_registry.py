@@ -18,7 +18,16 @@ from ktx_cli.jobs.check.lint.registry import LAYER, WIKI, Selection, all_rules, 
 from ktx_cli.semantic import check, load
 
 _WORD = re.compile(r"[a-z][a-z_]+")
-_PLACES = {"error": 0, "warn": 0, "_problem": 0, "add": 1, "Problem": 1, "Finding": 2, "Spot": 1, "Missing": 0}
+_PLACES = {
+    "error": 0,
+    "warn": 0,
+    "_problem": 0,
+    "add": 1,
+    "layer_diagnostic": 1,
+    "page_diagnostic": 2,
+    "Spot": 1,
+    "Missing": 0,
+}
 """Where each call that says what is wrong has its code among the arguments without names."""
 
 

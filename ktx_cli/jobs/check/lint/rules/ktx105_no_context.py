@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktx_cli.core import Command, Diagnostic, Hint, Location, Severity
+from ktx_cli.core import Command, Diagnostic, Location, Severity
 from ktx_cli.jobs.check.lint.project import LintedProject
 from ktx_cli.jobs.check.lint.registry import Rule
 from ktx_cli.project import CONFIG_NAME
@@ -17,7 +17,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
         if project.connection in (None, name) and not shard_files(project.layout, name):
             message = f"connection `{name}` ({entry.driver}) has no context yet"
             location = Location(CONFIG_NAME, 1, connection=name)
-            yield RULE.diagnostic(message, location, Hint(Command("ingest", name)))
+            yield RULE.diagnostic(message, location, Command("ingest", name))
 
 
 RULE = Rule(

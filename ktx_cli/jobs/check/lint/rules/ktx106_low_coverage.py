@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktx_cli.core import Command, Diagnostic, Hint, Location, Severity
+from ktx_cli.core import Command, Diagnostic, Location, Severity
 from ktx_cli.jobs.check.lint.coverage import Coverage
 from ktx_cli.jobs.check.lint.project import LintedProject
 from ktx_cli.jobs.check.lint.registry import Rule
@@ -15,7 +15,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
     share, wanted = sum(project.coverage.values(), Coverage()).all, project.min_coverage
     if wanted is not None and share.total and share.described * 100 < wanted * share.total:
         message = f"{share.text} of tables, columns and measures have a description, {wanted:g}% are wanted"
-        hint = Hint(Command("lint", "--select", "KTX101,KTX102,KTX103", "--limit", "0"))
+        hint = Command("lint", "--select", "KTX101,KTX102,KTX103", "--limit", "0")
         yield RULE.diagnostic(message, Location(), hint)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktx_cli.core import Command, Diagnostic, Hint, KtxError, Location, ResultWarning, Severity, plural
+from ktx_cli.core import Command, Diagnostic, KtxError, Location, ResultWarning, Severity, plural
 from ktx_cli.jobs.check.lint.project import LintedProject
 from ktx_cli.jobs.check.lint.registry import Rule
 from ktx_cli.jobs.review.relationships import WorkingFiles
@@ -27,7 +27,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
             verb = "waits" if waiting == 1 else "wait"
             message = f"{plural(waiting, 'found join')} of `{connection}` {verb} for a decision"
             location = Location(Layout.raw_path(connection, DATABASE_SOURCE, RELATIONSHIPS), 1, connection=connection)
-            hint = Hint(Command("scan", "relationships", connection, "--review"))
+            hint = Command("scan", "relationships", connection, "--review")
             yield RULE.diagnostic(message, location, hint)
 
 
