@@ -219,7 +219,7 @@ def _placed(session: Session, result: Result) -> Result:
     if place.typed is None and place.folder is None:
         return result
     for warning in session.warnings:
-        warning.hint = place.command(warning.hint) if warning.hint else None
+        warning.suggest(place.command(warning.hint) if warning.hint else None)
     if result.error is not None and result.error.hint:
         result.error.hint = place.command(result.error.hint)
     steps = [place.command(step) for step in result.next_steps]

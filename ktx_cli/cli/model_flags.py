@@ -67,7 +67,7 @@ class ModelAttempt:
 
     def retold(self, warning: ResultWarning) -> None:
         """Let a warning hint at this command, too."""
-        warning.hint = self.rewritten(warning.hint)
+        warning.suggest(self.rewritten(warning.hint))
 
     def rewritten(self, hint: str | None) -> str | None:
         """Return a hint with every `ktx config set` of a setting that has a flag as this command with the flag."""

@@ -223,12 +223,12 @@ class Diagnostic:
         return self.location.path or ""
 
     @property
-    def line(self) -> int:
-        """The line it is on; 1 where none is known."""
-        return self.location.line or 1
+    def line(self) -> int | None:
+        """The line it is on."""
+        return self.location.line
 
-    def to_json(self, keys: Mapping[str, str]) -> dict[str, Any]:
-        """Return these fields of the diagnostic and its location; `keys`: key -> name of the field."""
+    def select(self, keys: Mapping[str, str]) -> dict[str, Any]:
+        """Return these fields of the diagnostic and its location as JSON; `keys`: key -> name of the field."""
         return {key: getattr(self.location if name in _PLACES else self, name) for key, name in keys.items()}
 
     def __str__(self) -> str:

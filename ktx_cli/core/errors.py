@@ -19,9 +19,10 @@ KtxError
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ktx_cli.core.diagnostics import Hint
+from ktx_cli.core.diagnostics import Diagnostic, Hint, Severity
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -235,27 +236,24 @@ class RunStopped(Exception):
         self.error = error
 
 
-class ResultWarning:
-    """Something the user should know that does not fail the command."""
+@dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
+class ResultWarning(Diagnostic):
+    """Something the user should know that does not fail the command; `details` are more facts for programs."""
 
-    __slots__ = ("_hint", "code", "details", "message")
-
-    _hint: Hint | None
+    details: dict[str, Any]
 
     def __init__(self, code: str, message: str, *, hint: str | None = None, **details: Any) -> None:
-        self.code = code
-        self.message = message
-        self.hint = hint
-        self.details = details
+        Diagnostic.__init__(self, code, Severity.WARNING, message, hint=hint)
+        object.__setattr__(self, "details", details)
 
-    @property
-    def hint(self) -> Hint | None:
-        """What helps: a command, an edit, or a sentence with either."""
-        return self._hint
+    @classmethod
+    def of(cls, diagnostic: Diagnostic, code: str, message: str | None = None, **details: Any) -> ResultWarning:
+        """Return a diagnostic as a warning of a command, under the code that `warnings[]` has for its kind."""
+        return cls(code, message or diagnostic.message, hint=diagnostic.hint, **details)
 
-    @hint.setter
-    def hint(self, hint: str | None) -> None:
-        self._hint = Hint.of(hint)
+    def suggest(self, hint: str | None) -> None:
+        """Replace the hint, as the command that prints the warning does."""
+        object.__setattr__(self, "hint", Hint.of(hint))
 
     def to_json(self) -> dict[str, Any]:
         """Return the warning as it stands in `warnings[]` of the envelope."""

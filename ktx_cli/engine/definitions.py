@@ -93,7 +93,7 @@ def broken_definitions(model: Model, problems: Iterable[Diagnostic]) -> tuple[Br
     places = {place: (source, kind, name) for source, kind, name, place in _members(model)}
     found: dict[tuple[str, str], BrokenDefinition] = {}
     for error in errors:
-        place = Place(error.path, error.line)
+        place = Place(error.path, error.line or 1)
         member = places.get(place)
         if member is None:
             _add(found, model, "source", error.location.object or error.path, place)

@@ -138,5 +138,5 @@ def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[Result
         return edit.set_value(text, keys, parsed, where=CONFIG_NAME)
 
     saved, loaded = change_config(layout, changed)
-    without_effect = [issue for issue in loaded.issues if issue.code in WITHOUT_EFFECT and issue.path == key]
+    without_effect = [issue for issue in loaded.issues if issue.code in WITHOUT_EFFECT and issue.setting == key]
     return saved, [*loaded.notices(), *(issue.to_warning() for issue in without_effect)]

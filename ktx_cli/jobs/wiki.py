@@ -77,7 +77,7 @@ class Linted:
         """Return it as it stands in an envelope."""
         return {
             "pages": self.pages,
-            "findings": [each.to_json(DIAGNOSTIC_KEYS) for each in self.findings],
+            "findings": [each.select(DIAGNOSTIC_KEYS) for each in self.findings],
             "counts": self.counts,
         }
 

@@ -273,6 +273,6 @@ def _typed_hint(name: str, wanted: str) -> str:
 def warnings_of(found: Iterable[Diagnostic]) -> list[ResultWarning]:
     """Return findings as warnings of a command."""
     return [
-        ResultWarning("wiki_problems", str(each), hint=each.hint, path=each.path, line=each.line, finding=each.code)
+        ResultWarning.of(each, "wiki_problems", str(each), path=each.path, line=each.line, finding=each.code)
         for each in found
     ]

@@ -164,7 +164,7 @@ def refused(page: Page, found: Sequence[Diagnostic]) -> KtxError:
         f"{page.path} was not written: {plural(len(found), 'problem')}: {told}",
         hint=first,
         code="wiki_problems",
-        details={"findings": [each.to_json(DIAGNOSTIC_KEYS) for each in found]},
+        details={"findings": [each.select(DIAGNOSTIC_KEYS) for each in found]},
     )
 
 

@@ -109,7 +109,7 @@ class Page:
         assert block.title is not None
         if block.title == "ktx.yaml":
             issues = load_config(Path(block.title), data=block.text.encode()).issues
-            yield from (f"{issue.path}: {issue.message}" for issue in issues)
+            yield from (f"{issue.setting}: {issue.message}" for issue in issues)
             return
         document = yaml.load(block.text, where=block.place)
         if block.title.startswith(".github/"):

@@ -184,6 +184,6 @@ def _register_remove(commands: typer.Typer) -> None:
         kept = remove_connection(layout, id)
         for each in stray_problems(layout, load_config(layout.config).config):
             message = f"{each.location}: {each.message}, so agents cannot run SQL on any database"
-            session.warn(ResultWarning(each.code, message, hint=each.hint, path=each.path))
+            session.warn(ResultWarning.of(each, each.code, message, path=each.path))
         rows = [("removed", id), *(("kept", path) for path in kept)]
         return Result({"id": id, "kept": kept}, [Fields(tuple(rows))])

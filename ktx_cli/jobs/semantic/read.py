@@ -203,9 +203,7 @@ def described(shown: Shown, source: Source) -> dict[str, Any]:
             "columns": len(source.columns) - len(columns),
             "measures": len(source.measures) - len(measures),
         },
-        "problems": [
-            each.to_json(PROBLEM_KEYS) for each in shown.model.problems if each.location.object == source.name
-        ],
+        "problems": [each.select(PROBLEM_KEYS) for each in shown.model.problems if each.location.object == source.name],
     }
 
 

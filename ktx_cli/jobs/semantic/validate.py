@@ -43,9 +43,7 @@ class Validation:
         """Return it as it stands in the envelope."""
         return {
             "sources": [{"connection": connection, "name": name} for connection, name in self.sources],
-            "problems": [
-                {"connection": connection, **each.to_json(PROBLEM_KEYS)} for connection, each in self.problems
-            ],
+            "problems": [{"connection": connection, **each.select(PROBLEM_KEYS)} for connection, each in self.problems],
             "checks": [{"connection": connection, **each.to_json()} for connection, each in self.checks],
             "counts": self.counts(),
         }

@@ -142,7 +142,7 @@ def _validate(call: Call, value: Validate) -> Validation:
         watch=call.watch,
     )
     found = checked.found
-    problems = [_shown(connection, each.to_json(PROBLEM_KEYS)) for connection, each in checked.problems]
+    problems = [_shown(connection, each.select(PROBLEM_KEYS)) for connection, each in checked.problems]
     page = page_of(problems, value.offset, len(problems) or 1)
     return Validation(
         problems=page.pop("items"),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ktx_cli.core import Command, Hint, did_you_mean, one_line, yaml
+from ktx_cli.core import Command, Hint, Severity, did_you_mean, one_line, yaml
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.config.drivers import find_model
 from ktx_cli.project.config.issues import Issue, Keys, is_literal_secret, key_text, named
@@ -173,7 +173,7 @@ def _incomplete(keys: Keys, hint: str) -> Issue:
 
 
 def _warning(code: str, keys: Keys, message: str, hint: str | None) -> Issue:
-    return Issue(keys, message, hint, "warning", code)
+    return Issue(keys, message, hint, Severity.WARNING, code)
 
 
 KEY_OF_MAPPING: Final = "[key]"

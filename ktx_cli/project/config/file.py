@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ktx_cli.core import Command, ConfigError, Hint, NoProjectError, ResultWarning, listing, plural, yaml
+from ktx_cli.core import Command, ConfigError, Hint, NoProjectError, ResultWarning, Severity, listing, plural, yaml
 from ktx_cli.project.config.checks import errors_of, key_warnings, literal_secrets, rule_warnings
 from ktx_cli.project.config.connections import DisabledConnection
 from ktx_cli.project.config.drivers import FOREIGN_DRIVERS
@@ -42,7 +42,7 @@ class LoadedConfig:
         """Raise `ConfigError` when the configured model backend cannot run because a setting of it is missing."""
         missing = [each for each in self.issues if each.code == "incomplete" and each.keys[0] == "llm"]
         if missing:
-            raise _config_error(self.path, [replace(each, severity="error") for each in missing])
+            raise _config_error(self.path, [replace(each, severity=Severity.ERROR) for each in missing])
 
     def notices(self) -> list[ResultWarning]:
         """Return the warnings for a command that is not about the file: nothing about settings without effect.
@@ -61,7 +61,7 @@ class LoadedConfig:
         if len(waiting) == 1:
             warnings.append(waiting[0].to_warning())
         elif waiting:
-            paths = [issue.path for issue in waiting]
+            paths = [issue.setting for issue in waiting]
             message = (
                 f"{plural(len(waiting), 'setting')} of ktx.yaml have no effect in this version yet: {listing(paths)}"
             )
@@ -108,7 +108,7 @@ def _graded(issue: Issue, raw: Mapping[str, Any]) -> Issue:
     """Return the error; a warning where a connection has a driver that only the TypeScript ktx has."""
     entry = raw["connections"][issue.keys[1]] if _is_of_one_connection(issue) else None
     foreign = isinstance(entry, dict) and entry.get("driver") in FOREIGN_DRIVERS
-    return replace(issue, severity="warning", code="foreign_driver") if foreign else issue
+    return replace(issue, severity=Severity.WARNING, code="foreign_driver") if foreign else issue
 
 
 def _is_of_one_connection(issue: Issue) -> bool:

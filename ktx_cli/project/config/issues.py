@@ -3,52 +3,58 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from ktx_cli.core import ResultWarning, one_line, yaml
+from ktx_cli.core import Diagnostic, Location, ResultWarning, Severity, one_line, yaml
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.secrets import MASK, is_reference, redact_url
 
 Keys = tuple[str, ...]
-Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
-    """One error or warning. `keys` is the setting's path, `line` and `column` count from 1 (None: not in the file)."""
+@dataclass(frozen=True, slots=True, init=False)
+class Issue(Diagnostic):
+    """A diagnostic of a setting; the object of its location is the setting's dotted path."""
 
     keys: Keys
-    message: str
-    hint: str | None = None
-    severity: Severity = "error"
-    code: str = "invalid"
-    line: int | None = None
-    column: int | None = None
+    """The path of the setting."""
+    column: int | None
+    """The column in the file, from 1; None: not in the file."""
+
+    def __init__(
+        self,
+        keys: Keys,
+        message: str,
+        hint: str | None = None,
+        severity: Severity = Severity.ERROR,
+        code: str = "invalid",
+        location: Location | None = None,
+        column: int | None = None,
+    ) -> None:
+        Diagnostic.__init__(self, code, severity, message, location or Location(object=".".join(keys)), hint)
+        object.__setattr__(self, "keys", keys)
+        object.__setattr__(self, "column", column)
 
     @property
-    def path(self) -> str:
-        """Return the setting's path, dotted."""
+    def setting(self) -> str:
+        """The path of the setting, dotted."""
         return ".".join(self.keys)
 
     def to_json(self) -> dict[str, Any]:
         """Return the issue as it stands in the envelope."""
-        return {
-            "path": self.path,
-            "message": self.message,
-            "hint": self.hint,
-            "severity": self.severity,
-            "code": self.code,
-            "line": self.line,
-            "column": self.column,
-        }
+        return {**self.select(_KEYS), "column": self.column}
 
     def to_warning(self) -> ResultWarning:
         """Return the issue as a warning of a command."""
-        return ResultWarning(
-            f"config_{self.code}", self.message, hint=self.hint, path=self.path, line=self.line, column=self.column
-        )
+        return ResultWarning.of(self, f"config_{self.code}", path=self.setting, line=self.line, column=self.column)
+
+
+_KEYS: Final[Mapping[str, str]] = {
+    "path": "object",
+    **{name: name for name in ("message", "hint", "severity", "code", "line")},
+}
 
 
 def placed(issues: Iterable[Issue], text: bytes) -> tuple[Issue, ...]:
@@ -56,7 +62,7 @@ def placed(issues: Iterable[Issue], text: bytes) -> tuple[Issue, ...]:
     found = list(issues)
     root = yaml.compose(text, where="") if found else None
     located = [_with_place(issue, root) for issue in found]
-    return tuple(sorted(located, key=lambda issue: (issue.severity, issue.line or 0, issue.column or 0)))
+    return tuple(sorted(located, key=lambda issue: (-issue.severity.weight, issue.line or 0, issue.column or 0)))
 
 
 def _with_place(issue: Issue, root: yaml.Node | None) -> Issue:
@@ -68,7 +74,11 @@ def _with_place(issue: Issue, root: yaml.Node | None) -> Issue:
         if key is None:
             break
         place = key
-    return issue if place is None else replace(issue, line=place.line + 1, column=place.column + 1)
+    return issue if place is None else _located(issue, place)
+
+
+def _located(issue: Issue, place: yaml.Node) -> Issue:
+    return replace(issue, location=replace(issue.location, line=place.line + 1), column=place.column + 1)
 
 
 def _child(node: yaml.Node | None, step: str) -> tuple[yaml.Node | None, yaml.Node | None]:

@@ -17,6 +17,7 @@ from ktx_cli.core import (
     Command,
     ConfigError,
     ResultWarning,
+    Severity,
     UsageError,
     did_you_mean,
     json_value,
@@ -314,14 +315,12 @@ def _unknown_in(model: type[Block], raw: Any, at: Keys) -> Iterator[Issue]:
             near = did_you_mean(key, known)
             hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(known)}"
             message = f"{named((*at, key))} means nothing in a file of evals"
-            yield Issue((*at, key), message, hint, "warning", "unknown_key")
+            yield Issue((*at, key), message, hint, Severity.WARNING, "unknown_key")
 
 
 def _warning(where: str, issue: Issue) -> ResultWarning:
     place = f"{where}:{issue.line}"
-    return ResultWarning(
-        f"eval_{issue.code}", f"{place}: {issue.message}", hint=issue.hint, path=where, line=issue.line
-    )
+    return ResultWarning.of(issue, f"eval_{issue.code}", f"{place}: {issue.message}", path=where, line=issue.line)
 
 
 def _config_error(where: str, issues: Sequence[Issue]) -> ConfigError:

@@ -46,7 +46,7 @@ class LintReport:
                 "total": self.total.to_json(),
             },
             "pages": self.pages,
-            "findings": [diagnostic.to_json(_KEYS) for diagnostic in self.diagnostics],
+            "findings": [diagnostic.select(_KEYS) for diagnostic in self.diagnostics],
             "counts": self.counts(),
             "codes": self.by_code(),
         }
