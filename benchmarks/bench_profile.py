@@ -17,7 +17,7 @@ from typing import Any
 
 from ktx_cli.scan.profile.profiler import Budget, Profiled, profile_tables
 from ktx_cli.testing.servers import PostgresServer, ServerMissingError
-from ktx_cli.warehouses.base import quote, table_path
+from ktx_cli.warehouses.dialect import quote, table_path
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, Table
 from ktx_cli.warehouses.registry import connect
 

@@ -24,7 +24,7 @@ from ktx_cli.project.config.blocks import Relationships
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
 from ktx_cli.scan.relationships.ranker import load_ranker
 from ktx_cli.scan.relationships.search import discover
-from ktx_cli.warehouses.base import quote
+from ktx_cli.warehouses.dialect import quote
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, Table
 from ktx_cli.warehouses.registry import connect
 from tests.worlds.kills import installed_ktx

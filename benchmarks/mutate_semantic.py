@@ -35,7 +35,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("facts without a partner are lost", "compile/rows.py", 'self._on(joined), "LEFT")', "self._on(joined))"),
     Mutation(
         "missing keys never meet",
-        "compile/build.py",
+        "../warehouses/dialect.py",
         "return exp.NullSafeEQ(this=one, expression=two)",
         "return exp.EQ(this=one, expression=two)",
     ),
@@ -271,15 +271,15 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "weeks begin a day early",
-        "time/zones.py",
-        "    if not sunday:\n",
-        "    if sunday:\n",
+        "../warehouses/time_arithmetic.py",
+        "        if not sunday:\n",
+        "        if sunday:\n",
     ),
     Mutation(
         "the end of a range is in it",
         "time/periods.py",
-        "found.append(exp.LT(",
-        "found.append(exp.LTE(",
+        "conditions.append(exp.LT(",
+        "conditions.append(exp.LTE(",
     ),
     Mutation(
         "ties come in any order",
@@ -289,19 +289,19 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         "one row too many is not noticed",
-        "asking.py",
+        "answer.py",
         "len(rows) > limit or found.truncated",
         "found.truncated and not rows",
     ),
     Mutation(
         "rows that come several times are not noticed",
-        "probing.py",
+        "probes.py",
         "if joined_rows != alone:",
         "if joined_rows < alone:",
     ),
     Mutation(
         "rows of one key are not noticed",
-        "probing.py",
+        "probes.py",
         "if self.by_key and int(values[2]):",
         "if self.by_key and int(values[2]) < 0:",
     ),

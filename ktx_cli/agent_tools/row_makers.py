@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ktx_cli.core import one_line
 from ktx_cli.semantic import silence_parser
-from ktx_cli.warehouses import FUNCTIONAL
+from ktx_cli.warehouses import Dialect, dialect_named
 
 SETS: Final = frozenset(
     (
@@ -25,9 +25,6 @@ SETS: Final = frozenset(
 )
 """Functions that give several rows wherever they stand; in FROM every function may."""
 
-_SCALAR_SERIES: Final = frozenset(("duckdb", "trino", "bigquery", "databricks", "clickhouse", "snowflake"))
-"""Dialects where `generate_series` gives one list: rows are made of it by another function."""
-
 
 def rows_of_values(sql: str, dialect: str) -> str | None:
     """Return what in a statement makes as many rows as a value says, None where nothing does.
@@ -40,13 +37,13 @@ def rows_of_values(sql: str, dialect: str) -> str | None:
     silence_parser()
     try:
         trees = [tree for tree in sqlglot.parse(sql, read=dialect or None) if tree is not None]
-        found = next((node for tree in trees for node in _makers(tree, dialect)), None)
+        found = next((node for tree in trees for node in _makers(tree, dialect_named(dialect))), None)
         return None if found is None else one_line(found.sql(dialect or None), 80)
     except (SqlglotError, RecursionError, ValueError, LookupError, AttributeError, TypeError, AssertionError):
         return None
 
 
-def _makers(tree: Any, dialect: str) -> Iterator[Any]:
+def _makers(tree: Any, syntax: Dialect) -> Iterator[Any]:
     from sqlglot import exp
 
     for node in tree.walk():
@@ -60,7 +57,7 @@ def _makers(tree: Any, dialect: str) -> Iterator[Any]:
             if not _is_constant(node):
                 yield node
         elif isinstance(node, exp.Table):
-            if _is_made(node.this) or _is_path_of_another(node, dialect):
+            if _is_made(node.this) or _is_path_of_another(node, syntax):
                 yield node
         elif isinstance(node, exp.CTE):
             if _recurs(node) and not _is_bounded(node):
@@ -71,9 +68,9 @@ def _makers(tree: Any, dialect: str) -> Iterator[Any]:
             if not _is_constant(node):
                 yield node
         elif isinstance(node, exp.Dot | exp.Column):
-            if dialect in FUNCTIONAL and _names_a_set(node):
+            if syntax.attributes_call and _names_a_set(node):
                 yield node
-        elif isinstance(node, exp.Func) and _gives_rows(node, dialect) and not _is_constant(node):
+        elif isinstance(node, exp.Func) and _gives_rows(node, syntax) and not _is_constant(node):
             yield node
 
 
@@ -88,12 +85,12 @@ def _is_made(what: Any) -> bool:
     return isinstance(what, exp.Func) and not _is_constant(what)
 
 
-def _is_path_of_another(table: Any, dialect: str) -> bool:
+def _is_path_of_another(table: Any, syntax: Dialect) -> bool:
     """Whether a table is a list in a row of another one, as BigQuery writes `FROM t, t.list`."""
     from sqlglot import exp
 
     parts = [part.name.casefold() for part in table.parts]
-    if dialect != "bigquery" or len(parts) < 2 or table.parent_select is None:
+    if not syntax.reads_lists_by_path or len(parts) < 2 or table.parent_select is None:
         return False
     others = (each for each in table.parent_select.find_all(exp.Table, exp.Subquery, exp.CTE) if each is not table)
     return parts[0] in {each.alias_or_name.casefold() for each in others}
@@ -107,17 +104,17 @@ def _names_a_set(node: Any) -> bool:
     return isinstance(name, exp.Identifier) and name.name.casefold() in SETS
 
 
-def _gives_rows(function: Any, dialect: str) -> bool:
+def _gives_rows(function: Any, syntax: Dialect) -> bool:
     from sqlglot import exp
 
     if isinstance(function, exp.Explode | exp.Unnest | exp.Inline):
         return True
     if isinstance(function, exp.GenerateSeries):
-        return dialect not in _SCALAR_SERIES
+        return not syntax.series_in_one_value
     if isinstance(function, exp.ExplodingGenerateSeries):
         return True
     names = (function.name,) if isinstance(function, exp.Anonymous) else function.sql_names()
-    several = SETS - {"generate_series"} if dialect in _SCALAR_SERIES else SETS
+    several = SETS - {"generate_series"} if syntax.series_in_one_value else SETS
     return any(name.casefold() in several for name in names)
 
 

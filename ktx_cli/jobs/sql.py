@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from ktx_cli.core import NumberFormat, SourceError, UsageError, json_value, listing, row_formats
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.semantic import DEFAULT_BYTES, Guard, json_rows, quoted
-from ktx_cli.warehouses import CHECKED, Opener, QueryResult, open_connection, row_size
+from ktx_cli.warehouses import Opener, QueryResult, dialect_named, open_connection, row_size
 
 DEFAULT_ROWS: Final = 1000
 """How many rows an answer has at most, unless it is asked for more."""
@@ -74,7 +74,7 @@ def run_sql(
     guard = Guard.of(layout, config, chosen)
     checked = guard.check(sql, max_rows=max_rows)
     with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
-        if guard.dialect in CHECKED:
+        if dialect_named(guard.dialect).has_several_servers:
             checked = connector.checked(sql, max_rows=max_rows)
         found = connector.send(checked, max_rows=max_rows)
     rows, too_large = json_rows(found.rows, max_bytes)

@@ -13,10 +13,9 @@ from ktx_cli.core import Command, Diagnostic
 from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
 from ktx_cli.protection.views import Judge, Views
 from ktx_cli.semantic import Barred, Column, Model, Source, Visibility, silence_parser
-from ktx_cli.warehouses import FUNCTIONAL
+from ktx_cli.warehouses import dialect_named
 
 _STORAGE: Final = ("duckdb_", "pragma_")
-_ROW_IDS: Final = frozenset({"rowid", "oid", "_rowid_"})
 _LONGEST_NAME: Final = 63
 _STATISTICS: Final = frozenset({"histogram", "histogram_values"})
 """As a table, DuckDB's own take the name of one; elsewhere they compute."""
@@ -189,8 +188,7 @@ def _reads_hidden(trees: Iterable[Any], table: Table, source: Source, dialect: s
     if not hidden:
         return False
     stored = {_kept(each.name) for each in source.columns.values() if each.expr is None}
-    if dialect == "sqlite":
-        hidden |= _ROW_IDS - stored  # other names of an integer primary key
+    hidden |= dialect_named(dialect).row_ids - stored
     return any(_reads(tree, table, hidden) or _calls(tree, table, stored, dialect) for tree in trees)
 
 
@@ -218,7 +216,7 @@ def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
     """Whether a tree may pass a row to a function as Postgres does: `people.to_jsonb` is `to_jsonb(people)`."""
     from sqlglot import exp
 
-    if dialect not in FUNCTIONAL:
+    if not dialect_named(dialect).attributes_call:
         return False
     rows = _row_names(_items_with(tree, table), table)
     columns = (each for each in tree.find_all(exp.Column) if each.table and _kept(each.table) in rows)

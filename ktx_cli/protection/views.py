@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ktx_cli.core import one_line
 from ktx_cli.protection.relations import Refused, Relations, parts_of, parts_of_ref
-from ktx_cli.warehouses import GUARDED_DIALECTS, FunctionList, StatementRefusedError, Table, TableKind, TableRef
+from ktx_cli.warehouses import FunctionList, StatementRefusedError, Table, TableKind, TableRef, dialect_named
 
 Parse = Callable[[str], list[Any] | None]
 """Returns the trees of a text of SQL, None where it cannot be read."""
@@ -89,7 +89,7 @@ class Views:
         """Refuse a view that calls a function which may read tables itself."""
         from sqlglot import exp
 
-        if self._dialect not in GUARDED_DIALECTS:
+        if not dialect_named(self._dialect).functions():
             raise Refused(f"`{shown}` is a view, and what it calls is not known here; read the tables behind it")
         known = FunctionList(self._dialect)
         operator = query.find(exp.Operator)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from ktx_cli.semantic.compile.build import Build, called, column, identifier, null_safe
+from ktx_cli.semantic.compile.build import Build, called, column, identifier
 from ktx_cli.semantic.compile.filters import dimension_value, in_range, row_conditions
 from ktx_cli.semantic.compile.rows import Rows, needs_ranks
 from ktx_cli.semantic.expressions.aggregates import distinct_columns, with_condition
@@ -45,8 +45,8 @@ from ktx_cli.semantic.plan.axis import reader
 from ktx_cli.semantic.plan.plan import Dimension, Leaf, Output, RowFilter, TimeRange, Treatment, instant
 from ktx_cli.semantic.probes import is_over_time
 from ktx_cli.semantic.time.calendar import later, period_of
-from ktx_cli.semantic.time.expressions import DateOrTimestamp, literal
-from ktx_cli.warehouses import QueryResult, SemanticType
+from ktx_cli.semantic.time.periods import literal
+from ktx_cli.warehouses import DateOrTimestamp, QueryResult, SemanticType
 
 Run = Callable[[str], QueryResult]
 """Runs one statement that gives one row."""
@@ -287,7 +287,7 @@ class Cells:
         """Say whether a calendar has a value on any day of a period; a day it does not have has none."""
         rows = Rows(self._build.again(), edge.target)
         days = TimeRange(_of_column(Name((), edge.pairs[0][1])), period.start, period.end)
-        wanted = null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect), rows.build.dialect)
+        wanted = rows.build.syntax.null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect))
         counts = [exp.Count(this=exp.Star(), big_int=True)]
         counts.append(exp.Count(this=exp.Case(ifs=[exp.If(this=wanted, true=exp.Literal.number(1))]), big_int=True))
         query = rows.select(counts).where(in_range(rows, days), copy=False)
@@ -297,7 +297,7 @@ class Cells:
     def _look_up_days(self, edge: Edge, expression: Expression, value: Any) -> Days | None:
         rows = Rows(self._build.again(), edge.target)
         day = rows.bind(_of_column(Name((), edge.pairs[0][1])))
-        wanted = null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect), rows.build.dialect)
+        wanted = rows.build.syntax.null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect))
         ends = rows.select([called(exp.Min(this=day), "first"), called(exp.Max(this=day.copy()), "last")])
         (found,) = self._run(rows.build.with_queries(ends.where(wanted)).sql(rows.build.dialect)).rows
         first, last = _as_day(found[0]), _as_day(found[1])
@@ -333,7 +333,7 @@ def _asked_time(rows: Lookups, default: Name | None) -> Name | None:
 
 def _has_value(rows: Rows, dimension: Dimension, value: Any) -> exp.Expr:
     wanted = _literal(value, dimension.grain, rows.build.dialect)
-    return null_safe(dimension_value(rows, dimension), wanted, rows.build.dialect)
+    return rows.build.syntax.null_safe(dimension_value(rows, dimension), wanted)
 
 
 def _aggregated(rows: Rows, leaf: Leaf, conditions: Sequence[exp.Expr]) -> exp.Select:
@@ -382,7 +382,7 @@ def _at_moment(
     where = row_conditions(among, plan, held)
     where += [exp.paren(among.bind(each), copy=False) for each in leaf.conditions if axis.is_on(each)]
     where += [_has_value(among, *each) for each in dimensions if axis.is_on(each[0].expression)]
-    where += [null_safe(among.own(name), rows.own(name), build.dialect) for name in semi.per]
+    where += [build.syntax.null_safe(among.own(name), rows.own(name)) for name in semi.per]
     if plan.time_range is not None:
         where.append(in_range(among, plan.time_range))
     moment = exp.Subquery(this=query.where(*where, copy=False))

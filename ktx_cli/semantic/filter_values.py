@@ -181,7 +181,7 @@ def plan_check(
         other = exp.select("*").from_(_inner(part, f"p{number}"), copy=False)
         union = exp.union(union, other, distinct=False, copy=False)
     query = build.with_queries(exp.select("*").from_(_inner(union, "checks"), copy=False))
-    tree = without_booleans(query) if build.dialect == "tsql" else query
+    tree = query if build.syntax.conditions_are_values else without_booleans(query)
     return ValueCheck(tree.sql(build.dialect), wanted, since, len(parts) * MOST_CANDIDATES)
 
 

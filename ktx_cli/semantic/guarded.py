@@ -31,7 +31,6 @@ from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.manifest import SUFFIXES, load_manifest
 from ktx_cli.semantic.model import CalendarSettings, Model, SemanticError
 from ktx_cli.warehouses import (
-    CHECKED,
     EITHER,
     CheckedStatement,
     ConnectionTest,
@@ -45,6 +44,7 @@ from ktx_cli.warehouses import (
     Scope,
     Server,
     StatementPolicy,
+    dialect_named,
     dialect_of,
     is_interruptible,
     open_connection,
@@ -64,9 +64,6 @@ DEFAULT_BYTES: Final = 10_000_000
 
 _STATEMENTS: Final = 256
 """Checked statements a guard keeps."""
-
-_SEARCHED: Final = ("postgres", "redshift")
-"""The dialects whose sessions look up names without a schema in the system's catalog alone."""
 
 
 def database_of(config: KtxConfig, connection: str) -> Database:
@@ -198,7 +195,7 @@ class Guard:
         return self.checked.get((sql, max_rows, server), lambda: self._check(sql, max_rows, server))
 
     def _check(self, sql: str, max_rows: int, server: Server | None) -> CheckedStatement:
-        schema_of = self.names.schema_of if self.dialect in _SEARCHED else None
+        schema_of = self.names.schema_of if dialect_named(self.dialect).searches_catalog_alone else None
         return self.policy.check(
             sql, self.dialect, max_rows=max_rows, tables=self.names, schema_of=schema_of, server=server
         )
@@ -276,7 +273,7 @@ class GuardedConnector:
 
     def _the_server(self) -> Server | None:
         """Return which of the servers of a dialect this is, where what is built in depends on it."""
-        if self.guard.dialect not in CHECKED:
+        if not dialect_named(self.guard.dialect).has_several_servers:
             return EITHER
         if self._server is None:
             ((version,),) = self.inner.query("SELECT VERSION()", max_rows=1).rows

@@ -8,22 +8,26 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.warehouses.base import (
-        column_list,
         driver_error_name,
         ended_its_session,
         leading_keyword,
-        quote,
         reason,
-        table_path,
         tells_of_the_statement,
+    )
+    from ktx_cli.warehouses.dialect import (
+        DIALECTS,
+        Dialect,
+        column_list,
+        dialect_named,
+        find_dialects_by,
+        quote,
+        table_path,
         value_list,
     )
     from ktx_cli.warehouses.files.connector import READERS
     from ktx_cli.warehouses.guard.check import CheckedStatement, StatementPolicy, names_are_missing, with_hint
-    from ktx_cli.warehouses.guard.columns import FUNCTIONAL
     from ktx_cli.warehouses.guard.errors import StatementRefusedError
-    from ktx_cli.warehouses.guard.functions import CHECKED, EITHER, GUARDED_DIALECTS, FunctionList, Server, server_of
-    from ktx_cli.warehouses.guard.tables import SYSTEM
+    from ktx_cli.warehouses.guard.functions import EITHER, FunctionList, Server, server_of
     from ktx_cli.warehouses.location import source_path
     from ktx_cli.warehouses.pool import ConnectorPool, Counts, Remembering, ended_at, is_interruptible
     from ktx_cli.warehouses.port import (
@@ -63,6 +67,7 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses.sampling.reader import exact_texts, read_sample, why
     from ktx_cli.warehouses.sampling.statements import Sample, SampleLimits, SampleMethod, value_of
     from ktx_cli.warehouses.server import TAG, is_local
+    from ktx_cli.warehouses.time_arithmetic import DateOrTimestamp, Step, TimeKind
     from ktx_cli.warehouses.worker.wire import row_memory, row_size
 
 BUILT_IN: Final = (
@@ -72,16 +77,12 @@ BUILT_IN: Final = (
 """The drivers of databases, in the order of all lists; each is a folder of this package."""
 
 _HOMES = {
-    "base": (
-        "column_list driver_error_name ended_its_session leading_keyword quote reason table_path "
-        "tells_of_the_statement value_list"
-    ),
+    "base": "driver_error_name ended_its_session leading_keyword reason tells_of_the_statement",
+    "dialect": "DIALECTS Dialect column_list dialect_named find_dialects_by quote table_path value_list",
     "files.connector": "READERS",
     "guard.check": "CheckedStatement StatementPolicy names_are_missing with_hint",
-    "guard.columns": "FUNCTIONAL",
     "guard.errors": "StatementRefusedError",
-    "guard.functions": "CHECKED EITHER FunctionList GUARDED_DIALECTS Server server_of",
-    "guard.tables": "SYSTEM",
+    "guard.functions": "EITHER FunctionList Server server_of",
     "location": "source_path",
     "pool": "ConnectorPool Counts Remembering ended_at is_interruptible",
     "port": (
@@ -96,6 +97,7 @@ _HOMES = {
     "sampling.reader": "exact_texts read_sample why",
     "sampling.statements": "Sample SampleLimits SampleMethod value_of",
     "server": "TAG is_local",
+    "time_arithmetic": "DateOrTimestamp Step TimeKind",
     "worker.wire": "row_memory row_size",
 }
 

@@ -15,7 +15,7 @@ from ktx_cli.semantic.answer import ask, compile_query
 from ktx_cli.semantic.filter_values import ValueFindings, comparisons, is_proven, periods, plan_check
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.model import CalendarSettings, Model
-from ktx_cli.semantic.time.calendar import DIALECTS
+from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.guard.check import check
 from ktx_cli.warehouses.guard.functions import EITHER
 from ktx_cli.warehouses.port import ConnectionSpec, Connector

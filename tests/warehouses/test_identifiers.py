@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from ktx_cli.warehouses.base import column_list, quote, table_path, value_list
+from ktx_cli.warehouses.dialect import column_list, quote, table_path, value_list
 from ktx_cli.warehouses.port import Connector, TableRef
 
 DIALECTS = (

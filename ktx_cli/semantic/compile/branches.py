@@ -221,7 +221,7 @@ class BranchBuilder:
             condition = window.condition()
             for note in window.notes():
                 self.build.note(note)
-            if self.build.dialect == "clickhouse":  # refuses a join without an equality
+            if not self.build.syntax.joins_by_any_condition:
                 return join(query, relation, None).where(condition, *where, copy=False)
             join(query, relation, condition)
         return query.where(*where, copy=False)

@@ -20,6 +20,7 @@ from ktx_cli.semantic.model import Column, SemanticError, Source
 from ktx_cli.semantic.plan.axis import time_of
 from ktx_cli.semantic.plan.plan import Plan
 from ktx_cli.semantic.time.calendar import Clock
+from ktx_cli.warehouses import dialect_named
 
 _LONGEST_NAME: Final = 48
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9_]+")
@@ -46,6 +47,7 @@ class Build:
         self.names = names
         self.plan = plan
         self.dialect = names.model.dialect
+        self.syntax = dialect_named(self.dialect)
         self.uses: dict[str, FactUse] = {}
         self.notes: list[str] = list(plan.notes)
         self.policies: dict[str, None] = {}
@@ -115,7 +117,7 @@ class Build:
 
     def _hoisted(self, source: Source, body: exp.Query) -> exp.Expr:
         """Return the query with its own named queries in front of the statement, where it may have none inside."""
-        if self.dialect != "tsql" or not body.ctes:
+        if self.syntax.nests_with or not body.ctes:
             return body
         for each in body.ctes:
             inner = self.add(f"{source.name}__{each.alias}", each.this)
@@ -142,7 +144,7 @@ class Build:
             query = query.where(exp.paren(self._own(source, condition, readable)), copy=False)
             query = query.where(*(exp.paren(each) for each in readable), copy=False)
             self.policies[f"{source.name}.{policy.name}"] = None
-        return named(self.add(f"{source.name}__allowed", _fenced(query, self.dialect)))
+        return named(self.add(f"{source.name}__allowed", self.syntax.fenced(query)))
 
     def _own(self, source: Source, condition: Expression, readable: dict[exp.Expr, None]) -> exp.Expr:
         """Return a policy's condition, or a column it reads; what its times must meet for it to hold is added.
@@ -156,8 +158,10 @@ class Build:
                 return exp.paren(self._own(source, self.names.computed(source, read), readable), copy=False)
             return column(name.column, source.name)
 
-        if self.dialect == "sqlite":
-            times = readable_times(condition.tree, lambda number: source.column(condition.names[number].column))
+        if self.syntax.times_are_texts:
+            times = readable_times(
+                condition.tree, lambda number: source.column(condition.names[number].column), self.syntax
+            )
             readable |= dict.fromkeys(filled(each, lambda number: value(condition.names[number])) for each in times)
         return self.bound(condition, value)
 
@@ -176,28 +180,11 @@ class Build:
 
     def with_compared_times(self, tree: exp.Expr, read: Callable[[int], Column | None]) -> exp.Expr:
         """Return a tree whose places stand for the columns that `read` gives, its times compared as times."""
-        return with_compared_times(tree, read) if self.dialect == "sqlite" else tree
+        return with_compared_times(tree, read, self.syntax) if self.syntax.times_are_texts else tree
 
     def time_of(self, fact: Source, said: str | None) -> Name | None:
         """Return the column that is a fact's time: the one said, its default, or the only one."""
         return time_of(fact, said)
-
-
-_ALL_ROWS: Final = {"sqlite": -1, "mysql": 2**64 - 1}
-"""Limits that leave out no row."""
-
-
-def _fenced(query: exp.Select, dialect: str) -> exp.Select:
-    """Keep the database from evaluating a condition of the question on rows before it has evaluated the policies.
-
-    It may otherwise do what looks cheapest first, and `CAST(note AS INT) = 1` fails on a row that is not allowed.
-    DuckDB moves no condition that can fail before another one.
-    """
-    if dialect in ("postgres", "redshift"):
-        return query.offset(0, copy=False)
-    if dialect in _ALL_ROWS:
-        return query.limit(_ALL_ROWS[dialect], copy=False)
-    return query
 
 
 def identifier(name: str) -> exp.Identifier:
@@ -264,9 +251,9 @@ def without_booleans(tree: exp.Expr) -> exp.Expr:
             continue
         is_condition, is_wanted = isinstance(node, _CONDITIONS), _stands_for_a_condition(node)
         if is_condition and not is_wanted:
-            _replace(node, _as_bit(node))
+            node.replace(_as_bit(node))
         elif is_wanted and not is_condition and not isinstance(node, exp.Boolean):
-            _replace(node, exp.EQ(this=node.copy(), expression=exp.Literal.number(1)))
+            node.replace(exp.EQ(this=node.copy(), expression=exp.Literal.number(1)))
     return tree
 
 
@@ -289,21 +276,3 @@ def _as_bit(condition: exp.Expr) -> exp.Expr:
     no = exp.Not(this=exp.paren(condition.copy(), copy=False))
     cases = [exp.If(this=condition.copy(), true=one), exp.If(this=no, true=zero)]
     return exp.Case(ifs=cases)
-
-
-def _replace(node: exp.Expr, by: exp.Expr) -> None:
-    node.replace(by)
-
-
-_HAS_DISTINCT_FROM: Final = frozenset(
-    {"duckdb", "postgres", "snowflake", "bigquery", "databricks", "trino", "sqlite", "mysql"}
-)
-"""Dialects with IS NOT DISTINCT FROM, or an operator sqlglot writes for it (`IS` in SQLite, `<=>` in MySQL)."""
-
-
-def null_safe(one: exp.Expr, two: exp.Expr, dialect: str) -> exp.Expr:
-    """Return the condition that two values are equal, or both missing."""
-    if dialect in _HAS_DISTINCT_FROM:
-        return exp.NullSafeEQ(this=one, expression=two)
-    both = exp.and_(exp.Is(this=one.copy(), expression=exp.null()), exp.Is(this=two.copy(), expression=exp.null()))
-    return exp.paren(exp.or_(exp.EQ(this=one, expression=two), both, copy=False), copy=False)

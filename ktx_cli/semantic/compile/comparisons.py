@@ -1,4 +1,4 @@
-"""Comparisons of times in SQLite, which has texts for them: `2024-01-31 00:00:00` is not equal to its date there.
+"""Comparisons of times where these are texts, as in SQLite: `2024-01-31 00:00:00` is not equal to its date there.
 
 Both sides are brought into one form before they are compared. Databases with types for times do that by themselves.
 """
@@ -14,9 +14,7 @@ from sqlglot import exp
 from ktx_cli.semantic.expressions.dates import CUT
 from ktx_cli.semantic.model import HOUR, MINUTE, SECOND, Column
 from ktx_cli.semantic.time.calendar import UTC_NAME, WrittenMoment, parse_moment
-from ktx_cli.semantic.time.expressions import DateOrTimestamp
-from ktx_cli.semantic.time.periods import compared, is_number
-from ktx_cli.warehouses import SemanticType
+from ktx_cli.warehouses import DateOrTimestamp, Dialect, SemanticType
 
 Read = Callable[[int], Column | None]
 """Gives the column that a numbered place of a tree stands for."""
@@ -46,27 +44,33 @@ class _Side:
             return "date" if self.column.is_date else "timestamp"
         return self.function
 
-    def written(self, form: DateOrTimestamp) -> exp.Expr:
+    def comparable(self, syntax: Dialect) -> exp.Expr:
+        """Return a column in the form of its own values."""
+        assert self.column is not None
+        assert self.form is not None
+        return syntax.comparable_time(self.tree, self.form, self.column.timezone or UTC_NAME)
+
+    def written(self, form: DateOrTimestamp, syntax: Dialect) -> exp.Expr:
         """Return it in a form in which texts compare as times do."""
         if self.literal is not None:
             shown = self.literal.beside_dates() if form == "date" else self.literal.beside_timestamps()
             return exp.Literal.string(shown)
         if self.form is None or (self.column is None and self.form == form):
             return self.tree.copy()
-        value = self.tree.copy() if self.column is None else compared(self.tree, self.form, self.column.timezone)
+        value = self.tree.copy() if self.column is None else self.comparable(syntax)
         if self.form == form:
             return value
         return exp.DPipe(this=exp.paren(value, copy=False), expression=exp.Literal.string(_MIDNIGHT), safe=True)
 
 
-def with_compared_times(tree: exp.Expr, read: Read) -> exp.Expr:
-    """Return a tree of SQLite in which times are compared as times, the same tree where it compares none."""
+def with_compared_times(tree: exp.Expr, read: Read, syntax: Dialect) -> exp.Expr:
+    """Return a tree in which times are compared as times, the same tree where it compares none."""
     if not tree.find(*_COMPARISONS):
         return tree
-    return tree.transform(lambda node: _compared(node, read) if isinstance(node, _COMPARISONS) else node)
+    return tree.transform(lambda node: _compared(node, read, syntax) if isinstance(node, _COMPARISONS) else node)
 
 
-def readable_times(tree: exp.Expr, read: Read) -> Iterator[exp.Expr]:
+def readable_times(tree: exp.Expr, read: Read, syntax: Dialect) -> Iterator[exp.Expr]:
     """Yield conditions that the times a tree compares are missing or can be read, so that it says something of them."""
     for node in tree.walk():
         sides = _sides(node, read) if isinstance(node, _COMPARISONS) else []
@@ -74,12 +78,11 @@ def readable_times(tree: exp.Expr, read: Read) -> Iterator[exp.Expr]:
             if side.column is None or side.form is None:
                 continue
             missing = exp.Is(this=side.tree.copy(), expression=exp.null())
-            value = compared(side.tree, side.form, side.column.timezone)
-            known = exp.Not(this=exp.Is(this=value, expression=exp.null()))
-            yield exp.or_(missing, known, *_both_numbers(sides), copy=False)
+            known = exp.Not(this=exp.Is(this=side.comparable(syntax), expression=exp.null()))
+            yield exp.or_(missing, known, *_both_numbers(sides, syntax), copy=False)
 
 
-def _compared(node: exp.Expr, read: Read) -> exp.Expr:
+def _compared(node: exp.Expr, read: Read, syntax: Dialect) -> exp.Expr:
     """Return a comparison of times in one form, any other as it is: what is no time is compared as it was."""
     sides = _sides(node, read)
     if not sides:
@@ -87,15 +90,15 @@ def _compared(node: exp.Expr, read: Read) -> exp.Expr:
     form: DateOrTimestamp = "date" if all(each.form in ("date", None) for each in sides) else "timestamp"
     new = node.copy()
     for place, side in zip(list(_places(new)), sides, strict=True):
-        place.replace(side.written(form))
-    ifs = [exp.If(this=numbers, true=node.copy()) for numbers in _both_numbers(sides)]
+        place.replace(side.written(form, syntax))
+    ifs = [exp.If(this=numbers, true=node.copy()) for numbers in _both_numbers(sides, syntax)]
     return exp.Case(ifs=ifs, default=new) if ifs else new
 
 
-def _both_numbers(sides: Sequence[_Side]) -> Iterator[exp.Expr]:
+def _both_numbers(sides: Sequence[_Side], syntax: Dialect) -> Iterator[exp.Expr]:
     """Yield for columns of timestamps the condition that all are numbers: these are compared as they are."""
     if all(each.column is not None and each.form == "timestamp" for each in sides):
-        yield exp.and_(*(is_number(each.tree) for each in sides), copy=False)
+        yield exp.and_(*(syntax.is_number(each.tree) for each in sides), copy=False)
 
 
 def _sides(node: exp.Expr, read: Read) -> list[_Side]:

@@ -12,8 +12,8 @@ from ktx_cli.semantic.graph import Edge
 from ktx_cli.semantic.model import DAY, HOUR, MINUTE, SECOND, Column, SemanticError
 from ktx_cli.semantic.plan.axis import TimeReader
 from ktx_cli.semantic.plan.plan import Dimension, Plan, RowFilter, TimeRange
-from ktx_cli.semantic.time.calendar import Kind
 from ktx_cli.semantic.time.periods import truncate, within
+from ktx_cli.warehouses import TimeKind
 
 
 def row_conditions(rows: Rows, plan: Plan, filters: Sequence[RowFilter] | None = None) -> list[exp.Expr]:
@@ -63,7 +63,7 @@ def _exists(rows: Rows, conditions: list[Expression]) -> exp.Expr:
     rows.require_key("a filter over its details")
     inner = Rows(rows.build, rows.fact.name, alias=f"{rows.alias}__any", time=rows.time)
     bound = [exp.paren(inner.bind(each), copy=False) for each in conditions]
-    if rows.build.dialect == "clickhouse":
+    if not rows.build.syntax.correlates_queries:
         return _in(rows, inner, bound)
     query = inner.select([exp.Literal.number(1)])
     for condition in (inner.same_row(rows), *bound):
@@ -83,7 +83,7 @@ def _in(rows: Rows, inner: Rows, bound: Sequence[exp.Expr]) -> exp.Expr:
 _BELOW_DAY = (SECOND, MINUTE, HOUR)
 
 
-def kind_of(column: Column | None) -> Kind:
+def kind_of(column: Column | None) -> TimeKind:
     """Return what the values of a time column are."""
     return "date" if column is not None and column.is_date else "timestamp"
 

@@ -25,9 +25,8 @@ from ktx_cli.semantic.graph import Edge, Path
 from ktx_cli.semantic.model import DAY, Column, SemanticError
 from ktx_cli.semantic.plan.axis import TimeReader
 from ktx_cli.semantic.plan.plan import Dimension, Read, Reading, RowFilter, TimeRange
-from ktx_cli.semantic.time.expressions import DateOrTimestamp
 from ktx_cli.semantic.time.periods import truncate, within
-from ktx_cli.warehouses import SemanticType
+from ktx_cli.warehouses import DateOrTimestamp, SemanticType
 
 
 def dimension_rows(build: Build) -> exp.Expr:

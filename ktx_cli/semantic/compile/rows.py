@@ -11,12 +11,12 @@ from typing import Final
 from sqlglot import exp
 
 from ktx_cli.core import listing
-from ktx_cli.semantic.compile.build import Build, column, identifier, join, named, null_safe
-from ktx_cli.semantic.expressions.aggregates import NATIVE_PERCENTILES, percentile_of
+from ktx_cli.semantic.compile.build import Build, column, identifier, join, named
+from ktx_cli.semantic.expressions.aggregates import percentile_of
 from ktx_cli.semantic.expressions.names import Expression, Name, placeholder
 from ktx_cli.semantic.graph import Edge, Path
 from ktx_cli.semantic.model import Column, SemanticError, SemiAdditive, Source, Visibility
-from ktx_cli.warehouses import SemanticType
+from ktx_cli.warehouses import SemanticType, dialect_named
 
 _WITHOUT_OWN_VALUE: Final = (
     *(exp.Placeholder, exp.Literal, exp.Boolean, exp.Paren, exp.Cast, exp.DataType, exp.DataTypeParam),
@@ -132,7 +132,7 @@ class Rows:
         """Return the condition that a row here is a row of other rows of the same fact."""
         self.require_key("a filter over its details")
         pairs = [(self.own(name), other.own(name)) for name in self.fact.grain]
-        return exp.and_(*(null_safe(one, two, self.build.dialect) for one, two in pairs), copy=False)
+        return exp.and_(*(self.build.syntax.null_safe(one, two) for one, two in pairs), copy=False)
 
     def require_key(self, what: str) -> None:
         """Raise `SemanticError` where nothing says which of the fact's rows are the same row; else note that it counts.
@@ -356,7 +356,7 @@ class Stage:
 
 def needs_ranks(aggregate: exp.Expr, dialect: str) -> bool:
     """Say whether an aggregate is a percentile the dialect cannot aggregate by."""
-    return dialect not in NATIVE_PERCENTILES and percentile_of(aggregate) is not None
+    return not dialect_named(dialect).has_percentiles and percentile_of(aggregate) is not None
 
 
 def rank_query(relation: str, value: exp.Expr, keys: Sequence[str], where: Sequence[exp.Expr]) -> exp.Select:
@@ -380,7 +380,7 @@ def weighed(fraction: exp.Expr, relation: str, dialect: str) -> exp.Expr:
     """Return the percentile as a sum over ranked rows."""
     last = exp.Sub(this=column("n", relation), expression=exp.Literal.number(1))
     position = exp.Mul(this=exp.paren(fraction.copy()), expression=exp.paren(last))
-    below = _floor(position, dialect)
+    below = dialect_named(dialect).floor(position)
     share = exp.paren(exp.Sub(this=position.copy(), expression=below.copy()))
     rest = exp.paren(exp.Sub(this=exp.Literal.number("1.0"), expression=share.copy()))
     value = column("x", relation)
@@ -398,9 +398,3 @@ def weighed(fraction: exp.Expr, relation: str, dialect: str) -> exp.Expr:
 
 def _ascending(value: exp.Expr) -> exp.Ordered:
     return exp.Ordered(this=value, desc=False, nulls_first=None)
-
-
-def _floor(value: exp.Expr, dialect: str) -> exp.Expr:
-    if dialect == "sqlite":
-        return exp.Cast(this=value.copy(), to=exp.DataType.build("bigint"))
-    return exp.Floor(this=value.copy())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from ktx_cli.semantic.compile.branches import Branch, BranchBuilder, branches, named_query
-from ktx_cli.semantic.compile.build import Build, called, column, identifier, join, named, null_safe, without_booleans
+from ktx_cli.semantic.compile.build import Build, called, column, identifier, join, named, without_booleans
 from ktx_cli.semantic.compile.members import dimension_rows, labelled, members
 from ktx_cli.semantic.compile.rows import needs_ranks, rank_query, weighed
 from ktx_cli.semantic.compile.windows import filled_periods
@@ -16,9 +16,6 @@ from ktx_cli.semantic.expressions.aggregates import COUNT, percentile_of, with_c
 from ktx_cli.semantic.expressions.names import Expression, filled, placeholders
 from ktx_cli.semantic.plan.axis import filled_time, with_axes
 from ktx_cli.semantic.plan.plan import Dimension, Leaf, Output, Plan
-
-_TYPELESS_NULL = frozenset({"postgres", "redshift", "tsql"})
-"""Dialects in which a column of nothing but NULL has a type of its own, which does not go with others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ def compile_plan(build: Build) -> Compiled:
         query = query.offset(plan.query.offset, copy=False)
     names = (*(each.name for each in plan.dimensions), *(each.name for each in plan.outputs))
     tree = build.with_queries(query)
-    return Compiled(without_booleans(tree) if build.dialect == "tsql" else tree, names, build)
+    return Compiled(tree if build.syntax.conditions_are_values else without_booleans(tree), names, build)
 
 
 def combined(build: Build) -> tuple[str, dict[int, str]]:
@@ -149,7 +146,7 @@ def _together(build: Build, parts: dict[str, tuple[int, ...]]) -> str:
     dimensions = [f"d{number}" for number in range(len(build.plan.dimensions))]
     measures = [f"m{number}" for numbers in parts.values() for number in numbers]
     stacked: list[exp.Select] = []
-    if build.dialect in _TYPELESS_NULL:
+    if build.syntax.requires_typed_nulls:
         stacked.append(_header(parts, dimensions))
     for name, numbers in parts.items():
         own = {f"m{number}" for number in numbers}
@@ -231,7 +228,7 @@ class _Values:
             number = next(number for number, of in self._whole.items() if of == name)
             kept = plan.leaves[number].treatment.keep or ()
             pairs = [(column(f"d{index}", self._relation), column(f"d{index}", name)) for index in kept]
-            equal = [null_safe(one, two, self._build.dialect) for one, two in pairs]
+            equal = [self._build.syntax.null_safe(one, two) for one, two in pairs]
             join(query, named_query(name), exp.and_(*equal, copy=False) if equal else None, "LEFT")
         return query
 

@@ -15,8 +15,8 @@ from ktx_cli.semantic.model import DAY, SECOND, WEEK, Cumulative, Span
 from ktx_cli.semantic.plan.axis import reader
 from ktx_cli.semantic.plan.plan import Leaf, TimeRange, Treatment, differs_in_length, earlier_range, instant, lines_up
 from ktx_cli.semantic.time.calendar import later, nests, period_of
-from ktx_cli.semantic.time.expressions import DateOrTimestamp, literal, next_period, shift
-from ktx_cli.semantic.time.periods import overflow, spine, truncate
+from ktx_cli.semantic.time.periods import literal, next_period, overflow, shift, spine, truncate
+from ktx_cli.warehouses import DateOrTimestamp
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,10 @@ from typing import Final
 from sqlglot import exp
 
 from ktx_cli.semantic.model import SemanticError
+from ktx_cli.warehouses import Dialect, dialect_named
 
 COUNT, SUM, OTHER = "count", "sum", "other"
 """What an aggregate gives for no rows: 0 in any case, 0 inside a formula, nothing."""
-
-_FILTERING: Final = frozenset({"duckdb", "postgres", "sqlite", "databricks", "trino"})
-"""Dialects with `FILTER (WHERE ...)` behind any aggregate."""
 
 _IGNORES_NULL: Final = (
     exp.Sum,
@@ -37,14 +35,6 @@ _IGNORES_NULL: Final = (
     exp.CovarPop,
     exp.CovarSamp,
 )
-NATIVE_PERCENTILES: Final = frozenset({"duckdb", "postgres", "snowflake", "redshift"})
-"""Dialects whose PERCENTILE_CONT ... WITHIN GROUP is an aggregate."""
-
-_ROUNDS_PERCENTILES: Final = frozenset({"duckdb", "snowflake", "redshift"})
-"""Dialects whose percentile of a decimal has the digits of the decimal."""
-
-_ROUNDS_AVG: Final = frozenset({"tsql", "redshift", "mysql", "trino", "databricks", "snowflake"})
-"""Dialects whose avg of whole numbers or decimals has a few digits."""
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -103,7 +93,8 @@ def with_condition(aggregate: exp.Expr, condition: exp.Expr | None, dialect: str
         own = aggregate.expression.this
         condition = own if condition is None else exp.and_(condition, own, copy=False)
         aggregate = aggregate.this
-    aggregate = _exact(aggregate, dialect)
+    syntax = dialect_named(dialect)
+    aggregate = _exact(aggregate, syntax)
     if condition is None:
         return aggregate
     if counts_rows(aggregate):
@@ -117,7 +108,7 @@ def with_condition(aggregate: exp.Expr, condition: exp.Expr | None, dialect: str
         return aggregate
     if isinstance(aggregate, _IGNORES_NULL):
         return _inside(aggregate, lambda argument: _case(condition, argument))
-    if dialect in _FILTERING:
+    if syntax.filters_aggregates:
         return exp.Filter(this=aggregate, expression=exp.Where(this=condition))
     raise SemanticError(
         f"{aggregate.sql(dialect)} cannot be filtered in {dialect}: it may count rows without a value",
@@ -129,7 +120,7 @@ def with_condition(aggregate: exp.Expr, condition: exp.Expr | None, dialect: str
 def _inside(aggregate: exp.Expr, wrap: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     argument = aggregate.this
     if isinstance(argument, exp.Distinct):
-        argument.set("expressions", [wrap(each) for each in argument.expressions])
+        argument.set("expressions", [wrap(value) for value in argument.expressions])
     elif isinstance(argument, exp.Order):
         argument.set("this", wrap(argument.this))
     else:
@@ -137,16 +128,16 @@ def _inside(aggregate: exp.Expr, wrap: Callable[[exp.Expr], exp.Expr]) -> exp.Ex
     return aggregate
 
 
-def _exact(aggregate: exp.Expr, dialect: str) -> exp.Expr:
+def _exact(aggregate: exp.Expr, syntax: Dialect) -> exp.Expr:
     """Return the aggregate as the dialect computes it right: averages with decimals, percentiles by one name."""
     percentile = percentile_of(aggregate)
-    if percentile is not None and dialect in NATIVE_PERCENTILES:
+    if percentile is not None and syntax.has_percentiles:
         value, fraction = percentile
-        if dialect in _ROUNDS_PERCENTILES:
+        if syntax.rounds_percentiles:
             value = _double(value)
         order = exp.Order(expressions=[exp.Ordered(this=value, desc=False, nulls_first=False)])
         return exp.WithinGroup(this=exp.PercentileCont(this=fraction), expression=order)
-    if dialect in _ROUNDS_AVG and isinstance(aggregate, exp.Avg):
+    if syntax.rounds_averages and isinstance(aggregate, exp.Avg):
         return _inside(aggregate, _double)
     return aggregate
 

@@ -13,8 +13,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from ktx_cli.core import Command, did_you_mean, one_line
-from ktx_cli.semantic.expressions.dates import with_sqlite_dates
+from ktx_cli.semantic.expressions.dates import with_own_dates
 from ktx_cli.semantic.model import GRAINS, SemanticError
+from ktx_cli.warehouses import dialect_named
 
 _MARK: Final = "ktx_template_"
 _FAULTS: Final = (SqlglotError, ValueError, LookupError, AttributeError, TypeError, RecursionError, AssertionError)
@@ -205,7 +206,8 @@ def _with_functions(tree: exp.Expr, dialect: str) -> exp.Expr:
         return node
 
     tree = tree.transform(replace).transform(divide)
-    return tree.transform(with_sqlite_dates) if dialect == "sqlite" else tree
+    syntax = dialect_named(dialect)
+    return tree.transform(with_own_dates, syntax) if syntax.times_are_texts else tree
 
 
 TEMPLATE: Final = re.compile(r"\{\{\s*(\w+)\.(\w+)\s*\}\}")

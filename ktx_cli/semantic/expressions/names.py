@@ -11,7 +11,7 @@ from sqlglot import exp
 from ktx_cli.semantic.expressions.fragments import parse
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.model import Column, Model, SemanticError, Source, Visibility, ambiguous, unknown
-from ktx_cli.warehouses import SemanticType
+from ktx_cli.warehouses import SemanticType, dialect_named
 
 METRIC_TIME: Final = "metric_time"
 """The name that stands for each fact's own time column."""
@@ -115,10 +115,6 @@ def with_names(
     return Expression(copy, tuple(names), home, text, tuple(via))
 
 
-_DIFFERENCES: Final = {"sqlite": "julianday({0}) - julianday({1})", "mysql": "datediff({0}, {1})"}
-"""How to subtract times, in the dialects where `-` makes numbers of them: 2024 of a date in SQLite."""
-
-
 class Names:
     """Finds columns: those of definitions from their source, those of a question from anywhere.
 
@@ -207,8 +203,8 @@ class Names:
 
     def _require_no_subtracted_times(self, expression: Expression) -> None:
         """Raise `SemanticError` where times are subtracted in a database that takes the numbers they begin with."""
-        difference = _DIFFERENCES.get(self.model.dialect)
-        if difference is None:
+        difference = dialect_named(self.model.dialect).time_difference
+        if not difference:
             return
         for node in expression.tree.find_all(exp.Sub):
             sides = node.this.unnest(), node.expression.unnest()

@@ -11,7 +11,7 @@ from ktx_cli.core import ConfigError
 from ktx_cli.semantic.load.entries import Entry
 from ktx_cli.semantic.manifest import plain_on
 from ktx_cli.semantic.model import Condition, Join, Relationship
-from ktx_cli.warehouses import parse_name
+from ktx_cli.warehouses import dialect_named, parse_name
 
 JOIN_KEYS = frozenset(("to", "on", "relationship", "alias", "source"))
 RELATIONSHIPS = tuple(each.value for each in Relationship)
@@ -179,7 +179,7 @@ class _Reader:
     def _column(self, parts: Sequence[Token]) -> _Operand:
         last = parts[-1]
         if len(parts) == 1:
-            is_text = last.quote == '"' and self._sides.dialect in TEXTS_IN_DOUBLE_QUOTES
+            is_text = last.quote == '"' and dialect_named(self._sides.dialect).texts_in_double_quotes
             return _Operand(None if is_text and last.value not in self._sides.columns else OWN, last.value)
         qualifier = ".".join(part.value for part in parts[:-1])
         side = self._sides.side_of(qualifier)
@@ -244,11 +244,6 @@ _ESCAPED_TEXT = r"(?P<text>'(?:[^'\\]|''|\\.)*')"
 _FLAGS = re.VERBOSE | re.DOTALL
 _TOKENS = re.compile(_TOKEN.format(identifier=_IDENTIFIER, text=_PLAIN_TEXT), _FLAGS)
 _ESCAPED_TOKENS = re.compile(_TOKEN.format(identifier=_IDENTIFIER, text=_ESCAPED_TEXT), _FLAGS)
-_BACKSLASH = frozenset({"mysql", "bigquery", "clickhouse", "databricks", "snowflake", "spark", "hive"})
-"""Dialects where a backslash in a text escapes what follows."""
-
-TEXTS_IN_DOUBLE_QUOTES = frozenset({"mysql", "bigquery", "databricks", "spark", "hive"})
-"""Dialects where double quotes hold a text; ktx writes names in them nevertheless, in every dialect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,14 +257,15 @@ class Token:
 
 def tokens(text: str, dialect: str) -> list[Token] | None:
     """Return the tokens of names, constants and equalities; None where there is something else in the text."""
-    pattern = _ESCAPED_TOKENS if dialect in _BACKSLASH else _TOKENS
+    escaped = dialect_named(dialect).escapes_in_texts
+    pattern = _ESCAPED_TOKENS if escaped else _TOKENS
     found: list[Token] = []
     position, end = 0, len(text.rstrip())
     while position < end:
         match = pattern.match(text, position, end)
         if match is None:
             return None
-        found.append(_token(match, escaped=dialect in _BACKSLASH))
+        found.append(_token(match, escaped=escaped))
         position = match.end()
     return found
 

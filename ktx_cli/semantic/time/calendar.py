@@ -9,7 +9,7 @@ import zoneinfo
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from ktx_cli.semantic.model import (
@@ -138,15 +138,6 @@ def _is_before(period: date | datetime, end: date | datetime) -> bool:
 def _as_datetime(value: date | datetime) -> datetime:
     return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
 
-
-Kind = Literal["date", "timestamp", "instant"]
-"""What a value is: a calendar date, a timestamp without a zone, or one with it (a moment the whole world shares)."""
-
-DIALECTS: Final = (
-    *("duckdb", "sqlite", "postgres", "mysql", "snowflake", "bigquery", "tsql", "clickhouse"),
-    *("redshift", "databricks", "trino"),
-)
-"""The sqlglot dialects this package writes; `mysql` runs on MariaDB too."""
 
 UTC_NAME: Final = "UTC"
 _DEFAULT: Final = CalendarSettings()

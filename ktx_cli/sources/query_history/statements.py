@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.semantic import Model, physical_name
 from ktx_cli.sources.query_history.redaction import Redact, shown, without_literals
-from ktx_cli.warehouses import SYSTEM, TableRef
+from ktx_cli.warehouses import TableRef, dialect_named
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -93,7 +93,7 @@ class Tables:
 def is_system(parts: Parts, dialect: str) -> bool:
     """Say whether a name is one of the database's own catalog."""
     *outer, name = _folded(parts)
-    catalog = SYSTEM.get(dialect)
+    catalog = dialect_named(dialect).system
     schemas = _SYSTEM_SCHEMAS | (catalog.schemas if catalog else frozenset())
     if any(part in schemas for part in outer):
         return True

@@ -52,18 +52,6 @@ _WIDTH: Final = re.compile(r"%[^%a-zA-Z]*?(\d{5,}|\*)|\{[^{}]*(\d{5,}|\{)")
 """A width in a template, `%99999s` or `{:>99999}`, or one that another value gives, `%*s` or `{:>{}}`."""
 
 _FORMATS: Final = frozenset({"Format", "printf", "format", "sformat", "format_string"})
-_PLAIN_FORMAT: Final = frozenset({"clickhouse"})
-"""Dialects whose `format` knows no widths."""
-
-_PADDED: Final = {
-    "postgres": frozenset({"CHAR", "NCHAR", "BPCHAR", "BIT"}),
-    "redshift": frozenset({"CHAR", "NCHAR", "BPCHAR", "BIT"}),
-    "mysql": frozenset({"CHAR", "NCHAR", "BINARY"}),
-}
-"""Types that fill a value up to their length."""
-
-_WORDLESS: Final = frozenset({"sqlite", "snowflake", "tsql"})
-"""Dialects whose WITH is recursive without the word."""
 
 
 def require_bounded(tree: exp.Expr, functions: FunctionList) -> None:
@@ -82,13 +70,13 @@ def require_bounded(tree: exp.Expr, functions: FunctionList) -> None:
             _require_template(function, functions)
     for kind in tree.find_all(exp.DataType):
         _require_short_type(kind, functions)
-    if functions.dialect == "mysql":
+    if functions.syntax.has_sequence_tables:
         for table in tree.find_all(exp.Table):
             require_short_sequence(table)
     for fill in tree.find_all(exp.WithFill):
         require_fill(fill)
     for clause in tree.find_all(exp.With):
-        if clause.args.get("recursive") or functions.dialect in _WORDLESS:
+        if clause.args.get("recursive") or functions.syntax.recurses_without_word:
             _require_end(clause)
 
 
@@ -165,7 +153,7 @@ def _require_template(function: exp.Func, functions: FunctionList) -> None:
     """Raise for a template with a width that is too large or not written, in one text or in pieces."""
     listed = function.expressions
     template = function.this if type(function).__name__ != "Anonymous" else listed[0] if listed else None
-    if functions.dialect in _PLAIN_FORMAT and _key(function) in ("Format", "format"):
+    if not functions.syntax.format_has_widths and _key(function) in ("Format", "format"):
         return
     text = _written(template)
     if text is None:
@@ -199,7 +187,7 @@ def _require_short_type(kind: exp.DataType, functions: FunctionList) -> None:
     """Raise for a type that fills every value up to a length that is too large."""
     own = kind.args.get("kind")  # of a type that is written with its schema
     name = getattr(kind.this, "name", "") if own is None else own.name.upper()
-    if name not in _PADDED.get(functions.dialect, ()):
+    if name not in functions.syntax.padded_types:
         return
     sizes = [_number(each.this) for each in kind.expressions]
     if any(size is not None and size > MAX_TEXT for size in sizes):

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Hint, NotSupportedError, SourceError, UsageError, did_you_mean
+from ktx_cli.warehouses.dialect import Dialect, dialect_named
 from ktx_cli.warehouses.guard.bounds import require_bounded
 from ktx_cli.warehouses.guard.columns import require_columns
 from ktx_cli.warehouses.guard.errors import READING, refused
-from ktx_cli.warehouses.guard.functions import CHECKED, GUARDED_DIALECTS, SETTINGS, FunctionList, Server, strange_call
+from ktx_cli.warehouses.guard.functions import SETTINGS, FunctionList, Server, strange_call
 from ktx_cli.warehouses.guard.nodes import require_node, require_root, require_type
 from ktx_cli.warehouses.guard.rendering import (
     Headers,
     as_query,
     limited,
-    rendered,
     with_headers,
     without_hints,
     written_headers,
@@ -76,9 +76,10 @@ def check(
     `read_only`) with the construct that is not let through, and, where the text is no statement of the dialect, with
     code `query`. `NotSupportedError`: a dialect without a list of functions.
     """
-    if dialect not in GUARDED_DIALECTS:
+    syntax = dialect_named(dialect)
+    if not syntax.functions():
         raise NotSupportedError(f"there is no list of functions for the dialect `{dialect}`")
-    rules = _Rules(dialect, FunctionList(dialect, allowed_functions, connection, server), tables)
+    rules = _Rules(syntax, FunctionList(dialect, allowed_functions, connection, server), tables)
     try:
         require_short(sql)
         require_no_description(sql, dialect, connection)
@@ -87,7 +88,7 @@ def check(
         if schema_of is not None:
             qualify(tree, schema_of)
         headers = written_headers(query, tree, dialect)
-        text = rendered(tree if prefix else limited(tree, max_rows), dialect)
+        text = syntax.rendered(tree if prefix else limited(tree, max_rows))
         rules.parse(text, again=True)  # what is sent is checked too, not only what it was written from
     except RecursionError:
         raise refused("size", "it", "is nested too deep", hint=_TOO_DEEP) from None
@@ -97,14 +98,16 @@ def check(
 
 
 class _Rules:
-    def __init__(self, dialect: str, functions: FunctionList, tables: Container[str]) -> None:
-        self.dialect = dialect
+    def __init__(self, syntax: Dialect, functions: FunctionList, tables: Container[str]) -> None:
+        self.syntax = syntax
+        self.dialect = syntax.name
         self.functions = functions
         self.tables = tables
 
     def parse(self, sql: str, *, again: bool = False) -> Any:
         """Return the tree of the one query in the text (`again`: in what is sent); raises `StatementRefusedError`."""
-        tree = as_query(without_hints(self._tree(sql, again)), self.dialect)
+        tree = without_hints(self._tree(sql, again))
+        tree = as_query(tree) if self.syntax.pivots_are_statements else tree
         require_root(tree)
         for node in tree.walk():
             self._require(node)
@@ -122,7 +125,7 @@ class _Rules:
             tokens = speaker.tokenize(sql)
             require_plain(sql, tokens)
             require_shallow(tokens)
-            if self.dialect in CHECKED and again:
+            if self.syntax.has_several_servers and again:
                 self._require_built_in(tokens)
             parser = speaker.parser(error_level=ErrorLevel.IMMEDIATE)
             trees = parser.parse(tokens, sql)
@@ -136,7 +139,8 @@ class _Rules:
 
     def _require_built_in(self, tokens: Sequence[Any]) -> None:
         """Raise for a call in the text that is sent of what the server has not built in, whatever the parser knows."""
-        name = strange_call(tokens, self.functions.names | self.functions.allowed)
+        known = self.functions.names | self.functions.allowed
+        name = strange_call(tokens, known, self.syntax.grammar_words())
         if name is not None:
             raise self.functions.refuse(name, "is not on the list of functions that only compute")
 
@@ -144,13 +148,13 @@ class _Rules:
         from sqlglot import exp
 
         if isinstance(node, exp.DataType):
-            require_type(node, self.dialect, self.functions.allowed, self.functions.connection)
+            require_type(node, self.syntax, self.functions.allowed, self.functions.connection)
         if isinstance(node, exp.Func):
             self.functions.require(node)
         else:
-            require_node(node, self.dialect)
+            require_node(node, self.syntax)
         if isinstance(node, exp.Table):
-            require_table(node, self.dialect, self.tables)
+            require_table(node, self.syntax, self.tables)
         elif isinstance(node, exp.TableFromRows):
             require_row_function(node)
         elif isinstance(node, exp.Operator):
@@ -182,20 +186,6 @@ def _unreadable(error: Exception, dialect: str) -> Exception:
 
 
 _WORD: Final = re.compile(r"\s*explain\b", re.IGNORECASE)
-_SWITCHES: Final = r"(?:analyze|verbose|costs|buffers|timing|summary|settings)(?:\s+(?:on|off|true|false))?"
-_POSTGRES: Final = rf"(?:{_SWITCHES}|format\s+(?:text|json|xml|yaml))"
-_TRINO: Final = r"(?:format\s+(?:text|json)|type\s+(?:logical|distributed|validate|io))"
-_FORMS: Final = {
-    "sqlite": r"(?:query\s+plan)?",
-    "duckdb": r"",
-    "postgres": rf"(?:\(\s*{_POSTGRES}(?:\s*,\s*{_POSTGRES})*\s*\)|analyze(?:\s+verbose)?|verbose|)",
-    "redshift": r"(?:verbose)?",
-    "mysql": r"(?:extended|partitions|format\s*=\s*(?:json|traditional|tree))?",
-    "snowflake": r"(?:using\s+(?:tabular|json|text))?",
-    "clickhouse": r"(?:ast|syntax|plan|pipeline|estimate)?",
-    "databricks": r"(?:extended|codegen|cost|formatted)?",
-    "trino": rf"(?:analyze(?:\s+verbose)?|\(\s*{_TRINO}\s*\))?",
-}
 
 
 def explained(sql: str, dialect: str) -> tuple[str, str]:
@@ -206,7 +196,7 @@ def explained(sql: str, dialect: str) -> tuple[str, str]:
     begin = _WORD.match(sql)
     if begin is None:
         return "", sql
-    form = _FORMS.get(dialect)
+    form = dialect_named(dialect).explain_options
     if form is None:
         raise refused("root", "`EXPLAIN`", f"is nothing {dialect} has")
     options = re.compile(rf"\s*({form})(?=[\s(])", re.IGNORECASE).match(sql, begin.end())
@@ -227,27 +217,6 @@ _TABLE: Final = re.compile(
 )
 _OF_A_TABLE: Final = re.compile(r"(?:(?:full|extended)\s+)*(?:columns|fields|indexes|index|keys|table_x?info)\b", re.I)
 
-_INFORMATION: Final = (
-    "SELECT table_schema, table_name FROM information_schema.tables",
-    "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = '{}'",
-)
-_CATALOG: Final = {
-    "sqlite": (
-        "SELECT name, type FROM sqlite_schema",
-        "SELECT name, type FROM pragma_table_info('{}')",
-    ),
-    "clickhouse": (
-        "SELECT database, name FROM system.tables",
-        "SELECT name, type FROM system.columns WHERE table = '{}'",
-    ),
-    "bigquery": (
-        "SELECT table_name FROM DATASET.INFORMATION_SCHEMA.TABLES",
-        "SELECT column_name, data_type FROM DATASET.INFORMATION_SCHEMA.COLUMNS WHERE table_name = '{}'",
-    ),
-}
-_BACKSLASH: Final = frozenset({"bigquery", "databricks", "clickhouse"})
-_SETTING: Final = frozenset({"postgres", "redshift"})
-
 
 def require_no_description(sql: str, dialect: str, connection: str) -> None:
     """Raise for a statement that describes; the hint is the query, or the command, that answers it."""
@@ -255,31 +224,33 @@ def require_no_description(sql: str, dialect: str, connection: str) -> None:
     if found is None:
         return
     word, rest = found[1].upper(), found[2].strip().rstrip(";")
-    if word == "EXPLAIN" and (dialect != "mysql" or not re.fullmatch(r"[\w`.]+", rest)):
-        return  # with a table's name alone it describes the table on MySQL
-    raise refused("root", f"`{word}`", "is not a query", hint=_answer(word, rest, dialect, connection))
+    syntax = dialect_named(dialect)
+    if word == "EXPLAIN" and not (syntax.explain_describes and re.fullmatch(r"[\w`.]+", rest)):
+        return
+    raise refused("root", f"`{word}`", "is not a query", hint=_answer(word, rest, syntax, connection))
 
 
 def catalog_query(dialect: str, table: str | None = None) -> str:
     """Return the query that lists the tables of a database, or the columns of one."""
-    tables, columns = _CATALOG.get(dialect, _INFORMATION)
-    quote = r"\'" if dialect in _BACKSLASH else "''"
-    return tables if table is None else columns.format(table.replace("'", quote))
+    syntax = dialect_named(dialect)
+    if table is None:
+        return syntax.tables_query
+    return syntax.columns_query.format(table.replace("'", syntax.quote_in_texts))
 
 
-def _answer(word: str, rest: str, dialect: str, connection: str) -> str:
+def _answer(word: str, rest: str, syntax: Dialect, connection: str) -> str:
     scan = Command("scan", connection, "--depth", "profile")
     if word == "SUMMARIZE":
         return f"{scan} counts and measures columns"
     if _QUERY.match(rest):
         return READING
-    if word == "SHOW" and dialect in _SETTING and rest.lower() in SETTINGS:
+    if word == "SHOW" and syntax.has_settings and rest.lower() in SETTINGS:
         return f"SELECT current_setting('{rest}')"
     named = _TABLE.match(rest) if word != "SHOW" or _OF_A_TABLE.match(rest) else None
     if word == "PRAGMA" and not _OF_A_TABLE.match(rest):
         named = None
     table = named[1].strip("\"`'").rpartition(".")[2].strip("\"`'") if named else None
-    return catalog_query(dialect, table or None)
+    return catalog_query(syntax.name, table or None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,23 +6,20 @@ of one), the value is a row, and a row can be passed to few functions: their nam
 
 from __future__ import annotations
 
-import functools
 import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import did_you_mean, listing
-from ktx_cli.warehouses.guard.errors import read_words, refused
+from ktx_cli.warehouses.dialect import Dialect
+from ktx_cli.warehouses.guard.errors import refused
 from ktx_cli.warehouses.guard.functions import FunctionList, names_of
 from ktx_cli.warehouses.guard.tables import visible_parts
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-
-FUNCTIONAL: Final = frozenset({"postgres", "redshift"})
-"""Dialects in which `x.f` and `(x).f` may call the function `f`."""
 
 _VALUES_AS_TABLES: Final = frozenset(
     {"current_catalog", "current_date", "current_role", "current_schema", "current_time", "current_timestamp"}
@@ -70,9 +67,9 @@ def require_columns(tree: exp.Expr, functions: FunctionList) -> None:
     """Raise for a column named by its table, or an attribute of a value, that would call a function."""
     from sqlglot import exp
 
-    if functions.dialect not in FUNCTIONAL:
+    if not functions.syntax.attributes_call:
         return
-    scopes = _Scopes(functions.dialect)
+    scopes = _Scopes(functions.syntax)
     for node in tree.find_all(exp.Column, exp.Dot):
         if isinstance(node, exp.Dot):
             _require_attribute(node, functions)
@@ -138,14 +135,14 @@ def _call(column: exp.Expr) -> Exception:
 class _Scopes:
     """Finds what a name before a dot may stand for."""
 
-    def __init__(self, dialect: str) -> None:
-        self.dialect = dialect
+    def __init__(self, syntax: Dialect) -> None:
+        self.syntax = syntax
         self._known: dict[int, list[tuple[frozenset[str], _Item]]] = {}
         self._has_functions: bool | None = None
 
     def folded(self, identifier: exp.Expr) -> str:
         """Return a name as the server compares it, which changes the letters of ASCII alone."""
-        quoted = bool(identifier.args.get("quoted")) and self.dialect == "postgres"
+        quoted = bool(identifier.args.get("quoted")) and self.syntax.keeps_quoted_case
         return str(identifier.name if quoted else identifier.name.translate(_LOWER))
 
     def items(self, column: exp.Expr, name: str) -> list[_Item]:
@@ -204,7 +201,7 @@ class _Scopes:
         if called is None:
             return frozenset() if isinstance(inner, exp.Subquery | exp.Values) else frozenset({_ANY})
         certain = isinstance(called, exp.Anonymous | exp.Unnest | exp.GenerateSeries)
-        return frozenset(names_of(called, self.dialect)) | (frozenset() if certain else {_ANY})
+        return frozenset(names_of(called, self.syntax.name)) | (frozenset() if certain else {_ANY})
 
     def _item(self, node: exp.Expr) -> _Item:
         """Return what is known of the columns of one item behind FROM."""
@@ -225,10 +222,10 @@ class _Scopes:
         return _Item(frozenset()) if self._is_path(inner) else self._of_function(node, renamed)
 
     def _is_path(self, node: exp.Expr) -> bool:
-        """Whether it is Redshift's `FROM orders AS o, o.lines AS l`, which the parser takes for an UNNEST."""
+        """Whether it is a path, `FROM orders AS o, o.lines AS l`, which the parser takes for an UNNEST."""
         from sqlglot import exp
 
-        if self.dialect != "redshift" or not isinstance(node, exp.Unnest) or _is_named(node):
+        if not self.syntax.unnests_paths or not isinstance(node, exp.Unnest) or _is_named(node):
             return False
         return all(isinstance(each, exp.Column) for each in node.expressions)
 
@@ -239,8 +236,8 @@ class _Scopes:
         columns = set(renamed)
         for each in several:
             called = _called(each)
-            names = names_of(called, self.dialect) if called is not None else ()
-            own = {column for name in names for column in _function_columns().get(name, ())}
+            names = names_of(called, self.syntax.name) if called is not None else ()
+            own = {column for name in names for column in self.syntax.function_columns().get(name, ())}
             own |= {self.folded(column) for column in (*_column_names(each), *_table_columns(called))}
             columns |= own
             if not renamed and (not own or "unnest" in names):  # unnest alone has columns of its own or one without
@@ -393,10 +390,3 @@ def _offsets(node: exp.Expr) -> Iterator[exp.Expr]:
     offset = node.args.get("offset")
     if isinstance(offset, exp.Identifier):
         yield offset
-
-
-@functools.cache
-def _function_columns() -> dict[str, tuple[str, ...]]:
-    """Return the functions whose results have columns with names of their own -> these names."""
-    pairs = (word.partition(":") for word in read_words("columns_postgres.txt"))
-    return {name: tuple(columns.split(",")) for name, _, columns in pairs}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from importlib import resources
 from typing import Any
 
 from ktx_cli.core import Command, SourceError, one_line
+from ktx_cli.warehouses.dialect import words_in
 
 READING = "write one SELECT statement; change data with the database's own client"
 
@@ -51,6 +51,5 @@ def _flow(names: Iterable[str]) -> str:
 
 
 def read_words(name: str) -> list[str]:
-    """Return the words of one of the package's text files; a line that begins with `#` is a remark."""
-    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-    return [word for line in text.splitlines() if not line.startswith("#") for word in line.split()]
+    """Return the words of one of the package's text files."""
+    return words_in(__package__, name)

@@ -1,4 +1,4 @@
-"""The functions a statement may call: lists of names, one file a dialect, and what the parser knows by class.
+"""The functions a statement may call: the lists of names that dialects have, and what the parser knows by class.
 
 A list names what only computes or reads the catalog. Everything else is refused, with the setting that allows it.
 """
@@ -11,28 +11,13 @@ from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ktx_cli.warehouses.dialect import dialect_named
 from ktx_cli.warehouses.guard.errors import read_words, refused, refused_function
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 
-GUARDED_DIALECTS: Final = (
-    *("sqlite", "duckdb", "postgres", "mysql", "tsql", "snowflake", "bigquery", "clickhouse"),
-    *("redshift", "databricks", "trino"),
-)
-"""The dialects with a list of functions."""
-
-_SEVERAL_SERVERS: Final = frozenset({"mysql"})
-"""Dialects that several servers speak, each with functions of its own."""
-
-_ALSO: Final = {"redshift": ("postgres",)}
-_FREE_PLACES: Final = {
-    "postgres": frozenset({"pg_catalog"}),
-    "redshift": frozenset({"pg_catalog"}),
-    "duckdb": frozenset({"system.main", "pg_catalog"}),
-    "bigquery": frozenset({"hll_count", "kll_quantiles", "net", "safe"}),
-}
 SETTINGS: Final = frozenset(
     {"timezone", "datestyle", "intervalstyle", "server_version", "server_version_num", "server_encoding"}
     | {"client_encoding", "lc_collate", "lc_ctype", "lc_monetary", "lc_numeric", "lc_time", "default_collation"}
@@ -54,6 +39,7 @@ class FunctionList:
         self, dialect: str, allowed: Collection[str] = (), connection: str = "ID", server: Server | None = None
     ) -> None:
         self.dialect = dialect
+        self.syntax = dialect_named(dialect)
         self.connection = connection
         self.allowed = frozenset(name.lower() for name in allowed)
         self.names = listed(dialect, server)
@@ -63,7 +49,7 @@ class FunctionList:
         if self.allows(function):
             return
         place = place_of(function)
-        if place and place not in _FREE_PLACES.get(self.dialect, ()):
+        if place and place not in self.syntax.free_places:
             raise self.refuse(f"{place}.{self.name_of(function)}", "is not built in: its name has a schema")
         if not self._is_listed(function):
             name = f"{place}.{self.name_of(function)}" if place else self.name_of(function)
@@ -109,10 +95,18 @@ class FunctionList:
         if kind == "Anonymous" and function.name.lower() in ROW_PATTERN and _is_in_row_pattern(function):
             return True
         if kind == "Anonymous":
-            return not _is_case_sensitive(function, self.dialect) and function.name.lower() in self.names
+            return self._folds_name(function) and function.name.lower() in self.names
         if kind in _NAMELESS:
-            return self.dialect == "clickhouse"  # its grammar of aggregates, whose names the parser checked
+            return self.syntax.combines_aggregates
         return kind in known_classes()
+
+    def _folds_name(self, function: exp.Func) -> bool:
+        """Whether a name is that of the listed function: quoted, with capitals, it may be another one."""
+        from sqlglot import exp
+
+        name = function.this
+        quoted = isinstance(name, exp.Identifier) and bool(name.args.get("quoted"))
+        return not quoted or name.name == name.name.lower() or self.syntax.folds_function_names
 
 
 def names_of(function: exp.Func, dialect: str) -> tuple[str, ...]:
@@ -152,15 +146,6 @@ def _path(node: exp.Expr) -> Iterator[str]:
         yield from (part.name for part in node.parts)
 
 
-def _is_case_sensitive(function: exp.Func, dialect: str) -> bool:
-    """Whether a quoted name is another function than the listed one: servers keep its case."""
-    from sqlglot import exp
-
-    name = function.this
-    quoted = isinstance(name, exp.Identifier) and bool(name.args.get("quoted"))
-    return quoted and name.name != name.name.lower() and dialect in ("postgres", "redshift", "trino")
-
-
 def _is_in_row_pattern(function: exp.Func) -> bool:
     from sqlglot import exp
 
@@ -170,23 +155,16 @@ def _is_in_row_pattern(function: exp.Func) -> bool:
 @functools.cache
 def listed(dialect: str, server: Server | None = None) -> frozenset[str]:
     """Return the names on a dialect's list, in lower case, with those that the server has besides."""
-    common = frozenset(word.lower() for name in (dialect, *_ALSO.get(dialect, ())) for word in _read(name))
-    own = (
-        (holds(word, server.version) for name in server.lists for word in _read(name))
-        if server and dialect in _SEVERAL_SERVERS
-        else ()
-    )
-    return common | {word for word in own if word}
+    syntax = dialect_named(dialect)
+    lists = server.lists if server is not None else ()
+    own = (holds(word, server.version) for each in lists for word in syntax.server_functions(each)) if server else ()
+    return syntax.functions() | {word for word in own if word}
 
 
 @functools.cache
 def known_classes() -> frozenset[str]:
     """Return the parser's function classes that only compute."""
-    return frozenset(_read("known"))
-
-
-def _read(name: str) -> list[str]:
-    return read_words(f"functions/{name}.txt")
+    return frozenset(read_words("functions.txt"))
 
 
 Version = tuple[int, ...]
@@ -206,7 +184,7 @@ class Server:
     version: Version
 
 
-EITHER: Final = Server(("mysql_own", "mariadb_own"), (99,))
+EITHER: Final = Server(("mysql", "mariadb"), (99,))
 """A server that is not asked yet: for a first look, before a connection is opened."""
 
 
@@ -215,7 +193,7 @@ def server_of(version: str) -> Server:
     mariadb = _MARIADB.search(version)
     found = mariadb or _NUMBER.search(version)
     number = tuple(int(part or 0) for part in found.groups()) if found else ()
-    return Server(("mariadb_own" if "mariadb" in version.lower() else "mysql_own",), number)
+    return Server(("mariadb" if "mariadb" in version.lower() else "mysql",), number)
 
 
 def holds(word: str, version: Version) -> str:
@@ -224,30 +202,26 @@ def holds(word: str, version: Version) -> str:
     return name if version >= tuple(int(part) for part in since.split(".") if part) else ""
 
 
-CHECKED: Final = frozenset({"mysql"})
-"""Dialects whose databases' own functions are called without a schema, where no built-in one has the name."""
-
 _WORD: Final = re.compile(r"[\w$]+")
-_WORDS: Final = frozenset(read_words("words_mysql.txt"))
 
 
-def calls(tokens: Sequence[Any]) -> Iterator[tuple[str, bool]]:
+def calls(tokens: Sequence[Any], words: Container[str]) -> Iterator[tuple[str, bool]]:
     """Yield the word before each opening bracket that may call something, in lower case, and whether it is quoted.
 
-    Names of tables with their columns (`AS t (a)`, `WITH t (a) AS (`) and the words of the grammar are no calls.
+    Names of tables with their columns (`AS t (a)`, `WITH t (a) AS (`) and the `words` of the grammar are no calls.
     """
     for place, token in enumerate(tokens[1:], start=1):
         before = tokens[place - 1]
         if token.token_type.name != "L_PAREN" or not _is_word(before) or _is_named(tokens, place):
             continue
         quoted = before.token_type.name == "IDENTIFIER"
-        if quoted or before.text.lower() not in _WORDS:
+        if quoted or before.text.lower() not in words:
             yield before.text.lower(), quoted
 
 
-def strange_call(tokens: Sequence[Any], known: Container[str]) -> str | None:
+def strange_call(tokens: Sequence[Any], known: Container[str], words: Container[str]) -> str | None:
     """Return the first call of a name that is not known, or that is quoted and so may be another's."""
-    return next((name for name, quoted in calls(tokens) if quoted or name not in known), None)
+    return next((name for name, quoted in calls(tokens, words) if quoted or name not in known), None)
 
 
 def _is_word(token: Any) -> bool:

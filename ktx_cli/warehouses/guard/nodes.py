@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
+from ktx_cli.warehouses.dialect import Dialect
 from ktx_cli.warehouses.guard.errors import read_words, refused
 
 if TYPE_CHECKING:
@@ -70,12 +71,12 @@ def require_root(tree: exp.Expr) -> None:
         raise refused("root", f"`{words.upper()}`", "is not a query")
 
 
-def require_node(node: exp.Expr, dialect: str) -> None:
+def require_node(node: exp.Expr, syntax: Dialect) -> None:
     """Raise unless the node is of a known class with known arguments; functions are another module's."""
     name = type(node).__name__
-    if name in _PARAMETERS and not (dialect == "snowflake" and _is_position(node)):
+    if name in _PARAMETERS and not (syntax.positional_columns and _is_position(node)):
         raise refused(
-            "parameter", f"`{node.sql(dialect)}`", "is a parameter or a variable", hint="write its value instead"
+            "parameter", f"`{node.sql(syntax.name)}`", "is a parameter or a variable", hint="write its value instead"
         )
     if name not in NODES and name not in _PARAMETERS:
         shown = _KINDS.get(name, f"`{_CAPITAL.sub(' ', name).upper()}`")
@@ -176,25 +177,14 @@ _LOOKED_INTO: Final[dict[str, Callable[[exp.Expr], None]]] = {
 }
 
 
-_HARMLESS: Final = frozenset({"sqlite", "duckdb"})
-"""Dialects whose own types hold no code: an affinity, an enumeration, another name of a built-in type."""
-
-_BUILT_IN: Final = {
-    "postgres": frozenset(read_words("types_postgres.txt")),
-    "redshift": frozenset(read_words("types_postgres.txt")),
-    "tsql": frozenset({"sysname", "hierarchyid", "sql_variant", "geometry", "geography", "timestamp", "rowversion"}),
-}
-
-
-def require_type(node: exp.DataType, dialect: str, allowed: Collection[str], connection: str) -> None:
+def require_type(node: exp.DataType, syntax: Dialect, allowed: Collection[str], connection: str) -> None:
     """Raise for a type that the parser does not know and that is not built in either, nor in `allowed`."""
     from sqlglot import exp
 
-    if node.this != exp.DType.USERDEFINED or dialect in _HARMLESS:
+    if node.this != exp.DType.USERDEFINED or syntax.own_types_are_harmless:
         return
     name = _name(node)
-    plain = name.removeprefix("pg_catalog.") if dialect in ("postgres", "redshift") else name.removeprefix("sys.")
-    if plain not in _BUILT_IN.get(dialect, ()) and name not in allowed:
+    if name.removeprefix(syntax.type_schema) not in syntax.built_in_types() and name not in allowed:
         raise refused(
             "type",
             f"the type `{name}`",

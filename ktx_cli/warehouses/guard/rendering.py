@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.warehouses.dialect import dialect_named
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -33,26 +34,6 @@ def limited(tree: exp.Query, max_rows: int) -> exp.Query:
     return tree if count <= most else tree.limit(most, copy=False)
 
 
-def rendered(tree: exp.Expr, dialect: str) -> str:
-    """Return the text of the tree in its dialect, names of functions as they were written."""
-    if dialect == "mysql":
-        return str(_mysql_generator()(dialect="mysql", comments=False, normalize_functions=False).generate(tree))
-    return tree.sql(dialect=dialect, comments=False, normalize_functions=False)
-
-
-@functools.cache
-def _mysql_generator() -> Any:
-    """Return the generator that writes REGEXP as an operator: MariaDB has no such function, but may be given one."""
-    from sqlglot import exp
-    from sqlglot.dialects.mysql import MySQL
-
-    def regexp(self: Any, node: exp.RegexpLike) -> str:
-        return str(self.function_fallback_sql(node) if node.args.get("flag") else self.binary(node, "REGEXP"))
-
-    transforms = {**MySQL.Generator.TRANSFORMS, exp.RegexpLike: regexp}
-    return type("MySqlGenerator", (MySQL.Generator,), {"TRANSFORMS": transforms})
-
-
 def without_hints(tree: exp.Expr) -> exp.Expr:
     """Take optimizer hints out: they are comments to a reader and settings to a server."""
     from sqlglot import exp
@@ -62,11 +43,11 @@ def without_hints(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def as_query(tree: exp.Expr, dialect: str) -> exp.Expr:
-    """Return a query around DuckDB's PIVOT and UNPIVOT, which are statements too; any other tree as it is."""
+def as_query(tree: exp.Expr) -> exp.Expr:
+    """Return a query around PIVOT and UNPIVOT, which may be statements too; any other tree as it is."""
     from sqlglot import exp
 
-    if dialect != "duckdb" or not isinstance(tree, exp.Pivot) or not isinstance(tree.this, exp.Table | exp.Subquery):
+    if not isinstance(tree, exp.Pivot) or not isinstance(tree.this, exp.Table | exp.Subquery):
         return tree
     return exp.select("*").from_(exp.Subquery(this=tree))
 
@@ -103,12 +84,6 @@ Headers = tuple[str | None, ...]
 STAR: Final = "*"
 """Stands for an item that may be any number of columns."""
 
-_FROM_THE_TEXT: Final = frozenset({"sqlite", "mysql"})
-"""Dialects that name a column by the text of its expression, letter by letter."""
-
-_FROM_THE_CALL: Final = frozenset({"postgres"})
-"""Dialects that name a column by the function that is called."""
-
 _CALL: Final = re.compile(r"(?:\w+\.)*(\w+)\s*\(")
 _NO_NAMES: Final = frozenset({"cast", "interval"})
 _OPERATOR: Final = re.compile(r"[-+*/^%|&#<>=~@!]")
@@ -124,7 +99,8 @@ def written_headers(sql: str, tree: exp.Query, dialect: str) -> Headers:
     """Return the names that the database takes from the text `sql`; none where it does not, or where it is unclear."""
     from sqlglot import Dialect
 
-    if dialect not in _FROM_THE_TEXT and dialect not in _FROM_THE_CALL:
+    source = dialect_named(dialect).headers_from
+    if not source:
         return ()
     first = _first_select(tree)
     if first is None:
@@ -133,7 +109,7 @@ def written_headers(sql: str, tree: exp.Query, dialect: str) -> Headers:
     if len(pieces) != len(first.expressions):
         return ()
     headers = tuple(map(_header, pieces, first.expressions))
-    if dialect in _FROM_THE_TEXT:
+    if source == "text":
         return headers
     named = zip(headers, first.expressions, strict=True)
     found = tuple(STAR if text == STAR else _called(text, item.sql(dialect)) for text, item in named)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ktx_cli.core import Command, SourceError, monotonic
 from ktx_cli.warehouses.base import LOCKED, ended_its_session, reason, table_path, value_list
+from ktx_cli.warehouses.dialect import dialect_named, table_path, value_list
 from ktx_cli.warehouses.port import Column, Connector, QueryResult, SemanticType, Table, TableRef
 from ktx_cli.warehouses.sampling.statements import (
     RowRange,
@@ -28,15 +29,6 @@ FIRST_ROWS = 1000
 
 FEWEST_ROWS = 10
 """So many rows are read whatever their bytes."""
-
-_EXACT_COUNTS: Final = frozenset({"snowflake", "bigquery", "clickhouse"})
-"""Dialects whose catalog knows how many rows a table has, not only about how many."""
-
-_COUNTING: Final = frozenset({"duckdb"})
-"""Dialects that count the rows of a table without reading them; DuckDB's catalog counts deleted rows too."""
-
-_TEXTS_AS_DATES: Final = frozenset({"mysql", "duckdb"})
-"""Dialects whose drivers give a date that Python has no value for (`0000-00-00`, `44-03-15 (BC)`) as text."""
 
 _REFUSED: Final = frozenset({"query", "read_only"})
 """Codes of errors that a single column may be to blame for."""
@@ -174,11 +166,11 @@ class _Reading:
 
     def _count(self, wanted: int) -> tuple[int | None, bool]:
         """Return the number of rows, and whether it is exact: the catalog's where that is good enough."""
-        known, dialect = self.table.row_estimate, self.connector.dialect
-        if known is not None and known > wanted and dialect not in _COUNTING:
-            return known, dialect in _EXACT_COUNTS
+        known, syntax = self.table.row_estimate, dialect_named(self.connector.dialect)
+        if known is not None and known > wanted and not syntax.counts_without_reading:
+            return known, syntax.exact_row_counts
         try:
-            ((count,),) = self._ask(f"SELECT count(*) FROM {table_path(self.table.ref, dialect)}", 1).rows
+            ((count,),) = self._ask(f"SELECT count(*) FROM {syntax.path(self.table.ref)}", 1).rows
         except SourceError as error:
             if not _leaves_another_way(error):
                 raise
@@ -264,7 +256,7 @@ def _leaves_another_way(error: SourceError) -> bool:
 
 def _dates(column: Column, values: list[Any], dialect: str) -> list[Any]:
     """Return the values of a column, None where a date is none that Python knows."""
-    if column.type is not SemanticType.TIME or dialect not in _TEXTS_AS_DATES:
+    if column.type is not SemanticType.TIME or not dialect_named(dialect).dates_as_texts:
         return values
     return [None if isinstance(value, str) else value for value in values]
 
@@ -273,20 +265,14 @@ def _size(value: Any) -> int:
     return len(value) + _TEXT_BYTES if isinstance(value, str | bytes) else _VALUE_BYTES
 
 
-_EXACT: Final = {
-    "mysql": "COLLATION_NAME REGEXP '_(bin|cs)(_|$)'",
-    "tsql": "(COLLATION_NAME LIKE '%[_]CS[_]%' OR COLLATION_NAME LIKE '%[_]BIN%')",
-}
-
-
 def exact_texts(connector: Connector, tables: Sequence[Table]) -> tuple[dict[TableRef, frozenset[str]], int]:
     """Return table -> its columns that tell capital letters from small ones, and how many statements it took.
 
     Nothing for dialects whose texts always do, and where a server does not say. Raises `SourceError` when it is gone.
     """
-    condition = _EXACT.get(connector.dialect)
+    condition = dialect_named(connector.dialect).exact_texts
     schemas = sorted({table.ref.schema for table in tables if table.ref.schema is not None})
-    if condition is None or not schemas:
+    if not condition or not schemas:
         return {}, 0
     statement = (
         "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM INFORMATION_SCHEMA.COLUMNS "

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from ktx_cli.warehouses.base import quote, table_path
+from ktx_cli.warehouses.dialect import dialect_named, quote, table_path
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind
 
 BLOCKS = 40
@@ -33,20 +33,6 @@ _SHORT_TEXT: Final = re.compile(
     r"(?:n?varchar2?|character varying|string|(?:n?char|character|fixedstring))\s*\(\s*(\d+)\s*\)"
 )
 _FIXED: Final = re.compile(r"uuid|uniqueidentifier|enum(?:8|16)?\b.*|inet|cidr|macaddr8?|ipv4|ipv6")
-_PREFIX: Final = {"duckdb": "system.main."}
-"""Where a database may hold functions of its own that go before the engine's."""
-_AS_TEXT: Final = {
-    "postgres": "{}::text",
-    "redshift": "CAST({} AS varchar)",
-    "duckdb": "CAST({} AS VARCHAR)",
-    "tsql": "CAST({} AS nvarchar(max))",
-    "snowflake": "CAST({} AS VARCHAR)",
-    "bigquery": "CAST({} AS STRING)",
-    "databricks": "CAST({} AS STRING)",
-    "trino": "CAST({} AS varchar)",
-    "clickhouse": "toString({})",
-}
-"""How a value that is neither a text nor a number becomes a text; other dialects do it by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +68,17 @@ def value_of(column: Column, dialect: str, text: int) -> str:
 
     What Python has no value for (an infinite date, one before the year 1, 24 o'clock) is read as NULL.
     """
-    name, spelled = quote(column.name, dialect), _spelled(column)
+    syntax, spelled = dialect_named(dialect), _spelled(column)
+    name = syntax.quote(column.name)
     if column.type is not SemanticType.STRING:
-        return _plain_value(name, spelled, column.type, dialect)
-    if dialect == "sqlite":
-        blob = f"lower(hex(substr({name}, 1, {text // 2})))"
-        return f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {text}) WHEN 'blob' THEN {blob} ELSE {name} END"
-    # Postgres compares the blanks at the end of `character(n)` as if they were not there, and `substr` cuts them.
-    padded = dialect == "postgres" and re.match(r"character\s*\(", spelled)
-    short = _SHORT_TEXT.fullmatch(spelled)
-    if _FIXED.fullmatch(spelled) or (short and int(short[1]) <= text and not padded):
-        return name
-    if not _TEXT.match(spelled):
-        name = _AS_TEXT.get(dialect, "{}").format(name)
-    cut = "SUBSTRING" if dialect == "tsql" else f"{_PREFIX.get(dialect, '')}substr"
-    return f"{cut}({name}, 1, {text})"
+        return syntax.readable(name, spelled)
+    if not syntax.untyped_columns:
+        short = _SHORT_TEXT.fullmatch(spelled)
+        is_short = short is not None and int(short[1]) <= text and not syntax.is_padded(spelled)
+        if is_short or _FIXED.fullmatch(spelled):
+            return name
+        name = name if _TEXT.match(spelled) else syntax.as_text(name)
+    return syntax.beginning(name, text)
 
 
 def select_rows(table: Table, columns: Sequence[Column], dialect: str, text: int, rows: str) -> str:
@@ -108,7 +90,7 @@ def select_rows(table: Table, columns: Sequence[Column], dialect: str, text: int
 
 def head(table: Table, columns: Sequence[Column], dialect: str, text: int, count: int) -> str:
     """Return the SELECT of the first rows, as the engine has them."""
-    return _limited(select_rows(table, columns, dialect, text, ""), dialect, count)
+    return dialect_named(dialect).limited(select_rows(table, columns, dialect, text, ""), count)
 
 
 def sampling_clause(table: Table, dialect: str, count: int, *, rows: int, seed: int) -> tuple[str, SampleMethod] | None:
@@ -116,39 +98,21 @@ def sampling_clause(table: Table, dialect: str, count: int, *, rows: int, seed: 
     if table.kind not in (TableKind.TABLE, TableKind.MATERIALIZED_VIEW):
         return None
     percent = f"{min(100.0, max(0.0001, 120.0 * count / max(rows, 1))):.6f}"
-    clause = {
-        "postgres": f" TABLESAMPLE SYSTEM ({percent}) REPEATABLE ({seed})",
-        "tsql": f" TABLESAMPLE ({percent} PERCENT) REPEATABLE ({max(seed, 1)})",
-        "snowflake": f" SAMPLE SYSTEM ({percent}) SEED ({seed})",
-        "bigquery": f" TABLESAMPLE SYSTEM ({percent} PERCENT)",
-        "databricks": f" TABLESAMPLE ({percent} PERCENT) REPEATABLE ({seed})",
-        "trino": f" TABLESAMPLE BERNOULLI ({percent})",
-        "duckdb": f" TABLESAMPLE reservoir({count} ROWS) REPEATABLE ({seed})",
-    }.get(dialect)
+    syntax = dialect_named(dialect)
+    clause = syntax.sample_clause(count, percent, seed)
     if clause is None:
         return None
-    return clause, SampleMethod.RANDOM if dialect in ("duckdb", "trino") else SampleMethod.BLOCKS
+    return clause, SampleMethod.RANDOM if syntax.samples_single_rows else SampleMethod.BLOCKS
 
 
 def sampled(table: Table, columns: Sequence[Column], dialect: str, text: int, count: int, clause: str) -> str:
     """Return the SELECT of at most `count` rows by a `sampling_clause`."""
-    return _limited(select_rows(table, columns, dialect, text, clause), dialect, count)
+    return dialect_named(dialect).limited(select_rows(table, columns, dialect, text, clause), count)
 
 
 def numbered(table: Table, dialect: str) -> str | None:
     """Return the SQL of the integer that numbers the rows of a table in about the order they are stored, if any."""
-    if table.kind is not TableKind.TABLE:
-        return None
-    names = {column.name.lower() for column in table.columns}
-    if dialect == "sqlite":
-        return next((name for name in ("_rowid_", "rowid", "oid") if name not in names), None)
-    if dialect == "duckdb":
-        return "rowid" if "rowid" not in names and table.ref.schema is not None else None
-    if dialect == "mysql" and len(table.primary_key) == 1:
-        (key,) = table.primary_key
-        native = next(column.native_type.lower() for column in table.columns if column.name == key)
-        return quote(key, dialect) if re.match(r"(tiny|small|medium|big)?int", native) else None
-    return None
+    return dialect_named(dialect).row_number(table) if table.kind is TableKind.TABLE else None
 
 
 def stretches(
@@ -181,28 +145,8 @@ def _spelled(column: Column) -> str:
     return spelled
 
 
-def _plain_value(name: str, spelled: str, kind: SemanticType, dialect: str) -> str:
-    if dialect == "mysql" and spelled.startswith("bit"):
-        return f"{name} + 0"
-    if dialect != "postgres":
-        return name
-    if spelled == "money":
-        return f"{name}::numeric"
-    if re.match(r"date|timestamp", spelled):
-        return f"CASE WHEN {name} >= '0001-01-01' AND {name} < '10000-01-01' THEN {name} END"
-    if re.match(r"time\b", spelled):
-        return f"CASE WHEN date_part('hour', {name}) < 24 THEN {name} END"
-    return name
-
-
 def _presence(column: Column, dialect: str) -> str:
     return f"CASE WHEN {quote(column.name, dialect)} IS NULL THEN 0 ELSE 1 END"
-
-
-def _limited(statement: str, dialect: str, count: int) -> str:
-    if dialect == "tsql":
-        return statement.replace("SELECT ", f"SELECT TOP ({count}) ", 1)
-    return f"{statement} LIMIT {count}"
 
 
 class SampleMethod(StrEnum):

@@ -20,7 +20,7 @@ from ktx_cli.scan.profile import profiler
 from ktx_cli.scan.profile.counts import NOT_READ, ColumnProfile, TableProfile
 from ktx_cli.scan.profile.profiler import OUT_OF_TIME, Budget, Profiled, profile_tables
 from ktx_cli.warehouses import base
-from ktx_cli.warehouses.base import table_path
+from ktx_cli.warehouses.dialect import table_path
 from ktx_cli.warehouses.port import (
     Column,
     ConnectionSpec,

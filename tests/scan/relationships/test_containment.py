@@ -33,7 +33,7 @@ from ktx_cli.scan.relationships.features import Pair
 from ktx_cli.scan.relationships.matches import Named
 from ktx_cli.scan.relationships.model import Check, EdgeStatus
 from ktx_cli.scan.relationships.resolution import reason_of, sampled_check
-from ktx_cli.warehouses.base import value_list
+from ktx_cli.warehouses.dialect import value_list
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, QueryResult, Scope, Table, TableKind, TableRef
 from ktx_cli.warehouses.registry import connect
 

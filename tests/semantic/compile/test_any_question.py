@@ -15,7 +15,7 @@ from ktx_cli.core.errors import KtxError
 from ktx_cli.semantic.answer import compile_query
 from ktx_cli.semantic.model import Column, Measure, Model, Parameter, Policy, Source
 from ktx_cli.semantic.query import MOST_ROWS
-from ktx_cli.semantic.time.calendar import DIALECTS
+from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.guard.check import CheckedStatement, check
 from ktx_cli.warehouses.guard.functions import EITHER
 from ktx_cli.warehouses.port import SemanticType

@@ -17,9 +17,11 @@ from ktx_cli.semantic.expressions.fragments import parse
 from ktx_cli.semantic.expressions.names import Expression, Name, filled, with_names
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.model import CalendarSettings, Column
+from ktx_cli.warehouses.dialect import dialect_named
 from ktx_cli.warehouses.port import ConnectionSpec, SemanticType
 from ktx_cli.warehouses.registry import connect
 
+SQLITE = dialect_named("sqlite")
 VALUES: dict[str, tuple[Any, Any]] = {
     "a": ("2021-01-02 23:59:59", 1609632000),  # epoch: 2021-01-03 00:00
     "b": ("2021-01-03", "2021-01-03 00:00:00"),
@@ -59,7 +61,7 @@ def expression(text: str) -> Expression:
 def kept(database: sqlite3.Connection, text: str) -> str:
     """Return the ids of the rows that meet a condition."""
     found = expression(text)
-    tree = with_compared_times(found.tree, lambda number: COLUMNS[found.names[number].column])
+    tree = with_compared_times(found.tree, lambda number: COLUMNS[found.names[number].column], SQLITE)
     condition = filled(
         tree, lambda number: exp.column(COLUMNS[found.names[number].column].expr or found.names[number].column)
     )
@@ -134,7 +136,7 @@ def test_the_rows_that_meet_a_condition(condition: str, rows: str, database: sql
 )
 def test_what_compares_no_times_stays(text: str) -> None:
     found = expression(text)
-    assert with_compared_times(found.tree, lambda number: COLUMNS[found.names[number].column]) == found.tree
+    assert with_compared_times(found.tree, lambda number: COLUMNS[found.names[number].column], SQLITE) == found.tree
 
 
 AT = {"missing": None, "before": "2021-01-03 00:00:00", "after": "2021-01-03T00:00:01", "never": "never"}

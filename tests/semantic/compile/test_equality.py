@@ -9,8 +9,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from ktx_cli.semantic.compile.build import null_safe
-from ktx_cli.semantic.time.calendar import DIALECTS
+from ktx_cli.warehouses.dialect import DIALECTS, dialect_named
 
 PAIRS = [("1", "1", True), ("1", "2", False), ("1", "NULL", False), ("NULL", "1", False), ("NULL", "NULL", True)]
 
@@ -18,7 +17,7 @@ PAIRS = [("1", "1", True), ("1", "2", False), ("1", "NULL", False), ("NULL", "1"
 @pytest.mark.table(("left", "right", "wanted"), PAIRS)
 def test_executed(left: str, right: str, wanted: bool) -> None:
     for dialect in DIALECTS:
-        condition = null_safe(sqlglot.parse_one(left), sqlglot.parse_one(right), dialect)
+        condition = dialect_named(dialect).null_safe(sqlglot.parse_one(left), sqlglot.parse_one(right))
         written = sqlglot.parse_one(f"SELECT CASE WHEN {condition.sql(dialect)} THEN 1 ELSE 0 END", dialect=dialect)
         ((found,),) = duckdb.sql(written.sql("duckdb")).fetchall()
         assert bool(found) is wanted, dialect
@@ -26,7 +25,7 @@ def test_executed(left: str, right: str, wanted: bool) -> None:
 
 @pytest.mark.table(("left", "right", "wanted"), PAIRS)
 def test_executed_in_sqlite(left: str, right: str, wanted: bool) -> None:
-    condition = null_safe(sqlglot.parse_one(left), sqlglot.parse_one(right), "sqlite")
+    condition = dialect_named("sqlite").null_safe(sqlglot.parse_one(left), sqlglot.parse_one(right))
     with sqlite3.connect(":memory:") as session:
         assert bool(session.execute(f"SELECT {condition.sql('sqlite')}").fetchone()[0]) is wanted
     session.close()
@@ -34,7 +33,7 @@ def test_executed_in_sqlite(left: str, right: str, wanted: bool) -> None:
 
 @pytest.mark.table("dialect", DIALECTS)
 def test_it_stands_beside_other_conditions(dialect: str) -> None:
-    one = null_safe(exp.column("a"), exp.column("b"), dialect)
+    one = dialect_named(dialect).null_safe(exp.column("a"), exp.column("b"))
     both = exp.and_(one, exp.column("c").eq(1), copy=False)
     tree = sqlglot.parse_one(f"SELECT 1 FROM t WHERE {both.sql(dialect)}", dialect=dialect)
     assert isinstance(tree.args["where"].this, exp.And)

@@ -14,7 +14,7 @@ from sqlglot import exp
 from ktx_cli.semantic.compile.build import column, identifier
 from ktx_cli.semantic.compile.rows import needs_ranks, rank_query, weighed
 from ktx_cli.semantic.expressions.fragments import parse
-from ktx_cli.semantic.time.calendar import DIALECTS
+from ktx_cli.warehouses.dialect import DIALECTS
 
 
 def percentile(values: Sequence[float | None], fraction: float) -> float | None:

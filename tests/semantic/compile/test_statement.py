@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from ktx_cli.semantic.answer import ask, compile_query
 from ktx_cli.semantic.compile.statement import Compiled
-from ktx_cli.semantic.time.calendar import DIALECTS
+from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.port import Connector
 from tests.semantic.golden.engines import opened
 from tests.semantic.golden.questions import QUESTIONS

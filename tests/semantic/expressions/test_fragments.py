@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from ktx_cli.semantic.expressions.fragments import marked, parse, template_names
 from ktx_cli.semantic.model import SemanticError
-from ktx_cli.semantic.time.calendar import DIALECTS
+from ktx_cli.warehouses.dialect import DIALECTS
 
 VALUES = {"param.least": 5, "user.team": "o'north", "param.flag": True, "user.none": None}
 

@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from ktx_cli.semantic.expressions.dates import CUT, PART, operand, with_sqlite_dates
+from ktx_cli.semantic.expressions.dates import CUT, PART, operand, with_own_dates
 from ktx_cli.semantic.model import SemanticError
+from ktx_cli.warehouses.dialect import dialect_named
 
+SQLITE = dialect_named("sqlite")
 MOMENTS = st.datetimes(datetime(1, 1, 8), datetime(9999, 12, 1)).map(lambda at: at.replace(microsecond=0))
 
 PARTS: dict[str, Callable[[datetime], int]] = {
@@ -53,7 +55,7 @@ def cut(unit: str) -> exp.Expr:
 
 def computed(node: exp.Expr, at: datetime) -> Any:
     with closing(sqlite3.connect(":memory:")) as connection:
-        sql = f"SELECT {with_sqlite_dates(node).sql('sqlite')} FROM (SELECT ? AS at)"
+        sql = f"SELECT {with_own_dates(node, SQLITE).sql('sqlite')} FROM (SELECT ? AS at)"
         return connection.execute(sql, (at.isoformat(" "),)).fetchone()[0]
 
 
@@ -72,16 +74,16 @@ def test_cuts_are_the_first_moment_of_a_period(at: datetime) -> None:
     [(extract(name), PART, name) for name in PARTS] + [(cut(unit), CUT, unit) for unit in CUTS],
 )
 def test_what_is_made_says_what_it_is(node: exp.Expr, key: str, value: str) -> None:
-    made = with_sqlite_dates(node)
+    made = with_own_dates(node, SQLITE)
     assert (made.meta[key], operand(made)) == (value, exp.column("at"))
 
 
 @pytest.mark.parametrize("node", [extract("century"), extract("epoch"), cut("decade"), cut("millisecond")])
 def test_what_sqlite_cannot_compute_is_refused(node: exp.Expr) -> None:
     with pytest.raises(SemanticError, match="SQLite cannot compute"):
-        with_sqlite_dates(node)
+        with_own_dates(node, SQLITE)
 
 
 def test_other_nodes_stay_as_they_are() -> None:
     node = exp.column("at")
-    assert with_sqlite_dates(node) is node
+    assert with_own_dates(node, SQLITE) is node

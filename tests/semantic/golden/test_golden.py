@@ -16,7 +16,7 @@ from sqlglot.optimizer.qualify import qualify
 
 from ktx_cli.semantic.answer import ask, compile_query
 from ktx_cli.semantic.query import MOST_ROWS
-from ktx_cli.semantic.time.calendar import DIALECTS
+from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.guard.check import check
 from ktx_cli.warehouses.guard.functions import EITHER
 from tests.semantic.golden.engines import comparable, creating, opened

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from ktx_cli.semantic.answer import compile_query
-from ktx_cli.semantic.time.calendar import DIALECTS
+from ktx_cli.warehouses.dialect import DIALECTS
 from tests.semantic.golden.questions import QUESTIONS
 from tests.semantic.golden.world import ATTRIBUTES, NOW, shop_model
 

@@ -15,7 +15,7 @@ from ktx_cli.semantic.expressions.names import Names
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.model import Measure, Model, SemanticError, Visibility
 from ktx_cli.semantic.plan.measures import Measures, exact_divisions
-from ktx_cli.semantic.time.calendar import DIALECTS
+from ktx_cli.warehouses.dialect import DIALECTS
 from tests.semantic.golden.world import shop_model
 
 NOT_PUBLIC = (Visibility.HIDDEN, Visibility.INTERNAL)

@@ -11,8 +11,17 @@ from sqlglot import exp
 
 from ktx_cli.semantic.model import GRAINS, CalendarSettings
 from ktx_cli.semantic.time.calendar import Clock, later, period_of, periods
-from ktx_cli.semantic.time.expressions import literal, next_period, shift
-from ktx_cli.semantic.time.periods import capacity, localize, overflow, spine, truncate, within
+from ktx_cli.semantic.time.periods import (
+    capacity,
+    literal,
+    localize,
+    next_period,
+    overflow,
+    shift,
+    spine,
+    truncate,
+    within,
+)
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia")
 FISCAL = CalendarSettings(week_start="sunday", fiscal_year_start=4)

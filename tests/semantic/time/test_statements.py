@@ -11,9 +11,9 @@ import sqlglot
 from sqlglot import exp
 
 from ktx_cli.semantic.model import GRAINS, CalendarSettings, SemanticError
-from ktx_cli.semantic.time.calendar import DIALECTS, Clock
-from ktx_cli.semantic.time.expressions import literal, shift
-from ktx_cli.semantic.time.periods import capacity, localize, overflow, spine, truncate, within
+from ktx_cli.semantic.time.calendar import Clock
+from ktx_cli.semantic.time.periods import capacity, literal, localize, overflow, shift, spine, truncate, within
+from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.guard.check import check
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -8,8 +8,8 @@ import pytest
 
 from ktx_cli.core.errors import SourceError
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
+from ktx_cli.warehouses.dialect import words_in
 from ktx_cli.warehouses.guard.check import check
-from ktx_cli.warehouses.guard.errors import read_words
 from ktx_cli.warehouses.guard.functions import listed, server_of
 from ktx_cli.warehouses.port import ConnectionSpec
 from ktx_cli.warehouses.registry import connect
@@ -76,7 +76,7 @@ def test_every_name_on_the_list_is_in_the_catalog_of_postgres(postgres_server: P
         )
         types = {name for (name,) in session.execute(query)}
     assert listed("postgres") - functions - GRAMMAR == set()
-    assert set(read_words("types_postgres.txt")) - types == set()
+    assert set(words_in("ktx_cli.warehouses.postgres", "types.txt")) - types == set()
 
 
 @pytest.mark.postgres

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from sqlglot import Dialect
 
 from ktx_cli.core.errors import KtxError, NotSupportedError, UsageError
+from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.guard.check import MAX_CHARACTERS, MAX_DEPTH, StatementPolicy, catalog_query, check
 from ktx_cli.warehouses.guard.errors import StatementRefusedError
-from ktx_cli.warehouses.guard.functions import EITHER, GUARDED_DIALECTS, Server, known_classes, listed, server_of
+from ktx_cli.warehouses.guard.functions import EITHER, Server, known_classes, listed, server_of
 from ktx_cli.warehouses.guard.nodes import ARGUMENTS, NODES
 from ktx_cli.warehouses.guard.rendering import with_headers
 
@@ -113,7 +114,7 @@ def test_a_statement_that_describes_gets_the_query_that_answers_it(dialect: str,
     assert error.details["rule"] == "root"
 
 
-@pytest.mark.parametrize("dialect", GUARDED_DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("table", [None, "it's"])
 def test_the_queries_of_hints_are_let_through(dialect: str, table: str | None) -> None:
     assert check(catalog_query(dialect, table), dialect, max_rows=10).sql
@@ -154,12 +155,12 @@ def test_headers_beside_a_star_are_put_where_they_belong() -> None:
 @pytest.mark.parametrize(
     ("version", "lists", "number"),
     [
-        ("10.11.6-MariaDB-0+deb12u1", ("mariadb_own",), (10, 11, 6)),
-        ("5.5.5-10.6.4-MariaDB", ("mariadb_own",), (10, 6, 4)),
-        ("8.0.36", ("mysql_own",), (8, 0, 36)),
-        ("5.7.44-log", ("mysql_own",), (5, 7, 44)),
-        ("8.4", ("mysql_own",), (8, 4, 0)),
-        ("odd", ("mysql_own",), ()),
+        ("10.11.6-MariaDB-0+deb12u1", ("mariadb",), (10, 11, 6)),
+        ("5.5.5-10.6.4-MariaDB", ("mariadb",), (10, 6, 4)),
+        ("8.0.36", ("mysql",), (8, 0, 36)),
+        ("5.7.44-log", ("mysql",), (5, 7, 44)),
+        ("8.4", ("mysql",), (8, 4, 0)),
+        ("odd", ("mysql",), ()),
     ],
 )
 def test_the_server_is_known_by_its_version(version: str, lists: tuple[str, ...], number: tuple[int, ...]) -> None:
@@ -190,7 +191,7 @@ def test_what_is_built_in_depends_on_the_server(sql: str, mysql: bool, older: bo
 def test_what_mysql_has_is_on_no_other_list() -> None:
     assert "any_value" in listed("mysql", EITHER)
     assert listed("mysql") < listed("mysql", server_of("8.0.36")) < listed("mysql", EITHER)
-    assert [dialect for dialect in GUARDED_DIALECTS[4:] if listed(dialect, EITHER) != listed(dialect)] == []
+    assert [dialect for dialect in DIALECTS[4:] if listed(dialect, EITHER) != listed(dialect)] == []
     assert listed("postgres", EITHER) == listed("postgres")
 
 
@@ -312,7 +313,7 @@ def test_long_lists_and_conditions_are_let_through() -> None:
     assert check("SELECT * FROM t WHERE " + " OR ".join(f"a = {n}" for n in range(2000)), "mysql", max_rows=1).sql
 
 
-@pytest.mark.parametrize("dialect", GUARDED_DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_lists_hold_nothing_that_acts(dialect: str) -> None:
     acting = {"pg_sleep", "sleep", "nextval", "setval", "load_extension", "load_file", "get_lock", "dblink", "query"}
     acting |= {"read_csv", "read_text", "file", "url", "s3", "remote", "xp_cmdshell", "pg_read_file", "lo_export"}
@@ -351,7 +352,7 @@ SIGNS = "( ) , ' \" ` -- /* */ ; :: -> [ ] { } $$ @ : ? \\ # \u200b \0 \ud800"
 PIECES = st.sampled_from([*WORDS.split(), *SIGNS.split(), "\n", " "])
 
 
-@given(st.lists(PIECES, max_size=14).map(" ".join), st.sampled_from(GUARDED_DIALECTS))
+@given(st.lists(PIECES, max_size=14).map(" ".join), st.sampled_from(DIALECTS))
 @example("SELECT 'a", "postgres")
 @example("UNDROP TABLE t", "snowflake")
 @example("EXPLAIN", "postgres")

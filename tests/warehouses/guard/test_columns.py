@@ -12,9 +12,10 @@ import pytest
 
 from ktx_cli.core.errors import KtxError, SourceError
 from ktx_cli.testing.servers import PostgresServer
+from ktx_cli.warehouses.dialect import words_in
 from ktx_cli.warehouses.guard.check import check
 from ktx_cli.warehouses.guard.columns import is_row_function
-from ktx_cli.warehouses.guard.errors import StatementRefusedError, read_words
+from ktx_cli.warehouses.guard.errors import StatementRefusedError
 from ktx_cli.warehouses.guard.functions import listed
 from tests.worlds.guard_corpus import read_corpus
 from tests.worlds.guard_world import PostgresWorld, World
@@ -184,7 +185,7 @@ def test_the_columns_of_functions_are_those_of_the_server(postgres_server: Postg
 
 
 def _pairs() -> Iterator[tuple[str, str, str]]:
-    return (word.partition(":") for word in read_words("columns_postgres.txt"))
+    return (word.partition(":") for word in words_in("ktx_cli.warehouses.postgres", "columns.txt"))
 
 
 @pytest.mark.postgres

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError, SourceError
+from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.guard.check import check
-from ktx_cli.warehouses.guard.functions import EITHER, GUARDED_DIALECTS
+from ktx_cli.warehouses.guard.functions import EITHER
 from tests.worlds.guard_corpus import Case, read_corpus, shape_of
 from tests.worlds.guard_world import World
 
@@ -58,7 +59,7 @@ def test_the_corpora_are_as_large_as_they_claim() -> None:
     assert len(held_out) >= 40
     assert len(HONEST) >= 150
     assert len({case.kind for case in HOSTILE}) >= 15
-    assert {case.dialect for case in HOSTILE} == {case.dialect for case in HONEST} == set(GUARDED_DIALECTS)
+    assert {case.dialect for case in HOSTILE} == {case.dialect for case in HONEST} == set(DIALECTS)
     assert len({case.id for case in HOSTILE + HONEST}) == len(HOSTILE) + len(HONEST)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import KtxError
+from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.guard.check import check
-from ktx_cli.warehouses.guard.functions import GUARDED_DIALECTS
 
 POSITIONS = (Path(__file__).parent / "corpus" / "positions.txt").read_text(encoding="utf-8").splitlines()
 NO_CALLS = {
@@ -29,7 +29,7 @@ NO_CALLS = {
 """Statements in which some dialect has no call at that place, and what it is there."""
 
 
-@pytest.mark.parametrize("dialect", GUARDED_DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_call_is_found_wherever_it_stands(dialect: str) -> None:
     through = [sql for sql in POSITIONS if "evil" in _written(sql, dialect)]
     assert set(through) <= NO_CALLS.keys()

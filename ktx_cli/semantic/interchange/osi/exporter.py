@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import yaml
 from ktx_cli.semantic.interchange.drafts import filled
-from ktx_cli.semantic.interchange.osi.importer import ANSI, DIALECTS, VERSION, extension
+from ktx_cli.semantic.interchange.osi.importer import ANSI, VERSION, extension
 from ktx_cli.semantic.interchange.report import Fidelity, Report
 from ktx_cli.semantic.model import Column, Join, Measure, Model, Place, Relationship, SemanticError, Source, Visibility
-from ktx_cli.warehouses import SemanticType
+from ktx_cli.warehouses import SemanticType, dialect_named
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -197,7 +197,7 @@ class _Export:
 
     def _expression(self, tree: exp.Expr) -> dict[str, Any]:
         """Return an expression in ANSI SQL, and in the model's own dialect where OSI knows it."""
-        own = DIALECTS.get(self.model.dialect)
+        own = dialect_named(self.model.dialect).osi_name
         dialects = [{"dialect": ANSI, "expression": tree.sql()}]
         if own:
             dialects.append({"dialect": own, "expression": tree.sql(self.model.dialect)})

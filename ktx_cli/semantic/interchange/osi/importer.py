@@ -28,6 +28,7 @@ from ktx_cli.semantic.load.columns import NATURAL, VISIBILITIES
 from ktx_cli.semantic.load.columns import TYPES as KTX_TYPES
 from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.model import Model, Place
+from ktx_cli.warehouses import dialect_named
 
 DEFAULT_DIALECT: Final = "duckdb"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -193,7 +194,7 @@ def expression_of(item: Item, dialect: str) -> str | None:
     listed = value.get("dialects") if isinstance(value, Mapping) else value
     found = {str(each.get("dialect")): text for each in listed if isinstance(each, Mapping) and (text := _text(each))} \
         if isinstance(listed, list) else {}  # fmt: skip
-    own = found.get(DIALECTS.get(dialect, ""))
+    own = found.get(dialect_named(dialect).osi_name)
     ansi = found.get(ANSI) or found.get("None")
     return own or (in_dialect(ansi, dialect) if ansi else None)
 
@@ -415,9 +416,6 @@ def _write(
 
 VERSION: Final = "0.1.1"
 ANSI: Final = "ANSI_SQL"
-DIALECTS: Final = {"snowflake": "SNOWFLAKE", "bigquery": "BIGQUERY", "databricks": "DATABRICKS"}
-"""sqlglot's name of a dialect -> OSI's."""
-
 TYPES: Final = {
     "String": "string", "Integer": "number", "Decimal": "number", "Float": "number", "Boolean": "boolean",
     "Date": "time", "Time": "string", "DateTime": "time", "DateTimeTz": "time",

@@ -1,0 +1,75 @@
+"""The SQL of BigQuery."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
+from ktx_cli.warehouses.trees import call, text, word
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+class BigQueryDialect(Dialect):
+    """The SQL of BigQuery."""
+
+    name = "bigquery"
+    title = "BigQuery"
+    name_quotes = ("`", "`")
+    escapes_in_names = True
+    escapes_in_texts = True
+    quote_in_texts = r"\'"
+    texts_in_double_quotes = True
+    dotted_names = True
+    series_in_one_value = True
+    timestamp_type = "DATETIME"
+    exact_row_counts = True
+    tables_query = "SELECT table_name FROM DATASET.INFORMATION_SCHEMA.TABLES"
+    columns_query = "SELECT column_name, data_type FROM DATASET.INFORMATION_SCHEMA.COLUMNS WHERE table_name = '{}'"
+    free_places = frozenset({"hll_count", "kll_quantiles", "net", "safe"})
+    reads_lists_by_path = True
+    osi_name = "BIGQUERY"
+    system = SystemCatalog(
+        closed_information=("jobs", "sessions", "streaming", "object_privileges", "effective_", "write_api")
+    )
+
+    def functions(self) -> frozenset[str]:
+        """Return the names of functions that only compute."""
+        return lower_words_in(__package__, "functions.txt")
+
+    def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
+        """Return a value moved by units."""
+        return call("DATE_ADD" if kind == "date" else "DATETIME_ADD", value, self._interval(count, unit))
+
+    def truncated(self, value: exp.Expr, unit: str) -> exp.Expr:
+        """Return the first day of the period a date lies in."""
+        return call("DATE_TRUNC", value, word(unit.upper()))
+
+    def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
+        """Return a timestamp cut to the second, minute or hour."""
+        return call("DATETIME_TRUNC", value, word(unit.upper()))
+
+    def first_of_week(self, value: exp.Expr, *, sunday: bool) -> exp.Expr:
+        """Return the Monday or Sunday on or before a date."""
+        return call("DATE_TRUNC", value, call("WEEK", word("SUNDAY" if sunday else "MONDAY")))
+
+    def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
+        """Return what the clocks of a zone show at an instant."""
+        return call("DATETIME", value, text(zone))
+
+    def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
+        """Return what the clocks of a zone show at a timestamp of UTC."""
+        return call("DATETIME", call("TIMESTAMP", value, text(UTC)), text(zone))
+
+    def as_text(self, value: str) -> str:
+        """Return a value as a text."""
+        return f"CAST({value} AS STRING)"
+
+    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
+        """Return the clause for a sample of blocks, which takes no seed."""
+        return f" TABLESAMPLE SYSTEM ({percent} PERCENT)"
+
+
+DIALECT = BigQueryDialect()

@@ -1,0 +1,120 @@
+"""The SQL of ClickHouse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.time_arithmetic import ENDS, FIRST, LAST, PERIOD, UTC, DateOrTimestamp, Step, ends
+from ktx_cli.warehouses.trees import call, multiple, number, text
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_OPEN_CATALOG: Final = """
+columns contributors data_skipping_indices databases formats functions one parts parts_columns tables
+time_zones
+"""
+_MOVES: Final = {"second": "addSeconds", "day": "addDays", "month": "addMonths"}
+_TIME_FORMATS: Final = {
+    "second": "%Y-%m-%d %H:%i:%S",
+    "minute": "%Y-%m-%d %H:%i:00",
+    "hour": "%Y-%m-%d %H:00:00",
+}
+
+
+class ClickHouseDialect(Dialect):
+    """The SQL of ClickHouse.
+
+    Every DateTime is an instant: a timestamp without a zone is a `DateTime64(0, 'UTC')` of whole seconds. A number of
+    seconds has to be made a DateTime (`fromUnixTimestamp`) in the column's expression.
+    """
+
+    name = "clickhouse"
+    title = "ClickHouse"
+    name_quotes = ("`", "`")
+    escapes_in_names = True
+    escapes_in_texts = True
+    quote_in_texts = r"\'"
+    joins_by_any_condition = False
+    correlates_queries = False
+    series_in_one_value = True
+    counted_from = 1900  # its functions that cut dates give those from 1970 to 2149 alone
+    exact_row_counts = True
+    explain_options = r"(?:ast|syntax|plan|pipeline|estimate)?"
+    tables_query = "SELECT database, name FROM system.tables"
+    columns_query = "SELECT name, type FROM system.columns WHERE table = '{}'"
+    combines_aggregates = True
+    format_has_widths = False
+    files_are_tables = True
+    has_grants = True
+    all_tables_form = "{}.*"
+    system = SystemCatalog(schemas=frozenset({"system"}), open=frozenset(_OPEN_CATALOG.split()))
+
+    def functions(self) -> frozenset[str]:
+        """Return the names of functions that only compute."""
+        return lower_words_in(__package__, "functions.txt")
+
+    def null_safe(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
+        """Return the condition that two values are equal, or both missing."""
+        return self._equal_or_both_missing(one, two)
+
+    def as_date(self, value: exp.Expr) -> exp.Expr:
+        """Return a Date32: a Date ends in 2149 and begins in 1970."""
+        return call("toDate32", value)
+
+    def as_timestamp(self, value: exp.Expr) -> exp.Expr:
+        """Return what the clocks of the value's own zone show."""
+        return _clock_reading(value, _TIME_FORMATS["second"])
+
+    def _timestamp_literal(self, moment: str) -> exp.Expr:
+        return call("toDateTime64", text(moment), number(0), text(UTC))
+
+    def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
+        return call("intDiv", count, number(step))
+
+    def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
+        """Return a value moved by units."""
+        return call(_MOVES[unit], value, count)
+
+    def units_between(self, unit: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
+        """Return the seconds, days or months between two times."""
+        return call("dateDiff", text(unit), start, end)
+
+    def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
+        """Return a timestamp cut to the second, minute or hour."""
+        return _clock_reading(value, _TIME_FORMATS[unit])
+
+    def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
+        """Return what the clocks of a zone show at an instant."""
+        return _clock_reading(value, _TIME_FORMATS["second"], zone)
+
+    def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
+        """Return what the clocks of a zone show at a timestamp of UTC."""
+        return _clock_reading(value, _TIME_FORMATS["second"], zone)
+
+    def _midnight(self, value: exp.Expr) -> exp.Expr:
+        return call("toDateTime64", self.cast(value, "String"), number(0), text(UTC))
+
+    def spine(self, start: exp.Expr, end: exp.Expr, step: Step, most: int) -> exp.Select:
+        """Return the spine from the table of numbers; its rows are counted first, since dates end in 2299."""
+        from sqlglot import exp
+
+        first, last, index = exp.column(FIRST, ENDS), exp.column(LAST, ENDS), exp.column("number", "numbers")
+        numbers = exp.alias_(exp.Table(this=call("numbers", number(most))), "numbers", table=True)
+        reached = exp.LTE(this=multiple(index, step.size), expression=self.units_between(step.unit, first, last))
+        column = exp.alias_(self.later(first, index, step), PERIOD, quoted=True)
+        return exp.select(column).from_(ends(start, end)).join(numbers, join_type="cross").where(reached)
+
+    def as_text(self, value: str) -> str:
+        """Return a value as a text."""
+        return f"toString({value})"
+
+
+def _clock_reading(value: exp.Expr, form: str, zone: str | None = None) -> exp.Expr:
+    """Return what the clocks of a zone (None: the value's own) show, in a form of formatDateTime."""
+    shown = call("formatDateTime", value, text(form), *([text(zone)] if zone else []))
+    return call("toDateTime64", shown, number(0), text(UTC))
+
+
+DIALECT = ClickHouseDialect()

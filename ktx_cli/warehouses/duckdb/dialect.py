@@ -1,0 +1,74 @@
+"""DuckDB's SQL, which data files are read by too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.port import Table
+from ktx_cli.warehouses.time_arithmetic import DAY, MONTH, DateOrTimestamp
+from ktx_cli.warehouses.trees import call, number, number_of, plus, times
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+class DuckDbDialect(Dialect):
+    """DuckDB's SQL."""
+
+    name = "duckdb"
+    title = "DuckDB"
+    filters_aggregates = True
+    has_percentiles = True
+    rounds_percentiles = True
+    series_in_one_value = True
+    dates_as_texts = True
+    counts_without_reading = True  # its catalog counts deleted rows too
+    samples_single_rows = True
+    generated_columns_vary = True  # unlike SQLite, it lets one call now() or random()
+    is_local = True
+    explain_options = ""
+    pivots_are_statements = True
+    free_places = frozenset({"system.main", "pg_catalog"})
+    own_types_are_harmless = True
+    files_are_tables = True
+    system = SystemCatalog(names=frozenset({"duckdb_secrets", "duckdb_logs"}))
+
+    def functions(self) -> frozenset[str]:
+        """Return the names of functions that only compute."""
+        return lower_words_in(__package__, "functions.txt")
+
+    def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
+        """Return a value moved by units, days and seconds without an INTERVAL.
+
+        To DuckDB 2.0 a month equals 30 days: of `x + INTERVAL 1 MONTH` and `x + INTERVAL 30 DAY` in one statement it
+        computes only the first, and gives it for both.
+        """
+        if unit == MONTH:
+            return super().moved(value, count, unit, kind)
+        written = number_of(count)
+        if kind == "date":
+            return plus(value, count if written is not None else self.cast(count, "INT"))
+        micros = (86_400 if unit == DAY else 1) * 1_000_000
+        length = times(self.cast(count, "BIGINT"), number(micros)) if written is None else number(written * micros)
+        return call("MAKE_TIMESTAMP", plus(call("EPOCH_US", value), length))
+
+    def as_text(self, value: str) -> str:
+        """Return a value as a text."""
+        return f"CAST({value} AS VARCHAR)"
+
+    def beginning(self, value: str, length: int) -> str:
+        """Return the first characters of a text; a database may hold a `substr` of its own that goes first."""
+        return f"system.main.substr({value}, 1, {length})"
+
+    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
+        """Return the clause for a random sample of rows."""
+        return f" TABLESAMPLE reservoir({count} ROWS) REPEATABLE ({seed})"
+
+    def row_number(self, table: Table) -> str | None:
+        """Return DuckDB's own row number."""
+        names = {column.name.lower() for column in table.columns}
+        return "rowid" if "rowid" not in names and table.ref.schema is not None else None
+
+
+DIALECT = DuckDbDialect()

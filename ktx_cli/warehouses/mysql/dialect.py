@@ -1,0 +1,147 @@
+"""The SQL of MySQL and MariaDB."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in, words_in
+from ktx_cli.warehouses.port import Table
+from ktx_cli.warehouses.time_arithmetic import DAY, DateOrTimestamp
+from ktx_cli.warehouses.trees import call, enclosed, number, text, word
+from ktx_cli.warehouses.zones import YearlyChange
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_OPEN_INFORMATION: Final = """
+applicable_roles character_sets check_constraints collation_character_set_applicability collations column_statistics
+columns columns_extensions enabled_roles engines events geometry_columns index_statistics key_column_usage keywords
+parameters partitions referential_constraints routines schemata schemata_extensions sequences spatial_ref_sys
+sql_functions st_geometry_columns st_spatial_reference_systems st_units_of_measure statistics table_constraints
+table_constraints_extensions table_statistics tables tables_extensions triggers view_routine_usage view_table_usage
+views
+"""
+_TIME_FORMATS: Final = {
+    "second": "%Y-%m-%d %H:%i:%s",
+    "minute": "%Y-%m-%d %H:%i:00",
+    "hour": "%Y-%m-%d %H:00:00",
+}
+
+
+class MySqlDialect(Dialect):
+    """The SQL of MySQL and MariaDB."""
+
+    name = "mysql"
+    title = "MySQL"
+    name_quotes = ("`", "`")
+    escapes_in_texts = True
+    texts_in_double_quotes = True
+    has_grouping_sets = False
+    rounds_averages = True
+    time_difference = "datediff({0}, {1})"
+    timestamp_type = "DATETIME(6)"  # without digits the cast of a fraction rounds up
+    has_zones = False  # only where somebody loaded them
+    counted_from = 1  # no DATE_TRUNC
+    casts_cost_indexes = True
+    folds_texts = True
+    exact_texts = "COLLATION_NAME REGEXP '_(bin|cs)(_|$)'"
+    dates_as_texts = True
+    explain_options = r"(?:extended|partitions|format\s*=\s*(?:json|traditional|tree))?"
+    explain_describes = True
+    headers_from = "text"
+    has_several_servers = True
+    has_sequence_tables = True
+    padded_types = frozenset({"CHAR", "NCHAR", "BINARY"})
+    has_grants = True
+    all_tables_form = "{}.*"
+    system = SystemCatalog(
+        schemas=frozenset({"mysql", "performance_schema", "sys"}),
+        open_information=frozenset(_OPEN_INFORMATION.split()),
+    )
+
+    def functions(self) -> frozenset[str]:
+        """Return the names of functions that only compute and that all servers have."""
+        return lower_words_in(__package__, "functions.txt")
+
+    def server_functions(self, server: str) -> Sequence[str]:
+        """Return the functions that `mysql` or `mariadb` has besides."""
+        return words_in(__package__, f"functions_{server}.txt")
+
+    def grammar_words(self) -> frozenset[str]:
+        """Return the words before a bracket that call nothing."""
+        return lower_words_in(__package__, "grammar.txt")
+
+    def fenced(self, query: exp.Select) -> exp.Select:
+        """Return a query that is not merged with the one around it, for its limit that leaves out no row."""
+        return query.limit(2**64 - 1, copy=False)
+
+    def rendered(self, tree: exp.Expr) -> str:
+        """Return the text of a statement, with REGEXP as an operator."""
+        return str(_generator()(dialect="mysql", comments=False, normalize_functions=False).generate(tree))
+
+    def _timestamp_literal(self, moment: str) -> exp.Expr:
+        return self.cast(text(moment), "DATETIME")
+
+    def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
+        from sqlglot import exp
+
+        return exp.IntDiv(this=enclosed(count), expression=number(step))
+
+    def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
+        """Return a value moved by units."""
+        return call("DATE_ADD", value, self._interval(count, unit))
+
+    def units_between(self, unit: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
+        """Return the days or months between two dates."""
+        return call("DATEDIFF", end, start) if unit == DAY else call("TIMESTAMPDIFF", word(unit.upper()), start, end)
+
+    def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
+        """Return a timestamp cut to the second, minute or hour."""
+        return self.as_timestamp(call("DATE_FORMAT", value, text(_TIME_FORMATS[unit])))
+
+    def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
+        """Return what the clocks of a zone show at an instant, in whole seconds.
+
+        UNIX_TIMESTAMP of a TIMESTAMP column is what is stored, whatever the zone of the session.
+        """
+        return self._since_epoch(call("UNIX_TIMESTAMP", value), zone)
+
+    def _yearly(self, value: exp.Expr, change: YearlyChange) -> exp.Expr:
+        month_and_day = text(f"-{change.month:02}-{change.day:02}")
+        return self._by_weeks(value, change, self.as_date(call("CONCAT", self.extract("YEAR", value), month_and_day)))
+
+    def readable(self, value: str, native_type: str) -> str:
+        """Return a value, a number for bits."""
+        return f"{value} + 0" if native_type.startswith("bit") else value
+
+    def row_number(self, table: Table) -> str | None:
+        """Return the primary key where it is one whole number."""
+        if len(table.primary_key) != 1:
+            return None
+        (key,) = table.primary_key
+        native = next(column.native_type.lower() for column in table.columns if column.name == key)
+        return self.quote(key) if re.match(r"(tiny|small|medium|big)?int", native) else None
+
+    def role(self, user: str) -> str:
+        """Return the text of `user@host` in a GRANT."""
+        name, _, host = user.rpartition("@")
+        return "@".join("'" + part.replace("\\", "\\\\").replace("'", "''") + "'" for part in (name, host))
+
+
+@functools.cache
+def _generator() -> Any:
+    """Return the generator that writes REGEXP as an operator: MariaDB has no such function, but may be given one."""
+    from sqlglot import exp
+    from sqlglot.dialects.mysql import MySQL
+
+    def regexp(self: Any, node: exp.RegexpLike) -> str:
+        return str(self.function_fallback_sql(node) if node.args.get("flag") else self.binary(node, "REGEXP"))
+
+    transforms = {**MySQL.Generator.TRANSFORMS, exp.RegexpLike: regexp}
+    return type("MySqlGenerator", (MySQL.Generator,), {"TRANSFORMS": transforms})
+
+
+DIALECT = MySqlDialect()

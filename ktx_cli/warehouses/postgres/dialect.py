@@ -1,0 +1,112 @@
+"""The SQL of Postgres."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal
+
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in, words_in
+from ktx_cli.warehouses.time_arithmetic import DateOrTimestamp
+from ktx_cli.warehouses.trees import number_of, plus, text, times
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+OPEN_CATALOG: Final = """
+pg_aggregate pg_am pg_attrdef pg_attribute pg_cast pg_class pg_collation pg_constraint pg_database pg_depend
+pg_description pg_enum pg_extension pg_foreign_table pg_index pg_indexes pg_inherits pg_language pg_matviews
+pg_namespace pg_opclass pg_operator pg_partitioned_table pg_policies pg_policy pg_range pg_rewrite pg_roles
+pg_rules pg_sequence pg_sequences pg_shdescription pg_stat_all_indexes pg_stat_all_tables pg_stat_user_indexes
+pg_stat_user_tables pg_statio_all_tables pg_statio_user_tables pg_stats pg_tables pg_tablespace pg_timezone_names
+pg_trigger pg_ts_config pg_type pg_views
+"""
+_SWITCHES: Final = r"(?:analyze|verbose|costs|buffers|timing|summary|settings)(?:\s+(?:on|off|true|false))?"
+_OPTION: Final = rf"(?:{_SWITCHES}|format\s+(?:text|json|xml|yaml))"
+
+
+class PostgresDialect(Dialect):
+    """The SQL of Postgres."""
+
+    name = "postgres"
+    title = "Postgres"
+    requires_typed_nulls = True
+    filters_aggregates = True
+    has_percentiles = True
+    explain_options = rf"(?:\(\s*{_OPTION}(?:\s*,\s*{_OPTION})*\s*\)|analyze(?:\s+verbose)?|verbose|)"
+    has_settings = True
+    headers_from: Literal["text", "call", ""] = "call"
+    searches_catalog_alone = True
+    free_places = frozenset({"pg_catalog"})
+    folds_function_names = False
+    attributes_call = True
+    padded_types = frozenset({"CHAR", "NCHAR", "BPCHAR", "BIT"})
+    type_schema = "pg_catalog."
+    has_grants = True
+    system = SystemCatalog(
+        schemas=frozenset({"pg_catalog", "pg_toast"}),
+        open=frozenset(OPEN_CATALOG.split()),
+        prefix="pg_",
+        closed_information=("user_mapping", "_pg_", "foreign_server", "foreign_data_wrapper"),
+    )
+
+    def functions(self) -> frozenset[str]:
+        """Return the names of functions that only compute."""
+        return lower_words_in(__package__, "functions.txt")
+
+    def built_in_types(self) -> frozenset[str]:
+        """Return the built-in types that the parser does not know."""
+        return lower_words_in(__package__, "types.txt")
+
+    def function_columns(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the functions whose results have columns with names of their own -> these names."""
+        return _function_columns()
+
+    def fenced(self, query: exp.Select) -> exp.Select:
+        """Return a query that is not merged with the one around it."""
+        return query.offset(0, copy=False)
+
+    def extract(self, part: str, value: exp.Expr) -> exp.Expr:
+        """Return a part of a time as a whole number."""
+        return self.cast(super().extract(part, value), "INT")
+
+    def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
+        """Return a value moved by an INTERVAL, times the count where that is an expression."""
+        from sqlglot import exp
+
+        written = number_of(count)
+        span = exp.Interval(this=text(f"{1 if written is None else written} {unit.upper()}"))
+        later = plus(value, times(span, count) if written is None else span)
+        return self.as_date(later) if kind == "date" else later
+
+    def as_text(self, value: str) -> str:
+        """Return a value as a text."""
+        return f"{value}::text"
+
+    def readable(self, value: str, native_type: str) -> str:
+        """Return a value, NULL for an infinite date, one before the year 1, and 24 o'clock."""
+        if native_type == "money":
+            return f"{value}::numeric"
+        if re.match(r"date|timestamp", native_type):
+            return f"CASE WHEN {value} >= '0001-01-01' AND {value} < '10000-01-01' THEN {value} END"
+        if re.match(r"time\b", native_type):
+            return f"CASE WHEN date_part('hour', {value}) < 24 THEN {value} END"
+        return value
+
+    def is_padded(self, native_type: str) -> bool:
+        """Whether it is `character(n)`, whose blanks at the end are compared as if they were not there."""
+        return re.match(r"character\s*\(", native_type) is not None
+
+    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
+        """Return the clause for a sample of blocks."""
+        return f" TABLESAMPLE SYSTEM ({percent}) REPEATABLE ({seed})"
+
+
+@functools.cache
+def _function_columns() -> Mapping[str, tuple[str, ...]]:
+    pairs = (word.partition(":") for word in words_in(__package__, "columns.txt"))
+    return {name: tuple(columns.split(",")) for name, _, columns in pairs}
+
+
+DIALECT = PostgresDialect()

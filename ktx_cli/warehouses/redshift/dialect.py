@@ -1,0 +1,74 @@
+"""The SQL of Redshift, which began as that of Postgres."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktx_cli.warehouses.dialect import SystemCatalog, lower_words_in
+from ktx_cli.warehouses.postgres.dialect import OPEN_CATALOG, PostgresDialect
+from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
+from ktx_cli.warehouses.trees import call, text
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_OPEN_CATALOG: Final = """
+pg_table_def pg_external_schema svv_all_columns svv_all_schemas svv_all_tables svv_columns svv_external_columns
+svv_external_schemas svv_external_tables svv_redshift_columns svv_redshift_schemas svv_redshift_tables svv_table_info
+svv_tables
+"""
+
+
+class RedshiftDialect(PostgresDialect):
+    """The SQL of Redshift."""
+
+    name = "redshift"
+    title = "Redshift"
+    filters_aggregates = False
+    rounds_percentiles = True
+    rounds_averages = True
+    explain_options = r"(?:verbose)?"
+    headers_from = ""
+    keeps_quoted_case = False
+    unnests_paths = True
+    system = SystemCatalog(
+        schemas=frozenset({"pg_catalog", "pg_toast", "pg_internal", "sys"}),
+        open=frozenset((OPEN_CATALOG + _OPEN_CATALOG).split()),
+        prefix=("pg_", "stl_", "stv_", "svl_", "svv_", "svcs_", "sys_"),
+    )
+
+    def functions(self) -> frozenset[str]:
+        """Return the names of functions that only compute, those of Postgres among them."""
+        return super().functions() | lower_words_in(__package__, "functions.txt")
+
+    def null_safe(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
+        """Return the condition that two values are equal, or both missing."""
+        return self._equal_or_both_missing(one, two)
+
+    def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
+        """Return a value moved by DATEADD, which makes a timestamp of a date."""
+        later = self._dateadd(value, count, unit)
+        return self.as_date(later) if kind == "date" else later
+
+    def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
+        """Return what the clocks of a zone show at a timestamp of UTC."""
+        return call("CONVERT_TIMEZONE", text(UTC), text(zone), value)
+
+    def as_text(self, value: str) -> str:
+        """Return a value as a text."""
+        return f"CAST({value} AS varchar)"
+
+    def readable(self, value: str, native_type: str) -> str:
+        """Return the value as it is."""
+        return value
+
+    def is_padded(self, native_type: str) -> bool:
+        """Return False: its blanks at the end are those that were stored."""
+        return False
+
+    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
+        """Return None: it has no clause for a sample."""
+        return None
+
+
+DIALECT = RedshiftDialect()

@@ -1,0 +1,118 @@
+"""T-SQL, as SQL Server speaks it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.time_arithmetic import SECOND, DateOrTimestamp
+from ktx_cli.warehouses.trees import call, enclosed, negative, number, text, word
+from ktx_cli.warehouses.zones import Stretch, YearlyChange
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_OPEN_CATALOG: Final = """
+all_columns all_objects all_views check_constraints columns computed_columns default_constraints extended_properties
+foreign_key_columns foreign_keys identity_columns index_columns indexes key_constraints objects partitions schemas
+sequences stats stats_columns synonyms tables types views
+"""
+
+
+class SqlServerDialect(Dialect):
+    """T-SQL, as SQL Server speaks it."""
+
+    name = "tsql"
+    title = "SQL Server"
+    name_quotes = ("[", "]")
+    requires_typed_nulls = True
+    conditions_are_values = False
+    nests_with = False
+    rounds_averages = True
+    timestamp_type = "DATETIME2"
+    has_zones = False  # others than those of the IANA list
+    counted_from = 1  # DATETRUNC is of SQL Server 2022
+    casts_cost_indexes = True
+    folds_texts = True
+    exact_texts = "(COLLATION_NAME LIKE '%[_]CS[_]%' OR COLLATION_NAME LIKE '%[_]BIN%')"
+    recurses_without_word = True
+    type_schema = "sys."
+    has_grants = True
+    all_tables_form = "SCHEMA::{}"
+    system = SystemCatalog(
+        schemas=frozenset({"sys"}),
+        open=frozenset(_OPEN_CATALOG.split()),
+        names=frozenset(
+            {"syslogins", "sysxlogins", "sysprocesses", "sysusers", "sysservers", "sysremotelogins", "sql_logins"}
+        ),
+    )
+
+    def functions(self) -> frozenset[str]:
+        """Return the names of functions that only compute."""
+        return lower_words_in(__package__, "functions.txt")
+
+    def built_in_types(self) -> frozenset[str]:
+        """Return the built-in types that the parser does not know."""
+        return frozenset({"sysname", "hierarchyid", "sql_variant", "geometry", "geography", "timestamp", "rowversion"})
+
+    def value(self, value: Any) -> str:
+        """Return the text of a literal, of a text with an N, without which other characters become `?`."""
+        from sqlglot import exp
+
+        return exp.National(this=value).sql(dialect=self.name) if isinstance(value, str) else super().value(value)
+
+    def limited(self, select: str, rows: int) -> str:
+        """Return the text of a SELECT that gives at most so many rows."""
+        return select.replace("SELECT ", f"SELECT TOP ({rows}) ", 1)
+
+    def null_safe(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
+        """Return the condition that two values are equal, or both missing."""
+        return self._equal_or_both_missing(one, two)
+
+    def extract(self, part: str, value: exp.Expr) -> exp.Expr:
+        """Return a part of a time as a whole number."""
+        return call("DATEPART", word(part), value)
+
+    def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
+        from sqlglot import exp
+
+        return exp.Div(this=enclosed(count), expression=number(step), typed=True)
+
+    def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
+        """Return a value moved by units."""
+        return self._dateadd(value, count, unit)
+
+    def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
+        """Return a timestamp cut to the second, minute or hour, which fit into DATEADD until the year 4083."""
+        moment = self.as_timestamp(value)
+        if unit == SECOND:
+            return call("DATEADD", word("NANOSECOND"), negative(self.extract("NANOSECOND", moment)), moment)
+        origin, named = self.literal(datetime(1, 1, 1), "timestamp"), word(unit.upper())
+        return call("DATEADD", named, call("DATEDIFF", named, origin, moment), origin)
+
+    def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
+        """Return what the clocks of a zone show at an instant."""
+        return self.between_zones(self.as_timestamp(call("SWITCHOFFSET", value, text("+00:00"))), "UTC", zone)
+
+    def _by_changes(self, value: exp.Expr, changes: tuple[Stretch, ...]) -> exp.Expr:
+        return self.moved(self.as_timestamp(value), self._difference(value, changes), SECOND, "timestamp")
+
+    def _yearly(self, value: exp.Expr, change: YearlyChange) -> exp.Expr:
+        parts = self.extract("YEAR", value), number(change.month), number(change.day)
+        return self._by_weeks(value, change, call("DATEFROMPARTS", *parts))
+
+    def as_text(self, value: str) -> str:
+        """Return a value as a text."""
+        return f"CAST({value} AS nvarchar(max))"
+
+    def beginning(self, value: str, length: int) -> str:
+        """Return the first characters of a text."""
+        return f"SUBSTRING({value}, 1, {length})"
+
+    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
+        """Return the clause for a sample of pages."""
+        return f" TABLESAMPLE ({percent} PERCENT) REPEATABLE ({max(seed, 1)})"
+
+
+DIALECT = SqlServerDialect()

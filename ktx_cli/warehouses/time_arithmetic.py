@@ -1,0 +1,361 @@
+"""The SQL of dates, timestamps and time zones, as every dialect has it that says nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Final, Literal
+
+from ktx_cli.warehouses.trees import (
+    call,
+    data_type,
+    enclosed,
+    multiple,
+    negative,
+    number,
+    plus,
+    remainder,
+    text,
+    word,
+)
+from ktx_cli.warehouses.zones import FIRST_YEAR, LAST_YEAR, Stretch, YearlyChange, stretches
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+DateOrTimestamp = Literal["date", "timestamp"]
+TimeKind = Literal["date", "timestamp", "instant"]
+"""What a value is: a calendar date, a timestamp without a zone, or one with it (a moment the whole world shares)."""
+
+SECOND, DAY, WEEK, MONTH = "second", "day", "week", "month"
+UTC: Final = "UTC"
+PERIOD: Final = "period"
+"""The name of a spine's column."""
+
+_UNITS: Final = {1: "month", 3: "quarter", 12: "year"}
+FIRST, LAST, ENDS = "first_period", "last_period", "ends"
+_DIGIT: Final = "digit"
+_DAY_SECONDS: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The length of a period: so many seconds, days or months; `kind`: what its start is."""
+
+    size: int
+    unit: str
+    kind: DateOrTimestamp
+
+
+class TimeArithmetic:
+    """The SQL of times in one dialect; methods return sqlglot trees and copy what they are given.
+
+    A date is a calendar date, a timestamp has no zone; an instant has one. Units are `second`, `day` and `month` where
+    nothing else is said.
+    """
+
+    name: str = ""
+    """sqlglot's name of the dialect."""
+
+    timestamp_type: str = "TIMESTAMP"
+    """The type of a timestamp without a zone."""
+
+    has_zones: bool = True
+    """Whether the database has the IANA time zones. Without, the changes of a zone are written into the statement."""
+
+    counted_from: int | None = None
+    """The year from which weeks and months are counted, where the database does not cut dates to them as it should.
+
+    Its 1st of January is a Monday. A period that began before that year is not right.
+    """
+
+    casts_cost_indexes: bool = False
+    """Whether a column cast to its own type is read without its index."""
+
+    def cast(self, value: exp.Expr, type_name: str) -> exp.Expr:
+        """Return a value as a type of the dialect."""
+        from sqlglot import exp
+
+        return exp.Cast(this=value.copy(), to=data_type(type_name, self.name).copy())
+
+    def as_date(self, value: exp.Expr) -> exp.Expr:
+        """Return the date of a date or timestamp."""
+        return self.cast(value, "DATE")
+
+    def as_timestamp(self, value: exp.Expr) -> exp.Expr:
+        """Return a value as a timestamp without a zone."""
+        return self.cast(value, self.timestamp_type)
+
+    def literal(self, value: date | datetime, kind: DateOrTimestamp) -> exp.Expr:
+        """Return a date or timestamp as a literal of whole seconds that compares with what these methods return."""
+        if kind == "date":
+            return self._date_literal(value.date() if isinstance(value, datetime) else value)
+        moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+        return self._timestamp_literal(moment.replace(tzinfo=None).isoformat(" ", "seconds"))
+
+    def _date_literal(self, day: date) -> exp.Expr:
+        return self.as_date(text(day.isoformat()))
+
+    def _timestamp_literal(self, moment: str) -> exp.Expr:
+        return self.as_timestamp(text(moment))
+
+    def extract(self, part: str, value: exp.Expr) -> exp.Expr:
+        """Return a part (`YEAR`, `MONTH`, `DAY`) of a date or timestamp as a whole number."""
+        from sqlglot import exp
+
+        return exp.Extract(this=word(part), expression=value.copy())
+
+    def floored(self, count: exp.Expr, step: int) -> exp.Expr:
+        """Return the largest multiple of a step that is in a whole number, which is not negative."""
+        from sqlglot import exp
+
+        return count if step == 1 else exp.Mul(this=self._whole_quotient(count, step), expression=number(step))
+
+    def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
+        from sqlglot import exp
+
+        return exp.Div(this=enclosed(count), expression=number(step), typed=False)
+
+    # Moving
+
+    def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
+        """Return a date or timestamp moved by a whole number of units; the number may be an expression.
+
+        The 31st of January and one month is the last day of February. The result is of the same kind.
+        """
+        later = plus(value, self._interval(count, unit))
+        return self.as_date(later) if kind == "date" else later
+
+    def later(self, value: exp.Expr, count: exp.Expr, step: Step) -> exp.Expr:
+        """Return the start of a period moved by a number of periods."""
+        return self.moved(value, multiple(count, step.size), step.unit, step.kind)
+
+    def _interval(self, count: exp.Expr, unit: str) -> exp.Interval:
+        from sqlglot import exp
+
+        given = count.copy() if isinstance(count, exp.Literal) else exp.Paren(this=count.copy())
+        return exp.Interval(this=given, unit=word(unit.upper()))
+
+    def _dateadd(self, value: exp.Expr, count: exp.Expr, unit: str) -> exp.Expr:
+        return call("DATEADD", word(unit.upper()), count, value)
+
+    def units_between(self, unit: str, start: exp.Expr, end: exp.Expr) -> exp.Expr:
+        """Return the days, or the months from a first of a month, between two dates; where periods are counted."""
+        return call("DATEDIFF", word(unit.upper()), start, end)
+
+    # Cutting
+
+    def truncated(self, value: exp.Expr, unit: str) -> exp.Expr:
+        """Return the first day of the `week` (from Monday), `month`, `quarter` or `year` a date lies in."""
+        return self.as_date(call("DATE_TRUNC", text(unit.upper()), value))
+
+    def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
+        """Return a timestamp cut to the `second`, `minute` or `hour`."""
+        return call("DATE_TRUNC", text(unit.upper()), value)
+
+    def first_of_period(self, value: exp.Expr, months: int, first_month: int) -> exp.Expr:
+        """Return the first day of the period of 1, 3 or 12 months a date lies in; `first_month`: of the year."""
+        if self.counted_from is not None:
+            return self._by_counting(value, date(self.counted_from, first_month, 1), MONTH, months)
+        if first_month == 1:
+            return self.truncated(value, _UNITS[months])
+        return self._back_to(self.truncated(value, MONTH), value, months, first_month)
+
+    def _back_to(self, month: exp.Expr, value: exp.Expr, months: int, first_month: int) -> exp.Expr:
+        """Return the first day of a period from the first day of a month in it."""
+        back = remainder(plus(self.extract("MONTH", value), number(12 - first_month)), months)
+        return self.moved(month, negative(back), MONTH, "date")
+
+    def first_of_week(self, value: exp.Expr, *, sunday: bool) -> exp.Expr:
+        """Return the Monday or Sunday on or before a date, whatever the session takes for the first day of a week."""
+        if self.counted_from is not None:
+            return self._by_counting(value, date(self.counted_from, 1, 7 if sunday else 1), DAY, 7)
+        if not sunday:
+            return self.truncated(value, WEEK)
+        monday = self.truncated(self.moved(value, number(1), DAY, "date"), WEEK)
+        return self.moved(monday, number(-1), DAY, "date")
+
+    def _by_counting(self, value: exp.Expr, origin: date, unit: str, size: int) -> exp.Expr:
+        """Return the last date in steps from an origin that is not after a date: the date stands in it once."""
+        start = self.literal(origin, "date")
+        passed = self.floored(self.units_between(unit, start, value), size)
+        return self.moved(start, passed, unit, "date")
+
+    # Zones
+
+    def localize(self, value: exp.Expr, kind: TimeKind, source: str, target: str) -> exp.Expr:
+        """Return a column's value as it is compared and cut: a date, or a timestamp as the clocks of `target` show it.
+
+        A timestamp is taken to be in the zone `source`, an instant is what it is, a date stays the date.
+        """
+        if kind == "date":
+            return self.as_date(value)
+        if kind == "instant":
+            return self.of_instant(value, target)
+        return self.between_zones(value.copy() if self.casts_cost_indexes else self.as_timestamp(value), source, target)
+
+    def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
+        """Return what the clocks of a zone show at an instant."""
+        return self._at_zone(value, zone)
+
+    def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
+        """Return what the clocks of a zone show at a timestamp of UTC; where the database has the zones."""
+        return self._at_zone(self._at_zone(value, UTC), zone)
+
+    def between_zones(self, value: exp.Expr, source: str, target: str) -> exp.Expr:
+        """Return what the clocks of `target` show when those of `source` show a timestamp.
+
+        From a zone to UTC the changes are written out in every dialect: a wall-clock time that comes twice or is left
+        out is read differently by each of them, here as by Python (`fold=0`: the first of the two, the offset before
+        the gap).
+        """
+        if _are_equal(source, target):
+            return value
+        if not self.has_zones:
+            return self._by_changes(value, stretches(source, target))
+        utc = value if _are_equal(source, UTC) else self._by_changes(value, stretches(source, UTC))
+        return utc if _are_equal(UTC, target) else self.from_utc(utc, target)
+
+    def _at_zone(self, value: exp.Expr, zone: str) -> exp.Expr:
+        from sqlglot import exp
+
+        return exp.AtTimeZone(this=enclosed(value), zone=text(zone))
+
+    def _since_epoch(self, seconds: exp.Expr, zone: str) -> exp.Expr:
+        """Return what the clocks of a zone show so many seconds after 1970 began in UTC."""
+        utc = self.moved(self.literal(datetime(1970, 1, 1), "timestamp"), seconds, SECOND, "timestamp")
+        return self.between_zones(utc, UTC, zone)
+
+    def _by_changes(self, value: exp.Expr, changes: tuple[Stretch, ...]) -> exp.Expr:
+        """Return a timestamp moved by the difference of two zones."""
+        return self.moved(value, self._difference(value, changes), SECOND, "timestamp")
+
+    def _difference(self, value: exp.Expr, changes: tuple[Stretch, ...]) -> exp.Expr:
+        """Return the seconds to add to a timestamp, as a number or a CASE."""
+        from sqlglot import exp
+
+        cases: list[exp.If] = []
+        if changes[0].rule:
+            cases.append(self._when(value, datetime(FIRST_YEAR, 1, 1), number(changes[0].before)))
+        for stretch in changes:
+            before = stretch.before
+            for change in stretch.listed:
+                cases.append(self._when(value, change.at, number(before)))
+                before = change.after
+            if stretch.rule and stretch.last < LAST_YEAR:
+                cases.append(self._when(value, datetime(stretch.last + 1, 1, 1), self._of_rule(value, stretch)))
+        last = self._of_rule(value, changes[-1]) if changes[-1].rule else number(before)
+        return exp.Case(ifs=cases, default=last) if cases else last
+
+    def _of_rule(self, value: exp.Expr, stretch: Stretch) -> exp.Expr:
+        from sqlglot import exp
+
+        before, cases = stretch.before, []
+        for change in stretch.rule:
+            earlier = exp.LT(this=value.copy(), expression=self._yearly(value, change))
+            cases.append(exp.If(this=earlier, true=number(before)))
+            before = change.after
+        return exp.Case(ifs=cases, default=number(before))
+
+    def _when(self, value: exp.Expr, limit: datetime, then: exp.Expr) -> exp.If:
+        from sqlglot import exp
+
+        return exp.If(this=exp.LT(this=value.copy(), expression=self.literal(limit, "timestamp")), true=then)
+
+    def _yearly(self, value: exp.Expr, change: YearlyChange) -> exp.Expr:
+        """Return when a change is in the value's year: a Monday up to six days behind its day, moved to its weekday."""
+        first = self.first_of_period(self.as_date(value), 12, 1)
+        month = self.moved(first, number(change.month - 1), MONTH, "date") if change.month > 1 else first
+        day = self.moved(month, number(change.day - 1 + 6 - change.weekday), DAY, "date")
+        monday = self.first_of_week(day, sunday=False)
+        seconds = number(change.weekday * _DAY_SECONDS + change.seconds)
+        return self.moved(self._midnight(monday), seconds, SECOND, "timestamp")
+
+    def _midnight(self, value: exp.Expr) -> exp.Expr:
+        return self.as_timestamp(value)
+
+    def _by_weeks(self, value: exp.Expr, change: YearlyChange, day: exp.Expr) -> exp.Expr:
+        """Return a yearly change as the first one after 1900 and whole weeks; `day`: the first day it may be on.
+
+        It is short, and it stands in a statement many times.
+        """
+        monday = date(1900, 1, 1)
+        start = self.literal(monday + timedelta(days=change.weekday - 6), "date")
+        weeks = self.floored(self.units_between(DAY, start, day), 7)
+        first = datetime(1900, 1, 1) + timedelta(days=change.weekday, seconds=change.seconds)
+        return self.moved(self.literal(first, "timestamp"), weeks, DAY, "timestamp")
+
+    # Texts as times: what databases without types for times need
+
+    times_are_texts: bool = False
+    """Whether times are texts or numbers, which have to be brought into one form before they are compared."""
+
+    def comparable_time(self, value: exp.Expr, kind: DateOrTimestamp, zone: str) -> exp.Expr:
+        """Return a time as a value that is less, equal or greater as the time is; `zone`: the column's own."""
+        return value.copy()
+
+    def is_number(self, value: exp.Expr) -> exp.Expr:
+        """Return the condition that a time is a number, seconds since 1970, or missing; where times are texts."""
+        raise NotImplementedError
+
+    def date_part(self, part: str, value: exp.Expr) -> exp.Expr | None:
+        """Return EXTRACT in other words, None where the dialect cannot compute it; where times are texts."""
+        raise NotImplementedError
+
+    def date_cut(self, unit: str, value: exp.Expr) -> exp.Expr | None:
+        """Return DATE_TRUNC in other words, None where the dialect cannot compute it; where times are texts."""
+        raise NotImplementedError
+
+    def cut_operand(self, made: exp.Expr) -> exp.Expr:
+        """Return what an expression made by `date_part` or `date_cut` is a part of, or cuts."""
+        raise NotImplementedError
+
+    # Spines
+
+    def spine(self, start: exp.Expr, end: exp.Expr, step: Step, most: int) -> exp.Select:
+        """Return a query whose column `period` has the start of every period from `start` to `end`, in no order.
+
+        At most `most` of them, a power of ten; no row where an end is NULL. The query has no WITH, so it may stand
+        anywhere: it is a join of digits, since recursion and series have other limits in each dialect. A digit's rows
+        are dropped as soon as the higher digits alone lead behind the end.
+        """
+        from sqlglot import exp
+
+        first, last = exp.column(FIRST, ENDS), exp.column(LAST, ENDS)
+        count: exp.Expr | None = None
+        conditions: list[exp.Expr] = []
+        names = [f"d{place}" for place in range(len(str(most)) - 1, 0, -1)]
+        for place, name in enumerate(names):
+            part = multiple(exp.column(_DIGIT, name), 10 ** (len(names) - 1 - place))
+            count = part if count is None else exp.Add(this=count.copy(), expression=part)
+            conditions.append(exp.LTE(this=self.later(first, count, step), expression=last.copy()))
+        assert count is not None  # there is more than one digit
+        column = exp.alias_(self.later(first, count, step), PERIOD, quoted=True)
+        query = exp.select(column).from_(ends(start, end))
+        for name in names:
+            query = query.join(_digits(name), join_type="cross")
+        return query.where(*conditions)
+
+
+def _are_equal(source: str, target: str) -> bool:
+    changes = stretches(source, target)
+    return is_constant(changes) and not changes[0].before
+
+
+def is_constant(changes: tuple[Stretch, ...]) -> bool:
+    """Whether the difference of two zones never changes."""
+    return len(changes) == 1 and not changes[0].rule and not changes[0].listed
+
+
+def ends(start: exp.Expr, end: exp.Expr) -> exp.Subquery:
+    """Return the query `ends` of one row with the first and the last period of a spine."""
+    from sqlglot import exp
+
+    return exp.select(exp.alias_(start.copy(), FIRST), exp.alias_(end.copy(), LAST)).subquery(ENDS)
+
+
+def _digits(name: str) -> exp.Subquery:
+    from sqlglot import exp
+
+    rows = exp.union(*(exp.select(exp.alias_(number(digit), _DIGIT)) for digit in range(10)), distinct=False)
+    return rows.subquery(name)

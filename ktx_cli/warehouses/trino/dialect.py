@@ -1,0 +1,61 @@
+"""The SQL of Trino."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
+from ktx_cli.warehouses.trees import call, text
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_OPTION: Final = r"(?:format\s+(?:text|json)|type\s+(?:logical|distributed|validate|io))"
+
+
+class TrinoDialect(Dialect):
+    """The SQL of Trino."""
+
+    name = "trino"
+    title = "Trino"
+    filters_aggregates = True
+    rounds_averages = True
+    series_in_one_value = True
+    timestamp_type = "TIMESTAMP(12)"  # without digits the cast of a fraction rounds up
+    samples_single_rows = True
+    explain_options = rf"(?:analyze(?:\s+verbose)?|\(\s*{_OPTION}\s*\))?"
+    folds_function_names = False
+    has_grants = True
+    system = SystemCatalog(schemas=frozenset({"system"}))
+
+    def functions(self) -> frozenset[str]:
+        """Return the names of functions that only compute."""
+        return lower_words_in(__package__, "functions.txt")
+
+    def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
+        """Return a value moved by units."""
+        return call("DATE_ADD", text(unit.upper()), count, value)
+
+    def truncated(self, value: exp.Expr, unit: str) -> exp.Expr:
+        """Return the first day of the period a date lies in; of a date DATE_TRUNC gives a date here."""
+        return call("DATE_TRUNC", text(unit.upper()), value)
+
+    def of_instant(self, value: exp.Expr, zone: str) -> exp.Expr:
+        """Return what the clocks of a zone show at an instant."""
+        return self.as_timestamp(self._at_zone(value, zone))
+
+    def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
+        """Return what the clocks of a zone show at a timestamp of UTC."""
+        return self.as_timestamp(self._at_zone(call("WITH_TIMEZONE", value, text(UTC)), zone))
+
+    def as_text(self, value: str) -> str:
+        """Return a value as a text."""
+        return f"CAST({value} AS varchar)"
+
+    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
+        """Return the clause for a random sample of rows, which takes no seed."""
+        return f" TABLESAMPLE BERNOULLI ({percent})"
+
+
+DIALECT = TrinoDialect()
