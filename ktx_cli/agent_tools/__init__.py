@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ktx_cli.agent_tools.library import Library, Place, passage_of, passages_of
     from ktx_cli.agent_tools.prompts import (
         MEMORY_PROMPTS,
+        PROMPTS,
         TaskPrompt,
         load_prompts,
         memory_prompt,
@@ -46,7 +47,7 @@ _HOMES = {
     "fence": "unfit_lines visible wrapped",
     "finding": "Find Layers in_memory",
     "library": "Library Place passage_of passages_of",
-    "prompts": "MEMORY_PROMPTS TaskPrompt load_prompts memory_prompt reconcile_prompt unit_prompt",
+    "prompts": "MEMORY_PROMPTS PROMPTS TaskPrompt load_prompts memory_prompt reconcile_prompt unit_prompt",
     "row_makers": "rows_of_values",
     "searcher": "contents_of finder open_searcher search",
     "session": (

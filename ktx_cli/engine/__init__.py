@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.engine.agents import run_agents
+    from ktx_cli.engine.agents import AgentResult, AgentWork, run_agents
     from ktx_cli.engine.base import (
         IngestRequest,
         LastFetch,
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
         last_runs,
         last_scans,
     )
+    from ktx_cli.engine.context import AgentContext
     from ktx_cli.engine.definitions import BrokenDefinition, broken_now, keep_broken, newly_broken, said, way_out
     from ktx_cli.engine.describe import Answers, enriched, foretold, kept_answers
-    from ktx_cli.engine.gates import Gates, MetricGate, folder, page_warnings
-    from ktx_cli.engine.integration import Merger, Settled, settle
-    from ktx_cli.engine.journal import UnitStore, forget_own_units, forget_units
-    from ktx_cli.engine.models import ENDING_NOTICE, Models, Preflight, PreflightFailed
+    from ktx_cli.engine.gates import Gates, folder, page_warnings
+    from ktx_cli.engine.journal import forget_own_units, forget_units
+    from ktx_cli.engine.models import Models, Preflight, PreflightFailed
     from ktx_cli.engine.plan import Depth, Prompts, RunPlan, Spending, Target, choose_depth, needs_model, not_enriched
     from ktx_cli.engine.profile import ValueKeeper, exclusion_hint
     from ktx_cli.engine.publication import (
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         report_files,
         write_report,
     )
+    from ktx_cli.engine.reconciliation import decided_evictions
     from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, Enrich, IngestReport
     from ktx_cli.engine.scan import Keep, ScanContext, scan_target
     from ktx_cli.engine.source_phase import (
@@ -48,29 +49,32 @@ if TYPE_CHECKING:
         take_conclusions,
         write_manifests,
     )
-    from ktx_cli.engine.task import Loops, Opener, Piece, Samples, Stop, agents_needed, dialects
-    from ktx_cli.engine.work import Conclusions, Reconciled, SourceWork, UnitOutcome, UnitStatus
+    from ktx_cli.engine.task import AgentRunner, AgentTask
+    from ktx_cli.engine.units import agents_needed, judge_writes, unit_key
+    from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
 
 _HOMES = {
-    "agents": "run_agents",
+    "agents": "AgentResult AgentWork run_agents",
+    "context": "AgentContext",
     "base": "IngestRequest LastFetch LastScan ProjectBase Run forecast last_fetches last_runs last_scans",
     "definitions": "BrokenDefinition broken_now keep_broken newly_broken said way_out",
     "describe": "Answers enriched foretold kept_answers",
-    "gates": "Gates MetricGate folder page_warnings",
-    "integration": "Merger Settled settle",
-    "journal": "UnitStore forget_own_units forget_units",
-    "models": "ENDING_NOTICE Models Preflight PreflightFailed",
+    "gates": "Gates folder page_warnings",
+    "journal": "forget_own_units forget_units",
+    "models": "Models Preflight PreflightFailed",
     "plan": "Depth Prompts RunPlan Spending Target choose_depth needs_model not_enriched",
     "profile": "ValueKeeper exclusion_hint",
     "publication": "begin_workspace commit remember remember_sources report_files write_report",
+    "reconciliation": "decided_evictions",
     "report": "ConnectionReport Enrich FAILED IngestReport PLANNED",
     "scan": "Keep ScanContext scan_target",
     "source_phase": (
         "FetchStates choose_sources conclude ignored_manifests load_fetches read_sources source_warnings "
         "take_conclusions write_manifests"
     ),
-    "task": "Loops Opener Piece Samples Stop agents_needed dialects",
-    "work": "Conclusions Reconciled SourceWork UnitOutcome UnitStatus",
+    "task": "AgentRunner AgentTask",
+    "units": "agents_needed judge_writes unit_key",
+    "work": "SourceWork UnitOutcome UnitStatus",
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -1,28 +1,14 @@
-"""The agents' part of a run: units side by side, merged, looked over, checked; nothing of it is on the disk before."""
+"""The agents' part of a run: units side by side, then integration; nothing of it is on the disk before the commit."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from ktx_cli.agent_tools import (
-    Find,
-    TaskPrompt,
-    ToolSession,
-    finder,
-    load_prompts,
-    open_searcher,
-    reconcile_prompt,
-    unit_prompt,
-)
+from ktx_cli.agent_tools import PROMPTS, Find, Library, finder, load_prompts, open_searcher
 from ktx_cli.core import (
-    CancelledError,
-    Hint,
     KtxError,
     Notice,
     StepFinished,
@@ -31,205 +17,178 @@ from ktx_cli.core import (
     monotonic,
     plural,
 )
-from ktx_cli.engine.base import Run
-from ktx_cli.engine.documents.passes import Curator, Passes
-from ktx_cli.engine.documents.phase import Documents, Sorter
-from ktx_cli.engine.documents.questions import AT_ONCE, load_document_prompts
-from ktx_cli.engine.gates import Gates, MetricGate, page_warnings
-from ktx_cli.engine.integration import Merger, Reconciler, Settled, decided, settle, stage_of
-from ktx_cli.engine.journal import UnitStore
+from ktx_cli.documents import WorkUnit
+from ktx_cli.engine.context import AgentContext, ValueSamples
+from ktx_cli.engine.documents.curation import Curator
+from ktx_cli.engine.documents.lanes import Documents
+from ktx_cli.engine.documents.questions import AT_ONCE, QuestionRunner, load_document_prompts
+from ktx_cli.engine.gates import Gates, MetricGate
+from ktx_cli.engine.integration import (
+    AfterUnits,
+    Integration,
+    Integrator,
+    Review,
+)
+from ktx_cli.engine.journal import TaskStore
 from ktx_cli.engine.models import ENDING_NOTICE, Models
-from ktx_cli.engine.source_phase import conclude, take_conclusions
-from ktx_cli.engine.task import Loops, Opener, Piece, Samples, Stop, evicted, run_units
-from ktx_cli.engine.work import Conclusions, Reconciled, UnitOutcome, UnitStatus, wrote
-from ktx_cli.llm import LlmRuntime, create_embedder, model_for
-from ktx_cli.project import StateEnrichmentStore, Workspace, merge_lines
-from ktx_cli.prompts import Prompt, Skill, load_skills
-
-FORMAT: Final = "1"
-"""Raised when the same unit would be worked on in another way."""
-
-
-def run_agents(run: Run, models: Models, database: sqlite3.Connection) -> None:
-    """Let agents work through the units of all sources, and put what lands into the overlay of the run.
-
-    Raises `CancelledError` when the user asked to end: finished units are kept for the next run.
-    """
-    documents = Documents.of(run.works, database)
-    evictions = {f"{work.connection}/{path}": found for work in run.works for path, found in evicted(work).items()}
-    with contextlib.closing(open_searcher(run.layout, run.config, run.request.environ)) as searcher:
-        find = finder(searcher, run.config)
-        phase = _Phase(run, database, UnitStore(database, run.layout.state), documents, evictions, find)
-        phase.stop.error = models.stopped  # what ended the questions about tables ends these too
-        run.spending.listeners.append(phase.stop.now)
-        settled = models.ask_patiently(phase.work, phase.interrupted)
-    if phase.stop.asked:
-        raise CancelledError("interrupted", hint=Hint("run `{}` again: finished work is kept", run.request.command))
-    if run.config.ingest.work_units.failure_mode == "abort" and phase.failed is not None:
-        raise phase.failed
-    _take_over(run, settled, documents)
-    run.report.stopped = phase.stop.error
+from ktx_cli.engine.plan import RunPlan
+from ktx_cli.engine.reconciliation import evicted, reconcile
+from ktx_cli.engine.repair import Repairer
+from ktx_cli.engine.task import AgentRunner, AgentTask, Cancellation
+from ktx_cli.engine.units import run_units, unit_task
+from ktx_cli.engine.work import Conclusions, SourceWork, UnitOutcome, UnitStatus, wrote
+from ktx_cli.llm import LlmRuntime, create_embedder
+from ktx_cli.project import StateEnrichmentStore, Workspace
+from ktx_cli.prompts import load_skills
 
 
-def _take_over(run: Run, settled: Settled, documents: Documents) -> None:
-    written = [*settled.outcomes, *documents.outcomes(settled.reconciled.curated)]
-    run.warnings.extend(page_warnings(run.works, written, run.workspace, settled.workspace))
-    run.workspace.absorb(settled.workspace)
-    run.curated = settled.reconciled.curated
-    run.report.documents = documents.to_json(run.curated)
-    run.warnings.extend(documents.warnings(run.curated))
-    for work in run.works:
-        work.worthless = documents.skipped(work)
-        own = [each for each in written if (each.connection, each.kind) == (work.connection, work.kind)]
-        work.outcomes = tuple(own)
-        work.evicted, undecided = decided(work, settled.reconciled, settled.workspace)
-        run.warnings.extend(undecided)
-    take_conclusions(run, settled.conclusions)
-    run.report.reconciled = settled.reconciled
-    run.report.repaired = settled.repaired
+def _no_conclusions(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Conclusions:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWork:
+    """What the agents of a run are to do; they change nothing but the units of sources of documents."""
+
+    plan: RunPlan
+    works: Sequence[SourceWork]
+    """The sources whose units are worked through."""
+    workspace: Workspace
+    """The overlay of the run, which the agents begin with."""
+    task: Callable[[AgentContext, SourceWork, WorkUnit], AgentTask] = unit_task
+    """Makes the task of a unit."""
+    prompts: Sequence[str] = PROMPTS
+    """The names of the prompts."""
+    after_units: AfterUnits = _no_conclusions
+    """Lets the sources write what follows from their units."""
+    is_ingest: bool = True
+    """Whether the whole run is looked over after its units, and they are announced as a step."""
+    is_patient: bool = True
+    """Whether the first interrupt lets the tasks in progress end."""
+
+    def context(self, database: sqlite3.Connection, find: Find, library: Library | None = None) -> AgentContext:
+        """Return what the tasks share; `database`: where values of columns are read."""
+        plan, base = self.plan, self.workspace.child()
+        return AgentContext(
+            plan,
+            base,
+            Gates(base, plan.layers, MetricGate(plan.layout, plan.config, plan.environ, plan.warn)),
+            load_prompts(plan.layout.root, self.prompts),
+            load_skills(plan.layout.root),
+            library or Library({}),
+            ValueSamples(database),
+            find,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """What the agents of a run came to; nothing of it is in the overlay of the run yet."""
+
+    integration: Integration
+    documents: Documents
+    is_interrupted: bool
+    """Whether the user asked to end: what is finished is kept for the next run."""
+    stopped: KtxError | None
+    """Why the model was not asked any more."""
+    failed: KtxError | None
+    """What ended the units."""
+
+
+def run_agents(work: AgentWork, models: Models, database: sqlite3.Connection) -> AgentResult:
+    """Let agents work through the units of all sources, and bring together what they wrote."""
+    documents, cancellation = Documents.of(work.works, database), Cancellation()
+    models.cancels(cancellation)
+    with contextlib.closing(open_searcher(work.plan.layout, work.plan.config, work.plan.environ)) as searcher:
+        context = work.context(database, finder(searcher, work.plan.config), documents.library)
+        phase = _Phase(work, context, documents, database, cancellation)
+        ask = models.ask_patiently(phase.run, phase.interrupt) if work.is_patient else models.ask(phase.run)
+    return AgentResult(ask, documents, cancellation.requested, cancellation.error, phase.failed)
 
 
 @dataclass(slots=True)
 class _Phase:
     """The agents' part while it lasts."""
 
-    run: Run
-    database: sqlite3.Connection
-    store: UnitStore
+    work: AgentWork
+    context: AgentContext
     documents: Documents
-    evictions: Mapping[str, tuple[str, ...]]
-    find: Find
-    stop: Stop = field(default_factory=Stop)
+    database: sqlite3.Connection
+    cancellation: Cancellation
     failed: KtxError | None = None
-    base: Workspace = field(init=False)
-    prompts: Mapping[str, Prompt] = field(init=False)
-    skills: Mapping[str, Skill] = field(init=False)
-    gates: Gates = field(init=False)
+    runner: AgentRunner = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.base = self.run.workspace.child()
-        self.prompts = load_prompts(self.run.layout.root)
-        self.skills = load_skills(self.run.layout.root)
-        self.gates = Gates(self.base, self.run.layers, MetricGate(self.run))
+    def interrupt(self) -> None:
+        """Begin nothing new; what is in progress may end."""
+        self.cancellation.requested = True
+        self.work.plan.emit(Notice(ENDING_NOTICE))
 
-    def interrupted(self) -> None:
-        """Begin nothing new; what is under way may end."""
-        self.stop.asked = True
-        self.run.request.emit(Notice(ENDING_NOTICE))
-
-    async def work(self, runtime: LlmRuntime) -> Settled:
+    async def run(self, runtime: LlmRuntime) -> Integration:
         """Return the agents' part as it would land."""
-        opener = Opener(
-            self.run,
-            self.base,
-            self.skills,
-            self.documents.library,
-            self.gates.layers,
-            Samples(self.database),
-            self.find,
-        )
-        await self.documents.sort(self._sorter(runtime))
-        outcomes = await self._units(runtime, opener)
-        self.failed = self.stop.error
-        if self.stop.asked or (self.stop.abort.thrown and not self._landing(outcomes)):
-            return Settled(self.base.child(), outcomes, Reconciled())
-        merger = Merger(
-            self.gates, merge_lines, runtime, self.prompts["conflict_repair"], self.prompts["gate_repair"], self.stop
-        )
-        reconciler = Reconciler(
-            runtime,
-            self.store,
-            opener.reconcile,
-            self._reconcile_prompt,
-            self.gates,
-            self.stop,
-            self._version("reconcile"),
-            self.run.request.emit,
-        )
+        work, context = self.work, self.context
+        store = TaskStore(self.database, work.plan.layout.state)
+        self.runner = AgentRunner(runtime, self.cancellation, store, work.plan.emit)
+        await self._sort_documents(runtime)
+        outcomes = await self._units()
+        self.failed = self.cancellation.error
+        if self.cancellation.requested or (self.cancellation.abort.thrown and not _has_changes(outcomes)):
+            return Integration(context.base.child(), outcomes)
+        integrator = Integrator(context.gates, Repairer(self.runner, context.prompts), self._review, work.after_units)
+        return await integrator.integrate(context.base, outcomes)
 
-        curator = self._curator(runtime, opener)
+    async def _sort_documents(self, runtime: LlmRuntime) -> None:
+        if self.documents.works:
+            work = self.work
+            store = StateEnrichmentStore(work.plan.layout, self.database)
+            at_once = max(AT_ONCE, work.plan.config.ingest.work_units.max_concurrency)
+            questions = QuestionRunner(runtime, store, self.cancellation, at_once)
+            await self.documents.sort(questions, load_document_prompts(work.plan.layout.root), work.plan.emit)
 
-        async def reconcile(workspace: Workspace, merged: Sequence[UnitOutcome]) -> Reconciled:
-            curated = () if self.stop.is_set else await self.documents.curate(curator, workspace, merged)
-            if self.stop.is_set or not (self._landing(merged) or self.evictions):
-                return Reconciled(curated=curated)
-            everything = [*merged, *(outcome for each in curated for outcome in each.outcomes)]
-            found = await reconciler.run(workspace, stage_of(everything, self.evictions), everything)
-            return replace(found, curated=curated)
-
-        return await settle(self.base, outcomes, merger, reconcile, self._conclude)
-
-    def _conclude(self, workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Conclusions:
-        return conclude(self.run.works, workspace, self.run.layers, outcomes)
-
-    def _sorter(self, runtime: LlmRuntime) -> Sorter:
-        run, settings = self.run, self.run.config.ingest.work_units
-        return Sorter(
-            runtime,
-            StateEnrichmentStore(run.layout, self.database),
-            self.documents.library,
-            load_document_prompts(run.layout.root),
-            self.stop,
-            max(AT_ONCE, settings.max_concurrency),
-            run.request.emit,
-        )
-
-    def _curator(self, runtime: LlmRuntime, opener: Opener) -> Curator:
-        run = self.run
-        passes = Passes(
-            runtime,
-            self.store,
-            opener.curate,
-            self.documents.library,
-            load_document_prompts(run.layout.root).curate,
-            self.gates,
-            merge_lines,
-            self.stop,
-            self._version("curator"),
-            run.request.emit,
-        )
-        return Curator(passes, lambda: create_embedder(run.config, run.layout.root, run.request.environ))
-
-    async def _units(self, runtime: LlmRuntime, opener: Opener) -> list[UnitOutcome]:
-        emit, settings = self.run.request.emit, self.run.config.ingest.work_units
-        loops = Loops(
-            runtime,
-            self.store,
-            opener.unit,
-            self._unit_prompt,
-            self.gates,
-            self.base,
-            self.stop,
-            self._version("candidateExtraction"),
-            settings.step_budget,
-            emit,
-            abort_on_failure=settings.failure_mode == "abort",
-        )
-        emit(StepStarted("units"))
-        started = monotonic()
-        for work in self.run.works:
-            if work.units and work.error is None:
-                emit(UnitsPlanned(work.connection, work.kind, len(work.units)))
-        pieces = [Piece(work, unit) for work in self.run.works if work.error is None for unit in work.units]
-        outcomes = await run_units(pieces, loops.run, at_once=settings.max_concurrency, stop=self.stop)
-        done = sum(each.status is UnitStatus.DONE for each in outcomes)
-        emit(StepFinished("units", f"{done} of {plural(len(outcomes), 'unit')} done", monotonic() - started))
+    async def _units(self) -> list[UnitOutcome]:
+        work, started = self.work, monotonic()
+        if work.is_ingest:
+            work.plan.emit(StepStarted("units"))
+        for source in work.works:
+            if source.units and source.error is None:
+                work.plan.emit(UnitsPlanned(source.connection, source.kind, len(source.units)))
+        at_once = work.plan.config.ingest.work_units.max_concurrency
+        outcomes = await run_units(work.works, self._unit, at_once=at_once, cancellation=self.cancellation)
+        if work.is_ingest:
+            done = sum(outcome.status is UnitStatus.DONE for outcome in outcomes)
+            summary = f"{done} of {plural(len(outcomes), 'unit')} done"
+            work.plan.emit(StepFinished("units", summary, monotonic() - started))
         return outcomes
 
-    def _unit_prompt(self, piece: Piece, session: ToolSession) -> TaskPrompt:
-        skills, earlier = piece.work.source.skills, piece.work.manifest.files
-        return unit_prompt(session, piece.unit, self.prompts["work_unit"], skills=skills, earlier=earlier)
+    async def _unit(self, source: SourceWork, unit: WorkUnit) -> UnitOutcome:
+        outcome = await self.runner.run(self.work.task(self.context, source, unit))
+        aborts = self.work.is_ingest and self.work.plan.config.ingest.work_units.failure_mode == "abort"
+        if outcome.status is UnitStatus.FAILED and aborts:
+            error = KtxError(f"the work unit `{unit.key}` failed: {outcome.reason}")
+            self.cancellation.record(error, always=True)
+        return outcome
 
-    def _reconcile_prompt(self, session: ToolSession) -> TaskPrompt:
-        return reconcile_prompt(session, self.prompts["reconcile"])
+    async def _review(self, workspace: Workspace, merged: Sequence[UnitOutcome]) -> Review:
+        if not self.work.is_ingest:
+            return Review()
+        curator = self._curator()
+        curations = () if self.cancellation.is_set else await self.documents.curate(curator, workspace, merged)
+        has_work = _has_changes(merged) or any(map(evicted, self.work.works))
+        if self.cancellation.is_set or not has_work:
+            return Review(curations=curations)
+        outcomes = [*merged, *(outcome for curation in curations for outcome in curation.outcomes)]
+        return Review(await reconcile(self.context, self.runner, workspace, self.work.works, outcomes), curations)
 
-    def _version(self, role: str) -> str:
-        texts = {name: prompt.version for name, prompt in self.prompts.items()}
-        skills = {name: hashlib.sha256(skill.text.encode()).hexdigest() for name, skill in self.skills.items()}
-        ref = model_for(self.run.config, role)
-        parts = [FORMAT, texts, skills, ref.backend, ref.model]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    def _curator(self) -> Curator:
+        work = self.work
+        prompt = load_document_prompts(work.plan.layout.root).curate
+        return Curator(
+            self.context,
+            self.runner,
+            prompt,
+            lambda: create_embedder(work.plan.config, work.plan.layout.root, work.plan.environ),
+        )
 
-    @staticmethod
-    def _landing(outcomes: Sequence[UnitOutcome]) -> bool:
-        return any(each.status is UnitStatus.DONE and (each.changes or wrote(each)) for each in outcomes)
+
+def _has_changes(outcomes: Sequence[UnitOutcome]) -> bool:
+    """Whether a unit that is done wrote anything."""
+    return any(outcome.status is UnitStatus.DONE and (outcome.changes or wrote(outcome)) for outcome in outcomes)

@@ -31,7 +31,7 @@ from ktx_cli.scan import ScanOutcome, StageFailure
 
 if TYPE_CHECKING:
     from ktx_cli.agent_tools import Layers
-    from ktx_cli.engine.work import Curated
+    from ktx_cli.engine.documents.curation import Curation
     from ktx_cli.scan import PreviousScan
 
 
@@ -215,7 +215,7 @@ class Run:
     outcomes: list[ScanOutcome] = field(default_factory=list)
     spending: Spending = field(init=False)
     workspace: Workspace = field(default_factory=lambda: Workspace(EmptyTree()))
-    curated: tuple[Curated, ...] = ()
+    curations: tuple[Curation, ...] = ()
 
     def __post_init__(self) -> None:
         """What the models take is a part of the report."""

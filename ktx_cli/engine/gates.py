@@ -1,4 +1,4 @@
-"""What is wrong in a tree that was not wrong before: definitions, tested numbers, references that lead nowhere."""
+"""The gates of a change: definitions, metric tests and references that were right before and are wrong after it."""
 
 from __future__ import annotations
 
@@ -9,27 +9,24 @@ from dataclasses import dataclass
 from ktx_cli.agent_tools import Layers, page_artifact
 from ktx_cli.core import Diagnostic, KtxError, Location, ResultWarning, Severity
 from ktx_cli.documents import RawFile
-from ktx_cli.engine.base import Run
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
-from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
+from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, Tree, Workspace
 from ktx_cli.semantic import MetricTest, Model, TestResult, guard_of, run_test
 from ktx_cli.wiki import Page, check_pages, hosts_in, hosts_of, lint_page, parse, place_of, warnings_of
 
-Tested = Callable[[Model, Model], list[Diagnostic]]
+RunTests = Callable[[Model, Model], list[Diagnostic]]
 """Takes a semantic layer before and after; returns the tests that a change made fail."""
 
 
 @dataclass(frozen=True)
 class Gates:
-    """The checks every change passes before it is committed; `base`: what it is compared with.
-
-    `layers`: those of the databases that have a semantic layer. What was wrong in the base already is nobody's fault
-    now.
-    """
+    """The checks every change passes before it is committed."""
 
     base: Tree
+    """What a change is compared with: what is wrong here already does not count against it."""
     layers: Layers
-    tested: Tested = lambda before, after: []
+    """The semantic layers of the databases."""
+    run_tests: RunTests = lambda before, after: []
 
     def definitions(self, tree: Tree, touched: Collection[str]) -> list[Diagnostic]:
         """Return the errors of the semantic layer that the touched files of a tree brought, by place."""
@@ -50,7 +47,9 @@ class Gates:
         pages = check_pages(tree, models, touched, before=self._models)
         wrong = self.definitions(tree, touched)
         if not wrong:
-            wrong = [each for name in self._touched(touched) for each in self.tested(self._models[name], models[name])]
+            wrong = [
+                each for name in self._touched(touched) for each in self.run_tests(self._models[name], models[name])
+            ]
         return [*wrong, *(each for each in pages if _identity(each) not in known)]
 
     @functools.cached_property
@@ -79,46 +78,45 @@ def _identity(finding: Diagnostic) -> tuple[str, str, str]:
 class MetricGate:
     """Runs the tests of a connection on its database, as two states of the semantic layer have them."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(
+        self, layout: Layout, config: KtxConfig, environ: Mapping[str, str], warn: Callable[[ResultWarning], None]
+    ) -> None:
+        self._layout, self._config, self._environ, self._warn = layout, config, environ, warn
         self._warned: set[str] = set()
 
     def __call__(self, before: Model, after: Model) -> list[Diagnostic]:
         """Return the tests that fail after and did not fail before; a new test counts.
 
-        A database that cannot be asked is a warning of the run: its tests are not run.
+        A database that cannot be asked is a warning: its tests are not run.
         """
         tests = [(source.name, test) for source in after.sources.values() for test in source.tests]
-        if not tests:
-            return []
         try:
-            return self._failing(before, after, tests)
+            return self._failing(before, after, tests) if tests else []
         except KtxError as error:
-            self._warn(after.connection, error)
+            self._not_run(after.connection, error)
             return []
 
     def _failing(self, before: Model, after: Model, tests: Sequence[tuple[str, MetricTest]]) -> list[Diagnostic]:
-        run = self._run
-        guard = guard_of(run.layout, run.config, after.connection, after)
-        found: list[Diagnostic] = []
-        with guard.open(run.config, layout=run.layout, environ=run.request.environ) as connector:
+        guard = guard_of(self._layout, self._config, after.connection, after)
+        failing: list[Diagnostic] = []
+        with guard.open(self._config, layout=self._layout, environ=self._environ) as connector:
             for name, test in tests:
                 result = run_test(after, name, test, connector)
                 if result.passed:
                     continue
-                known = _of(before, name, test.name)
+                known = _test_of(before, name, test.name)
                 if known is None or run_test(before, name, known, connector).passed:
-                    found.append(_finding(result))
-        return found
+                    failing.append(_finding(result))
+        return failing
 
-    def _warn(self, connection: str, error: KtxError) -> None:
+    def _not_run(self, connection: str, error: KtxError) -> None:
         if connection not in self._warned:
             self._warned.add(connection)
             message = f"connection `{connection}`: the tests of its sources were not run: {error.message}"
-            self._run.warnings.append(ResultWarning("tests_not_run", message, hint=error.hint, connection=connection))
+            self._warn(ResultWarning("tests_not_run", message, hint=error.hint, connection=connection))
 
 
-def _of(model: Model, source: str, name: str) -> MetricTest | None:
+def _test_of(model: Model, source: str, name: str) -> MetricTest | None:
     tests = model.sources[source].tests if source in model.sources else ()
     return next((test for test in tests if test.name == name), None)
 

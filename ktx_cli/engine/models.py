@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from ktx_cli.core import KtxError, RunStopped
 from ktx_cli.engine.base import Run
+from ktx_cli.engine.task import Cancellation
 from ktx_cli.llm import (
     LlmError,
     LlmRuntime,
@@ -82,6 +83,11 @@ class Models:
         self._thread.join()
         if self._failure is not None and error is None:
             raise self._failure
+
+    def cancels(self, cancellation: Cancellation) -> None:
+        """Let what ended, or ends, the questions of this run end the tasks of a cancellation too."""
+        cancellation.error = self.stopped
+        self._run.spending.listeners.append(cancellation.abort_now)
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Return the answer to a question; an interrupt cancels it."""

@@ -29,11 +29,7 @@ def begin_workspace(run: Run, base: ProjectBase) -> None:
     """Make the overlay of the run: the base, and what the scans change of it."""
     run.workspace = Workspace(base)
     for outcome in run.outcomes:
-        for path, content in outcome.files.items():
-            if content is None:
-                run.workspace.delete(path)
-            else:
-                run.workspace.write(path, content)
+        run.workspace.apply(outcome.files)
 
 
 def report_files(run: Run, changes: Mapping[str, bytes | None]) -> None:
@@ -129,11 +125,11 @@ def remember_sources(run: Run, database: sqlite3.Connection) -> None:
     landed = [work for work in run.works if not held.intersection(work.touched_paths())]
     with translated(run.layout.state):
         save_fetches(database, landed, run.workspace)
-        if run.curated:
-            from ktx_cli.engine.documents.phase import remember_waiting
+        if run.curations:
+            from ktx_cli.engine.documents.lanes import remember_waiting
 
             with transaction(database):
-                remember_waiting(database, run.curated)
+                remember_waiting(database, run.curations)
 
 
 def write_report(run: Run) -> None:

@@ -17,7 +17,7 @@ from ktx_cli.runs import UnitAverage
 from ktx_cli.scan import GoneJoin, ReviewedEdge, ScanOutcome, StageFailure, Standing, TableChanges
 
 if TYPE_CHECKING:
-    from ktx_cli.engine.work import Reconciled
+    from ktx_cli.engine.work import Reconciliation
     from ktx_cli.scan import Described, Estimate, GivenHints, Knowledge, Seen, TableProfile
     from ktx_cli.warehouses import Table
 
@@ -311,7 +311,7 @@ class IngestReport:
     seconds: float = 0.0
     ended: str | None = None
     failure: KtxError | None = None
-    reconciled: Reconciled | None = None
+    reconciled: Reconciliation | None = None
     documents: list[dict[str, Any]] = field(default_factory=list)
     repaired: tuple[str, ...] = ()
     stopped: KtxError | None = None

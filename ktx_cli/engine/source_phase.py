@@ -390,7 +390,7 @@ def _status(work: SourceWork, path: str) -> FileStatus:
     state = work.manifest.files.get(path)
     if state is not None and path not in work.changes.touched:
         return state.status
-    if path in work.worthless:
+    if path in work.skipped_files:
         return FileStatus.SKIPPED
     handled = work.projection is not None and path in work.projection.handled
     return FileStatus.DONE if work.asked or handled else FileStatus.WAITING

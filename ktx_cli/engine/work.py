@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ktx_cli.agent_tools import Action
 from ktx_cli.core import KtxError, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
-from ktx_cli.engine.documents.candidates import Candidate
-from ktx_cli.engine.documents.curation import CurationReport
-from ktx_cli.project import Conflict, TextMerge, Tree, Workspace
+from ktx_cli.project import Conflict, Tree, Workspace, merge_lines
 from ktx_cli.semantic import Fidelity
 from ktx_cli.sources import (
     Conclusion,
@@ -26,6 +24,9 @@ from ktx_cli.sources import (
     documents_left,
     manifest_path,
 )
+
+if TYPE_CHECKING:
+    from ktx_cli.llm import CallFacts
 
 SourceKey = tuple[str, str]
 """Connection and kind of a source."""
@@ -51,7 +52,7 @@ class SourceWork:
     `manifest`: as it was committed. `projection` None: nothing the last one read has changed. `asked`: a model works in
     this run. `evicted`: deleted files of which it was decided what becomes of what came of them.
     `planned`: nothing is written, this is a dry run. `conclusion`: what the source wrote after its units had landed.
-    `worthless`: files that are not worth work -> why.
+    `skipped_files`: files that are not worth work -> why.
     """
 
     connection: str
@@ -64,7 +65,7 @@ class SourceWork:
     units: tuple[WorkUnit, ...] = ()
     outcomes: tuple[UnitOutcome, ...] = ()
     asked: bool = False
-    worthless: Mapping[str, str] = field(default_factory=dict)
+    skipped_files: Mapping[str, str] = field(default_factory=dict)
     evicted: frozenset[str] = frozenset()
     planned: bool = False
     conclusion: Conclusion = field(default_factory=Conclusion)
@@ -226,23 +227,36 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class UnitOutcome:
-    """The end of a unit. `session`: what its tools noted (actions, records), as JSON. `replayed`: from an earlier run.
-
-    `budget_used`: it was stopped by its budget of steps, not by itself. `kept_as`: the key it is stored under.
-    """
+    """The end of a unit of agent work."""
 
     connection: str
     kind: str
     unit: WorkUnit
     status: UnitStatus
     reason: str = ""
+    """Why it does not land; empty where it does."""
     changes: Mapping[str, FileChange] = field(default_factory=dict)
     session: Mapping[str, Any] = field(default_factory=dict)
+    """What its tools recorded (actions, records), as JSON."""
     steps: int = 0
     tool_calls: int = 0
     budget_used: bool = False
+    """Whether it was stopped by its budget of steps, not by itself."""
     replayed: bool = False
+    """Whether an earlier run did the work."""
     kept_as: str = ""
+    """The key it is stored under."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What else is stored with it, as JSON."""
+    facts: CallFacts | None = None
+    """What the model calls of this run took."""
+    error: KtxError | None = None
+    """What ended its loop."""
+
+    @property
+    def contents(self) -> dict[str, bytes | None]:
+        """The files it changed as they would be; None where one is deleted."""
+        return {path: change.content for path, change in self.changes.items()}
 
     @property
     def source(self) -> SourceKey:
@@ -271,7 +285,7 @@ class UnitOutcome:
         return replace(self, status=status, reason=reason, changes={})
 
     def kept(self) -> dict[str, Any]:
-        """Return what is stored of it between runs."""
+        """Return what is stored of it between runs, besides its details."""
         return {
             "changes": {path: [_packed(change.base), _packed(change.content)] for path, change in self.changes.items()},
             "session": self.session,
@@ -281,20 +295,18 @@ class UnitOutcome:
         }
 
     @classmethod
-    def of_kept(cls, connection: str, kind: str, unit: WorkUnit, kept: Mapping[str, Any]) -> Self:
-        """Return the outcome an earlier run stored."""
-        changes = {path: FileChange(*map(_unpacked, both)) for path, both in kept["changes"].items()}
+    def of_kept(cls, connection: str, kind: str, unit: WorkUnit, kept: Mapping[str, Any], key: str) -> Self:
+        """Return the outcome an earlier run stored under a key."""
         return cls(
             connection,
             kind,
             unit,
             UnitStatus.DONE,
-            changes=changes,
-            session=kept["session"],
-            steps=kept["steps"],
-            tool_calls=kept["tool_calls"],
-            budget_used=kept["budget_used"],
+            changes={path: FileChange(*map(_unpacked, both)) for path, both in kept["changes"].items()},
+            **{name: kept[name] for name in ("session", "steps", "tool_calls", "budget_used")},
             replayed=True,
+            kept_as=key,
+            details={name: value for name, value in kept.items() if name not in _KEPT},
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -314,6 +326,9 @@ class UnitOutcome:
         }
 
 
+_KEPT: Final = frozenset(("changes", "session", "steps", "tool_calls", "budget_used"))
+
+
 def evidence_of(outcome: UnitOutcome) -> list[UnitEvidence]:
     """Return the evidence a unit gave, in its order."""
     records = outcome.session.get("records", {}).get("evidence", ())
@@ -330,24 +345,21 @@ def wrote(outcome: UnitOutcome) -> tuple[Action, ...]:
     return tuple(each for each in actions_of(outcome) if each.kind != "confirmed")
 
 
-def changes_of(workspace: Workspace, base: Tree) -> dict[str, FileChange]:
-    """Return what an overlay changes of the one it was made from."""
+def changes_of(workspace: Workspace) -> dict[str, FileChange]:
+    """Return what an overlay changes of the tree it was made on."""
+    base = workspace.base()
     return {path: FileChange(base.read(path), content) for path, content in workspace.changes().items()}
 
 
-def absorb(workspace: Workspace, outcome: UnitOutcome, text_merge: TextMerge) -> tuple[Conflict, ...]:
+def merge_outcome(workspace: Workspace, outcome: UnitOutcome) -> tuple[Conflict, ...]:
     """Merge what a unit changed into an overlay: all of it, or with conflicts nothing."""
-    child = Workspace(_AsFound(outcome.changes, workspace.child()))
-    for path, change in outcome.changes.items():
-        if change.content is None:
-            child.delete(path)
-        else:
-            child.write(path, change.content)
-    return workspace.absorb(child, text_merge=text_merge)
+    child = Workspace(_TreeBefore(outcome.changes, workspace.child()))
+    child.apply(outcome.contents)
+    return workspace.absorb(child, text_merge=merge_lines)
 
 
-class _AsFound:
-    """The tree a unit began with, as far as it matters: the files it changed as it found them, the rest as now."""
+class _TreeBefore:
+    """The tree a unit began with, as far as it matters: the files it changed as they were, the rest as it is now."""
 
     def __init__(self, changes: Mapping[str, FileChange], now: Tree) -> None:
         self._changes, self._now = changes, now
@@ -371,33 +383,18 @@ def _unpacked(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
 
 
-@dataclass(slots=True)
-class Curated:
-    """What became of the candidates of one source. `outcomes`: its passes, as units that landed or did not."""
-
-    work: SourceWork
-    report: CurationReport = field(default_factory=CurationReport)
-    outcomes: list[UnitOutcome] = field(default_factory=list)
-
-    @property
-    def candidates(self) -> tuple[Candidate, ...]:
-        """All candidates with their verdicts."""
-        return self.report.candidates
-
-
 @dataclass(frozen=True, slots=True)
-class Reconciled:
-    """How the loop ended. `problem`: why nothing of it landed; empty where it did.
-
-    `curated`: what became of the candidates of documents before it.
-    """
+class Reconciliation:
+    """The end of the loop that looks over the whole run."""
 
     changes: Mapping[str, FileChange] = field(default_factory=dict)
     session: Mapping[str, Any] = field(default_factory=dict)
+    """What its tools recorded (actions, records), as JSON."""
     steps: int = 0
     problem: str = ""
+    """Why nothing of it landed; empty where it did."""
     budget_used: bool = False
-    curated: tuple[Curated, ...] = ()
+    """Whether it was stopped by its budget of steps."""
 
     def to_json(self) -> dict[str, Any]:
         """Return its part of the report."""

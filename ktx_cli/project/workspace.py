@@ -75,6 +75,14 @@ class Workspace:
         """Take a file away; harmless when there is none."""
         self._put(checked_path(path), None)
 
+    def apply(self, changes: Mapping[str, bytes | str | None]) -> None:
+        """Write and delete files; None stands for a file to delete. Raises as `write`."""
+        for path, content in changes.items():
+            if content is None:
+                self.delete(path)
+            else:
+                self.write(path, content)
+
     def drop(self, path: str) -> None:
         """Forget what was changed at this path: it is again as in the base.
 

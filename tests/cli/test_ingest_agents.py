@@ -80,7 +80,7 @@ def test_a_budget_of_n_steps_sends_n_steps(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     configure("refunds", backend=backend, steps=3)
-    monkeypatch.setattr("ktx_cli.engine.integration.STEPS", 2)
+    monkeypatch.setattr("ktx_cli.engine.reconciliation.STEPS", 2)
     forever = [calls(Call("wiki_list_tags"))] * 9
     model_server.play(Agents(refunds=[calls(page("refunds")), *forever], reconcile=forever))
     with entered(backend, model_server, monkeypatch):

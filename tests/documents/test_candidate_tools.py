@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.library import Library, Place
 from ktx_cli.agent_tools.session import Action, PageBudget, ToolSession
-from ktx_cli.engine.documents.candidates import Book, Candidate, mark_tool, write_tool
+from ktx_cli.engine.documents.candidates import Book, Candidate, mark_tool
 from ktx_cli.llm.types import ToolInvocation
 
 PAGE = "---\nsummary: What a refund is.\n---\n\nText.\n"
 FILES = {"wiki/global/refunds.md": PAGE, "wiki/global/fresh.md": PAGE, "wiki/global/earlier.md": PAGE}
-SCORES = {"durability": 3, "authority": 2, "reuse": 1, "novelty": 0, "risk": 1}
 Call = Callable[..., ToolInvocation]
 
 
@@ -82,36 +80,6 @@ def test_the_budget_is_a_reason_once_it_is_used_up(at: ToolSession, book: Book, 
         [mark_tool(at, book)], "context_candidate_mark", key="a", status="rejected", reason="exceeded_run_budget"
     )
     assert not done.is_error, done.text
-
-
-@pytest.fixture
-def shelf(library: Callable[..., Library]) -> Library:
-    return library({"a.md": "# Refunds\n\nPaid.\n"})
-
-
-def test_a_candidate_is_written_and_written_again(at: ToolSession, shelf: Library, call: Call) -> None:
-    book = Book()
-    told: list[str] = []
-    tool = write_tool(at, book, shelf, "docs", lambda each: told.append(each.assertion))
-    (passage,) = shelf.passages(Place("docs", "a.md"))
-    given = {"key": "refunds", "topic": "Refunds", "passages": [passage.key, passage.key], **SCORES}
-    assert "written" in call([tool], "context_candidate_write", assertion="One.", **given).text
-    assert "replaced" in call([tool], "context_candidate_write", assertion="Two.", hint="conflict", **given).text
-    (found,) = book.candidates.values()
-    assert (found.assertion, found.status, len(found.evidence)) == ("Two.", "conflict", 1)
-    assert found.scores.promotion == 5
-    assert told == ["One.", "Two."]
-
-
-def test_passages_that_are_not_there_are_named(at: ToolSession, shelf: Library, call: Call) -> None:
-    book = Book()
-    tool = write_tool(at, book, shelf, "docs")
-    gone = "docs:a.md:refunds:0000000000000000"
-    given = {"key": "r", "topic": "R", "assertion": "A.", "passages": [gone], **SCORES}
-    done = call([tool], "context_candidate_write", **given)
-    assert done.is_error
-    assert gone in done.text
-    assert not book.candidates
 
 
 def test_a_book_goes_on_where_it_was(book: Book) -> None:

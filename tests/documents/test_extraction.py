@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.agent_tools.library import Library, Place
-from ktx_cli.engine.documents.questions import Asking, load_document_prompts
+from ktx_cli.engine.documents.questions import QuestionRunner, load_document_prompts
 from ktx_cli.engine.documents.triage import LONGEST_DOCUMENT, Extraction, extract
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.testing.model_script import gives, says
@@ -33,7 +33,7 @@ def shelf(library: Callable[..., Library]) -> Library:
 def run(runtime: RoutedRuntime, store: Any, shelf: Library, *paths: str) -> Extraction:
     async def work() -> Extraction:
         async with runtime:
-            return await extract(shelf, [Place("docs", path) for path in paths], Asking(runtime, store), PROMPT)
+            return await extract(shelf, [Place("docs", path) for path in paths], QuestionRunner(runtime, store), PROMPT)
 
     return asyncio.run(work())
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ktx_cli.documents.raw import Document
-from ktx_cli.engine.documents.questions import Asking, load_document_prompts
+from ktx_cli.engine.documents.questions import QuestionRunner, load_document_prompts
 from ktx_cli.engine.documents.triage import Lane, Triage, by_rule, triage
-from ktx_cli.llm.port import Abort
+from ktx_cli.engine.task import Cancellation
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.testing.model_script import NO_CREDIT, ModelRequest, Reply, Turn, gives, says
 from ktx_cli.testing.model_server import ModelServer
@@ -37,7 +37,7 @@ def by_title(request: ModelRequest) -> Reply:
 def run(runtime: RoutedRuntime, store: Any, documents: list[Document], **options: Any) -> Triage:
     async def work() -> Triage:
         async with runtime:
-            return await triage(documents, Asking(runtime, store, **options), PROMPT)
+            return await triage(documents, QuestionRunner(runtime, store, **options), PROMPT)
 
     return asyncio.run(work())
 
@@ -102,15 +102,11 @@ def test_an_error_that_ends_the_run_is_told_and_nothing_more_is_asked(
     runtime: RoutedRuntime, model_server: ModelServer, store: Any
 ) -> None:
     model_server.play(lambda request: NO_CREDIT)
-    ended: list[str] = []
-
-    def failed(error: Any) -> bool:
-        ended.append(error.code)
-        return True
-
+    cancellation = Cancellation()
     documents = [document(f"{number}.md") for number in range(5)]
-    found = run(runtime, store, documents, failed=failed, stopped=lambda: bool(ended), at_once=1)
-    assert ended == ["billing"]
+    found = run(runtime, store, documents, cancellation=cancellation, at_once=1)
+    assert cancellation.error is not None
+    assert cancellation.error.code == "billing"
     assert len(model_server.model_calls) == 1
     assert {each.lane for each in found.lanes.values()} == {Lane.FULL}
     assert (found.tally.failures, found.tally.unasked) == (0, 5)
@@ -120,13 +116,13 @@ def test_an_abort_ends_what_is_under_way(runtime: RoutedRuntime, model_server: M
     model_server.play(lambda request: Turn(forever=True))
 
     async def work() -> Triage:
-        abort = Abort()
-        asking = Asking(runtime, store, abort, stopped=lambda: abort.thrown)
+        cancellation = Cancellation()
+        asking = QuestionRunner(runtime, store, cancellation)
         async with runtime:
             task = asyncio.create_task(triage([document("a.md"), document("b.md"), document("c.md")], asking, PROMPT))
             while len(model_server.model_calls) < 1:
                 await asyncio.sleep(0.01)
-            abort.throw()
+            cancellation.abort_now()
             return await task
 
     found = asyncio.run(work())

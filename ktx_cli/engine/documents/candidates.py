@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, Self
 
@@ -134,11 +134,6 @@ def evidence_of(passage: Passage, place: Place, library: Library) -> Evidence:
     return Evidence(passage.key, passage.path, title, passage.heading, url, digest)
 
 
-def tidy(text: str, limit: int) -> str:
-    """Return a text of a model as it is kept: on one line."""
-    return one_line(text, limit)
-
-
 def scores_of(values: Mapping[str, int]) -> Scores:
     """Return scores, each brought into its range."""
     names = asdict(Scores())
@@ -148,26 +143,6 @@ def scores_of(values: Mapping[str, int]) -> Scores:
 def unique(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return candidates by key; the last of a key replaces the others."""
     return list({(each.source, each.key): each for each in candidates}.values())
-
-
-_SCORE: Final = Field(ge=0, le=HIGHEST)
-
-
-class WriteCandidate(Input):
-    """A fact that may become part of the wiki. One of a key that is there already replaces it."""
-
-    key: str = Field(min_length=1, max_length=LONGEST_KEY, description="Key of the candidate, unique in this run.")
-    topic: str = Field(min_length=1, max_length=LONGEST_TOPIC, description="The concept in a few words.")
-    assertion: str = Field(min_length=1, max_length=LONGEST_ASSERTION, description="The fact in one sentence.")
-    rationale: str = Field("", max_length=LONGEST_RATIONALE, description="Why it is worth keeping.")
-    passages: list[str] = Field(min_length=1, max_length=20, description="Citation keys of passages it stands in.")
-    page: str | None = Field(None, max_length=LONGEST_PAGE, description="Key of a wiki page it may belong on.")
-    hint: Hint = Field("create", description="What should become of it.")
-    durability: int = _SCORE
-    authority: int = _SCORE
-    reuse: int = _SCORE
-    novelty: int = _SCORE
-    risk: int = _SCORE
 
 
 class MarkCandidate(Input):
@@ -220,7 +195,7 @@ def mark_tool(session: ToolSession, book: Book) -> RuntimeTool:
 def _checked(session: ToolSession, value: MarkCandidate, book: Book) -> tuple[str, str]:
     """Return (artifact, reason) of a verdict; `Refused` for one that what happened does not bear out."""
     if value.status in ("rejected", "conflict"):
-        reason = tidy(value.reason or "", 500)
+        reason = one_line(value.reason or "", 500)
         if not reason:
             raise Refused(f"give the `reason` it is {value.status}")
         if value.status == "rejected" and reason == OVER_BUDGET and not budget_used(session.budget):
@@ -247,40 +222,6 @@ def _is_there(session: ToolSession, artifact: str) -> bool:
     connection, _, source = name.partition("/")
     known = kind == "sl" and connection in session.connections
     return known and source in session.model(connection).sources
-
-
-def write_tool(
-    session: ToolSession, book: Book, library: Library, source: str, accept: Callable[[Candidate], None] | None = None
-) -> RuntimeTool:
-    """Return `context_candidate_write` for an agent of a source; `accept` is told every candidate as it is written."""
-
-    def write(at: ToolSession, value: WriteCandidate) -> ToolOutput:
-        found = {key: (library.place_of(key), library.passage(key)) for key in dict.fromkeys(value.passages)}
-        missing = [key for key, (_, passage) in found.items() if passage is None]
-        if missing:
-            raise Refused(f"there are no passages {listing(missing, 20)}: copy keys from context_evidence_search")
-        evidence = (evidence_of(passage, place, library) for place, passage in found.values() if place and passage)
-        candidate = Candidate(
-            value.key,
-            source,
-            tidy(value.topic, LONGEST_TOPIC),
-            tidy(value.assertion, LONGEST_ASSERTION),
-            tidy(value.rationale, LONGEST_RATIONALE),
-            tuple(evidence),
-            slug(value.page or "", LONGEST_PAGE),
-            value.hint,
-            Scores(value.durability, value.authority, value.reuse, value.novelty, value.risk),
-        )
-        kind = "replaced" if value.key in book.candidates else "written"
-        book.candidates[value.key] = first_verdict(candidate)
-        if accept is not None:
-            accept(book.candidates[value.key])
-        return ToolOutput(f"The candidate `{value.key}` is {kind}.", {"success": True, "key": value.key})
-
-    about = (
-        "Write down a fact that may become part of the wiki, with the passages it stands in. It is decided on later."
-    )
-    return Tool("context_candidate_write", about, WriteCandidate, write, reads=False).on(session)
 
 
 TABLES: Final = """

@@ -1,17 +1,50 @@
-"""What a curator is shown of candidates, in which batches, and what is told of its verdicts."""
+"""The curation of candidates: passes of a curator over batches of them, within a budget of pages, and its verdicts."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from ktx_cli.agent_tools import Library, PageBudget, TaskPrompt, ToolSession, reconcile_prompt, wrapped
+from ktx_cli.agent_tools import (
+    Library,
+    PageBudget,
+    StagedWork,
+    TaskPrompt,
+    ToolSession,
+    reconcile_prompt,
+    tools_for,
+    wrapped,
+)
 from ktx_cli.core import ResultWarning, listing, one_line, plural
-from ktx_cli.engine.documents.candidates import Candidate, Evidence
+from ktx_cli.documents import WorkUnit
+from ktx_cli.engine.context import AgentContext
+from ktx_cli.engine.documents.candidates import (
+    NO_VERDICT,
+    OVER_BUDGET,
+    OVER_PASSES,
+    PASS_ERROR,
+    RUN_ENDED,
+    Book,
+    Candidate,
+    Evidence,
+    budget_used,
+    carry,
+    mark_tool,
+    unique,
+)
+from ktx_cli.engine.documents.duplicates import deduplicate
+from ktx_cli.engine.documents.evidence import evidence_tools
+from ktx_cli.engine.journal import store_key
+from ktx_cli.engine.task import AgentRunner, AgentTask
+from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus, actions_of, merge_outcome, wrote
+from ktx_cli.llm import Embedder, LoopResult
+from ktx_cli.project import Workspace
 from ktx_cli.prompts import Prompt, for_stage
 
+ROLE: Final = "curator"
 BATCH: Final = 8
 """Representatives of a pass."""
 
@@ -29,43 +62,66 @@ _EXCERPT: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One of at most `PASSES` loops over a batch. `promoted`: artifacts that passes before it wrote."""
+    """One of at most `PASSES` loops over a batch."""
 
     number: int
     of: int
     batch: tuple[Candidate, ...]
     budget: PageBudget
     promoted: tuple[str, ...] = ()
+    """The artifacts that passes before it wrote."""
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The raw files its candidates stand in, sorted."""
-        return tuple(sorted({path for each in self.batch for path in each.paths}))
+        """The raw files its candidates are in, sorted."""
+        return tuple(sorted({path for candidate in self.batch for path in candidate.paths}))
+
+    @property
+    def unit(self) -> WorkUnit:
+        """The pass as a unit of work."""
+        label = f"{plural(len(self.batch), 'candidate')} of documents"
+        return WorkUnit(f"curate:{self.number}", label, self.files)
+
+
+@dataclass(slots=True)
+class Queue:
+    """Representatives that wait for a pass, best first."""
+
+    left: list[Candidate]
+    passes: int = 0
+    taken: int = 0
+    promoted: list[str] = field(default_factory=list)
+
+    def next(self, budget: PageBudget) -> Pass | None:
+        """Return the next pass; None where there is nothing left, or no pass."""
+        if not self.left or self.passes == PASSES:
+            return None
+        batch, self.left = self.left[:BATCH], self.left[BATCH:]
+        self.passes += 1
+        self.taken += len(batch)
+        of = min(PASSES, self.passes + -(-len(self.left) // BATCH))
+        return Pass(self.passes, of, tuple(batch), replace(budget), tuple(self.promoted))
 
 
 @dataclass(slots=True)
 class CurationReport:
-    """What became of the candidates of a source; each has a verdict.
-
-    `carried`: candidates of earlier runs among them. `examined`: those a pass was shown. `repeated`: those another one
-    of this run stood for.
-    """
+    """What became of the candidates of a source; each has a verdict."""
 
     passes: int = 0
     examined: int = 0
+    """Candidates that a pass was shown."""
     carried: int = 0
+    """Candidates of earlier runs."""
     repeated: int = 0
+    """Candidates that another one of this run stood for."""
     candidates: tuple[Candidate, ...] = ()
     budget_exhausted: bool = False
     warnings: tuple[ResultWarning, ...] = ()
 
-    def verdicts(self) -> dict[str, int]:
-        """Return verdict -> how many candidates have it."""
-        return dict(sorted(Counter(each.status for each in self.candidates).items()))
-
     def rejections(self) -> dict[str, int]:
         """Return reason -> how many candidates were rejected for it."""
-        return dict(sorted(Counter(each.reason for each in self.candidates if each.status == "rejected").items()))
+        rejected = (candidate.reason for candidate in self.candidates if candidate.status == "rejected")
+        return dict(sorted(Counter(rejected).items()))
 
     def to_json(self) -> dict[str, Any]:
         """Return its part of a report; conflicts are for a person to decide."""
@@ -74,42 +130,253 @@ class CurationReport:
             "topics_examined": self.examined,
             "carried": self.carried,
             "repeated": self.repeated,
-            "topics_by_verdict": self.verdicts(),
+            "topics_by_verdict": dict(sorted(Counter(candidate.status for candidate in self.candidates).items())),
             "topics_rejected_by_reason": self.rejections(),
             "budget_exhausted": self.budget_exhausted,
-            "candidates": [_told(each) for each in sorted(self.candidates, key=lambda each: each.rank)],
+            "candidates": [
+                {
+                    **{name: getattr(candidate, name) for name in ("key", "topic", "assertion", "status")},
+                    "reason": candidate.reason or None,
+                    "into": candidate.into or None,
+                    "files": list(candidate.paths),
+                }
+                for candidate in sorted(self.candidates, key=lambda candidate: candidate.rank)
+            ],
         }
 
 
-def _told(candidate: Candidate) -> dict[str, Any]:
-    return {
-        "key": candidate.key,
-        "topic": candidate.topic,
-        "assertion": candidate.assertion,
-        "status": candidate.status,
-        "reason": candidate.reason or None,
-        "into": candidate.into or None,
-        "files": list(candidate.paths),
-    }
+@dataclass(slots=True)
+class Curation:
+    """What became of the candidates of one source."""
+
+    work: SourceWork
+    report: CurationReport = field(default_factory=CurationReport)
+    outcomes: list[UnitOutcome] = field(default_factory=list)
+    """Its passes, as units that landed or did not."""
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All candidates with their verdicts."""
+        return self.report.candidates
+
+
+@dataclass(frozen=True, slots=True)
+class Curator:
+    """Curates the candidates of one source after another."""
+
+    context: AgentContext
+    runner: AgentRunner
+    prompt: Prompt
+    embedder: Callable[[], Embedder | None]
+    """Makes what compares candidates by vectors; None: words are compared."""
+
+    async def curate(
+        self,
+        workspace: Workspace,
+        work: SourceWork,
+        candidates: Iterable[Candidate],
+        earlier: Iterable[Candidate],
+        merged: Sequence[UnitOutcome],
+        stage: StagedWork,
+    ) -> Curation:
+        """Return the verdict on every candidate; what passes wrote is in the overlay.
+
+        `earlier`: candidates that wait since earlier runs; `merged`: the units of the run, whose pages count too.
+        """
+        present = unique(candidates)
+        carried = carry(earlier, {candidate.key for candidate in present}, self.context.library)
+        everything = [*present, *carried.candidates]
+        pending = [candidate for candidate in everything if candidate.status == "pending"]
+        distinct = await asyncio.to_thread(deduplicate, pending, self.embedder)
+        settled = [*carried.gone, *distinct.merged, *(each for each in everything if each.status != "pending")]
+        curation = Curation(work, CurationReport(carried=len(carried.candidates), warnings=distinct.warnings))
+        curation.report.repeated = len(distinct.merged)
+        settled += await self._passes(workspace, curation, Queue(distinct.left), page_budget(work, merged), stage)
+        curation.report.candidates = tuple(sorted(settled, key=lambda candidate: candidate.rank))
+        return curation
+
+    async def _passes(
+        self, workspace: Workspace, curation: Curation, queue: Queue, budget: PageBudget, stage: StagedWork
+    ) -> list[Candidate]:
+        """Run the passes there are, and return all candidates of the queue with their verdicts."""
+        judged: list[Candidate] = []
+        report, cancellation = curation.report, self.runner.cancellation
+        while not cancellation.is_set and not _is_empty(budget) and (one := queue.next(budget)) is not None:
+            outcome = await self.runner.run(self._task(workspace, curation.work, one, stage))
+            curation.outcomes.append(outcome)
+            if outcome.status is UnitStatus.DONE:
+                merge_outcome(workspace, outcome)
+                written = (action.identity for action in wrote(outcome) if action.kind != "removed")
+                queue.promoted = list(dict.fromkeys((*queue.promoted, *written)))
+                judged += (Candidate.from_json(stored) for stored in outcome.details["candidates"])
+                budget = PageBudget(*outcome.details["budget"])
+            else:
+                reason = PASS_ERROR if outcome.status is UnitStatus.FAILED else RUN_ENDED
+                judged += (candidate.judged("rejected", reason) for candidate in one.batch)
+        report.passes, report.examined = queue.passes, queue.taken
+        report.budget_exhausted = _is_empty(budget)
+        if cancellation.is_set:
+            if queue.left:
+                curation.outcomes.append(_left(curation.work, queue.left))
+            reason = RUN_ENDED
+        else:
+            reason = OVER_BUDGET if report.budget_exhausted else OVER_PASSES
+        return judged + [candidate.judged("rejected", reason) for candidate in queue.left]
+
+    def _task(self, workspace: Workspace, work: SourceWork, one: Pass, stage: StagedWork) -> AgentTask:
+        """Return the task of a pass, on an overlay of its own."""
+        library = self.context.library
+        session = self.context.open_session(
+            workspace.child(), raw=work.snapshot.files, files=one.files, origin=work.name, stage=stage
+        )
+        book = Book.of(one.batch, one.promoted)
+        session.budget = replace(one.budget)
+        session.refs_later = False  # every page there will be is there, or is this loop's own to write first
+        session.extra = (*evidence_tools(session, library), mark_tool(session, book))
+
+        def judge(outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
+            wrong = self.context.gates.definitions(session.workspace, outcome.changes)
+            if wrong:
+                reason = f"definitions it wrote are wrong: {wrong[0]}"
+                return UnitOutcome(work.connection, work.kind, one.unit, UnitStatus.FAILED, reason)
+            budget = session.budget or one.budget
+            candidates = [_with_verdict(candidate, budget) for candidate in book.candidates.values()]
+            actions = _with_sources(outcome.actions, candidates, one.files)
+            return replace(
+                outcome,
+                session={**outcome.session, "actions": actions, "merged": _merged(candidates)},
+                details={
+                    "candidates": [candidate.to_json() for candidate in candidates],
+                    "budget": [budget.creates, budget.updates],
+                },
+            )
+
+        return AgentTask(
+            one.unit,
+            ROLE,
+            prompt=lambda: curate_prompt(session, self.prompt, one, library, work.source.skills),
+            tools=lambda: tools_for(session, "curate"),
+            step_budget=STEPS,
+            connection=work.connection,
+            kind=work.kind,
+            session=session,
+            judge=judge,
+            key=self._key(work, one),
+            state=_PassState(session, book),
+            is_unit=True,
+            is_replayable=lambda outcome: not merge_outcome(workspace.child(), outcome),
+        )
+
+    def _key(self, work: SourceWork, one: Pass) -> str:
+        parts = [
+            "curate",
+            self.context.version(ROLE),
+            self.prompt.version,
+            one.number,
+            [candidate.to_json() for candidate in one.batch],
+            [one.budget.creates, one.budget.updates],
+            list(one.promoted),
+        ]
+        return store_key(work.connection, work.kind, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _PassState:
+    """What a pass has done so far: that of its session, and the verdicts."""
+
+    session: ToolSession
+    book: Book
+
+    def state(self) -> dict[str, Any]:
+        return {"session": self.session.state(), "candidates": self.book.to_json()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.session.restore(state["session"])
+        self.book.restore(state["candidates"])
+
+
+def _left(work: SourceWork, candidates: Iterable[Candidate]) -> UnitOutcome:
+    """Return the outcome of candidates the run had no time for; their documents count as new in the next run."""
+    paths = tuple(sorted({path for candidate in candidates for path in candidate.paths}))
+    unit = WorkUnit("curate:rest", "candidates of documents", paths)
+    return UnitOutcome(work.connection, work.kind, unit, UnitStatus.LEFT, "the run ended before it")
+
+
+def _with_verdict(candidate: Candidate, budget: PageBudget) -> Candidate:
+    """Return a candidate the curator said nothing of with the verdict that is true of it."""
+    if candidate.status != "pending":
+        return candidate
+    return candidate.judged("rejected", OVER_BUDGET if budget_used(budget) else NO_VERDICT)
+
+
+def _with_sources(
+    actions: Sequence[Mapping[str, Any]], candidates: Sequence[Candidate], files: tuple[str, ...]
+) -> list[Mapping[str, Any]]:
+    """Return actions with the raw files of the candidates that went into them, where the curator named no files."""
+    with_paths: list[Mapping[str, Any]] = []
+    for action in actions:
+        prefix = "wiki:" if action["target"] == "wiki" else f"sl:{action['connection']}/"
+        artifact = f"{prefix}{action['key']}"
+        paths = sorted({path for candidate in candidates if candidate.into == artifact for path in candidate.paths})
+        named = set(action["raw_paths"]) != set(files)
+        sources = sorted({*action["raw_paths"], *paths} if named else paths or files)
+        with_paths.append({**action, "raw_paths": sources})
+    return with_paths
+
+
+def _merged(candidates: Sequence[Candidate]) -> dict[str, list[str]]:
+    """Return artifacts that said it already -> the raw files that say it too."""
+    paths: dict[str, set[str]] = {}
+    for candidate in candidates:
+        if candidate.status == "merged":
+            paths.setdefault(candidate.into, set()).update(candidate.paths)
+    return {artifact: sorted(paths[artifact]) for artifact in sorted(paths)}
+
+
+def _is_empty(budget: PageBudget) -> bool:
+    return max(budget.creates, budget.updates) <= 0
+
+
+def page_budget(work: SourceWork, merged: Iterable[UnitOutcome]) -> PageBudget:
+    """Return how many pages the source's settings leave, without those its units wrote.
+
+    A limit by the name that the TypeScript ktx has for it comes first.
+    """
+    written = [
+        action.kind
+        for outcome in merged
+        if outcome.source == work.key and outcome.status is UnitStatus.DONE
+        for action in actions_of(outcome)
+        if action.target == "wiki"
+    ]
+
+    def left(name: str, default: int, kind: Literal["created", "updated"]) -> int:
+        older = getattr(work.entry, f"{name}_per_run", None)
+        limit = int(getattr(work.entry, name, default)) if older is None else older
+        return max(0, limit - written.count(kind))
+
+    return PageBudget(
+        left("max_knowledge_creates", CREATES, "created"), left("max_knowledge_updates", UPDATES, "updated")
+    )
 
 
 def curate_prompt(
-    session: ToolSession, prompt: Prompt, task: Pass, library: Library, skills: Sequence[str] = ()
+    session: ToolSession, prompt: Prompt, one: Pass, library: Library, skills: Sequence[str] = ()
 ) -> TaskPrompt:
     """Return the prompts of a pass; raises as `reconcile_prompt`."""
-    listed = (f"- `{each.name}`: {each.description}" for each in for_stage(session.skills.values(), "curate"))
+    listed = (f"- `{skill.name}`: {skill.description}" for skill in for_stage(session.skills.values(), "curate"))
     filled = replace(prompt, text=prompt.text.replace("{{skills}}", "\n".join(listed) or "- none"))
-    return reconcile_prompt(session, filled, skills=skills, notes=notes(task, library))
+    return reconcile_prompt(session, filled, skills=skills, notes=_notes(one, library))
 
 
-def notes(task: Pass, library: Library) -> str:
+def _notes(one: Pass, library: Library) -> str:
     """Return what a pass is about: how far the curation is, what may still be written, its candidates."""
-    left = f"{plural(task.budget.creates, 'new page')} and {plural(task.budget.updates, 'change')} of pages"
+    left = f"{plural(one.budget.creates, 'new page')} and {plural(one.budget.updates, 'change')} of pages"
     parts = [
-        f"This is pass {task.number} of {task.of}. {left} are left of the budget of this run: the tools refuse more.",
-        f"Written by passes before it: {listing(task.promoted, 50)}." if task.promoted else "",
-        f"{plural(len(task.batch), 'candidate')}, each to be marked:",
-        *(_candidate(each, library) for each in task.batch),
+        f"This is pass {one.number} of {one.of}. {left} are left of the budget of this run: the tools refuse more.",
+        f"Written by passes before it: {listing(one.promoted, 50)}." if one.promoted else "",
+        f"{plural(len(one.batch), 'candidate')}, each to be marked:",
+        *(_candidate(candidate, library) for candidate in one.batch),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -139,23 +406,3 @@ def _evidence(evidence: Sequence[Evidence], library: Library) -> Iterable[str]:
             yield f"  {one_line(passage.text, _EXCERPT)}"
     if len(evidence) > _MOST_EVIDENCE:
         yield f"and {plural(len(evidence) - _MOST_EVIDENCE, 'more passage')}"
-
-
-@dataclass(slots=True)
-class Queue:
-    """Representatives that wait for a pass, best first."""
-
-    left: list[Candidate]
-    passes: int = 0
-    taken: int = 0
-    promoted: list[str] = field(default_factory=list)
-
-    def next(self, budget: PageBudget) -> Pass | None:
-        """Return the next pass; None where there is nothing left, or no pass."""
-        if not self.left or self.passes == PASSES:
-            return None
-        batch, self.left = self.left[:BATCH], self.left[BATCH:]
-        self.passes += 1
-        self.taken += len(batch)
-        of = min(PASSES, self.passes + -(-len(self.left) // BATCH))
-        return Pass(self.passes, of, tuple(batch), replace(budget), tuple(self.promoted))

@@ -1,10 +1,9 @@
-"""Questions about single documents, side by side: an answer is kept by what was asked, a failure costs one document."""
+"""Questions about single documents: answers are kept by what was asked, and a failure costs one document."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -12,11 +11,12 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from ktx_cli.core import KtxError
-from ktx_cli.llm import Abort, LlmRuntime
+from ktx_cli.engine.task import Cancellation
+from ktx_cli.llm import LlmRuntime
 from ktx_cli.project import EnrichmentStore
 from ktx_cli.prompts import Prompt, text_of
 
-Given = TypeVar("Given", bound=BaseModel)
+Answer = TypeVar("Answer", bound=BaseModel)
 
 AT_ONCE: Final = 2
 """Questions at the same time, where nothing else is configured."""
@@ -24,41 +24,18 @@ AT_ONCE: Final = 2
 ROLE: Final = "triage"
 
 
-def _never() -> bool:
-    return False
-
-
-def _goes_on(error: KtxError) -> bool:
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """How questions are asked. `stopped`: nothing new is asked; `failed`: takes an error, and says whether it ends all.
-
-    `abort` ends what is under way too.
-    """
-
-    runtime: LlmRuntime
-    store: EnrichmentStore
-    abort: Abort | None = None
-    stopped: Callable[[], bool] = _never
-    failed: Callable[[KtxError], bool] = _goes_on
-    at_once: int = AT_ONCE
-
-
 @dataclass(slots=True)
 class Tally:
-    """What questions of one kind took: answers asked for, answers of earlier runs, failures with the first's words.
-
-    `unasked`: documents nothing was asked about, for the run was ending.
-    """
+    """How the questions of one kind went."""
 
     asked: int = 0
     kept: int = 0
+    """Answers of earlier runs."""
     failures: int = 0
     unasked: int = 0
+    """Documents nothing was asked about, because the run was ending."""
     problem: str = ""
+    """The message of the first failure."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts."""
@@ -66,47 +43,58 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[Given]):
-    """A kind of question: `kind` in the store, what the model is told, and the shape of an answer."""
+class Question(Generic[Answer]):
+    """A kind of question about documents."""
 
     kind: str
+    """Its name in the store."""
     prompt: Prompt
-    output: type[Given]
+    output: type[Answer]
     tally: Tally = field(default_factory=Tally)
 
-    async def ask(self, asking: Asking, message: str) -> Given | None:
-        """Return the answer to a message; None where there is none, and why is in the tally."""
-        key = content_hash(self.kind, self.prompt.version, message)
-        kept = self._known(asking.store.get(self.kind, key))
-        if kept is not None:
-            self.tally.kept += 1
-            return kept
-        if asking.stopped():
-            self.tally.unasked += 1
-            return None
-        self.tally.asked += 1
-        try:
-            result = await asking.runtime.generate_object(
-                message, self.output, system=self.prompt.text, role=ROLE, abort=asking.abort
-            )
-        except KtxError as error:
-            self._failed(asking, error)
-            return None
-        asking.store.put(self.kind, key, result.value.model_dump(mode="json"))
-        return result.value
-
-    def _known(self, stored: Any) -> Given | None:
+    def parsed(self, stored: Any) -> Answer | None:
+        """Return a stored answer; None where there is none, or a version with another shape stored it."""
         try:
             return None if stored is None else self.output.model_validate(stored)
-        except ValidationError:  # kept by a version with another shape: asked for anew
+        except ValidationError:
             return None
 
-    def _failed(self, asking: Asking, error: KtxError) -> None:
-        if asking.failed(error) or error.code == "cancelled":
-            self.tally.unasked += 1
-            return
-        self.tally.failures += 1
-        self.tally.problem = self.tally.problem or error.message
+
+@dataclass(frozen=True, slots=True)
+class QuestionRunner:
+    """Asks the model about documents, until the run is cancelled."""
+
+    runtime: LlmRuntime
+    store: EnrichmentStore
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    at_once: int = AT_ONCE
+    """Questions at the same time."""
+
+    async def ask(self, question: Question[Answer], message: str) -> Answer | None:
+        """Return the answer to a message; None where there is none, and the tally of the question says why."""
+        tally = question.tally
+        key = content_hash(question.kind, question.prompt.version, message)
+        kept = question.parsed(self.store.get(question.kind, key))
+        if kept is not None:
+            tally.kept += 1
+            return kept
+        if self.cancellation.is_set:
+            tally.unasked += 1
+            return None
+        tally.asked += 1
+        try:
+            result = await self.runtime.generate_object(
+                message, question.output, system=question.prompt.text, role=ROLE, abort=self.cancellation.abort
+            )
+        except KtxError as error:
+            if self.cancellation.record(error) or error.code == "cancelled":
+                tally.unasked += 1
+            else:
+                tally.failures += 1
+                tally.problem = tally.problem or error.message
+            return None
+        self.store.put(question.kind, key, result.value.model_dump(mode="json"))
+        return result.value
 
 
 def content_hash(*parts: str) -> str:

@@ -25,9 +25,8 @@ from ktx_cli.engine.documents.candidates import (
     evidence_of,
     first_verdict,
     scores_of,
-    tidy,
 )
-from ktx_cli.engine.documents.questions import Asking, Question, Tally
+from ktx_cli.engine.documents.questions import Question, QuestionRunner, Tally
 from ktx_cli.prompts import Prompt
 from ktx_cli.scan import side_by_side
 
@@ -59,7 +58,7 @@ class TriageAnswer(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
+class LaneChoice:
     """The lane of a document, and why."""
 
     path: str
@@ -71,7 +70,7 @@ class Sorted:
 class Triage:
     """The lanes of documents by path, and what it took to find them."""
 
-    lanes: dict[str, Sorted] = field(default_factory=dict)
+    lanes: dict[str, LaneChoice] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
 
     def of(self, lane: Lane) -> list[str]:
@@ -85,28 +84,28 @@ def _ignore(done: int, total: int) -> None:
 
 async def triage(
     documents: Sequence[Document],
-    asking: Asking,
+    questions: QuestionRunner,
     prompt: Prompt,
     on_progress: Callable[[int, int], None] = _ignore,
 ) -> Triage:
     """Return the lane of every document; one the model has no answer for goes to the full lane."""
     question = Question(TRIAGE, prompt, TriageAnswer)
-    found: dict[str, Sorted] = {}
+    found: dict[str, LaneChoice] = {}
 
     async def sort(document: Document) -> None:
-        found[document.path] = by_rule(document) or await _asked(document, asking, question)
+        found[document.path] = by_rule(document) or await _ask(document, questions, question)
         on_progress(len(found), len(documents))
 
-    await side_by_side(documents, sort, asking.at_once)
+    await side_by_side(documents, sort, questions.at_once)
     return Triage({path: found[path] for path in sorted(found)}, question.tally)
 
 
-def by_rule(document: Document) -> Sorted | None:
+def by_rule(document: Document) -> LaneChoice | None:
     """Return the lane of a document that says nothing at all; None for one to ask about."""
     body = (line for line in _lines(document.markdown) if not line.strip() or not is_heading(line))
     texts = [*body, *_texts({name: each for name, each in document.properties.items() if name != "id"})]
     count = sum(character.isalnum() for text in texts for character in text)
-    return Sorted(document.path, Lane.SKIP, "it is empty or nearly so") if count < TINY else None
+    return LaneChoice(document.path, Lane.SKIP, "it is empty or nearly so") if count < TINY else None
 
 
 def _lines(markdown: str) -> list[str]:
@@ -123,21 +122,21 @@ def _texts(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-async def _asked(document: Document, asking: Asking, question: Question[TriageAnswer]) -> Sorted:
-    answer = await question.ask(asking, triage_message(document))
+async def _ask(document: Document, questions: QuestionRunner, question: Question[TriageAnswer]) -> LaneChoice:
+    answer = await questions.ask(question, triage_message(document))
     if answer is None:
-        return Sorted(document.path, Lane.FULL, "the model gave no answer")
-    return Sorted(document.path, Lane(answer.lane), one_line(answer.reason))
+        return LaneChoice(document.path, Lane.FULL, "the model gave no answer")
+    return LaneChoice(document.path, Lane(answer.lane), one_line(answer.reason))
 
 
 def triage_message(document: Document) -> str:
     """Return what the model sees of a document."""
     properties = json.dumps(document.properties, sort_keys=True, ensure_ascii=False, default=str)
     facts = f"title: {one_line(document.title)}\npath: {one_line(document.path)}"
-    told = f"{facts}\nproperties: {properties[:_LONGEST_PROPERTIES]}"
+    known = f"{facts}\nproperties: {properties[:_LONGEST_PROPERTIES]}"
     length = f"Its text has {len(document.markdown):,} characters; it begins with:"
     excerpt = wrapped(document.markdown[:EXCERPT], "the text of the document")
-    return f"A document:\n{wrapped(told, 'what is known of the document')}\n\n{length}\n{excerpt}"
+    return f"A document:\n{wrapped(known, 'what is known of the document')}\n\n{length}\n{excerpt}"
 
 
 EXTRACTION: Final = "light_extraction"
@@ -186,7 +185,7 @@ class Extraction:
 async def extract(
     library: Library,
     places: Sequence[Place],
-    asking: Asking,
+    questions: QuestionRunner,
     prompt: Prompt,
     on_progress: Callable[[int, int], None] = _ignore,
 ) -> Extraction:
@@ -200,14 +199,14 @@ async def extract(
         if sum(len(each.text) for each in passages) > LONGEST_DOCUMENT:
             promoted[place.path] = "it is too long for one call"
         else:
-            answer = await question.ask(asking, extraction_message(library, place, passages))
+            answer = await questions.ask(question, extraction_message(library, place, passages))
             if answer is None:
                 promoted[place.path] = "the model gave no answer"
             else:
                 found[place.path] = candidates_of(answer, place, passages, library)
         on_progress(len(found) + len(promoted), len(places))
 
-    await side_by_side(places, take, asking.at_once)
+    await side_by_side(places, take, questions.at_once)
     candidates = tuple(each for path in sorted(found) for each in found[path])
     return Extraction(candidates, dict(sorted(promoted.items())), question.tally)
 
@@ -231,7 +230,7 @@ def candidates_of(
     labelled = _labelled(passages)
     found: dict[str, Candidate] = {}
     for given in answer.candidates:
-        topic, assertion = tidy(given.topic, LONGEST_TOPIC), tidy(given.assertion, LONGEST_ASSERTION)
+        topic, assertion = one_line(given.topic, LONGEST_TOPIC), one_line(given.assertion, LONGEST_ASSERTION)
         if not topic or not assertion or len(found) == MOST or not passages:
             continue
         key = candidate_key(topic, place.path)
@@ -242,7 +241,7 @@ def candidates_of(
             place.source,
             topic,
             assertion,
-            tidy(given.rationale, LONGEST_RATIONALE),
+            one_line(given.rationale, LONGEST_RATIONALE),
             tuple(evidence_of(each, place, library) for each in _named(given.passages, labelled)),
             slug(given.page or "", LONGEST_PAGE),
             _hint(given.hint),

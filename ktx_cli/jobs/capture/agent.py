@@ -1,58 +1,32 @@
-"""The agent's part of a capture: one loop on an overlay, the gates with their repair, and what is accepted compared."""
+"""A capture as agent work: the one task of its run, and what of the result may land beside what is accepted."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from ktx_cli.agent_tools import (
-    MEMORY_PROMPTS,
-    Find,
-    Library,
-    TaskPrompt,
-    ToolSession,
-    finder,
-    in_memory,
-    load_prompts,
-    lost_in,
-    memory_prompt,
-    open_searcher,
-    page_artifact,
-)
-from ktx_cli.core import Notice, UnitsPlanned, file_stem, listing
+from ktx_cli.agent_tools import MEMORY_PROMPTS, lost_in, memory_prompt, page_artifact, tools_for
+from ktx_cli.core import KtxError, file_stem, listing
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.engine import (
-    ENDING_NOTICE,
-    Conclusions,
-    Gates,
-    Loops,
-    Merger,
-    MetricGate,
+    AgentContext,
+    AgentTask,
+    AgentWork,
     Models,
-    Opener,
-    Piece,
-    Reconciled,
     Run,
-    Samples,
-    Settled,
     SourceWork,
-    Stop,
     UnitOutcome,
     UnitStatus,
-    UnitStore,
-    dialects,
+    judge_writes,
     page_warnings,
-    settle,
+    run_agents,
+    unit_key,
 )
 from ktx_cli.jobs.capture.records import BOUNDS, MemoryRecord
-from ktx_cli.llm import LlmRuntime, model_for
-from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace, merge_lines
-from ktx_cli.prompts import Prompt, Skill, load_skills
+from ktx_cli.project import SEMANTIC_NAME, Tree
 from ktx_cli.sources import (
     FetchContext,
     FileState,
@@ -65,174 +39,106 @@ from ktx_cli.sources import (
 )
 from ktx_cli.wiki import GLOBAL, page_path, place_of, user_scope
 
-FORMAT: Final = "1"
-"""Raised when the same text would be worked on in another way."""
-
 ROLE: Final = "candidateExtraction"
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
-    """What the agent's part came to. `outcome`: of the one unit; `conflicts`: what it left as it is, for a person.
-
-    `stop`: why the model was not asked any more.
-    """
+class CaptureResult:
+    """What the agent's part came to."""
 
     outcome: UnitOutcome
+    """The outcome of the one unit."""
     conflicts: tuple[Mapping[str, Any], ...]
-    stop: Stop
+    """What it left as it is, for a person to decide."""
+    is_interrupted: bool
+    stopped: KtxError | None
+    """Why the model was not asked any more."""
 
 
 def run_capture(
     run: Run, record: MemoryRecord, models: Models, database: sqlite3.Connection, *, patient: bool
-) -> Landed:
+) -> CaptureResult:
     """Let the agent work, and put what may land into the overlay of the run.
 
     `patient`: the first interrupt waits for the end of the loop; else it ends at once. Its steps are kept.
     """
-    with contextlib.closing(open_searcher(run.layout, run.config, run.request.environ)) as searcher:
-        phase = Phase(
-            run, record, UnitStore(database, run.layout.state), Samples(database), finder(searcher, run.config)
+    result = run_agents(capture_work(run, record, patient=patient), models, database)
+    run.report.stopped, run.report.repaired = result.stopped, result.integration.repaired
+    (outcome,) = result.integration.outcomes
+    (work,) = run.works
+    after = result.integration.workspace
+    conflicts: list[Mapping[str, Any]] = []
+    if outcome.status is UnitStatus.DONE:
+        conflicts = list(outcome.session.get("records", {}).get("conflicts", ()))
+        lost = {} if may_change(record) else lost_in(run.workspace, after, after.changes(), run.layers)
+        if lost:
+            conflicts += [_as_conflict(path, lines) for path, lines in lost.items()]
+            outcome = outcome.failed(UnitStatus.QUARANTINED, f"it would change what is accepted: {listing(lost)}")
+    if outcome.status is UnitStatus.DONE:
+        run.warnings.extend(page_warnings([work], [outcome], run.workspace, after))
+        run.workspace.absorb(after)
+    work.outcomes = (outcome,)
+    return CaptureResult(outcome, tuple(conflicts), result.is_interrupted, result.stopped)
+
+
+def capture_work(run: Run, record: MemoryRecord, *, patient: bool = True) -> AgentWork:
+    """Return the agents' part of a capture."""
+    return AgentWork(
+        run.plan,
+        run.works,
+        run.workspace,
+        task=lambda context, work, unit: capture_task(context, record, work, unit),
+        prompts=MEMORY_PROMPTS,
+        is_ingest=False,
+        is_patient=patient,
+    )
+
+
+def capture_task(context: AgentContext, record: MemoryRecord, work: SourceWork, unit: WorkUnit) -> AgentTask:
+    """Return the task of a capture, on an overlay of its own; its prompt holds the text itself."""
+    dialects, named = context.plan.dialects, record.connection
+    session = context.open_session(
+        context.base.child(),
+        dialects if named is None else {name: dialect for name, dialect in dialects.items() if name == named},
+        raw=work.snapshot.files,
+        files=unit.files,
+        origin=work.snapshot.origin,
+        semantic=unit.semantic,
+        why_not=unit.why_not,
+        scope=GLOBAL if record.user is None else user_scope(record.user),
+        accepted=None if may_change(record) else context.base,
+        refs_later=False,
+    )
+    return AgentTask(
+        unit,
+        ROLE,
+        prompt=lambda: memory_prompt(session, context.prompts["memory"], record.content, _rules(record)),
+        tools=lambda: tools_for(session, "memory"),
+        step_budget=BOUNDS[record.source_type].steps,
+        connection=work.connection,
+        kind=work.kind,
+        session=session,
+        judge=lambda outcome, result: judge_writes(context, session, outcome, result),
+        key=unit_key(context, work, unit),
+        is_unit=True,
+    )
+
+
+def may_change(record: MemoryRecord) -> bool:
+    """Whether accepted content may be changed: a person said so, or will look at it."""
+    return record.replace or record.propose
+
+
+def _rules(record: MemoryRecord) -> str:
+    rules = [BOUNDS[record.source_type].stance]
+    if record.user is not None:
+        rules.append(f"Pages you write are the own pages of the user `{record.user}`, seen by nobody else.")
+    if may_change(record):
+        rules.append(
+            "In this task accepted context may be changed where the text plainly contradicts it: correct the page "
+            "or the definition it contradicts, and leave the rest of it as it is."
         )
-        phase.stop.error = models.stopped
-        run.spending.listeners.append(phase.stop.now)
-        settled = models.ask_patiently(phase.work, phase.interrupted) if patient else models.ask(phase.work)
-    run.report.stopped = phase.stop.error
-    run.report.repaired = settled.repaired
-    return phase.landed(settled)
-
-
-@dataclass(slots=True)
-class Phase:
-    """The agent's part while it lasts."""
-
-    run: Run
-    record: MemoryRecord
-    store: UnitStore | None
-    samples: Samples
-    find: Find | None = None
-    stop: Stop = field(default_factory=Stop)
-    base: Workspace = field(init=False)
-    prompts: Mapping[str, Prompt] = field(init=False)
-    skills: Mapping[str, Skill] = field(init=False)
-    gates: Gates = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.base = self.run.workspace.child()
-        self.prompts = load_prompts(self.run.layout.root, MEMORY_PROMPTS)
-        self.skills = load_skills(self.run.layout.root)
-        self.gates = Gates(self.base, self.run.layers, MetricGate(self.run))
-
-    @property
-    def piece(self) -> Piece:
-        """The one unit of the run."""
-        (work,) = self.run.works
-        return Piece(work, work.units[0])
-
-    def interrupted(self) -> None:
-        """Begin nothing new; what is under way may end."""
-        self.stop.asked = True
-        self.run.request.emit(Notice(ENDING_NOTICE))
-
-    def session(self, piece: Piece) -> ToolSession:
-        """Return the tools of the loop."""
-        named, known = self.record.connection, dialects(self.run)
-        opener = Opener(
-            self.run,
-            self.base,
-            self.skills,
-            Library({}),
-            self.gates.layers,
-            self.samples,
-            self.find or in_memory(self.gates.layers),
-        )
-        return opener.capture(
-            piece,
-            scope=GLOBAL if self.record.user is None else user_scope(self.record.user),
-            connections=known if named is None else {named: known[named]} if named in known else {},
-            accepted=None if self.may_change else self.base,
-        )
-
-    def task(self, piece: Piece, session: ToolSession) -> TaskPrompt:
-        """Return the prompts of the loop."""
-        return memory_prompt(session, self.prompts["memory"], self.record.content, self._rules())
-
-    async def work(self, runtime: LlmRuntime) -> Settled:
-        """Return what the loop came to, merged and checked; the run's overlay is as it was."""
-        assert self.store is not None
-        piece, emit = self.piece, self.run.request.emit
-        loops = Loops(
-            runtime,
-            self.store,
-            self.session,
-            self.task,
-            self.gates,
-            self.base,
-            self.stop,
-            self._version(),
-            BOUNDS[self.record.source_type].steps,
-            emit,
-            stage="memory",
-        )
-        emit(UnitsPlanned(piece.work.connection, piece.work.kind, 1))
-        outcome = await loops.run(piece)
-        if self.stop.asked:
-            return Settled(self.base.child(), [outcome], Reconciled())
-        repairs = self.prompts["conflict_repair"], self.prompts["gate_repair"]
-        merger = Merger(self.gates, merge_lines, runtime, *repairs, self.stop)
-        return await settle(self.base, [outcome], merger, _nothing_to_reconcile, _nothing_to_conclude)
-
-    def landed(self, settled: Settled) -> Landed:
-        """Put what was settled into the overlay of the run, unless it would change what is accepted."""
-        (outcome,) = settled.outcomes
-        (work,) = self.run.works
-        conflicts: list[Mapping[str, Any]] = []
-        if outcome.status is UnitStatus.DONE:
-            conflicts = list(outcome.session.get("records", {}).get("conflicts", ()))
-            lost = {} if self.may_change else self._lost(settled.workspace)
-            if lost:
-                conflicts += [_as_conflict(path, lines) for path, lines in lost.items()]
-                outcome = outcome.failed(UnitStatus.QUARANTINED, f"it would change what is accepted: {listing(lost)}")
-        if outcome.status is UnitStatus.DONE:
-            self.run.warnings.extend(page_warnings([work], [outcome], self.run.workspace, settled.workspace))
-            self.run.workspace.absorb(settled.workspace)
-        work.outcomes = (outcome,)
-        return Landed(outcome, tuple(conflicts), self.stop)
-
-    @property
-    def may_change(self) -> bool:
-        """Whether accepted content may be changed: a person said so, or will look at it."""
-        return self.record.replace or self.record.propose
-
-    def _lost(self, after: Workspace) -> Mapping[str, list[str]]:
-        return lost_in(self.base, after, after.changes(), self.gates.layers)
-
-    def _rules(self) -> str:
-        record = self.record
-        rules = [BOUNDS[record.source_type].stance]
-        if record.user is not None:
-            rules.append(f"Pages you write are the own pages of the user `{record.user}`, seen by nobody else.")
-        if self.may_change:
-            rules.append(
-                "In this task accepted context may be changed where the text plainly contradicts it: correct the page "
-                "or the definition it contradicts, and leave the rest of it as it is."
-            )
-        return " ".join(rules)
-
-    def _version(self) -> str:
-        texts = {name: prompt.version for name, prompt in self.prompts.items()}
-        skills = {name: hashlib.sha256(skill.text.encode()).hexdigest() for name, skill in self.skills.items()}
-        ref = model_for(self.run.config, ROLE)
-        parts = [FORMAT, texts, skills, ref.backend, ref.model]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-async def _nothing_to_reconcile(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Reconciled:
-    return Reconciled()
-
-
-def _nothing_to_conclude(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Conclusions:
-    return {}
+    return " ".join(rules)
 
 
 def _as_conflict(path: str, lost: Sequence[str]) -> Mapping[str, Any]:
@@ -281,7 +187,7 @@ def work_of(record: MemoryRecord, base: Tree) -> SourceWork:
         "capture",
         record.label,
         (path,),
-        notes=json.dumps([record.source_type, record.connection, record.user, record.replace or record.propose]),
+        notes=json.dumps([record.source_type, record.connection, record.user, may_change(record)]),
         semantic=record.user is None,
         why_not=_OF_A_USER,
     )

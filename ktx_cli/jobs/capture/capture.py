@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.agent_tools import tools_for
+from ktx_cli.agent_tools import in_memory
 from ktx_cli.core import (
     CancelledError,
     Command,
@@ -37,14 +37,22 @@ from ktx_cli.engine import (
     ProjectBase,
     Run,
     RunPlan,
-    Samples,
     UnitStatus,
     begin_workspace,
     commit,
     forget_own_units,
     report_files,
 )
-from ktx_cli.jobs.capture.agent import MANIFEST, ROLE, Landed, Phase, path_of, run_capture, with_state, work_of
+from ktx_cli.jobs.capture.agent import (
+    MANIFEST,
+    ROLE,
+    CaptureResult,
+    capture_work,
+    path_of,
+    run_capture,
+    with_state,
+    work_of,
+)
 from ktx_cli.jobs.capture.history import Earlier, branch_of, earlier_capture
 from ktx_cli.jobs.capture.records import BOUNDS, ENDED, MemoryRecord, Status, Worker, load, save, settle_dead
 from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, under_lease
@@ -194,10 +202,11 @@ class _Capture:
         begin_workspace(run, base)
         with Models(run, database, self.preflight) as models:
             landed = run_capture(run, self.record, models, database, patient=self.options.patient)
-        if landed.stop.asked:
+        if landed.is_interrupted:
             raise CancelledError("interrupted", hint=self._retry)
         self._publish(repository, head.commit, lease, landed)
-        forget_own_units(run, database)
+        held = {path for path, _ in run.report.held}
+        forget_own_units(database, run.layout.state, run.works, held)
         if not self.record.propose:
             refresh_search(run)
         self._end(landed)
@@ -214,7 +223,7 @@ class _Capture:
             conflicts=(),
         )
 
-    def _publish(self, repository: Repository, tip: str | None, lease: Lease, landed: Landed) -> None:
+    def _publish(self, repository: Repository, tip: str | None, lease: Lease, landed: CaptureResult) -> None:
         """Commit what was written, if anything: on the current branch, or on one of its own."""
         run, (work,) = self.run, self.run.works
         if not run.workspace.changes():
@@ -247,7 +256,7 @@ class _Capture:
         """The message of the commit."""
         return f"{COMMAND}: {self.record.label}\n\nKtx-Run: {self.record.run_id}\n"
 
-    def _end(self, landed: Landed) -> None:
+    def _end(self, landed: CaptureResult) -> None:
         """Write how it ended: by what is in the commit, not by what the agent said."""
         report, (work,) = self.run.report, self.run.works
         files = {path for path in (*report.committed, *report.ignored) if path != MANIFEST}
@@ -265,8 +274,8 @@ class _Capture:
             error=None if self.error is None else self.error.to_json(),
         )
 
-    def _error(self, landed: Landed, came: Sequence[str]) -> KtxError | None:
-        outcome, stopped, held = landed.outcome, landed.stop.error, self.run.report.held
+    def _error(self, landed: CaptureResult, came: Sequence[str]) -> KtxError | None:
+        outcome, stopped, held = landed.outcome, landed.stopped, self.run.report.held
         details = {"run_id": self.record.run_id}
         if landed.conflicts:
             return _conflict(landed, came, self.record)
@@ -289,7 +298,7 @@ class _Capture:
         self.record = save(self.run.layout, replace(self.record, **{**finished, **fields}))  # type: ignore[arg-type]
 
 
-def _status(landed: Landed, error: KtxError | None, files: Collection[str]) -> Status:
+def _status(landed: CaptureResult, error: KtxError | None, files: Collection[str]) -> Status:
     if landed.conflicts:
         return Status.CONFLICT
     if error is not None:
@@ -297,12 +306,12 @@ def _status(landed: Landed, error: KtxError | None, files: Collection[str]) -> S
     return Status.DONE if files else Status.NOTHING
 
 
-def _nothing(landed: Landed) -> str:
+def _nothing(landed: CaptureResult) -> str:
     said = any(each.get("kind") == "confirmed" for each in landed.outcome.actions)
     return "everything in it is said already" if said else "the model found nothing in it worth keeping"
 
 
-def _conflict(landed: Landed, came: Sequence[str], record: MemoryRecord) -> PartialError:
+def _conflict(landed: CaptureResult, came: Sequence[str], record: MemoryRecord) -> PartialError:
     about = listing(dict.fromkeys(str(each["artifact"]) for each in landed.conflicts))
     rest = f"the rest is captured: {listing(came)}" if came else "nothing else was captured"
     return PartialError(
@@ -348,10 +357,11 @@ def foretell(record: MemoryRecord, options: CaptureOptions) -> tuple[Forecast, l
         return Forecast(told, 0, 0, told.reason), run.warnings
     run.works.append(work_of(record, base))
     begin_workspace(run, base)
-    with contextlib.closing(sqlite3.connect(":memory:")) as nothing:
-        phase = Phase(run, record, None, Samples(nothing))
-        session = phase.session(phase.piece)
-        task = phase.task(phase.piece, session)
-        tools = [[each.name, each.description, each.input_schema()] for each in tools_for(session, "memory")]
-    asked = task.system + task.prompt + json.dumps(tools)
+    with contextlib.closing(sqlite3.connect(":memory:")) as no_values:
+        agents = capture_work(run, record)
+        (work,) = run.works
+        task = agents.task(agents.context(no_values, in_memory(run.layers)), work, work.units[0])
+        prompt = task.prompt()
+        tools = [[tool.name, tool.description, tool.input_schema()] for tool in task.tools()]
+    asked = prompt.system + prompt.prompt + json.dumps(tools)
     return Forecast(record, estimated_tokens(asked), BOUNDS[record.source_type].steps), run.warnings

@@ -150,18 +150,13 @@ class _Revert:
         merged = merge_files(path, after, before, workspace.read(path), text_merge=merge_lines)
         if isinstance(merged, Conflict):
             lost[path] = merged.reason
-        elif merged is None:
-            workspace.delete(path)
         else:
-            workspace.write(path, merged)
+            workspace.apply({path: merged})
 
     def _undo_manifest(self) -> None:
         workspace = self.run.workspace
         left = without_state(parse_manifest(workspace.read(MANIFEST), MANIFEST), self.record)
-        if left == Manifest():
-            workspace.delete(MANIFEST)
-        else:
-            workspace.write(MANIFEST, render_manifest(left))
+        workspace.apply({MANIFEST: None if left == Manifest() else render_manifest(left)})
 
     def _check(self, base: ProjectBase) -> None:
         """Raise where something later rests on what would go."""

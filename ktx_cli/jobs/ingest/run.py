@@ -214,7 +214,8 @@ def _scan_and_commit(
     now = base if run.report.commit is None else ProjectBase(run.layout, repository, run.report.commit)
     remember(run, now, database)
     remember_sources(run, database)
-    forget_units(run, database)
+    held = {path for path, _ in run.report.held}
+    forget_units(database, run.layout.state, run.works, held)
     report_broken(run, base)
     refresh_search(run)
 
@@ -233,9 +234,9 @@ def _work_through(run: Run, models: Models, database: sqlite3.Connection) -> Non
     """Let agents work through what the sources have for them."""
     if run.asks_model and agents_needed(run.works, database):
         models.begin()
-        from ktx_cli.engine import run_agents
+        from ktx_cli.jobs.ingest.agents import work_through
 
-        run_agents(run, models, database)
+        work_through(run, models, database)
     else:
         _conclude(run)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.core import Command, SourceError, monotonic
-from ktx_cli.warehouses.base import LOCKED, ended_its_session, reason, table_path, value_list
+from ktx_cli.warehouses.base import LOCKED, ended_its_session, reason
 from ktx_cli.warehouses.dialect import dialect_named, table_path, value_list
 from ktx_cli.warehouses.port import Column, Connector, QueryResult, SemanticType, Table, TableRef
 from ktx_cli.warehouses.sampling.statements import (

@@ -13,25 +13,28 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.finding import Layers
-from ktx_cli.agent_tools.session import StagedWork, ToolSession
+from ktx_cli.agent_tools.finding import Layers, in_memory
+from ktx_cli.agent_tools.session import StagedWork
 from ktx_cli.core.events import Event
 from ktx_cli.documents.raw import Changes, RawFile, Snapshot, WorkUnit
+from ktx_cli.engine.context import AgentContext, ValueSamples
 from ktx_cli.engine.documents.candidates import TABLES, Candidate
-from ktx_cli.engine.documents.passes import Curator, Passes
-from ktx_cli.engine.documents.phase import DocumentLanes, Documents, Sorter, library_of, remember_waiting
-from ktx_cli.engine.documents.questions import load_document_prompts
+from ktx_cli.engine.documents.curation import Curation, Curator
+from ktx_cli.engine.documents.lanes import DocumentLanes, Documents, remember_waiting
+from ktx_cli.engine.documents.questions import QuestionRunner, load_document_prompts
 from ktx_cli.engine.gates import Gates
-from ktx_cli.engine.journal import UnitStore
-from ktx_cli.engine.task import Stop
-from ktx_cli.engine.work import Curated, SourceWork, UnitOutcome
+from ktx_cli.engine.journal import TaskStore
+from ktx_cli.engine.plan import RunPlan
+from ktx_cli.engine.task import AgentRunner, Cancellation
+from ktx_cli.engine.work import SourceWork, UnitOutcome
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.port import LlmRuntime
 from ktx_cli.project.answer_cache import StateEnrichmentStore
 from ktx_cli.project.layout import EmptyTree, Layout
-from ktx_cli.project.repository.commit_plan import merge_lines
 from ktx_cli.project.state import open_for_writing, transaction
 from ktx_cli.project.workspace import Workspace
+from ktx_cli.prompts import Prompt
+from ktx_cli.runs import Recorder
 from ktx_cli.semantic.model import CalendarSettings
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_subjects import subject_config
@@ -61,7 +64,7 @@ class World:
     limits: Mapping[str, int] = field(default_factory=dict)
     units: Sequence[tuple[str, ...]] = ()
     version: str = "1"
-    stop: Stop = field(default_factory=Stop)
+    cancellation: Cancellation = field(default_factory=Cancellation)
     events: list[Event] = field(default_factory=list)
     workspace: Workspace = field(default_factory=lambda: Workspace(EmptyTree()))
 
@@ -81,29 +84,28 @@ class World:
         self.documents = Documents.of([self.work], self.database)
         self.base = self.workspace.child()
 
-    def session(self, work: SourceWork, workspace: Workspace, stage: StagedWork, files: tuple[str, ...]) -> ToolSession:
-        return ToolSession(workspace, {}, raw=work.snapshot.files, files=files, origin=work.name, stage=stage)
-
     def sort(self) -> DocumentLanes:
         """Sort the documents."""
-        self._with(lambda runtime: self.documents.sort(self.sorter(runtime)))
-        return self.documents.lanes["docs", "files"]
 
-    def sorter(self, runtime: LlmRuntime) -> Sorter:
-        layout = Layout(self.root)
-        store = StateEnrichmentStore(layout, self.database)
-        prompts = load_document_prompts()
-        return Sorter(runtime, store, self.documents.library, prompts, self.stop, emit=self.events.append)
+        async def work(runtime: LlmRuntime) -> None:
+            questions = QuestionRunner(
+                runtime, StateEnrichmentStore(Layout(self.root), self.database), self.cancellation
+            )
+            await self.documents.sort(questions, load_document_prompts(), self.events.append)
+
+        self._with(work)
+        return self.documents.lanes["docs", "files"]
 
     def curate(
         self, candidates: Sequence[Candidate] = (), merged: Sequence[UnitOutcome] = (), *, land: bool = True
-    ) -> Curated:
+    ) -> Curation:
         """Curate candidates, those that wait too; `land`: as when the run's commit follows."""
         earlier = self.documents.earlier["docs", "files"]
 
-        async def work(runtime: LlmRuntime) -> Curated:
-            curator = Curator(self.passes(runtime), lambda: None)
-            return await curator.run(self.workspace, self.work, candidates, earlier, merged, StagedWork())
+        async def work(runtime: LlmRuntime) -> Curation:
+            return await self.curator(runtime).curate(
+                self.workspace, self.work, candidates, earlier, merged, StagedWork()
+            )
 
         found = self._with(work)
         if land:
@@ -111,35 +113,35 @@ class World:
                 remember_waiting(self.database, [found])
         return found
 
-    def curate_all(self) -> tuple[Curated, ...]:
+    def curate_all(self) -> tuple[Curation, ...]:
         """Curate what the lanes gave, as a run does."""
 
-        async def work(runtime: LlmRuntime) -> tuple[Curated, ...]:
-            curator = Curator(self.passes(runtime), lambda: None)
-            return await self.documents.curate(curator, self.workspace, ())
+        async def work(runtime: LlmRuntime) -> tuple[Curation, ...]:
+            return await self.documents.curate(self.curator(runtime), self.workspace, ())
 
-        found: tuple[Curated, ...] = self._with(work)
+        found: tuple[Curation, ...] = self._with(work)
         with transaction(self.database):
             remember_waiting(self.database, found)
         return found
 
-    def passes(self, runtime: LlmRuntime) -> Passes:
-        store = UnitStore(self.database, Layout(self.root).state)
-        gates = Gates(self.base, Layers({}, CalendarSettings()))
-        prompt = load_document_prompts().curate
-        library = library_of([self.work])
-        return Passes(
-            runtime,
-            store,
-            self.session,
-            library,
-            prompt,
-            gates,
-            merge_lines,
-            self.stop,
-            self.version,
-            self.events.append,
+    def curator(self, runtime: LlmRuntime) -> Curator:
+        layers = Layers({}, CalendarSettings())
+        layout = Layout(self.root)
+        recorder = Recorder(layout, "run", self.events.append)
+        plan = RunPlan("ktx ingest", layout, subject_config("anthropic", self.url), {}, recorder)
+        context = AgentContext(
+            plan,
+            self.base,
+            Gates(self.base, layers),
+            {"version": Prompt("version", "", self.version)},
+            {},
+            self.documents.library,
+            ValueSamples(self.database),
+            in_memory(layers),
         )
+        store = TaskStore(self.database, Layout(self.root).state)
+        runner = AgentRunner(runtime, self.cancellation, store, self.events.append)
+        return Curator(context, runner, load_document_prompts().curate, lambda: None)
 
     def _with(self, work: Callable[[LlmRuntime], Any]) -> Any:
         async def run() -> Any:

@@ -14,8 +14,8 @@ from ktx_cli.agent_tools.library import Place
 from ktx_cli.core.errors import KtxError
 from ktx_cli.documents.raw import WorkUnit
 from ktx_cli.engine.documents.candidates import Candidate, Scores, evidence_of
-from ktx_cli.engine.documents.passes import _budget
-from ktx_cli.engine.documents.phase import DocumentLanes
+from ktx_cli.engine.documents.curation import page_budget
+from ktx_cli.engine.documents.lanes import DocumentLanes
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
 from ktx_cli.project.config.sources import NotionSource
 from ktx_cli.sources.port import source_for
@@ -129,7 +129,7 @@ def test_the_budget_is_enforced_and_the_rest_waits_for_the_next_run(
 def test_limits_have_their_effect_by_the_names_of_the_typescript_ktx_too() -> None:
     def budget(**limits: int) -> tuple[int, int]:
         entry = NotionSource(driver="notion", auth_token="env:T", **limits)
-        found = _budget(SourceWork("docs", entry, source_for("notion")), ())
+        found = page_budget(SourceWork("docs", entry, source_for("notion")), ())
         return found.creates, found.updates
 
     assert budget() == (25, 20)
@@ -275,16 +275,16 @@ def test_wrong_definitions_fail_a_pass(
 ) -> None:
     model_server.play(promotes_all)
     run = world(FILES)
-    passes = type(run).passes
+    curator = type(run).curator
 
     def broken(self: Any, runtime: Any) -> Any:
-        made = passes(self, runtime)
+        made = curator(self, runtime)
         monkeypatch.setattr(
-            type(made.gates), "definitions", lambda gates, tree, touched: ["orders.yaml: no such table"]
+            type(made.context.gates), "definitions", lambda gates, tree, touched: ["orders.yaml: no such table"]
         )
         return made
 
-    monkeypatch.setattr(type(run), "passes", broken)
+    monkeypatch.setattr(type(run), "curator", broken)
     found = run.curate(candidates(run, 1))
     assert run.pages() == {}
     assert found.report.rejections() == {"curator_pass_error": 1}
@@ -293,7 +293,7 @@ def test_wrong_definitions_fail_a_pass(
 
 def test_a_run_that_was_asked_to_end_begins_no_pass(world: MakeWorld, model_server: ModelServer) -> None:
     run = world(FILES)
-    run.stop.note(KtxError("over", code="budget"))
+    run.cancellation.record(KtxError("over", code="budget"))
     found = run.curate(candidates(run, 3))
     assert found.report.rejections() == {"run_ended": 3}
     assert not model_server.model_calls

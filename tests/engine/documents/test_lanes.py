@@ -84,8 +84,8 @@ def test_an_error_that_ends_the_run_leaves_every_unit_to_be_left(world: MakeWorl
     model_server.play(lambda request: NO_CREDIT)
     run = world(FILES)
     found = run.sort()
-    assert run.stop.error is not None
-    assert run.stop.error.code == "billing"
+    assert run.cancellation.error is not None
+    assert run.cancellation.error.code == "billing"
     assert len(found.units) == 3
     assert found.warnings == ()
     assert len(model_server.model_calls) <= 2
@@ -93,7 +93,7 @@ def test_an_error_that_ends_the_run_leaves_every_unit_to_be_left(world: MakeWorl
 
 def test_a_run_that_was_asked_to_end_asks_nothing(world: MakeWorld, model_server: ModelServer) -> None:
     run = world(FILES)
-    run.stop.asked = True
+    run.cancellation.requested = True
     assert len(run.sort().units) == 3
     assert not model_server.model_calls
 

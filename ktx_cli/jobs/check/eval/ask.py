@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from ktx_cli.agent_tools import Input, Tool, ToolSession, discovery, layer_reading, wiki
+from ktx_cli.agent_tools import Input, TaskPrompt, Tool, ToolSession, discovery, layer_reading, wiki
 from ktx_cli.core import (
     EXIT_FAILED,
     EXIT_UNREACHABLE,
@@ -22,16 +22,18 @@ from ktx_cli.core import (
     listing,
     plural,
 )
+from ktx_cli.documents import WorkUnit
 from ktx_cli.jobs.check.eval.cases import Case
 from ktx_cli.jobs.check.eval.compare import Answer
 from ktx_cli.jobs.check.eval.results import CaseResult, Taken
-from ktx_cli.llm import NO_BACKEND, LoopResult, RuntimeTool, ToolOutput, project_runtime, run_async
+from ktx_cli.llm import NO_BACKEND, RuntimeTool, ToolOutput, project_runtime, run_async
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, Workspace
 from ktx_cli.prompts import text_of
 from ktx_cli.semantic import calendar_of, layer_ids
 from ktx_cli.warehouses import dialect_of
 
 if TYPE_CHECKING:
+    from ktx_cli.engine import AgentTask, UnitOutcome
     from ktx_cli.semantic import Model
     from ktx_cli.warehouses import ConnectorPool
 
@@ -241,11 +243,12 @@ class Interview:
 
     def run(self, warn: Callable[[ResultWarning], None]) -> Answer:
         """Return the answer of the model's last query; raises `LlmError`, and `KtxError` where none had an answer."""
-        result = run_async(self._asked(warn))
-        facts = result.facts
-        self.taken = Taken(facts.resolved_model or facts.model, facts.usage.total, facts.cost.usd)
-        if result.error is not None:
-            raise result.error
+        outcome = run_async(self._asked(warn))
+        if outcome.facts is not None:
+            facts = outcome.facts
+            self.taken = Taken(facts.resolved_model or facts.model, facts.usage.total, facts.cost.usd)
+        if outcome.error is not None:
+            raise outcome.error
         if self.answer is None and self._broken is not None:
             raise self._broken
         if self.answer is None:
@@ -253,17 +256,24 @@ class Interview:
             raise KtxError("the model made no query that has an answer", hint=hint, code="max_turns")
         return self.answer
 
-    async def _asked(self, warn: Callable[[ResultWarning], None]) -> LoopResult:
-        system, _ = text_of("prompts", "eval_question", self.layout.root)
+    async def _asked(self, warn: Callable[[ResultWarning], None]) -> UnitOutcome:
+        from ktx_cli.engine import AgentRunner
+
         opened = project_runtime(self.layout, self.config, self.environ, command=Command("eval"), warn=warn)
         async with opened as runtime:
-            return await runtime.run_agent_loop(
-                f"The question: {self.case.asked.question}",
-                system=system,
-                tools=self._tools(),
-                step_budget=STEPS,
-                label=self.case.name,
-            )
+            return await AgentRunner(runtime).run(self._task())
+
+    def _task(self) -> AgentTask:
+        from ktx_cli.engine import AgentTask
+
+        system, _ = text_of("prompts", "eval_question", self.layout.root)
+        return AgentTask(
+            WorkUnit(self.case.name, self.case.name, ()),
+            "default",
+            prompt=lambda: TaskPrompt(system, f"The question: {self.case.asked.question}"),
+            tools=self._tools,
+            step_budget=STEPS,
+        )
 
     def _tools(self) -> list[RuntimeTool]:
         session = ToolSession(
