@@ -9,7 +9,7 @@ import contextlib
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -33,20 +33,15 @@ from ktx_cli.semantic.model import CalendarSettings, Model, SemanticError
 from ktx_cli.warehouses import (
     EITHER,
     CheckedStatement,
-    ConnectionTest,
     Connector,
     Counts,
-    DatabaseSchema,
-    Evident,
-    Interruptible,
+    ForwardingConnector,
     Opener,
     QueryResult,
-    Scope,
     Server,
     StatementPolicy,
     dialect_named,
     dialect_of,
-    is_interruptible,
     open_connection,
     parse_name,
     row_size,
@@ -208,17 +203,13 @@ class Guard:
         return GuardedConnector(connector, self)
 
 
-@dataclass(slots=True)
-class GuardedConnector:
+class GuardedConnector(ForwardingConnector):
     """An open connection whose `query` sends nothing that the guard did not let through."""
 
-    inner: Connector
-    guard: Guard
-    dialect: str = field(init=False)
-    _server: Server | None = None
-
-    def __post_init__(self) -> None:
-        self.dialect = self.inner.dialect
+    def __init__(self, inner: Connector, guard: Guard) -> None:
+        super().__init__(inner)
+        self.guard = guard
+        self._server: Server | None = None
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
         """Check one statement, then run it; `StatementRefusedError` where it is not known to only read."""
@@ -237,39 +228,6 @@ class GuardedConnector:
             with_hint(error, statement.dialect, names.tables, names.columns)
             raise
         return replace(found, columns=statement.columns(found.columns))
-
-    def evidence(self) -> str | None:
-        """See `Evident`; None of a connection that can prove nothing."""
-        return self.inner.evidence() if isinstance(self.inner, Evident) else None
-
-    @property
-    def interruptible(self) -> bool:
-        """Whether a statement can be ended from outside."""
-        return is_interruptible(self.inner)
-
-    def interrupt(self) -> None:
-        """See `Interruptible`; does nothing for a connection that cannot do that."""
-        if isinstance(self.inner, Interruptible):
-            self.inner.interrupt()
-
-    def test(self, scope: Scope) -> ConnectionTest:
-        """Connect, make one round trip, look at version and privileges."""
-        return self.inner.test(scope)
-
-    def introspect(self, scope: Scope) -> DatabaseSchema:
-        """Read the structure of all relations in scope."""
-        return self.inner.introspect(scope)
-
-    def close(self) -> None:
-        """Give the session back."""
-        self.inner.close()
-
-    def __enter__(self) -> GuardedConnector:
-        self.inner.__enter__()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.inner.__exit__(*exc)
 
     def _the_server(self) -> Server | None:
         """Return which of the servers of a dialect this is, where what is built in depends on it."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses.guard.errors import StatementRefusedError
     from ktx_cli.warehouses.guard.functions import EITHER, FunctionList, Server, server_of
     from ktx_cli.warehouses.location import source_path
-    from ktx_cli.warehouses.pool import ConnectorPool, Counts, Remembering, ended_at, is_interruptible
+    from ktx_cli.warehouses.pool import ConnectorPool, Counts, Remembering, ended_at
     from ktx_cli.warehouses.port import (
         Column,
         ConnectionSpec,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         DatabaseSchema,
         Evident,
         ForeignKey,
+        ForwardingConnector,
         Index,
         Interruptible,
         ObjectProblem,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         TableRef,
         UniqueKey,
         decimal_places,
+        is_interruptible,
         parse_name,
         semantic_type,
     )
@@ -84,11 +86,11 @@ _HOMES = {
     "guard.errors": "StatementRefusedError",
     "guard.functions": "EITHER FunctionList Server server_of",
     "location": "source_path",
-    "pool": "ConnectorPool Counts Remembering ended_at is_interruptible",
+    "pool": "ConnectorPool Counts Remembering ended_at",
     "port": (
-        "Column ConnectionSpec ConnectionTest Connector DatabaseSchema Evident ForeignKey Index Interruptible "
-        "ObjectProblem QueryResult Scope SemanticType Table TableKind TableRef UniqueKey decimal_places "
-        "parse_name semantic_type"
+        "Column ConnectionSpec ConnectionTest Connector DatabaseSchema Evident ForeignKey ForwardingConnector Index "
+        "Interruptible ObjectProblem QueryResult Scope SemanticType Table TableKind TableRef UniqueKey decimal_places "
+        "is_interruptible parse_name semantic_type"
     ),
     "privileges": "access_gap reader_role",
     "registry": (

@@ -12,6 +12,7 @@ from ktx_cli.core import Command, ConfigError
 from ktx_cli.project import redact
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error
+from ktx_cli.warehouses.pool import Pool
 from ktx_cli.warehouses.port import (
     Column,
     ConnectionSpec,
@@ -126,7 +127,7 @@ class CloudConnector(ServerConnector):
         """Return what a client's error says."""
         return str(error)
 
-    def _comes_back(self, pool: Any) -> bool:
+    def _comes_back(self, pool: Pool[Any]) -> bool:
         """Each statement is a request of its own: there is no session it could end."""
         return False
 

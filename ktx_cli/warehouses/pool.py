@@ -1,26 +1,18 @@
-"""Open connections kept between questions, for a process that answers many: lent to one caller at a time."""
+"""Pools: open sessions and connections that are kept between uses and lent to one caller at a time."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from ktx_cli.core import Recent, SourceError, monotonic
 from ktx_cli.project import KtxConfig, connection_of
-from ktx_cli.warehouses.port import (
-    ConnectionTest,
-    Connector,
-    DatabaseSchema,
-    Evident,
-    Interruptible,
-    QueryResult,
-    Scope,
-)
+from ktx_cli.warehouses.port import Connector, ForwardingConnector, QueryResult, Scope, is_interruptible
 from ktx_cli.warehouses.registry import open_connection
 
 IDLE_SECONDS: Final = 5.0
@@ -36,28 +28,148 @@ _KEPT_AFTER: Final = frozenset({"query", "read_only"})
 """Codes of errors after which a session is as good as before."""
 
 
-@dataclass(slots=True)
-class _Kept:
-    """An open connection. `proof`: which file it was opened on; `since`: when it was given back; `uses`: until then."""
+ItemT = TypeVar("ItemT")
 
-    connector: Connector
-    scope: Scope
-    proof: object
+
+class PoolBusyError(Exception):
+    """As many as may be open are lent, and none was given back in time."""
+
+
+@dataclass(slots=True)
+class Pooled(Generic[ItemT]):
+    """What a pool lends. `proof`: what it was opened on; `since`: when it was last given back; `uses`: until then."""
+
+    item: ItemT
+    key: Hashable
+    proof: object = None
     since: float = 0.0
     uses: int = 0
 
 
 @dataclass(slots=True)
+class Pool(Generic[ItemT]):
+    """Open things (sessions, connectors) that are lent to one caller at a time; may be used by many threads.
+
+    `end`: closes one. `most_open`: how many there are at most, lent ones too. `most_idle`: how many of one key are
+    kept. `most_uses`: how often one is lent. `idle_seconds`: how long one that nobody uses stays open. None: no limit.
+    """
+
+    end: Callable[[ItemT], None]
+    most_open: int | None = None
+    most_idle: int | None = None
+    most_uses: int | None = None
+    idle_seconds: float | None = None
+    _idle: dict[Hashable, list[Pooled[ItemT]]] = field(default_factory=dict)
+    _open: int = 0
+    _closed: bool = False
+    _sweeper: threading.Timer | None = None
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def take(
+        self, make: Callable[[], ItemT], *, key: Hashable = None, proof: object = None, wait: float = 0.0
+    ) -> Pooled[ItemT]:
+        """Return one that was opened for this key and proof, else what `make` returns.
+
+        Raises `PoolBusyError` where as many as may be open stay lent for `wait` seconds, and what `make` raises.
+        """
+        until = monotonic() + wait
+        stale: list[Pooled[ItemT]] = []
+        with self._changed:
+            while (found := self._idle_one(key, proof, stale)) is None:
+                if self.most_open is None or self._open < self.most_open:
+                    self._open += 1
+                    break
+                if not self._changed.wait(until - monotonic()):
+                    raise PoolBusyError
+        self._end(stale)
+        if found is not None:
+            return found
+        try:
+            return Pooled(make(), key, proof)
+        except BaseException:
+            self._forget(1)
+            raise
+
+    def give_back(self, lent: Pooled[ItemT], *, keep: bool = True) -> None:
+        """Keep what was lent for the next caller; close it where that is not wanted or it is one too many."""
+        lent.since, lent.uses = monotonic(), lent.uses + 1
+        with self._changed:
+            idle = self._idle.get(lent.key, [])
+            too_many = self.most_idle is not None and len(idle) >= self.most_idle
+            worn_out = self.most_uses is not None and lent.uses >= self.most_uses
+            keep = keep and not (self._closed or too_many or worn_out)
+            if keep:
+                self._idle[lent.key] = [*idle, lent]
+                self._sweep_later()
+                self._changed.notify()
+        if not keep:
+            self._end([lent])
+
+    def close(self) -> None:
+        """Close all that nobody uses; what is lent is closed when it is given back."""
+        with self._changed:
+            self._closed = True
+            idle = [each for kept in self._idle.values() for each in kept]
+            self._idle.clear()
+            if self._sweeper is not None:
+                self._sweeper.cancel()
+                self._sweeper = None
+        self._end(idle)
+
+    def _idle_one(self, key: Hashable, proof: object, stale: list[Pooled[ItemT]]) -> Pooled[ItemT] | None:
+        """Take the one used last that fits; those opened on something else are `stale`. The caller holds the lock."""
+        idle = self._idle.get(key, [])
+        while idle:
+            found = idle.pop()
+            if found.proof == proof:
+                return found
+            stale.append(found)
+        return None
+
+    def _end(self, gone: Iterable[Pooled[ItemT]]) -> None:
+        for each in gone:
+            try:
+                self.end(each.item)
+            finally:
+                self._forget(1)
+
+    def _forget(self, count: int) -> None:
+        with self._changed:
+            self._open -= count
+            self._changed.notify(count)
+
+    def _sweep_later(self) -> None:
+        """Look again when the first of the idle ones may have grown old; the caller holds the lock."""
+        if self._sweeper is None and self.idle_seconds is not None:
+            self._sweeper = threading.Timer(self.idle_seconds, self._sweep)
+            self._sweeper.daemon = True
+            self._sweeper.start()
+
+    def _sweep(self) -> None:
+        until = monotonic() - (self.idle_seconds or 0.0)
+        with self._changed:
+            old = [each for kept in self._idle.values() for each in kept if each.since <= until]
+            young = {key: [each for each in kept if each.since > until] for key, kept in self._idle.items()}
+            self._idle = {key: kept for key, kept in young.items() if kept}
+            self._sweeper = None
+            if self._idle:
+                self._sweep_later()
+        self._end(old)
+
+
+Opened = tuple[Connector, Scope]
+
+
 class ConnectorPool:
     """Opens connections as `open_connection` does, and keeps those given back; may be used by many threads.
 
     A connection is used again only for the same settings, and where its file is the one it was opened on.
     """
 
-    idle_seconds: float = IDLE_SECONDS
-    _idle: dict[str, list[_Kept]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _sweeper: threading.Timer | None = None
+    def __init__(self, *, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._pool: Pool[Opened] = Pool(
+            lambda opened: opened[0].close(), most_idle=MOST_IDLE, most_uses=MOST_USES, idle_seconds=idle_seconds
+        )
 
     def open(
         self, config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
@@ -67,63 +179,14 @@ class ConnectorPool:
         path = getattr(entry, "path", None)
         proof = _proof(project_dir, path)
         key = json.dumps([str(project_dir), connection, entry.model_dump(mode="json", by_alias=True)], default=str)
-        kept = self._taken(key, proof)
-        if kept is None:
-            connector, scope = open_connection(config, connection, project_dir=project_dir, environ=environ)
-            kept = _Kept(connector, scope, proof)
-        may_be_kept = proof is not None or not isinstance(path, str)
-        return _Lent(kept, self, key if may_be_kept else None), kept.scope
+        lent = self._pool.take(
+            lambda: open_connection(config, connection, project_dir=project_dir, environ=environ), key=key, proof=proof
+        )
+        return _Lent(lent, self._pool, may_be_kept=proof is not None or not isinstance(path, str)), lent.item[1]
 
     def close(self) -> None:
         """Close every connection nobody uses."""
-        with self._lock:
-            gone = [each for kept in self._idle.values() for each in kept]
-            self._idle.clear()
-            if self._sweeper is not None:
-                self._sweeper.cancel()
-                self._sweeper = None
-        for each in gone:
-            each.connector.close()
-
-    def _taken(self, key: str, proof: object) -> _Kept | None:
-        while True:
-            with self._lock:
-                kept = self._idle.get(key)
-                found = kept.pop() if kept else None
-            if found is None or found.proof == proof:
-                return found
-            found.connector.close()
-
-    def give_back(self, key: str, kept: _Kept) -> None:
-        """Keep a connection for the next caller, or close it where there are enough, or it was used often enough."""
-        kept.since, kept.uses = monotonic(), kept.uses + 1
-        with self._lock:
-            waiting = self._idle.setdefault(key, [])
-            enough = len(waiting) >= MOST_IDLE or kept.uses >= MOST_USES
-            if not enough:
-                waiting.append(kept)
-                self._sweep_later()
-        if enough:
-            kept.connector.close()
-
-    def _sweep_later(self) -> None:
-        """Look again when the first of the idle ones may have grown old; the caller holds the lock."""
-        if self._sweeper is None:
-            self._sweeper = threading.Timer(self.idle_seconds, self._sweep)
-            self._sweeper.daemon = True
-            self._sweeper.start()
-
-    def _sweep(self) -> None:
-        until = monotonic() - self.idle_seconds
-        with self._lock:
-            old = [each for kept in self._idle.values() for each in kept if each.since <= until]
-            young = {key: [each for each in kept if each.since > until] for key, kept in self._idle.items()}
-            self._idle = {key: kept for key, kept in young.items() if kept}
-            self._sweeper = None
-            if self._idle:
-                self._sweep_later()
-        for each in old:
-            each.connector.close()
+        self._pool.close()
 
 
 def _proof(project_dir: Path, path: object) -> object:
@@ -137,74 +200,32 @@ def _proof(project_dir: Path, path: object) -> object:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-class _Lent:
+class _Lent(ForwardingConnector):
     """A connection of the pool in the hands of one caller."""
 
-    def __init__(self, kept: _Kept, pool: ConnectorPool, key: str | None) -> None:
-        self._kept: _Kept | None = kept
-        self._inner = kept.connector
+    def __init__(self, lent: Pooled[Opened], pool: Pool[Opened], *, may_be_kept: bool) -> None:
+        super().__init__(lent.item[0])
+        self._lent: Pooled[Opened] | None = lent
         self._pool = pool
-        self._key = key
-        self.dialect = kept.connector.dialect
-
-    def test(self, scope: Scope) -> ConnectionTest:
-        """See `Connector`."""
-        return self._inner.test(scope)
-
-    def introspect(self, scope: Scope) -> DatabaseSchema:
-        """See `Connector`."""
-        return self._inner.introspect(scope)
+        self._keep = may_be_kept
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
         """See `Connector`; after an error of the session itself the connection is not used again."""
         try:
-            return self._inner.query(sql, parameters, max_rows=max_rows)
-        except SourceError as error:
-            if error.code not in _KEPT_AFTER:
-                self._key = None
+            return super().query(sql, parameters, max_rows=max_rows)
+        except BaseException as error:
+            self._keep = self._keep and isinstance(error, SourceError) and error.code in _KEPT_AFTER
             raise
-        except BaseException:
-            self._key = None
-            raise
-
-    def evidence(self) -> str | None:
-        """See `Evident`; None of a connection that can prove nothing."""
-        return self._inner.evidence() if isinstance(self._inner, Evident) else None
-
-    @property
-    def interruptible(self) -> bool:
-        """Whether a statement can be ended from outside."""
-        return is_interruptible(self._inner)
-
-    def interrupt(self) -> None:
-        """See `Interruptible`; does nothing for a connection that cannot do that."""
-        if isinstance(self._inner, Interruptible):
-            self._inner.interrupt()
 
     def close(self) -> None:
         """Give the connection back; harmless when called twice."""
-        kept, self._kept = self._kept, None
-        if kept is None:
-            return
-        if self._key is None:
-            kept.connector.close()
-        else:
-            self._pool.give_back(self._key, kept)
-
-    def __enter__(self) -> _Lent:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+        lent, self._lent = self._lent, None
+        if lent is not None:
+            self._pool.give_back(lent, keep=self._keep)
 
 
 _AGAIN: Final = 0.05
 """Seconds until a statement is interrupted again that had not begun when it was interrupted first."""
-
-
-def is_interruptible(connector: Connector) -> bool:
-    """Say whether another thread can end a statement of this connection; one around another says it of that one."""
-    return bool(getattr(connector, "interruptible", isinstance(connector, Interruptible)))
 
 
 class Deadline:
@@ -245,36 +266,17 @@ Counts = Recent[QueryResult]
 """Answers by the proof of the data they came from and their statement; for small ones, such as counts."""
 
 
-class Remembering:
+class Remembering(ForwardingConnector):
     """A connection that asks nothing twice of the same data; one without a proof of it is asked every time."""
 
     def __init__(self, inner: Connector, kept: Counts) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._kept = kept
-        self.dialect = inner.dialect
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
         """See `Connector`."""
-        proof = self._inner.evidence() if isinstance(self._inner, Evident) else None
+        proof = self.evidence()
         if proof is None:
-            return self._inner.query(sql, parameters, max_rows=max_rows)
+            return super().query(sql, parameters, max_rows=max_rows)
         key = (proof, self.dialect, sql, repr(tuple(parameters)), max_rows)
-        return self._kept.get(key, lambda: self._inner.query(sql, parameters, max_rows=max_rows))
-
-    def test(self, scope: Scope) -> ConnectionTest:
-        """See `Connector`."""
-        return self._inner.test(scope)
-
-    def introspect(self, scope: Scope) -> DatabaseSchema:
-        """See `Connector`."""
-        return self._inner.introspect(scope)
-
-    def close(self) -> None:
-        """See `Connector`."""
-        self._inner.close()
-
-    def __enter__(self) -> Remembering:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+        return self._kept.get(key, lambda: self.inner.query(sql, parameters, max_rows=max_rows))

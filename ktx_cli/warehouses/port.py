@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from ktx_cli.core import ConfigError, did_you_mean
 
@@ -215,6 +215,55 @@ class Interruptible(Protocol):
     def interrupt(self) -> None:
         """Let the statement under way fail as one that took too long; harmless where there is none."""
         ...
+
+
+def is_interruptible(connector: Connector) -> bool:
+    """Say whether another thread can end a statement of this connection; one around another says it of that one."""
+    return bool(getattr(connector, "interruptible", isinstance(connector, Interruptible)))
+
+
+class ForwardingConnector:
+    """A connector around another one: what a subclass does not define goes to the inner one as it is."""
+
+    def __init__(self, inner: Connector) -> None:
+        self.inner = inner
+        self.dialect = inner.dialect
+
+    def test(self, scope: Scope) -> ConnectionTest:
+        """See `Connector`."""
+        return self.inner.test(scope)
+
+    def introspect(self, scope: Scope) -> DatabaseSchema:
+        """See `Connector`."""
+        return self.inner.introspect(scope)
+
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+        """See `Connector`."""
+        return self.inner.query(sql, parameters, max_rows=max_rows)
+
+    def evidence(self) -> str | None:
+        """See `Evident`; None of a connection that can prove nothing."""
+        return self.inner.evidence() if isinstance(self.inner, Evident) else None
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether a statement can be ended from outside."""
+        return is_interruptible(self.inner)
+
+    def interrupt(self) -> None:
+        """See `Interruptible`; does nothing for a connection that cannot do that."""
+        if isinstance(self.inner, Interruptible):
+            self.inner.interrupt()
+
+    def close(self) -> None:
+        """See `Connector`."""
+        self.inner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -19,6 +19,7 @@ from ktx_cli.project import WAREHOUSES, redact
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import require_reading
 from ktx_cli.warehouses.location import require_known
+from ktx_cli.warehouses.pool import Pool, PoolBusyError
 from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, ObjectProblem, QueryResult, Scope
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class ServerConnector(base.BaseConnector, ABC):
     def close(self) -> None:
         """Close all sessions; harmless when called twice."""
         self._closed = True
-        self._pool.dispose()
+        self._pool.close()
 
     def _check(self, sql: str) -> None:
         """Raise `SourceError` for a statement that does not read."""
@@ -176,25 +177,20 @@ class ServerConnector(base.BaseConnector, ABC):
                     raise self.unstopped() from None
                 raise
 
-    def _make_pool(self, limit: int) -> Any:
-        # Not an engine: its dialect would send statements of its own, with names that a database may redefine.
-        from sqlalchemy.pool import QueuePool
+    def _make_pool(self, limit: int) -> Pool[Any]:
+        return Pool(self._end, most_open=limit)
 
-        return QueuePool(
-            self._connect,
-            pool_size=limit,
-            max_overflow=0,
-            timeout=self.statement_seconds,
-            # Every statement's transaction is ended where it began.
-            reset_on_return=None,
-        )
+    def _end(self, session: Any) -> None:
+        """Close a session. What a client raises when it closes a broken one says nothing new."""
+        with suppress(Exception):
+            session.close()
 
-    def _comes_back(self, pool: Any) -> bool:
+    def _comes_back(self, pool: Pool[Any]) -> bool:
         """Whether the server takes new sessions; the pool that broke is replaced, for all its sessions may be gone."""
         with _REPLACING:
             if self._pool is pool and not self._closed:
-                self._pool = pool.recreate()
-                pool.dispose()
+                self._pool = Pool(self._end, most_open=pool.most_open)
+                pool.close()
         until = time.monotonic() + RETURN_SECONDS
         while not self._closed:
             try:
@@ -233,26 +229,22 @@ class ServerConnector(base.BaseConnector, ABC):
 
         A session that broke is thrown away, so the next call gets a new one; so is one whose pool was replaced.
         """
-        from sqlalchemy.exc import TimeoutError as PoolTimeout
-
         if self._closed:
             raise self.failure("the connection is closed")
         pool = self._pool
         try:
-            proxy = pool.connect()
+            lent = pool.take(self._connect, wait=self.statement_seconds)
         except (self._driver_error(), OSError) as error:
             raise self._translated(error, None) from None
-        except PoolTimeout as error:
+        except PoolBusyError as error:
             raise self.failure("all sessions are busy", hint=f"raise connections.{self.id}.maxConnections") from error
-        session = proxy.driver_connection
+        session = lent.item
         try:
             yield session
         except (self._driver_error(), OSError, UnicodeError) as error:
             raise self._translated(error, sql) from None
         finally:
-            if pool is not self._pool or not self._reusable(session):
-                proxy.invalidate()
-            proxy.close()
+            pool.give_back(lent, keep=pool is self._pool and self._reusable(session))
 
     def _translated(self, error: BaseException, sql: str | None) -> SourceError:
         message, hint, code = self._describe(error if isinstance(error, Exception) else Exception(str(error)))

@@ -66,7 +66,7 @@ def test_a_server_that_is_gone_ends_the_scan(shop: str, opened: Open, monkeypatc
 
     monkeypatch.setattr(connector, "_connect", refused)
     connector._pool, lost = connector._make_pool(1), connector._pool
-    lost.dispose()
+    lost.close()
     with pytest.raises(SourceError) as caught:
         profile_tables(connector, tables, Budget(views="always"))
     assert caught.value.code == "connection"

@@ -22,15 +22,11 @@ from ktx_cli.project import KtxConfig, WorkingTree
 from ktx_cli.protection import Refused, check_protected, has_protected, read_relations
 from ktx_cli.semantic import Model
 from ktx_cli.warehouses import (
-    ConnectionTest,
     Connector,
-    DatabaseSchema,
-    Evident,
-    Interruptible,
+    ForwardingConnector,
     Opener,
     QueryResult,
     Scope,
-    is_interruptible,
     row_memory,
 )
 
@@ -285,47 +281,14 @@ class Watch:
         return opened
 
 
-class _Watched:
+class _Watched(ForwardingConnector):
     """A connection whose statements begin only while somebody waits, and are ended where the database can do that."""
 
     def __init__(self, inner: Connector, stop: Stop) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._stop = stop
-        self.dialect = inner.dialect
-
-    def test(self, scope: Scope) -> ConnectionTest:
-        """See `Connector`."""
-        return self._inner.test(scope)
-
-    def introspect(self, scope: Scope) -> DatabaseSchema:
-        """See `Connector`."""
-        return self._inner.introspect(scope)
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
         """See `Connector`."""
         with self._stop.ending(self.interrupt):
-            return self._inner.query(sql, parameters, max_rows=max_rows)
-
-    @property
-    def interruptible(self) -> bool:
-        """Whether a statement can be ended from outside."""
-        return is_interruptible(self._inner)
-
-    def interrupt(self) -> None:
-        """See `Interruptible`; does nothing where the connection cannot do that."""
-        if isinstance(self._inner, Interruptible):
-            self._inner.interrupt()
-
-    def evidence(self) -> str | None:
-        """See `Evident`; None of a connection that can prove nothing."""
-        return self._inner.evidence() if isinstance(self._inner, Evident) else None
-
-    def close(self) -> None:
-        """See `Connector`."""
-        self._inner.close()
-
-    def __enter__(self) -> _Watched:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+            return super().query(sql, parameters, max_rows=max_rows)

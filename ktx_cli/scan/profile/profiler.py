@@ -18,12 +18,10 @@ from ktx_cli.project import Views
 from ktx_cli.scan.failures import Failures, Stage
 from ktx_cli.scan.profile.counts import FAILED, NOT_READ, SampledTable, count_sample, unread, unsampled
 from ktx_cli.warehouses import (
-    ConnectionTest,
     Connector,
-    DatabaseSchema,
+    ForwardingConnector,
     QueryResult,
     SampleLimits,
-    Scope,
     Table,
     TableKind,
     TableRef,
@@ -166,36 +164,21 @@ def _seed(table: Table) -> int:
     return int.from_bytes(hashlib.sha256(str(table.ref).encode("utf-8", "surrogatepass")).digest()[:3], "big")
 
 
-class SparingConnector:
+class SparingConnector(ForwardingConnector):
     """Refuses every statement that names one of the tables as `table_path` writes it, which is how all of a scan do.
 
     Closing it does not close the connector it stands for.
     """
 
-    def __init__(self, connector: Connector, spared: Iterable[TableRef]) -> None:
-        self.dialect = connector.dialect
-        self._connector = connector
-        self._spared = tuple(table_path(ref, connector.dialect) for ref in spared)
-
-    def test(self, scope: Scope) -> ConnectionTest:
-        """Test the connector."""
-        return self._connector.test(scope)
-
-    def introspect(self, scope: Scope) -> DatabaseSchema:
-        """Read the structure, of the spared tables too."""
-        return self._connector.introspect(scope)
+    def __init__(self, inner: Connector, spared: Iterable[TableRef]) -> None:
+        super().__init__(inner)
+        self._spared = tuple(table_path(ref, inner.dialect) for ref in spared)
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
         """Run one statement. Raises `SourceError` with `NOT_READ` for one that names a spared table."""
         if any(path in sql for path in self._spared):
             raise SourceError(NOT_READ, hint=Command("config", "set", "scan.views", "always"), code="query")
-        return self._connector.query(sql, parameters, max_rows=max_rows)
+        return super().query(sql, parameters, max_rows=max_rows)
 
     def close(self) -> None:
         """Do nothing."""
-
-    def __enter__(self) -> SparingConnector:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()

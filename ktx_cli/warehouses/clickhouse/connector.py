@@ -13,6 +13,7 @@ from ktx_cli.core import Command, Hint, listing, one_line
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error
 from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, option_file
+from ktx_cli.warehouses.pool import Pool
 from ktx_cli.warehouses.port import (
     Column,
     ConnectionSpec,
@@ -88,7 +89,7 @@ class ClickHouseConnector(ServerConnector):
         if _TO_FILE.search(sql):
             raise read_only_error(self.where, "a statement with INTO OUTFILE is")
 
-    def _comes_back(self, pool: Any) -> bool:
+    def _comes_back(self, pool: Pool[Any]) -> bool:
         """Each statement is a request of its own: there is no session it could end."""
         return False
 
