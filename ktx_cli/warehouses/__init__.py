@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         decimal_places,
         is_interruptible,
         parse_name,
+        scope_from_options,
         semantic_type,
     )
     from ktx_cli.warehouses.privileges import access_gap, reader_role
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         Opener,
         Signature,
         Warehouse,
+        connect,
         dialect_of,
         is_installed,
         missing_package,
@@ -90,11 +92,12 @@ _HOMES = {
     "port": (
         "Column ConnectionSpec ConnectionTest Connector DatabaseSchema Evident ForeignKey ForwardingConnector Index "
         "Interruptible ObjectProblem QueryResult Scope SemanticType Table TableKind TableRef UniqueKey decimal_places "
-        "is_interruptible parse_name semantic_type"
+        "is_interruptible parse_name scope_from_options semantic_type"
     ),
     "privileges": "access_gap reader_role",
     "registry": (
-        "Opener Signature Warehouse dialect_of is_installed missing_package open_connection open_database warehouse_of"
+        "Opener Signature Warehouse connect dialect_of is_installed missing_package open_connection open_database "
+        "warehouse_of"
     ),
     "sampling.reader": "exact_texts read_sample why",
     "sampling.statements": "Sample SampleLimits SampleMethod value_of",

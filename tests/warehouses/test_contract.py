@@ -1,396 +1,214 @@
-"""What every engine does alike: odd names, large schemas, limits, and no way to write."""
+"""The contract of a warehouse, run on every one that there is a real server or engine for."""
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable
-from typing import Any
+import sqlite3
+import threading
+from collections.abc import Iterator
 
+import duckdb
 import pytest
 
-from ktx_cli.core.errors import SourceError
-from ktx_cli.warehouses import base
-from ktx_cli.warehouses.base import reason
-from ktx_cli.warehouses.port import Connector, ForeignKey, Scope, SemanticType, TableKind, TableRef, UniqueKey
-
-Open = Callable[..., Connector]
-ODD = ["Order Details", "select", "a.b", 'say "hi"', "back`tick", "it's", "Größe", "naïve%name", "CamelCase"]
-# MariaDB stores identifiers in the basic plane only.
-BEYOND = ["🛒"]
+from ktx_cli.testing.servers import MariaDBServer, PostgresServer
+from ktx_cli.testing.warehouse_contract import TABLES, PreparedDatabase, WarehouseContract, statements
+from tests.warehouses.test_clickhouse import CANARY, ChServer
 
 
-def odd_names(engine: Any) -> list[str]:
-    return ODD if engine.driver == "mysql" else ODD + BEYOND
+class TestSqlite(WarehouseContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls, tmp_path_factory: pytest.TempPathFactory) -> PreparedDatabase:
+        path = tmp_path_factory.mktemp("sqlite") / "shop %?#.sqlite"
+        with sqlite3.connect(path) as session:
+            session.executescript(";\n".join(statements()))
+        session.close()
+        return PreparedDatabase(
+            "sqlite",
+            {"path": str(path)},
+            refused=(
+                "ATTACH 'beside.sqlite' AS b",
+                "PRAGMA query_only = 0",
+                "PRAGMA writable_schema = 1",
+                "PRAGMA journal_mode = WAL",
+                "VACUUM",
+                "VACUUM INTO 'beside.sqlite'",
+                "REINDEX",
+                "ANALYZE",
+                "SAVEPOINT s",
+                "SELECT load_extension('x')",
+                "REPLACE INTO customers VALUES (3, 'x', 'DE')",
+            ),
+            endless="WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r",
+            missing={"path": str(path.with_name("missing.sqlite"))},
+        )
 
 
-def test_odd_table_and_column_names_come_back_verbatim(engine: Any, opened: Open) -> None:
-    names = odd_names(engine)
-    columns = ", ".join(f"{engine.quoted(name)} int" for name in names)
-    options = engine.make(*(f"CREATE TABLE {engine.quoted(name)} ({columns})" for name in names))
-    schema = opened(engine.driver, **options).introspect(Scope())
-    assert sorted(table.ref.name for table in schema.tables) == sorted(names)
-    for table in schema.tables:
-        assert [column.name for column in table.columns] == names
-        assert {column.type for column in table.columns} == {SemanticType.NUMBER}
-    assert schema.problems == ()
-
-
-def test_an_odd_table_can_be_queried_by_its_name(engine: Any, opened: Open) -> None:
-    name = odd_names(engine)[-1]
-    options = engine.make(
-        f"CREATE TABLE {engine.quoted(name)} (x int)", f"INSERT INTO {engine.quoted(name)} VALUES (7)"
-    )
-    place = f"{engine.quoted(engine.schema)}." if engine.schema else ""
-    result = opened(engine.driver, **options).query(f"SELECT x FROM {place}{engine.quoted(name)}")
-    assert result.columns == ("x",)
-    assert result.rows == ((7,),)
-    assert not result.truncated
-
-
-def test_five_hundred_tables_and_one_of_six_hundred_columns(engine: Any, opened: Open) -> None:
-    wide = ", ".join(f"c{number} int" for number in range(600))
-    tables = [f"CREATE TABLE t{number:03} (id int PRIMARY KEY, x int)" for number in range(500)]
-    if engine.driver == "mysql":
-        # Creating 500 InnoDB tables takes seconds; what is measured here is reading them.
-        tables = [f"{statement} ENGINE=MEMORY" for statement in tables]
-    schema = opened(engine.driver, **engine.make(*tables, f"CREATE TABLE wide ({wide})")).introspect(Scope())
-    assert len(schema.tables) == 501
-    assert [table.ref for table in schema.tables] == sorted(table.ref for table in schema.tables)
-    assert [column.name for column in schema.tables[-1].columns] == [f"c{number}" for number in range(600)]
-    assert all(table.primary_key == ("id",) for table in schema.tables[:-1])
-
-
-def test_an_empty_database_has_no_tables_and_no_problems(engine: Any, opened: Open) -> None:
-    connector = opened(engine.driver, **engine.make())
-    schema = connector.introspect(Scope())
-    assert (schema.tables, schema.problems) == ((), ())
-    assert schema.server_version
-    assert connector.test(Scope()).tables == 0
-
-
-def test_composite_keys_stay_together_and_in_their_own_order(engine: Any, opened: Open) -> None:
-    options = engine.make(
-        "CREATE TABLE parent (a int NOT NULL, b int NOT NULL, c int, PRIMARY KEY (b, a), UNIQUE (c, a))",
-        "CREATE TABLE child (x int, y int, FOREIGN KEY (x, y) REFERENCES parent (b, a))",
-    )
-    child, parent = opened(engine.driver, **options).introspect(Scope()).tables
-    assert parent.primary_key == ("b", "a")
-    assert [key.columns for key in parent.unique_keys] == [("c", "a")]
-    (key,) = child.foreign_keys
-    assert (key.columns, key.target, key.target_columns) == (("x", "y"), parent.ref, ("b", "a"))
-    assert isinstance(key, ForeignKey)
-    assert all(isinstance(each, UniqueKey) for each in parent.unique_keys)
-
-
-def test_views_say_so_and_bring_their_sql(engine: Any, opened: Open) -> None:
-    options = engine.make("CREATE TABLE t (a int)", "CREATE VIEW v AS SELECT a FROM t")
-    table, view = opened(engine.driver, **options).introspect(Scope()).tables
-    assert (table.kind, view.kind) == (TableKind.TABLE, TableKind.VIEW)
-    assert table.view_sql is None
-    assert "select" in (view.view_sql or "").lower()
-    assert view.row_estimate is None
-    assert [column.name for column in view.columns] == ["a"]
-
-
-@pytest.mark.parametrize("driver", ["sqlite", "duckdb", pytest.param("mysql", marks=pytest.mark.mysql)])
-def test_a_view_that_errors_costs_only_itself(driver: str, opened: Open, request: pytest.FixtureRequest) -> None:
-    engine = request.getfixturevalue(f"{driver}_engine")
-    options = engine.make(
-        "CREATE TABLE gone (a int)",
-        "CREATE TABLE kept (a int)",
-        "CREATE VIEW broken AS SELECT a FROM gone",
-        "CREATE VIEW works AS SELECT a FROM kept",
-        "DROP TABLE gone",
-    )
-    schema = opened(engine.driver, **options).introspect(Scope())
-    assert [table.ref.name for table in schema.tables] == ["kept", "works"]
-    (problem,) = schema.problems
-    assert problem.ref is not None
-    assert (problem.ref.name, problem.what) == ("broken", "view")
-    assert problem.message == reason(problem.message)
-
-
-def test_scope_is_applied_and_what_matched_nothing_is_named(engine: Any, opened: Open) -> None:
-    connector = opened(engine.driver, **engine.make("CREATE TABLE orders (a int)", "CREATE TABLE tmp (a int)"))
-    scope = Scope(enabled_tables=("orders", "missing"), exclude=("tmp",))
-    schema = connector.introspect(scope)
-    assert [table.ref.name for table in schema.tables] == ["orders"]
-    (problem,) = schema.problems
-    assert (problem.ref, problem.what) == (None, "scope")
-    assert "`missing`" in problem.message
-    assert connector.test(scope).tables == 1
-
-
-def test_max_rows_cuts_and_says_so(engine: Any, opened: Open) -> None:
-    options = engine.make("CREATE TABLE t (a int)", "INSERT INTO t VALUES (1), (2), (3)")
-    connector = opened(engine.driver, **options)
-    cut = connector.query(engine.at("SELECT a FROM t ORDER BY a"), max_rows=2)
-    assert (cut.rows, cut.truncated) == (((1,), (2,)), True)
-    whole = connector.query(engine.at("SELECT a FROM t ORDER BY a LIMIT 5"), max_rows=3)
-    assert (whole.rows, whole.truncated) == (((1,), (2,), (3,)), False)
-    large = connector.query(engine.at("SELECT a FROM t ORDER BY a LIMIT 3"), max_rows=1)
-    assert (large.rows, large.truncated) == (((1,),), True)
-    none = connector.query(engine.at("SELECT a FROM t WHERE a > 9"), max_rows=1)
-    assert (none.columns, none.rows, none.truncated) == (("a",), (), False)
-
-
-def test_parameters_are_bound_not_pasted(engine: Any, opened: Open) -> None:
-    connector = opened(engine.driver, **engine.make("CREATE TABLE t (a varchar(40))", "INSERT INTO t VALUES ('x')"))
-    mark = connector.placeholder  # type: ignore[attr-defined]
-    assert connector.query(engine.at(f"SELECT a FROM t WHERE a = {mark}"), ["x"]).rows == (("x",),)
-    assert connector.query(engine.at(f"SELECT a FROM t WHERE a = {mark}"), ["x' OR '1' = '1"]).rows == ()
-
-
-def test_a_percent_sign_without_parameters_is_a_percent_sign(engine: Any, opened: Open) -> None:
-    connector = opened(engine.driver, **engine.make("CREATE TABLE t (a varchar(40))", "INSERT INTO t VALUES ('a%s')"))
-    assert connector.query(engine.at("SELECT a FROM t WHERE a LIKE '%s'")).rows == (("a%s",),)
-
-
-WRITES = [
-    "INSERT INTO t VALUES (2)",
-    "UPDATE t SET a = 2",
-    "DELETE FROM t",
-    "CREATE TABLE u (a int)",
-    "CREATE TEMPORARY TABLE u (a int)",
-    "CREATE VIEW w AS SELECT 1",
-    "DROP TABLE t",
-    "ALTER TABLE t ADD b int",
-    "TRUNCATE TABLE t",
-    "SELECT 1; INSERT INTO t VALUES (2)",
-    "/* note */ INSERT INTO t VALUES (2)",
-    "-- note\nDELETE FROM t",
-    "( INSERT INTO t VALUES (2) )",
-    "BEGIN",
-    "COMMIT",
-    "EXPLAIN ANALYZE INSERT INTO t VALUES (2)",
-    "WITH x AS (INSERT INTO t VALUES (2) RETURNING a) SELECT a FROM x",
-    "WITH x AS (SELECT 1) DELETE FROM t",
-    "GRANT ALL ON t TO PUBLIC",
-    "",
-    ";",
-]
-WRITES_BY_DRIVER = {
-    "sqlite": [
-        "ATTACH 'beside.sqlite' AS b",
-        "PRAGMA query_only = 0",
-        "PRAGMA writable_schema = 1",
-        "PRAGMA journal_mode = WAL",
-        "VACUUM",
-        "VACUUM INTO 'beside.sqlite'",
-        "REINDEX",
-        "ANALYZE",
-        "SAVEPOINT s",
-        "SELECT load_extension('x')",
-        "REPLACE INTO t VALUES (3)",
-    ],
-    "duckdb": [
-        "ATTACH 'beside.duckdb' AS b",
-        "COPY t TO 'beside.csv'",
-        "EXPORT DATABASE 'beside'",
-        "SELECT * FROM read_text('/etc/hostname')",
-        "SELECT * FROM glob('*')",
-        "INSTALL httpfs",
-        "LOAD httpfs",
-        "SET threads = 1",
-        "SET VARIABLE a = 1",
-        "USE memory",
-        "CHECKPOINT",
-        "CREATE TEMP MACRO m() AS 1",
-        "CALL pragma_version()",
-        "PREPARE p AS SELECT 1",
-        "EXPLAIN ANALYZE COPY t TO 'beside.csv'",
-        "CREATE SECRET s (TYPE s3)",
-    ],
-    "postgres": [
-        "COPY t TO PROGRAM 'touch beside'",
-        "COPY t FROM PROGRAM 'echo 3'",
-        "DO $$ BEGIN INSERT INTO t VALUES (2); END $$",
-        "SET default_transaction_read_only = off",
-        "SET TRANSACTION READ WRITE",
-        "SELECT set_config('transaction_read_only', 'off', false)",
-        "SELECT 1; COMMIT; INSERT INTO t VALUES (2)",
-        "SELECT a INTO u FROM t",
-        "SELECT nextval('s')",
-        "CALL p()",
-        "LOCK TABLE t",
-        "LISTEN x",
-        "VACUUM",
-        "SELECT a FROM t FOR UPDATE",
-        "/* /* */ SELECT */ INSERT INTO t VALUES (2)",
-        "-- note\rINSERT INTO t VALUES (2)",
-    ],
-    "mysql": [
-        "SELECT 1 INTO OUTFILE 'beside'",
-        "SELECT 1 INTO/**/DUMPFILE 'beside'",
-        "/*! INSERT INTO t VALUES (2) */",
-        "/*!50000 INSERT INTO t VALUES (2) */",
-        "/*M! INSERT INTO t VALUES (2) */",
-        "# note\nINSERT INTO t VALUES (2)",
-        "-- x\rSELECT\nDELETE FROM t",
-        "SET SESSION TRANSACTION READ WRITE",
-        "LOAD DATA INFILE 'x' INTO TABLE t",
-        "DO sleep(0)",
-        "HANDLER t OPEN",
-        "SELECT a FROM t FOR UPDATE",
-        "LOCK TABLES t WRITE",
-        "ANALYZE TABLE t",
-    ],
-}
-
-
-def test_nothing_writes(engine: Any, opened: Open) -> None:
-    tables = ["CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)"]
-    if engine.driver == "postgres":
-        tables.append("CREATE SEQUENCE s")
-    connector = opened(engine.driver, **engine.make(*tables))
-    before = connector.introspect(Scope()).tables
-    for statement in WRITES + WRITES_BY_DRIVER[engine.driver]:
-        with pytest.raises(SourceError) as caught:
-            connector.query(engine.at(statement))
-        assert caught.value.code in ("read_only", "query"), statement
-        assert "does not exist" not in caught.value.message, statement
-    assert connector.query(engine.at("SELECT a FROM t")).rows == ((1,),)
-    assert connector.introspect(Scope()).tables == before
-
-
-def test_a_wrong_statement_says_what_is_wrong_and_the_session_goes_on(engine: Any, opened: Open) -> None:
-    connector = opened(engine.driver, **engine.make("CREATE TABLE t (a int)"))
-    for statement, parameters in [("SELECT nope FROM t", ()), ("SELECT a FROM missing", ()), ("SELECT (", ())]:
-        with pytest.raises(SourceError) as caught:
-            connector.query(statement, parameters)
-        assert caught.value.code == "query"
-        assert caught.value.exit_code == 1
-        assert "`shop`" in caught.value.message
-        assert "\n" not in caught.value.message
-    assert connector.query("SELECT 1").rows == ((1,),)
-
-
-ENDLESS = {
-    "sqlite": "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r",
-    "duckdb": "SELECT count(*) FROM range(100000000) a, range(100000000) b",
-    "postgres": "SELECT pg_sleep(60)",
-    "mysql": "SELECT count(*) FROM seq_1_to_100000000 a, seq_1_to_100000000 b",
-}
-
-
-def test_a_statement_that_runs_on_is_stopped(engine: Any, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "STATEMENT_SECONDS", 0.2)
-    connector = opened(engine.driver, **engine.make())
-    with pytest.raises(SourceError) as caught:
-        connector.query(ENDLESS[engine.driver])
-    assert caught.value.code == "timeout"
-    assert "0.2 seconds" in caught.value.message
-    assert connector.query("SELECT 1").rows == ((1,),)
-
-
-def test_a_connection_may_have_a_limit_of_its_own(engine: Any, opened: Open) -> None:
-    connector = opened(engine.driver, **engine.make(), query_timeout_ms=200)
-    with pytest.raises(SourceError) as caught:
-        connector.query(ENDLESS[engine.driver])
-    assert caught.value.code == "timeout"
-    assert "0.2 seconds" in caught.value.message
-    assert connector.query("SELECT 1").rows == ((1,),)
-
-
-def test_close_twice_and_use_as_a_context_manager(engine: Any, opened: Open) -> None:
-    options = engine.make("CREATE TABLE t (a int)")
-    with opened(engine.driver, **options) as connector:
-        assert connector.query(engine.at("SELECT count(*) FROM t")).rows == ((0,),)
-    connector.close()
-
-
-def test_two_connections_at_once(engine: Any, opened: Open) -> None:
-    options = engine.make("CREATE TABLE t (a int)")
-    first, second = opened(engine.driver, **options), opened(engine.driver, **options)
-    assert (
-        first.query(engine.at("SELECT count(*) FROM t")).rows
-        == second.query(engine.at("SELECT count(*) FROM t")).rows
-        == ((0,),)
-    )
-
-
-def test_a_connection_test_tells_the_facts(engine: Any, opened: Open) -> None:
-    found = opened(engine.driver, **engine.make("CREATE TABLE t (a int)")).test(Scope())
-    assert found.tables == 1
-    assert found.latency_ms > 0
-    assert any(character.isdigit() for character in found.server_version)
-    assert found.can_write is (engine.driver in ("postgres", "mysql"))
-    assert found.privileges
-
-
-def test_the_dialect_is_one_sqlglot_knows(engine: Any, opened: Open) -> None:
-    import sqlglot
-
-    connector = opened(engine.driver, **engine.make())
-    assert sqlglot.parse_one("SELECT 1", dialect=connector.dialect).sql(connector.dialect) == "SELECT 1"
-
-
-def test_default_and_nullability(engine: Any, opened: Open) -> None:
-    options = engine.make("CREATE TABLE t (a int NOT NULL, b varchar(20) DEFAULT 'x')")
-    (table,) = opened(engine.driver, **options).introspect(Scope()).tables
-    first, second = table.columns
-    assert (first.nullable, first.default) == (False, None)
-    assert second.nullable
-    assert "'x'" in (second.default or "")
-    assert not second.generated
-
-
-def test_generated_columns(engine: Any, opened: Open) -> None:
-    # DuckDB has no STORED columns, the others no shorter form in common.
-    stored = "" if engine.driver == "duckdb" else " STORED"
-    options = engine.make(f"CREATE TABLE t (a int, b int GENERATED ALWAYS AS (a + 1){stored})")
-    (table,) = opened(engine.driver, **options).introspect(Scope()).tables
-    assert [(column.name, column.generated) for column in table.columns] == [("a", False), ("b", True)]
-
-
-def test_indexes_and_what_is_no_unique_key(engine: Any, opened: Open) -> None:
-    options = engine.make(
-        "CREATE TABLE t (a int, b int, c int)",
-        "CREATE INDEX plain ON t (b, a)",
-        "CREATE UNIQUE INDEX sole ON t (c)",
-    )
-    (table,) = opened(engine.driver, **options).introspect(Scope()).tables
-    assert [(index.name, index.columns) for index in table.indexes] == [("plain", ("b", "a"))]
-    assert [(key.name, key.columns) for key in table.unique_keys] == [("sole", ("c",))]
-
-
-def test_a_self_reference_and_two_keys_to_one_table(engine: Any, opened: Open) -> None:
-    options = engine.make(
-        "CREATE TABLE person (id int PRIMARY KEY, boss int, FOREIGN KEY (boss) REFERENCES person (id))",
-        "CREATE TABLE letter (a int, b int, FOREIGN KEY (a) REFERENCES person (id), "
-        "FOREIGN KEY (b) REFERENCES person (id))",
-    )
-    letter, person = opened(engine.driver, **options).introspect(Scope()).tables
-    assert [(key.columns, key.target) for key in person.foreign_keys] == [(("boss",), person.ref)]
-    assert [(key.columns, key.target) for key in letter.foreign_keys] == [(("a",), person.ref), (("b",), person.ref)]
-
-
-@pytest.mark.parametrize(
-    "driver",
-    [
-        "duckdb",
-        pytest.param("postgres", marks=pytest.mark.postgres),
-        pytest.param("mysql", marks=pytest.mark.mysql),
-    ],
+OUT_OF_DUCKDB = (
+    "ATTACH 'beside.duckdb' AS b",
+    "COPY customers TO 'beside.csv'",
+    "EXPORT DATABASE 'beside'",
+    "SELECT * FROM read_text('/etc/hostname')",
+    "SELECT * FROM glob('*')",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET threads = 1",
+    "SET VARIABLE a = 1",
+    "USE memory",
+    "CHECKPOINT",
+    "CREATE TEMP MACRO m() AS 1",
+    "CALL pragma_version()",
+    "PREPARE p AS SELECT 1",
+    "EXPLAIN ANALYZE COPY customers TO 'beside.csv'",
+    "CREATE SECRET s (TYPE s3)",
 )
-def test_the_same_name_in_two_schemas_is_two_tables(driver: str, opened: Open, request: pytest.FixtureRequest) -> None:
-    engine = request.getfixturevalue(f"{driver}_engine")
-    name = f"second_{id(engine)}"
-    options = engine.make(
-        "CREATE TABLE t (a int)", f"CREATE SCHEMA {name}", f"CREATE TABLE {name}.t (b int PRIMARY KEY)"
-    )
-    first = engine.schema or options["url"].rsplit("/", 1)[1]
-    connector = opened(driver, **options)
-    schema = connector.introspect(Scope(schemas=(first, name)))
-    found = {table.ref: [column.name for column in table.columns] for table in schema.tables}
-    assert found == {TableRef(first, "t"): ["a"], TableRef(name, "t"): ["b"]}
-    (only,) = connector.introspect(Scope(schemas=(first, name), enabled_tables=(f"{name}.t",))).tables
-    assert (only.ref, only.primary_key) == (TableRef(name, "t"), ("b",))
+ENDLESS_DUCKDB = "SELECT count(*) FROM range(100000000) a, range(100000000) b"
 
 
-def test_errors_carry_no_frames_with_options(engine: Any, opened: Open) -> None:
-    connector = opened(engine.driver, **engine.make())
-    with pytest.raises(SourceError) as caught:
-        connector.query("SELECT nope")
-    assert "postgres:postgres" not in "".join(traceback.format_exception(caught.value))
-    assert "admin:admin" not in "".join(traceback.format_exception(caught.value))
+class TestDuckDb(WarehouseContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls, tmp_path_factory: pytest.TempPathFactory) -> PreparedDatabase:
+        path = tmp_path_factory.mktemp("duckdb") / "shop %#.duckdb"
+        with duckdb.connect(str(path)) as session:
+            for statement in statements():
+                session.execute(statement)
+        return PreparedDatabase(
+            "duckdb",
+            {"path": str(path)},
+            schema="main",
+            refused=OUT_OF_DUCKDB,
+            endless=ENDLESS_DUCKDB,
+            missing={"path": str(path.with_name("missing.duckdb"))},
+        )
+
+
+class TestFiles(WarehouseContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls, tmp_path_factory: pytest.TempPathFactory) -> PreparedDatabase:
+        folder = tmp_path_factory.mktemp("files")
+        with duckdb.connect() as session:
+            for statement in statements(keys=False):
+                session.execute(statement)
+            for table in TABLES:
+                session.execute(f"COPY \"{table.name}\" TO '{folder / table.name}.parquet'")
+        return PreparedDatabase(
+            "files",
+            {"path": str(folder)},
+            keys=False,
+            views=False,
+            refused=OUT_OF_DUCKDB,
+            endless=ENDLESS_DUCKDB,
+            missing={"path": str(folder / "missing")},
+        )
+
+
+@pytest.mark.postgres
+class TestPostgres(WarehouseContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls, postgres_server: PostgresServer) -> PreparedDatabase:
+        url = postgres_server.create_database("contract", *statements(), "CREATE SEQUENCE s")
+        return PreparedDatabase(
+            "postgres",
+            {"url": url},
+            schema="public",
+            refused=(
+                "COPY public.customers TO PROGRAM 'touch beside'",
+                "COPY public.customers FROM PROGRAM 'echo 3'",
+                "DO $$ BEGIN DELETE FROM public.customers; END $$",
+                "SET default_transaction_read_only = off",
+                "SET TRANSACTION READ WRITE",
+                "SELECT set_config('transaction_read_only', 'off', false)",
+                "SELECT 1; COMMIT; DELETE FROM public.customers",
+                "SELECT id INTO public.u FROM public.customers",
+                "SELECT nextval('public.s')",
+                "CALL p()",
+                "LOCK TABLE public.customers",
+                "LISTEN x",
+                "VACUUM",
+                "SELECT id FROM public.customers FOR UPDATE",
+                "/* /* */ SELECT */ DELETE FROM public.customers",
+                "-- note\rDELETE FROM public.customers",
+            ),
+            endless="SELECT pg_sleep(60)",
+            missing={"url": url.rpartition("/")[0] + "/missing"},
+        )
+
+
+@pytest.mark.mysql
+class TestMysql(WarehouseContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls, mariadb_server: MariaDBServer) -> PreparedDatabase:
+        url = mariadb_server.create_database("contract", *statements(quote=_backticks))
+        return PreparedDatabase(
+            "mysql",
+            {"url": url},
+            schema="contract",
+            loose_types=frozenset({"flag"}),
+            refused=(
+                "SELECT 1 INTO OUTFILE 'beside'",
+                "SELECT 1 INTO/**/DUMPFILE 'beside'",
+                "/*! DELETE FROM customers */",
+                "/*!50000 DELETE FROM customers */",
+                "/*M! DELETE FROM customers */",
+                "# note\nDELETE FROM customers",
+                "-- x\rSELECT\nDELETE FROM customers",
+                "SET SESSION TRANSACTION READ WRITE",
+                "LOAD DATA INFILE 'x' INTO TABLE customers",
+                "DO sleep(0)",
+                "HANDLER customers OPEN",
+                "SELECT id FROM customers FOR UPDATE",
+                "LOCK TABLES customers WRITE",
+                "ANALYZE TABLE customers",
+            ),
+            endless="SELECT count(*) FROM seq_1_to_100000000 a, seq_1_to_100000000 b",
+            missing={"url": url.rpartition("/")[0] + "/missing"},
+        )
+
+
+def _backticks(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+class TestClickHouse(WarehouseContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def database(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PreparedDatabase]:
+        with ChServer(tmp_path_factory.mktemp("clickhouse")) as server:
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+            server.run("CREATE DATABASE shop", {})
+            for statement in statements(quote=_escaped, types=CLICKHOUSE_TYPES, keys=False):
+                made = statement.startswith("CREATE TABLE")
+                server.run(f"{statement} ENGINE = MergeTree ORDER BY tuple()" if made else statement, {}, "shop")
+            address = {"host": "127.0.0.1", "port": server.server_port, "username": "reader", "password": CANARY}
+            yield PreparedDatabase(
+                "clickhouse",
+                {**address, "database": "shop", "ssl": False},
+                schema="shop",
+                keys=False,
+                refused=(
+                    "SELECT 1 INTO OUTFILE 'beside'",
+                    "SYSTEM FLUSH LOGS",
+                    "SET max_threads = 1",
+                    "OPTIMIZE TABLE customers",
+                ),
+                missing={"host": "127.0.0.1", "port": 9, "username": "reader", "password": CANARY, "ssl": False},
+            )
+            server.shutdown()
+
+
+CLICKHOUSE_TYPES = {
+    "id": "Int32",
+    "text": "Nullable(String)",
+    "amount": "Decimal(10, 2)",
+    "ratio": "Float64",
+    "date": "Date",
+    "moment": "DateTime64(0, 'UTC')",
+    "flag": "Nullable(Bool)",
+}
+
+
+def _escaped(name: str) -> str:
+    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
