@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from ktx_cli.agent_tools.accepted import changed_source, refusal_of_changes
 from ktx_cli.agent_tools.fence import unfit_lines
@@ -13,13 +13,9 @@ from ktx_cli.agent_tools.layer_names import source_needs
 from ktx_cli.agent_tools.layer_protection import rewritten, weakened
 from ktx_cli.agent_tools.session import Parts, ToolSession, joined, refusal_of
 from ktx_cli.core import Diagnostic, did_you_mean, listing, one_line
-from ktx_cli.project import Workspace
+from ktx_cli.project import SOURCES, Workspace
 from ktx_cli.protection import Refused
 from ktx_cli.semantic import PRIORITY
-from ktx_cli.sources import DRIVERS
-
-_AUTHORS: Final = frozenset({*PRIORITY, *DRIVERS})
-"""The keys of `descriptions`: who wrote a text."""
 
 
 def check_name(session: ToolSession, connection: str, name: str, document: Mapping[str, Any]) -> None:
@@ -71,7 +67,7 @@ def _misread(value: Any, where: str) -> Iterator[str]:
         for who, text in texts.items() if isinstance(texts, Mapping) else ():
             if text is None:
                 yield f"- {here}: `{one_line(str(who), 80)}` has no text"
-            elif who not in _AUTHORS:
+            elif who not in PRIORITY and who not in SOURCES:
                 yield f"- {here}: `{one_line(str(who), 80)}` is no author of descriptions; write `user`"
         for key, each in value.items():
             yield from _misread(each, str(key).removesuffix("s")) if key != "descriptions" else ()

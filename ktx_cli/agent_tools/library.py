@@ -15,11 +15,11 @@ from typing import Any, Final
 from ktx_cli.agent_tools.fence import visible
 from ktx_cli.core import KtxError, StorageError
 from ktx_cli.documents import Document, Passage, RawFile, UnreadableDocumentError, passages, read_document
-from ktx_cli.project import KtxConfig, Layout, read_bytes, read_state
+from ktx_cli.project import SOURCES, KtxConfig, Layout, read_bytes, read_state
 from ktx_cli.search import Hit, Passages, Scope, Store, hits, passage_documents, rank
 from ktx_cli.search import Passage as SearchPassage
 from ktx_cli.search import Passage as Searched
-from ktx_cli.sources import DRIVERS, RawStore, source_for
+from ktx_cli.sources import RawStore, source_for
 
 KIND: Final = "passage"
 
@@ -148,7 +148,7 @@ def _fetched(database: sqlite3.Connection, config: KtxConfig) -> dict[str, dict[
 
 
 def _is_of_documents(entry: Any, kind: str) -> bool:
-    if entry.driver not in DRIVERS:
+    if entry.driver not in SOURCES:
         return False
     source = source_for(entry.driver)
     return source.documents and source.kind == kind

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ktx_cli.core import ConfigError, Diagnostic, KtxError, ResultWarning, Severity, plural
 from ktx_cli.documents import RawFile
 from ktx_cli.engine import SourceWork, Target, choose_sources
-from ktx_cli.project import DocumentsSource, KtxConfig, Layout, WorkingTree, read_bytes, write_atomic
+from ktx_cli.project import KtxConfig, Layout, WorkingTree, read_bytes, write_atomic
 from ktx_cli.semantic import Model, layer_ids, load_layers
 from ktx_cli.sources import RawStore
 from ktx_cli.wiki import (
@@ -242,13 +242,12 @@ def _artifacts(layout: Layout, work: SourceWork) -> Iterator[tuple[str, RawFile 
     store = RawStore(layout.raw_store)
     for path, state in work.manifest.files.items():
         if state.artifacts:
-            file = _local(layout.root, work.entry, path) or store.find(path, state.sha256)
+            file = store.find(path, state.sha256) or _on_disk(layout.root, work, path)
             yield from ((artifact, file) for artifact in state.artifacts)
 
 
-def _local(root: Path, entry: object, path: str) -> RawFile | None:
-    """Return a file of a folder of documents, as it is now; None where it is none, or not there."""
-    if not isinstance(entry, DocumentsSource) or entry.repo_url is not None:
-        return None
-    content = read_bytes(root / Path(entry.path).expanduser() / path)
+def _on_disk(root: Path, work: SourceWork, path: str) -> RawFile | None:
+    """Return a file that is read where it is, as it is now; None where there is none."""
+    contents = (read_bytes(folder / path) for folder in work.source.folders(work.entry, root))
+    content = next((each for each in contents if each is not None), None)
     return None if content is None else RawFile(path, "", len(content), lambda: content)

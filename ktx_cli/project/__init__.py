@@ -8,7 +8,16 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.project.answer_cache import LOOK, CachedAnswer, EnrichmentStore, StateEnrichmentStore
-    from ktx_cli.project.config.base import REQUIRED, Block, Setting, checked, setting, settings_of, wrong
+    from ktx_cli.project.config.base import (
+        REFERENCE_PATTERN,
+        REQUIRED,
+        Block,
+        Setting,
+        checked,
+        setting,
+        settings_of,
+        wrong,
+    )
     from ktx_cli.project.config.blocks import (
         ConnectionContext,
         Embeddings,
@@ -28,7 +37,7 @@ if TYPE_CHECKING:
         Database,
         Port,
         Server,
-        Source,
+        SourceConnection,
         Ssl,
         driver_of,
         example_connection,
@@ -54,7 +63,6 @@ if TYPE_CHECKING:
         secret_file_warnings,
         shown_config,
     )
-    from ktx_cli.project.config.sources import DocumentsSource, LookerSource, MetabaseMappings, MetabaseSource
     from ktx_cli.project.edit import apply
     from ktx_cli.project.files import can_write_in, read_bytes, remove_dead_leftovers_of, storage_error, write_atomic
     from ktx_cli.project.git import Git, GitResult, condensed, find_git
@@ -81,7 +89,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.project.lock import Lease, current_holder, hold_lease, host_identity, process_start
     from ktx_cli.project.merge import Conflict, TextMerge, merge_file
-    from ktx_cli.project.plugins import SOURCES, WAREHOUSES, Kind, PluginError, Question
+    from ktx_cli.project.plugins import SOURCES, WAREHOUSES, Kind, PluginError, Question, imported
     from ktx_cli.project.programs import came_along, find_program
     from ktx_cli.project.repository.commit_plan import merge_lines
     from ktx_cli.project.repository.commits import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint
@@ -125,13 +133,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "answer_cache": "CachedAnswer EnrichmentStore LOOK StateEnrichmentStore",
-    "config.base": "Block REQUIRED Setting checked setting settings_of wrong",
+    "config.base": "Block REFERENCE_PATTERN REQUIRED Setting checked setting settings_of wrong",
     "config.blocks": (
         "ConnectionContext Embeddings HistoryFilters Privacy QueryHistory RateLimit Relationships Retry Scan Views"
     ),
     "config.checks": "errors_of literal_secrets values_of",
     "config.connections": (
-        "Connection Database Port RESERVED_IDS Server Source Ssl driver_of example_connection wrong_scheme"
+        "Connection Database Port RESERVED_IDS Server SourceConnection Ssl driver_of example_connection wrong_scheme"
     ),
     "config.drivers": "drivers find_model is_driver model_of parse_connection",
     "config.file": "LoadedConfig WITHOUT_EFFECT change_config check_connection config_lock load_config",
@@ -140,7 +148,6 @@ _HOMES = {
     "config.model": "KtxConfig connection_of known_connection",
     "config.reference": "json_schema",
     "config.settings": "get_value parse_cli_value resolve_options secret_file_warnings shown_config",
-    "config.sources": "DocumentsSource LookerSource MetabaseMappings MetabaseSource",
     "edit": "apply",
     "files": "can_write_in read_bytes remove_dead_leftovers_of storage_error write_atomic",
     "git": "Git GitResult condensed find_git",
@@ -151,7 +158,7 @@ _HOMES = {
     ),
     "lock": "Lease current_holder hold_lease host_identity process_start",
     "merge": "Conflict TextMerge merge_file",
-    "plugins": "Kind PluginError Question SOURCES WAREHOUSES",
+    "plugins": "Kind PluginError Question SOURCES WAREHOUSES imported",
     "programs": "came_along find_program",
     "repository.commit_plan": "merge_lines",
     "repository.commits": "EDITED_AFTER_KILL EDITED_MEANWHILE held_hint",

@@ -245,6 +245,6 @@ SOURCES: Final[Registry[Any]] = Registry(
     package="ktx_cli.sources",
     attribute="SOURCE",
     base="ktx_cli.sources:SourceKind",
-    model="ktx_cli.project:Source",
+    model="ktx_cli.project:SourceConnection",
 )
 """Context sources, each a `ktx_cli.sources.SourceKind`."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar
 
-from ktx_cli.core import Emit, KtxError, NotSupportedError, ResultWarning, did_you_mean, ignore_events, plural
+from ktx_cli.core import Emit, KtxError, ResultWarning, ignore_events, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
-from ktx_cli.project import Connection, Database, Layout, Workspace
+from ktx_cli.project import Layout, Workspace
 from ktx_cli.semantic import Fidelity, Model
 from ktx_cli.sources.manifest import RawStore
 
@@ -175,45 +174,3 @@ class Source(ABC):
 def documents_left(count: int) -> tuple[str, ...]:
     """Return what a model would add to a source of documents, in words."""
     return (f"{plural(count, 'document')} could be read into wiki pages",) if count else ()
-
-
-_PACKAGE: Final = "ktx_cli.sources"
-_SOURCES: Final = {
-    "dbt": f"{_PACKAGE}.dbt.source:DbtSource",
-    "metricflow": f"{_PACKAGE}.metricflow:MetricFlowSource",
-    "lookml": f"{_PACKAGE}.lookml.source:LookMlSource",
-    "metabase": f"{_PACKAGE}.metabase.source:MetabaseSource",
-    "looker": f"{_PACKAGE}.looker.source:LookerSource",
-    "notion": f"{_PACKAGE}.notion.source:NotionSource",
-    "confluence": f"{_PACKAGE}.confluence.source:ConfluenceSource",
-    "documents": f"{_PACKAGE}.documents:FilesSource",
-}
-DRIVERS: Final = tuple(_SOURCES)
-"""The drivers of context sources."""
-
-_OF_DATABASES: Final = {"query-history": f"{_PACKAGE}.query_history.source:QueryHistorySource"}
-
-
-def source_for(driver: str) -> Source:
-    """Return the source of a driver; raises `NotSupportedError` for one that has no code."""
-    place = _SOURCES.get(driver)
-    if place is None:
-        near = did_you_mean(driver, DRIVERS)
-        raise NotSupportedError(
-            f"`{driver}` is no context source this version reads", hint=f"use {near or ', '.join(DRIVERS)}"
-        )
-    return _made(place)
-
-
-def sources_of(entry: Connection) -> tuple[Source, ...]:
-    """Return the sources of a connection: that of its driver, or those its database has."""
-    if not isinstance(entry, Database):
-        return (source_for(entry.driver),)
-    context = getattr(entry, "context", None)
-    enabled = context is not None and context.query_history.enabled
-    return tuple(map(_made, _OF_DATABASES.values())) if enabled else ()
-
-
-def _made(place: str) -> Source:
-    module, _, name = place.partition(":")
-    return cast(Source, getattr(importlib.import_module(module), name)())

@@ -9,7 +9,7 @@ import pytest
 from ktx_cli.engine.source_phase import digest, tables
 from ktx_cli.engine.work import SourceWork
 from ktx_cli.project.workspace import Workspace
-from ktx_cli.sources.documents import FilesSource
+from ktx_cli.sources.documents.source import DocumentsSource
 
 SHARD = "semantic-layer/shop/_schema/main.yaml"
 OTHER = "semantic-layer/shop/orders.yaml"
@@ -36,7 +36,7 @@ def tree() -> Counting:
 
 def test_a_file_is_read_once_for_all_sources_and_all_looks(tree: Counting) -> None:
     workspace = Workspace(tree)
-    works = [SourceWork(connection, None, FilesSource()) for connection in "abc"]
+    works = [SourceWork(connection, None, DocumentsSource()) for connection in "abc"]
     found = [digest(work, each) for each in (workspace, workspace, workspace.child()) for work in works]
     assert len(set(found)) == 1, "they have the same settings and files"
     assert tree.read_of == {SHARD: 1}

@@ -11,7 +11,7 @@ import pytest
 from ktx_cli.core.errors import SecretError, SourceError
 from ktx_cli.documents.raw import Changes, Snapshot
 from ktx_cli.documents.reader import read_document
-from ktx_cli.project.config.sources import ConfluenceSource
+from ktx_cli.sources.confluence.settings import ConfluenceConnection
 from ktx_cli.sources.confluence.source import ConfluenceSource as Confluence
 from ktx_cli.sources.confluence.source import body_markdown
 from ktx_cli.sources.http import HttpAuthError, HttpStatusError
@@ -50,7 +50,7 @@ def fetch(web_site: Any, fetch_context: Callable[..., FetchContext]) -> Fetch:
             given = {"cursor": last.cursor, "previous": {path: raw.sha256 for path, raw in last.files.items()}}
         common = {"driver": "confluence", "base_url": f"{web_site.url}/wiki", "api_token": "env:TOKEN"}
         web_site.asked.clear()
-        entry = ConfluenceSource.model_validate({**common, **fields})
+        entry = ConfluenceConnection.model_validate({**common, **fields})
         return Confluence(sleep=lambda seconds: None).fetch(entry, fetch_context(**given))
 
     return run

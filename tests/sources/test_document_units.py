@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.documents.raw import Changes, RawFile, Snapshot, WorkUnit
-from ktx_cli.sources.documents import GROUP_CHARACTERS, NEIGHBOURS, PAGES, SPAN_CHARACTERS, Grouping, document_units
+from ktx_cli.sources.document_units import (
+    GROUP_CHARACTERS,
+    NEIGHBOURS,
+    PAGES,
+    SPAN_CHARACTERS,
+    Grouping,
+    document_units,
+)
 
 
 def raw(path: str, content: str = "x") -> RawFile:

@@ -13,17 +13,17 @@ import pytest
 
 from ktx_cli.core.errors import CancelledError, SourceError, StorageError
 from ktx_cli.documents.raw import Changes, Skipped, Snapshot
-from ktx_cli.project.config.sources import DocumentsSource
 from ktx_cli.project.files import read_bytes
 from ktx_cli.sources import folder
-from ktx_cli.sources.documents import FilesSource
+from ktx_cli.sources.documents.settings import DocumentsConnection
+from ktx_cli.sources.documents.source import DocumentsSource
 from ktx_cli.sources.port import FetchContext, Projection
 
 Fetch = Callable[..., Snapshot]
 
 
-def entry(path: str, **fields: Any) -> DocumentsSource:
-    return DocumentsSource.model_validate({"driver": "documents", "path": path, **fields})
+def entry(path: str, **fields: Any) -> DocumentsConnection:
+    return DocumentsConnection.model_validate({"driver": "documents", "path": path, **fields})
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def fetch(root: Path, fetch_context: Callable[..., FetchContext]) -> Fetch:
     def run(path: str = "handbook", **fields: Any) -> Snapshot:
-        return FilesSource().fetch(entry(path), fetch_context(**fields))
+        return DocumentsSource().fetch(entry(path), fetch_context(**fields))
 
     return run
 
@@ -193,7 +193,7 @@ def test_a_repository_is_read_too(tmp_path: Path, fetch_context: Callable[..., F
         subprocess.run([*git, *command], check=True)
     write(repository, "docs/a.md", "not committed")
     environ = {"TOKEN": "x", "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    found = FilesSource().fetch(entry("docs", repo_url=str(repository)), fetch_context(environ=environ))
+    found = DocumentsSource().fetch(entry("docs", repo_url=str(repository)), fetch_context(environ=environ))
     assert {path: raw.text() for path, raw in found.files.items()} == {"a.md": "committed"}
     assert found.skipped == (Skipped("1 file (c.png)", "ktx has no reader for .png"),)
 
@@ -202,7 +202,7 @@ def test_units_and_what_is_left(root: Path, fetch: Fetch) -> None:
     for name in ("a.md", "b.md", "sub/c.md"):
         write(root, name)
     found = fetch()
-    source = FilesSource()
+    source = DocumentsSource()
     units = source.units(None, found, Changes(added=tuple(found.files)), Projection())
     assert [unit.files for unit in units] == [("a.md", "b.md"), ("sub/c.md",)]
     projection = source.project(None, found, None)  # type: ignore[arg-type]

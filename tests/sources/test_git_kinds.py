@@ -12,12 +12,16 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, NotSupportedError
 from ktx_cli.documents.raw import Snapshot
-from ktx_cli.project.config.sources import DbtSource, LookMlSource, MetricFlowSource
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.plugins import SOURCES
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.sources.dbt.project import PATH
+from ktx_cli.sources.dbt.settings import DbtConnection
+from ktx_cli.sources.lookml.settings import LookMlConnection
 from ktx_cli.sources.manifest import RawStore
-from ktx_cli.sources.port import DRIVERS, FetchContext, ProjectContext, source_for
+from ktx_cli.sources.metricflow.settings import MetricFlowConnection
+from ktx_cli.sources.port import FetchContext, ProjectContext
+from ktx_cli.sources.registry import source_for
 from tests.sources.git_server import ENVIRON, Repository
 from tests.sources.projecting import SHARD, SHOP, Project
 
@@ -67,10 +71,10 @@ def context(tmp_path: Path, previous: Snapshot | None = None) -> FetchContext:
 
 def entry(driver: str, folder: str, **more: Any) -> Any:
     if driver == "dbt":
-        return DbtSource.model_validate({"driver": driver, "repo_url": folder, "path": "dbt", **more})
+        return DbtConnection.model_validate({"driver": driver, "repo_url": folder, "path": "dbt", **more})
     if driver == "lookml":
-        return LookMlSource.model_validate({"driver": driver, "repoUrl": folder, "path": "look", **more})
-    return MetricFlowSource.model_validate(
+        return LookMlConnection.model_validate({"driver": driver, "repoUrl": folder, "path": "look", **more})
+    return MetricFlowConnection.model_validate(
         {"driver": driver, "metricflow": {"repoUrl": folder, "path": "metrics", **more}}
     )
 
@@ -106,7 +110,7 @@ def test_a_dbt_project_in_a_folder(repository: Repository, tmp_path: Path) -> No
         path.parent.mkdir(exist_ok=True)
         (path.parent / "run_results.yml").write_text("x: 1")
         path.write_text(json.dumps({**compiled, "metadata": {**compiled["metadata"], "generated_at": str(index)}}))
-        configured = DbtSource.model_validate({"driver": "dbt", "source_dir": str(repository.folder / "dbt")})
+        configured = DbtConnection.model_validate({"driver": "dbt", "source_dir": str(repository.folder / "dbt")})
         found = source_for("dbt").fetch(configured, context(tmp_path))
         assert list(found.files) == ["README.md", "dbt_project.yml", "models/schema.yml", PATH]
         assert found.files[PATH].text() == json.dumps({"project": "", "nodes": []}, sort_keys=True, indent=0)
@@ -155,13 +159,13 @@ def test_what_a_source_of_metrics_leaves(tmp_path: Path) -> None:
         assert project.run(source, {"a.yml": text}).handled == left
 
 
-def test_every_driver_has_a_module_name() -> None:
-    assert set(DRIVERS) == {
-        "dbt", "metricflow", "lookml", "metabase", "looker", "notion", "confluence", "documents"
+def test_every_driver_has_a_source() -> None:
+    assert {driver: source_for(driver).kind for driver in SOURCES.built_in} == {
+        **{driver: driver for driver in SOURCES.built_in}, "documents": "files"
     }  # fmt: skip
     with pytest.raises(NotSupportedError) as unknown:
         source_for("dtb")
-    assert unknown.value.hint == "use dbt"
+    assert unknown.value.hint == "did you mean `dbt`?"
 
 
 OWN: dict[str, str | None] = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.documents.raw import Changes
-from ktx_cli.project.config import sources
+from ktx_cli.sources.lookml.settings import LookMlConnection
 from ktx_cli.sources.lookml.source import LookMlSource, project_files
 from tests.sources.projecting import OTHER, OTHER_SHARD, SHARD, SHOP, Project, lost, snapshot
 
@@ -40,7 +40,7 @@ FILES = {"shop.model.lkml": MODEL, "views/customers.view.lkml": CUSTOMERS, "view
 
 def entry(expected: str | None = None) -> Any:
     mappings = {"expectedLookerConnectionName": expected} if expected else {}
-    return sources.LookMlSource.model_validate({"driver": "lookml", "repoUrl": "x", "mappings": mappings})
+    return LookMlConnection.model_validate({"driver": "lookml", "repoUrl": "x", "mappings": mappings})
 
 
 def test_views_and_explores_are_measures_and_joins() -> None:

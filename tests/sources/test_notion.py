@@ -12,8 +12,8 @@ import pytest
 from ktx_cli.core.errors import CancelledError, ConfigError, SecretError, SourceError
 from ktx_cli.documents.raw import Changes, Snapshot
 from ktx_cli.documents.reader import read_document
-from ktx_cli.project.config.sources import NotionSource
 from ktx_cli.sources.http import HttpAuthError, HttpStatusError
+from ktx_cli.sources.notion.settings import NotionConnection
 from ktx_cli.sources.notion.source import NotionSource as Notion
 from ktx_cli.sources.port import FetchContext, Projection
 from tests.sources.scripted_notion import (
@@ -47,8 +47,8 @@ def workspace(web_site: Any, reply: Any) -> FakeNotion:
     return fake
 
 
-def entry(**fields: Any) -> NotionSource:
-    return NotionSource.model_validate(
+def entry(**fields: Any) -> NotionConnection:
+    return NotionConnection.model_validate(
         {"driver": "notion", "auth_token": "env:TOKEN", "root_page_ids": [dashed(A)], **fields}
     )
 

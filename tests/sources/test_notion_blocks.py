@@ -8,7 +8,7 @@ import pytest
 
 from ktx_cli.documents.markdown import front_matter
 from ktx_cli.sources.notion.pages import Block, Tree, markdown, page_file, rich_text
-from ktx_cli.sources.port import source_for
+from ktx_cli.sources.registry import source_for
 
 ID = "a" * 32
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ktx_cli.jobs.clients.targets import Scope, Target
-from ktx_cli.project import WAREHOUSES, Question
+from ktx_cli.project import SOURCES, WAREHOUSES, Kind, Question
 
 
 class Step(StrEnum):
@@ -195,32 +195,10 @@ SOURCE_WORDS: Final = (
 )
 """Facts about a context source, in the order in which they are asked."""
 
-_QUESTIONS_OF_SOURCES: Final[Mapping[str, tuple[Question, ...]]] = {
-    "dbt": (Question("dir", required=True),),
-    "lookml": (Question("repo", required=True), Question("branch"), Question("folder")),
-    "metricflow": (Question("repo", required=True), Question("branch"), Question("folder")),
-    "documents": (Question("dir", required=True),),
-    "metabase": (Question("url", required=True), Question("token", required=True)),
-    "looker": (Question("url", required=True), Question("user", required=True), Question("token", required=True)),
-    "notion": (
-        Question("token", required=True),
-        Question("crawl-mode", default="all_accessible"),
-        Question("root"),
-    ),
-    "confluence": (
-        Question("url", required=True),
-        Question("user"),
-        Question("token", required=True),
-        Question("space"),
-    ),
-}
-
 
 def questions_of(driver: str) -> tuple[Question, ...]:
     """Return what a person is asked about a connection of this driver."""
-    if driver in _QUESTIONS_OF_SOURCES:
-        return _QUESTIONS_OF_SOURCES[driver]
-    kind = WAREHOUSES.find(driver)
+    kind: Kind | None = WAREHOUSES.find(driver) or SOURCES.find(driver)
     return () if kind is None else kind.questions
 
 

@@ -75,16 +75,9 @@ def rule_warnings(config: KtxConfig) -> Iterator[Issue]:
             says = f"{named(keys[:2])} names `{connection}`, which is a context source, not a database"
             yield _warning("unknown_connection", keys, says, "take it out of the list")
     for connection, entry in config.sources().items():
-        if entry.driver == "notion" and _has_no_roots(entry):
-            says = f"connection `{connection}` reads selected roots and names none"
-            hint = "add root_page_ids, root_database_ids or root_data_source_ids, or set crawl_mode: all_accessible"
-            yield _warning("incomplete", ("connections", connection), says, hint)
-
-
-def _has_no_roots(notion: Any) -> bool:
-    """Say it of a `NotionSource`, whose module a file without one does not import."""
-    roots = notion.root_page_ids or notion.root_database_ids or notion.root_data_source_ids
-    return notion.crawl_mode == "selected_roots" and not roots
+        lack = entry.lack()
+        if lack is not None:
+            yield _warning("incomplete", ("connections", connection), f"connection `{connection}` {lack[0]}", lack[1])
 
 
 def _backend_warnings(config: KtxConfig) -> Iterator[Issue]:

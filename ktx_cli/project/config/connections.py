@@ -206,8 +206,15 @@ class Database(Connection):
         return self
 
 
-class Source(Connection):
+class SourceConnection(Connection):
     """A connection to something that explains tables."""
+
+    def lack(self) -> tuple[str, str] | None:
+        """Return what the source needs to read anything and does not have, and a hint; None where nothing is missing.
+
+        The sentence continues "connection `id` ...".
+        """
+        return None
 
 
 class Server(Database):

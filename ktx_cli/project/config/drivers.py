@@ -7,18 +7,7 @@ from typing import Any, Final
 from ktx_cli.core import did_you_mean, one_line
 from ktx_cli.project.config.base import wrong
 from ktx_cli.project.config.connections import Connection
-from ktx_cli.project.plugins import SOURCES, WAREHOUSES, PluginError, imported
-
-_SOURCE_MODELS: Final = {
-    "dbt": "ktx_cli.project.config.sources:DbtSource",
-    "metricflow": "ktx_cli.project.config.sources:MetricFlowSource",
-    "lookml": "ktx_cli.project.config.sources:LookMlSource",
-    "looker": "ktx_cli.project.config.sources:LookerSource",
-    "metabase": "ktx_cli.project.config.sources:MetabaseSource",
-    "notion": "ktx_cli.project.config.sources:NotionSource",
-    "confluence": "ktx_cli.project.config.sources:ConfluenceSource",
-    "documents": "ktx_cli.project.config.sources:DocumentsSource",
-}
+from ktx_cli.project.plugins import SOURCES, WAREHOUSES, PluginError
 
 FOREIGN_DRIVERS: Final = ("athena", "gdrive", "hologres", "jira", "mongodb", "sharepoint", "sigma", "tableau")
 """Drivers of the TypeScript ktx that this program does not have; a connection of one is disabled with a warning."""
@@ -36,14 +25,13 @@ def is_driver(name: str) -> bool:
 
 def models() -> dict[str, type[Connection]]:
     """Return the settings models of all drivers that can be used, in the order of `drivers`."""
-    names = (*(kind.driver for kind in WAREHOUSES.all()), *SOURCES.names())
-    return {name: model for name in names if (model := find_model(name)) is not None}
+    return {name: model for name in drivers() if (model := find_model(name)) is not None}
 
 
 def model_of(driver: str) -> type[Connection]:
     """Return the settings model of one of `drivers`; `PluginError` where a plug-in cannot be used."""
-    reference = _SOURCE_MODELS.get(driver)
-    model: type[Connection] = imported(reference) if reference else WAREHOUSES.refer(driver, "settings")
+    registry = WAREHOUSES if driver in WAREHOUSES else SOURCES
+    model: type[Connection] = registry.refer(driver, "settings")
     return model
 
 

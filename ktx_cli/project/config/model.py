@@ -15,7 +15,7 @@ from ktx_cli.project.config.connections import (
     ConnectionId,
     Database,
     DisabledConnection,
-    Source,
+    SourceConnection,
     example_connection,
 )
 from ktx_cli.project.config.drivers import parse_connection
@@ -126,9 +126,9 @@ class KtxConfig(Block):
         """Return the connections to databases by id, as ordered in the file."""
         return {key: entry for key, entry in self.connections.items() if isinstance(entry, Database)}
 
-    def sources(self) -> dict[str, Source]:
+    def sources(self) -> dict[str, SourceConnection]:
         """Return the connections to context sources by id, as ordered in the file."""
-        return {key: entry for key, entry in self.connections.items() if isinstance(entry, Source)}
+        return {key: entry for key, entry in self.connections.items() if isinstance(entry, SourceConnection)}
 
 
 def connection_of(config: KtxConfig, connection: str) -> Connection:

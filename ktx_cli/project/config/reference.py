@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 
 from ktx_cli.core import yaml
 from ktx_cli.project.config.base import STATUS_KEY, Block, Setting, settings_of
-from ktx_cli.project.config.connections import DEVICE_PATTERN, ID_PATTERN, RESERVED_IDS, Database, Source
+from ktx_cli.project.config.connections import DEVICE_PATTERN, ID_PATTERN, RESERVED_IDS, Database, SourceConnection
 from ktx_cli.project.config.drivers import model_of, models
 from ktx_cli.project.config.llm import ROLES, Llm
 from ktx_cli.project.config.model import KtxConfig
@@ -44,7 +44,7 @@ def settings_table() -> str:
     ]
     lines += ["two ids differ in more than case. `driver` is required.", ""]
     lines += ["### Every database", "", *_table(_shared()), ""]
-    for heading, kind in (("Databases", Database), ("Context sources", Source)):
+    for heading, kind in (("Databases", Database), ("Context sources", SourceConnection)):
         lines += [f"## {heading}", ""]
         for driver, model in models().items():
             lines += _driver_section(driver) if issubclass(model, kind) else []

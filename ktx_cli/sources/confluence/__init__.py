@@ -1,1 +1,16 @@
-"""Pages of Confluence."""
+"""Confluence Cloud, over its API."""
+
+from ktx_cli.project.plugins import Question
+from ktx_cli.sources.registry import SourceKind
+
+SOURCE = SourceKind(
+    driver="confluence",
+    settings="ktx_cli.sources.confluence.settings:ConfluenceConnection",
+    source="ktx_cli.sources.confluence.source:ConfluenceSource",
+    questions=(
+        Question("url", required=True),
+        Question("user"),
+        Question("token", required=True),
+        Question("space"),
+    ),
+)

@@ -24,7 +24,7 @@ from ktx_cli.documents import (
     with_front_matter,
 )
 from ktx_cli.project import secrets
-from ktx_cli.sources.documents import PAGES, document_units
+from ktx_cli.sources.document_units import PAGES, document_units
 from ktx_cli.sources.fetch import Pages
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.port import FetchContext, Projection, Source

@@ -16,7 +16,9 @@ CREDENTIALS: Final = "profiles"
 YAML: Final = (".yml", ".yaml")
 DOCS: Final = ".md"
 
-_PROJECT: Final = ("dbt_project.yml", "dbt_project.yaml")
+PROJECT_FILES: Final = ("dbt_project.yml", "dbt_project.yaml")
+"""One of these makes a folder a dbt project."""
+
 _README: Final = "README.md"
 _DEFINITIONS: Final[Mapping[str, str]] = {
     "model-paths": "models",
@@ -85,7 +87,7 @@ class ProjectPaths:
     def names(self, inner: str) -> bool:
         """Whether the settings name the folder of a file; the project's README explains it and belongs to it too."""
         folders = (*self.definitions, *self.docs) if inner.endswith(DOCS) else self.definitions
-        return inner in (*_PROJECT, _README) or any(_is_below(inner, folder) for folder in folders)
+        return inner in (*PROJECT_FILES, _README) or any(_is_below(inner, folder) for folder in folders)
 
 
 def project_files(suffixes: tuple[str, ...], limits: Mapping[str, int] | None = None) -> Guided:
@@ -107,7 +109,7 @@ def project_files(suffixes: tuple[str, ...], limits: Mapping[str, int] | None = 
 
         return wanted
 
-    return Guided(lambda path: PurePosixPath(path).name in _PROJECT, chosen)
+    return Guided(lambda path: PurePosixPath(path).name in PROJECT_FILES, chosen)
 
 
 def _projects(guides: Mapping[str, bytes]) -> list[ProjectPaths]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
@@ -15,7 +15,7 @@ from ktx_cli.semantic import NO_ONE_TABLE, Fidelity, Kind, Place, Relation, Repo
 from ktx_cli.sources.dbt import project as manifest
 from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts
 from ktx_cli.sources.dbt.joins import Reference, add_joins, want_semantics
-from ktx_cli.sources.dbt.paths import CREDENTIALS, DOCS, YAML, project_files
+from ktx_cli.sources.dbt.paths import CREDENTIALS, DOCS, PROJECT_FILES, YAML, project_files
 from ktx_cli.sources.dbt.project import (
     CONFIGURATION,
     DISABLED,
@@ -28,6 +28,7 @@ from ktx_cli.sources.dbt.project import (
 )
 from ktx_cli.sources.git import Origin, check_files, fetch_files
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
+from ktx_cli.sources.registry import Detected, Folder, topmost
 from ktx_cli.sources.semantic_files import Wanted, write
 from ktx_cli.sources.table_texts import Name, Table, Tables, manifest_models
 
@@ -272,3 +273,10 @@ def note(path: str, lost: Iterable[Fidelity]) -> str:
     lines = [f"- line {each.place.line}: {each.what}: {one_line(each.why, 160)}" for each in several[:_MOST_NOTES]]
     rest = [f"- and {len(several) - _MOST_NOTES} more"] if len(several) > _MOST_NOTES else []
     return "\n".join([f"Already written by rules: all of {path} but this:", *lines, *rest])
+
+
+def detect(folders: Sequence[Folder]) -> Iterator[Detected]:
+    """Yield the dbt projects among the folders."""
+    projects = [folder.path for folder in folders if any(name in folder.files for name in PROJECT_FILES)]
+    for path in topmost(projects):
+        yield Detected(path, "", {"source_dir": str(path)})

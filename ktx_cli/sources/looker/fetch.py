@@ -10,21 +10,21 @@ from urllib.parse import quote
 
 from ktx_cli.core import ResultWarning, SourceError, listing, one_line
 from ktx_cli.documents import Snapshot
-from ktx_cli.project import LookerSource
 from ktx_cli.sources.fetch import Document, Gathering, require_shallow
 from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.looker import documents
 from ktx_cli.sources.looker.documents import FOLDERS_PATH, USAGE_PATH, Target, explore_path
+from ktx_cli.sources.looker.settings import LookerConnection
 from ktx_cli.sources.port import FetchContext
 
 
-def fetch(entry: LookerSource, context: FetchContext, api: Looker, site: str) -> Snapshot:
+def fetch(entry: LookerConnection, context: FetchContext, api: Looker, site: str) -> Snapshot:
     """Return what Looker has now; `site` is its address."""
     return _Fetch(entry, context, api, site).snapshot()
 
 
 class _Fetch:
-    def __init__(self, entry: LookerSource, context: FetchContext, api: Looker, site: str) -> None:
+    def __init__(self, entry: LookerConnection, context: FetchContext, api: Looker, site: str) -> None:
         self._entry, self._api, self._site = entry, api, site
         self._gathered = Gathering(context, site)
         self._targets: dict[tuple[str, str], Target] = {}
@@ -144,7 +144,7 @@ def _no_usage(reason: str) -> ResultWarning:
     )
 
 
-def _unmapped(entry: LookerSource, names: Iterable[str]) -> list[ResultWarning]:
+def _unmapped(entry: LookerConnection, names: Iterable[str]) -> list[ResultWarning]:
     shown = listing(sorted(one_line(name, 60) for name in names))
     if not shown:
         return []

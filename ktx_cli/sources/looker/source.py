@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Final
 
 from ktx_cli.core import ConfigError, one_line
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
-from ktx_cli.project import LookerSource as Entry
 from ktx_cli.project import secrets
 from ktx_cli.sources.http import HttpClient, Site
 from ktx_cli.sources.looker import fetch as fetching
 from ktx_cli.sources.looker import proposal as projection
 from ktx_cli.sources.looker.documents import FOLDERS_PATH, USAGE_PATH, Target, explore_path, queries_of
 from ktx_cli.sources.looker.fetch import Lane, Looker, Usage
+from ktx_cli.sources.looker.settings import LookerConnection
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 
 Open = Callable[[Site, FetchContext], HttpClient]
@@ -35,19 +35,19 @@ class LookerSource(Source):
     def __init__(self, open_client: Open = open_http) -> None:
         self._open = open_client
 
-    def fetch(self, entry: Entry, context: FetchContext) -> Snapshot:
+    def fetch(self, entry: LookerConnection, context: FetchContext) -> Snapshot:
         """Read Looker; dashboards and looks that did not change come from the raw store."""
         with self._api(entry, context) as api:
             return fetching.fetch(entry, context, api, api.site.base_url)
 
-    def check(self, entry: Entry, context: FetchContext) -> str:
+    def check(self, entry: LookerConnection, context: FetchContext) -> str:
         """See `Source`."""
         with self._api(entry, context) as api:
             api.login()
             return f"Looker at {api.site.base_url}"
 
     @contextlib.contextmanager
-    def _api(self, entry: Entry, context: FetchContext) -> Iterator[Looker]:
+    def _api(self, entry: LookerConnection, context: FetchContext) -> Iterator[Looker]:
         where = f"connections.{entry.id}"
         key = "client_secret" if entry.client_secret or not entry.client_secret_ref else "client_secret_ref"
         given = entry.client_secret or entry.client_secret_ref

@@ -1,1 +1,17 @@
-"""LookML projects."""
+"""LookML in a git repository."""
+
+from ktx_cli.project.plugins import Question
+from ktx_cli.sources.registry import SourceKind
+
+SOURCE = SourceKind(
+    driver="lookml",
+    settings="ktx_cli.sources.lookml.settings:LookMlConnection",
+    source="ktx_cli.sources.lookml.source:LookMlSource",
+    questions=(
+        Question("repo", required=True),
+        Question("branch"),
+        Question("folder"),
+    ),
+    noun="LookML",
+    detector="ktx_cli.sources.lookml.source:detect",
+)

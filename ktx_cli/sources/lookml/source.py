@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 
 from ktx_cli.core import ConfigError, ResultWarning, listing, one_line, plural
@@ -26,10 +27,12 @@ from ktx_cli.semantic import (
 )
 from ktx_cli.sources.git import MAX_BYTES, Origin, check_files, fetch_files
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
+from ktx_cli.sources.registry import Detected, Folder, topmost
 from ktx_cli.sources.semantic_files import Wanted, best_of, leave_broken, model_without_ours, want_files, write
 from ktx_cli.sources.table_texts import Name, Tables, manifest_models
 
 TOOL: Final = "lookml"
+_ROOTS: Final = ("manifest.lkml", "manifest.lookml")
 
 
 @dataclass(slots=True)
@@ -353,3 +356,21 @@ def _reached(path: str, included: Mapping[str, frozenset[str]]) -> tuple[str, ..
         found |= new
         todo += new
     return tuple(sorted(found))
+
+
+def detect(folders: Sequence[Folder]) -> Iterator[Detected]:
+    """Yield the LookML projects among the folders: those with a manifest, else the folder that all LookML is in."""
+    counts = {folder.path: sum(map(is_lookml, folder.files)) for folder in folders}
+    having = [path for path, count in counts.items() if count]
+    if not having:
+        return
+    roots = [folder.path for folder in folders if any(name in folder.files for name in _ROOTS)]
+    for path in topmost(roots) or [_common(having)]:
+        count = sum(count for inner, count in counts.items() if inner.is_relative_to(path))
+        yield Detected(path, plural(count, "file"), {"repoUrl": str(path)})
+
+
+def _common(paths: Sequence[PurePosixPath]) -> PurePosixPath:
+    """Return the folder that all are in."""
+    parents = (paths[0], *paths[0].parents)
+    return next(parent for parent in parents if all(path.is_relative_to(parent) for path in paths))

@@ -8,24 +8,24 @@ from typing import Any, Final
 
 from ktx_cli.core import ConfigError, ResultWarning, SourceError, did_you_mean, listing, one_line
 from ktx_cli.documents import Snapshot
-from ktx_cli.project import MetabaseMappings, MetabaseSource
 from ktx_cli.sources.fetch import Gathering, require_shallow
 from ktx_cli.sources.http import RETRIED, HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.metabase import documents
 from ktx_cli.sources.metabase.documents import Card, card_path, collection_path, database_path
 from ktx_cli.sources.metabase.queries import Reason, Resolver, UnresolvedError, id_of, mappings
+from ktx_cli.sources.metabase.settings import MetabaseConnection, MetabaseMappings
 from ktx_cli.sources.port import FetchContext
 
 USAGE_PATH: Final = "usage.json"
 
 
-def fetch(entry: MetabaseSource, context: FetchContext, api: Metabase, site: str) -> Snapshot:
+def fetch(entry: MetabaseConnection, context: FetchContext, api: Metabase, site: str) -> Snapshot:
     """Return what Metabase has now; `site` is its address."""
     return _Fetch(entry, context, api, site).snapshot()
 
 
 class _Fetch:
-    def __init__(self, entry: MetabaseSource, context: FetchContext, api: Metabase, site: str) -> None:
+    def __init__(self, entry: MetabaseConnection, context: FetchContext, api: Metabase, site: str) -> None:
         self._entry, self._api, self._site = entry, api, site
         self._gathered = Gathering(context, site)
         self._cards: dict[int, Card] = {}
@@ -132,7 +132,7 @@ def _unresolved(cards: Sequence[str]) -> ResultWarning:
     )
 
 
-def _unmapped(entry: MetabaseSource, databases: Iterable[Mapping[str, Any]]) -> list[ResultWarning]:
+def _unmapped(entry: MetabaseConnection, databases: Iterable[Mapping[str, Any]]) -> list[ResultWarning]:
     """Return a warning of databases nothing is said about."""
     said = {int(key) for key in entry.mappings.database_mappings}
     left = [f"{each['id']} ({one_line(str(each.get('name')), 40)})" for each in databases if each["id"] not in said]
@@ -167,7 +167,7 @@ class Selection:
         return self.mode == "ALL" or named == (self.mode == "ONLY")
 
 
-def mapped_databases(entry: MetabaseSource, databases: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+def mapped_databases(entry: MetabaseConnection, databases: Sequence[Mapping[str, Any]]) -> dict[int, str]:
     """Return database id -> connection of those to be read; raises `ConfigError` where there is none."""
     wanted = {
         int(key): connection
@@ -194,7 +194,7 @@ def _is_enabled(mappings: MetabaseMappings, key: str) -> bool:
 
 
 def read_selection(
-    entry: MetabaseSource, collections: Sequence[Mapping[str, Any]], on_dashboard: Callable[[int], Iterable[int]]
+    entry: MetabaseConnection, collections: Sequence[Mapping[str, Any]], on_dashboard: Callable[[int], Iterable[int]]
 ) -> Selection:
     """Return what is selected; `on_dashboard` gives the cards of one. Raises `ConfigError` for what names nothing."""
     mode = _mode(entry)
@@ -215,7 +215,7 @@ def read_selection(
     return Selection(mode, _with_children(ids, collections), 0 in ids, frozenset(cards))
 
 
-def _mode(entry: MetabaseSource) -> str:
+def _mode(entry: MetabaseConnection) -> str:
     mode = entry.mappings.sync_mode.upper()
     if mode in MODES:
         return mode
@@ -226,7 +226,7 @@ def _mode(entry: MetabaseSource) -> str:
     )
 
 
-def _item(entry: MetabaseSource, value: Any, key: str, kinds: tuple[str, ...]) -> tuple[str, int]:
+def _item(entry: MetabaseConnection, value: Any, key: str, kinds: tuple[str, ...]) -> tuple[str, int]:
     """Return kind and number of `12`, `"12"`, `"dashboard:12"` or `{type: dashboard, id: 12}`; `root` is 0."""
     kind, number = kinds[0], value
     if isinstance(value, Mapping):

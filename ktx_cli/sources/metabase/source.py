@@ -9,13 +9,12 @@ from typing import Any, ClassVar, Final
 
 from ktx_cli.core import ConfigError, listing, one_line, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
-from ktx_cli.project import MetabaseSource as Entry
-from ktx_cli.project import MetabaseSource as MetabaseEntry
 from ktx_cli.project import secrets
 from ktx_cli.sources.http import CHECKING, HttpClient, RetryPolicy, Site
 from ktx_cli.sources.metabase import fetch as fetching
 from ktx_cli.sources.metabase.documents import card_path, collection_path, database_path
 from ktx_cli.sources.metabase.fetch import USAGE_PATH, Metabase
+from ktx_cli.sources.metabase.settings import MetabaseConnection
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.table_texts import TableText, write_texts
 
@@ -36,7 +35,7 @@ class MetabaseSource(Source):
     def __init__(self, open_client: Open = open_http) -> None:
         self._open = open_client
 
-    def fetch(self, entry: Entry, context: FetchContext) -> Snapshot:
+    def fetch(self, entry: MetabaseConnection, context: FetchContext) -> Snapshot:
         """Read Metabase; cards that did not change come from the raw store."""
         site = _site(entry, context)
         # a card Metabase makes no SQL of is answered with 500 too: no use to ask often
@@ -46,7 +45,7 @@ class MetabaseSource(Source):
         ):
             return fetching.fetch(entry, context, Metabase(patient, brief), site.base_url.rstrip("/"))
 
-    def check(self, entry: Entry, context: FetchContext) -> str:
+    def check(self, entry: MetabaseConnection, context: FetchContext) -> str:
         """See `Source`."""
         site = _site(entry, context)
         with self._open(site, CHECKING, context) as client:
@@ -57,12 +56,14 @@ class MetabaseSource(Source):
         """Write Metabase's texts about tables and columns."""
         return project(snapshot, context)
 
-    def units(self, entry: Entry, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
+    def units(
+        self, entry: MetabaseConnection, snapshot: Snapshot, changes: Changes, projection: Projection
+    ) -> tuple[WorkUnit, ...]:
         """Return a unit for each collection with cards that changed."""
         return units(entry, snapshot, changes)
 
 
-def _site(entry: Entry, context: FetchContext) -> Site:
+def _site(entry: MetabaseConnection, context: FetchContext) -> Site:
     where = f"connections.{entry.id}"
 
     def resolved(value: str, key: str) -> str:
@@ -91,7 +92,7 @@ CARDS_PER_UNIT: Final = 25
 _Cards = Mapping[str, Mapping[str, Any]]
 
 
-def units(entry: MetabaseEntry, snapshot: Snapshot, changes: Changes) -> tuple[WorkUnit, ...]:
+def units(entry: MetabaseConnection, snapshot: Snapshot, changes: Changes) -> tuple[WorkUnit, ...]:
     """Return the units, by the id of their collection."""
     touched = frozenset(path for path in changes.touched if path.startswith("cards/"))
     if not touched:
@@ -115,7 +116,7 @@ def _parts(paths: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _unit(
-    entry: MetabaseEntry,
+    entry: MetabaseConnection,
     place: int | None,
     number: int,
     paths: Sequence[str],
@@ -159,7 +160,7 @@ def _references(files: Iterable[str], cards: _Cards) -> list[str]:
     return sorted(seen - set(files), key=lambda path: int(cards[path]["id"]))
 
 
-def _notes(entry: MetabaseEntry, files: Iterable[str], cards: _Cards) -> str:
+def _notes(entry: MetabaseConnection, files: Iterable[str], cards: _Cards) -> str:
     connections = sorted({cards[path]["connection"] for path in files if cards[path].get("connection")})
     unknown = [f"{cards[path]['id']} ({cards[path]['sql']['why']})" for path in files if "why" in cards[path]["sql"]]
     lines = [f"Their tables are in: {', '.join(connections)}." if connections else ""]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from ktx_cli.core import ConfigError, ResultWarning, SecretError, SourceError
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.project import secrets
-from ktx_cli.sources.documents import PAGES, document_units
+from ktx_cli.sources.document_units import PAGES, document_units
 from ktx_cli.sources.fetch import Pages
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.notion.pages import (

@@ -1,1 +1,16 @@
-"""The history of queries of a warehouse, as templates without values."""
+"""The query history of a database: what people ask it, without the values they ask for."""
+
+from ktx_cli.project import Database
+from ktx_cli.sources.registry import SourceKind
+
+
+def _is_read(entry: Database) -> bool:
+    return entry.context is not None and entry.context.query_history.enabled
+
+
+SOURCE = SourceKind(
+    driver="query-history",
+    settings="ktx_cli.project:QueryHistory",
+    source="ktx_cli.sources.query_history.source:QueryHistorySource",
+    of_database=_is_read,
+)

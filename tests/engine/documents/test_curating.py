@@ -17,8 +17,8 @@ from ktx_cli.engine.documents.candidates import Candidate, Scores, evidence_of
 from ktx_cli.engine.documents.curation import page_budget
 from ktx_cli.engine.documents.lanes import DocumentLanes
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
-from ktx_cli.project.config.sources import NotionSource
-from ktx_cli.sources.port import source_for
+from ktx_cli.sources.notion.settings import NotionConnection
+from ktx_cli.sources.registry import source_for
 from ktx_cli.testing.model_script import NO_CREDIT, TOO_LONG, Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
 
@@ -128,7 +128,7 @@ def test_the_budget_is_enforced_and_the_rest_waits_for_the_next_run(
 
 def test_limits_have_their_effect_by_the_names_of_the_typescript_ktx_too() -> None:
     def budget(**limits: int) -> tuple[int, int]:
-        entry = NotionSource(driver="notion", auth_token="env:T", **limits)
+        entry = NotionConnection(driver="notion", auth_token="env:T", **limits)
         found = page_budget(SourceWork("docs", entry, source_for("notion")), ())
         return found.creates, found.updates
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.project.config.base import Block
-from ktx_cli.project.config.connections import RESERVED_IDS, Database, Source
+from ktx_cli.project.config.connections import RESERVED_IDS, Database, SourceConnection
 from ktx_cli.project.config.drivers import drivers, model_of
 from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.model import KtxConfig
@@ -193,7 +193,7 @@ def test_minimal_form_of_a_driver(driver: str) -> None:
     assert entry.driver == driver
     assert entry.id == "wh"
     assert isinstance(entry, Database) == (driver in WAREHOUSES.built_in)
-    assert isinstance(entry, Source) == (driver in SOURCES.built_in)
+    assert isinstance(entry, SourceConnection) == (driver in SOURCES.built_in)
 
 
 def test_databases_and_sources_keep_the_order_of_the_file() -> None:

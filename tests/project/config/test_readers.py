@@ -35,7 +35,7 @@ OTHER_NAMES = {
     ("scan/relationships", "settings"): "relationships",
     ("sources/query_history", "settings"): "query_history",
     ("engine", "settings"): "work_units",
-    ("sources", "repository"): "metricflow",
+    ("sources/metricflow", "repository"): "metricflow",
     ("sources/metabase", "chosen"): "selections",
 }
 """Folder of the package, and what a block is called in it -> its name in the configuration."""
@@ -48,20 +48,24 @@ ENTRY_NAMES = ("entry", "_entry")
 
 SOURCE_READERS = {
     "dbt": ("sources/dbt",),
-    "metricflow": ("sources/metricflow.py",),
+    "metricflow": ("sources/metricflow",),
     "lookml": ("sources/lookml",),
     "looker": ("sources/looker",),
     "metabase": ("sources/metabase",),
     "notion": ("sources/notion", "engine/documents"),
     "confluence": ("sources/confluence", "engine/documents"),
-    "documents": ("sources/documents.py", "engine/documents"),
+    "documents": ("sources/documents", "engine/documents"),
 }
 """Driver of a context source -> modules and folders of the package that read its connection's fields."""
 
 
 @cache
 def trees() -> dict[Path, ast.Module]:
-    declaring = {PACKAGE / "project" / "config", *PACKAGE.glob("warehouses/*/settings.py")}
+    declaring = {
+        PACKAGE / "project" / "config",
+        *PACKAGE.glob("warehouses/*/settings.py"),
+        *PACKAGE.glob("sources/*/settings.py"),
+    }
     files = [path for path in PACKAGE.rglob("*.py") if not declaring & {path, *path.parents}]
     return {path.relative_to(PACKAGE): ast.parse(path.read_text("utf-8")) for path in files}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.documents.raw import Changes
-from ktx_cli.project.config import sources
+from ktx_cli.sources.dbt.settings import DbtConnection
 from ktx_cli.sources.dbt.source import DbtSource
 from ktx_cli.sources.port import Projection
 from tests.sources.projecting import OTHER, OTHER_SHARD, SHARD, SHOP, Project, kept, lost, snapshot
@@ -403,6 +403,6 @@ sources:
 """
     settings = "vars: {acme: {days: 30}}\n"
     made = project()
-    given = sources.DbtSource.model_validate({"driver": "dbt", "source_dir": "x", **entry})
+    given = DbtConnection.model_validate({"driver": "dbt", "source_dir": "x", **entry})
     made.run(DbtSource(), {"dbt_project.yml": settings, "models/sources.yml": text}, given)
     assert made.entry("orders").get("descriptions", {}).get("dbt") == described

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from ktx_cli.documents.raw import Snapshot
-from ktx_cli.project.config.sources import LookerSource as Entry
 from ktx_cli.sources.http import HttpClient, Site
+from ktx_cli.sources.looker.settings import LookerConnection as Entry
 from ktx_cli.sources.looker.source import LookerSource
 from ktx_cli.sources.port import FetchContext
 

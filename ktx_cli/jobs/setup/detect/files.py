@@ -15,7 +15,7 @@ from ktx_cli.core import KtxError, is_device_name, monotonic
 from ktx_cli.jobs.clients.targets import CLIENTS, Scope, Target, Where, found_program
 from ktx_cli.jobs.clients.uninstall import INSTALLED, list_clients
 from ktx_cli.project import CONFIG_NAME, RAW_NAME, RESERVED_IDS, SEMANTIC_NAME, WAREHOUSES, WIKI_NAME
-from ktx_cli.sources import LEFT_OUT
+from ktx_cli.sources import LEFT_OUT, PROJECT_FILES, Folder, topmost
 from ktx_cli.warehouses import READERS
 
 MAX_DEPTH: Final = 3
@@ -25,20 +25,9 @@ MAX_ENTRIES: Final = 10_000
 MAX_SECONDS: Final = 0.5
 """Where looking ends, in a home folder or on a slow disk: what was not seen is not offered."""
 
-DBT_FILES: Final = ("dbt_project.yml", "dbt_project.yaml")
-"""What makes a folder a dbt project."""
-
 _OWN: Final = frozenset({RAW_NAME, SEMANTIC_NAME, WIKI_NAME})
 _OF_DBT: Final = frozenset({"target", "seeds"})
 _ENVIRONMENT: Final = "pyvenv.cfg"
-
-
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """A folder that was looked into. `path`: from where the looking began, which is `.`. `files`: their names."""
-
-    path: PurePosixPath
-    files: tuple[str, ...]
 
 
 def folders_in(root: Path) -> Iterator[Folder]:
@@ -57,17 +46,12 @@ def folders_in(root: Path) -> Iterator[Folder]:
             waiting += [path / name for name in inner if name not in passed]
 
 
-def topmost(paths: list[PurePosixPath]) -> list[PurePosixPath]:
-    """Return the paths that lie in none of the others, in their order."""
-    return [path for path in paths if not any(path != other and path.is_relative_to(other) for other in paths)]
-
-
 def _passed_over(path: PurePosixPath, files: list[str]) -> frozenset[str]:
     """Return the names of folders that hold nothing of the user's: what tools leave behind, and what ktx writes."""
     passed = LEFT_OUT
     if path == PurePosixPath(".") or CONFIG_NAME in files:
         passed |= _OWN
-    if any(name in files for name in DBT_FILES):
+    if any(name in files for name in PROJECT_FILES):
         passed |= _OF_DBT
     return passed
 

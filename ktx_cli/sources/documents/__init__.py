@@ -1,0 +1,12 @@
+"""Documents in a folder, or in a git repository."""
+
+from ktx_cli.project.plugins import Question
+from ktx_cli.sources.registry import SourceKind
+
+SOURCE = SourceKind(
+    driver="documents",
+    settings="ktx_cli.sources.documents.settings:DocumentsConnection",
+    source="ktx_cli.sources.documents.source:DocumentsSource",
+    questions=(Question("dir", required=True),),
+    detector="ktx_cli.sources.documents.source:detect",
+)

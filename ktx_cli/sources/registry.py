@@ -1,0 +1,95 @@
+"""The kinds of context sources: what ktx knows of each before it reads one, and the sources of a connection.
+
+A kind is the object `SOURCE` of its folder, `ktx_cli/sources/<driver>/__init__.py`, or of an installed package with
+the entry point group `ktx.sources`. Only what is asked for is imported: its settings, its detector, its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import NotSupportedError, did_you_mean, listing
+from ktx_cli.project import SOURCES, Connection, Database, Kind, imported
+
+if TYPE_CHECKING:
+    from ktx_cli.sources.port import Source
+
+OF_DATABASES: Final = ("query_history",)
+"""The folders of sources that have no driver: they belong to the connections of databases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceKind(Kind):
+    """A kind of context source.
+
+    `source`: the class of it, as `package.module:Name`. `of_database`: for a source without a driver of its own,
+    whether the connection of a database has it.
+    """
+
+    source: str
+    of_database: Callable[[Database], bool] | None = None
+
+    # What setup detects.
+    noun: str = ""
+    """What people call what the detector finds, such as `dbt project`."""
+    detector: str = ""
+    """A function as `package.module:Name` that takes the folders near a project and yields what `Detected` says."""
+    variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Setting -> the environment variables its value may be in; it is offered where every one of them is set."""
+    presets: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of a connection that is offered so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder near a project. `path`: from where the looking began, which is `.`. `files`: their names."""
+
+    path: PurePosixPath
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """A source that a detector saw in a folder. `settings`: of a connection to it."""
+
+    path: PurePosixPath
+    label: str
+    settings: Mapping[str, Any]
+
+
+def topmost(paths: Sequence[PurePosixPath]) -> list[PurePosixPath]:
+    """Return the paths that lie in none of the others, in their order."""
+    return [path for path in paths if not any(path != other and path.is_relative_to(other) for other in paths)]
+
+
+def detected(kind: SourceKind, folders: Sequence[Folder]) -> Iterator[Detected]:
+    """Yield the sources of a kind in folders near a project."""
+    if kind.detector:
+        yield from imported(kind.detector)(folders)
+
+
+def source_for(driver: str) -> Source:
+    """Return the source of a driver.
+
+    Raises `NotSupportedError` for a driver without a source, `PluginError` for a plug-in that cannot be loaded.
+    """
+    if driver not in SOURCES:
+        names = SOURCES.names()
+        near = did_you_mean(driver, names)
+        raise NotSupportedError(
+            f"`{driver}` is not a context source that ktx can read",
+            hint=f"did you mean `{near}`?" if near else f"sources: {listing(names, len(names))}",
+        )
+    source: Source = SOURCES.refer(driver, "source")()
+    return source
+
+
+def sources_of(entry: Connection) -> tuple[Source, ...]:
+    """Return the sources of a connection: that of its driver, or those that a database has. Raises as `source_for`."""
+    if not isinstance(entry, Database):
+        return (source_for(entry.driver),)
+    kinds: list[SourceKind] = [imported(f"ktx_cli.sources.{name}:SOURCE") for name in OF_DATABASES]
+    return tuple(imported(kind.source)() for kind in kinds if kind.of_database is not None and kind.of_database(entry))
