@@ -8,8 +8,10 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.sources.dbt.paths import PROJECT_FILES
+    from ktx_cli.sources.document_units import NEIGHBOURS, PAGES, document_units
+    from ktx_cli.sources.folder import read_folder
     from ktx_cli.sources.git import LEFT_OUT
-    from ktx_cli.sources.http import bound
+    from ktx_cli.sources.http import HttpClient, Site, bound
     from ktx_cli.sources.manifest import (
         FileState,
         FileStatus,
@@ -34,20 +36,26 @@ if TYPE_CHECKING:
     from ktx_cli.sources.query_history.readers import Place, read_history
     from ktx_cli.sources.query_history.usage import TIER
     from ktx_cli.sources.registry import Detected, Folder, SourceKind, detected, source_for, sources_of, topmost
+    from ktx_cli.sources.settings import WebAddress
+    from ktx_cli.sources.table_texts import TableText, write_texts
 
 BUILT_IN: Final = ("dbt", "metricflow", "lookml", "looker", "metabase", "notion", "confluence", "documents")
 """The drivers of context sources, in the order of all lists."""
 
 _HOMES = {
     "dbt.paths": "PROJECT_FILES",
+    "document_units": "NEIGHBOURS PAGES document_units",
+    "folder": "read_folder",
     "git": "LEFT_OUT",
-    "http": "bound",
+    "http": "HttpClient Site bound",
     "manifest": "FileState FileStatus Manifest RawStore compare manifest_path parse_manifest render_manifest",
     "port": ("Conclusion EvidenceForm FetchContext ProjectContext Projection Source UnitEvidence documents_left"),
     "query_history.model": "History",
     "query_history.readers": "Place read_history",
     "query_history.usage": "TIER",
     "registry": "Detected Folder SourceKind detected source_for sources_of topmost",
+    "settings": "WebAddress",
+    "table_texts": "TableText write_texts",
 }
 
 __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -1,0 +1,257 @@
+"""The public contract of sources, run on every source of ktx."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.sources.confluence.source import ConfluenceSource
+from ktx_cli.sources.notion.source import NotionSource
+from ktx_cli.sources.query_history.source import QueryHistorySource
+from ktx_cli.testing.source_contract import CONNECTION, SourceCase, SourceContract
+from tests.sources.git_server import Repository
+from tests.sources.looker import scripted as looker
+from tests.sources.metabase import scripted as metabase
+from tests.sources.scripted_confluence import FakeConfluence
+from tests.sources.scripted_notion import LATER, A, B, C, block, dashed, handbook
+
+DBT = """\
+models:
+  - name: orders
+    description: One row for each order.
+    columns:
+      - {name: status, description: Where the order stands., tests: [{accepted_values: {values: [open, paid]}}]}
+      - {name: customer_id, tests: [{relationships: {to: ref('customers'), field: id}}]}
+"""
+METRICS = """\
+semantic_models:
+  - name: orders
+    model: ref('orders')
+    entities: [{name: order, type: primary, expr: id}]
+    measures: [{name: revenue, agg: sum, expr: amount}]
+"""
+LOOK = 'connection: "dwh"\ninclude: "views/*.view"\nexplore: orders {}\n'
+VIEW = """\
+view: orders {
+  sql_table_name: shop.orders ;;
+  dimension: id { primary_key: yes type: number sql: ${TABLE}.id ;; }
+  measure: revenue { type: sum sql: ${TABLE}.amount ;; }
+}
+"""
+HISTORY = """\
+-- user: ada executions: 40
+SELECT c.country, sum(o.amount) FROM orders o JOIN customers c ON c.id = o.customer_id GROUP BY 1;
+-- executions: 9
+SELECT name FROM customers WHERE country = 'secret-country';
+"""
+
+
+def put(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def folder_case(folder: Path, settings: dict[str, Any], files: dict[str, str], changed: dict[str, str]) -> SourceCase:
+    """Return the case of a folder; the last of its files is removed."""
+    put(folder, files)
+    return SourceCase(
+        settings,
+        change=lambda: put(folder, changed),
+        remove=(folder / [*files][-1]).unlink,
+        breaks=lambda: folder.rename(folder.with_name("moved")),
+    )
+
+
+class TestDbt(SourceContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SourceCase:
+        files = {"dbt_project.yml": "name: shop\n", "models/schema.yml": DBT, "README.md": "# Why\n"}
+        settings = {"driver": "dbt", "source_dir": str(tmp_path / "dbt")}
+        return folder_case(tmp_path / "dbt", settings, files, {"models/schema.yml": DBT.replace("stands", "is")})
+
+
+class TestDbtInGit(SourceContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SourceCase:
+        repository = Repository(tmp_path / "team", "trunk")
+        repository.commit({"dbt/dbt_project.yml": "name: shop\n", "dbt/models/schema.yml": DBT, "dbt/README.md": "x"})
+        return SourceCase(
+            {"driver": "dbt", "repo_url": str(repository.folder), "branch": "trunk", "path": "dbt"},
+            change=lambda: repository.commit({"dbt/models/schema.yml": DBT.replace("stands", "is")}),
+            remove=lambda: repository.commit({"dbt/README.md": None}),
+            breaks=lambda: repository.folder.rename(tmp_path / "moved"),
+        )
+
+
+class TestMetricFlow(SourceContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SourceCase:
+        folder = tmp_path / "metrics"
+        settings = {"driver": "metricflow", "metricflow": {"repoUrl": str(folder)}}
+        files = {"orders.yml": METRICS, "more.yml": "metrics: []\n"}
+        return folder_case(folder, settings, files, {"orders.yml": METRICS.replace("revenue", "turnover")})
+
+
+class TestLookMl(SourceContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SourceCase:
+        settings = {"driver": "lookml", "repoUrl": str(tmp_path / "look")}
+        files = {"shop.model.lkml": LOOK, "views/orders.view.lkml": VIEW}
+        changed = {"views/orders.view.lkml": VIEW.replace("revenue", "turnover")}
+        return folder_case(tmp_path / "look", settings, files, changed)
+
+
+class TestDocuments(SourceContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SourceCase:
+        files = {"a.md": "# Refunds\n", "notes/b.txt": "Paid.\n", "notes/c.html": "<p>Late</p>"}
+        settings = {"driver": "documents", "path": str(tmp_path / "handbook")}
+        return folder_case(tmp_path / "handbook", settings, files, {"a.md": "# Returns\n"})
+
+
+@pytest.fixture
+def answering(web_site: Any, reply: Any) -> Callable[[Any], None]:
+    """Let a scripted service answer the requests to the site."""
+
+    def answers(fake: Any) -> None:
+        def answer(asked: Any) -> Any:
+            found = fake.answer(asked)
+            return None if found is None else reply(found)
+
+        web_site.answers = answer
+
+    return answers
+
+
+def refusing(web_site: Any, reply: Any) -> Callable[[], None]:
+    """Return a function after which the site takes no credentials."""
+
+    def refuse() -> None:
+        web_site.answers = lambda asked: reply({"message": "no"}, 401)
+
+    return refuse
+
+
+class TestNotion(SourceContract):
+    @pytest.fixture
+    def case(self, web_site: Any, reply: Any, answering: Callable[[Any], None]) -> SourceCase:
+        fake = handbook()
+        answering(fake)
+        answer = web_site.answers
+
+        def fail(asked: Any) -> Any:
+            return reply({"message": "busy"}, 500) if asked.path.endswith(f"/{C}/children") else answer(asked)
+
+        def damage() -> None:
+            fake.pages[C]["last_edited_time"] = LATER
+            web_site.answers = fail
+
+        def change() -> None:
+            fake.pages[C]["last_edited_time"] = LATER
+            fake.blocks[C] = [block("paragraph", "Never.")]
+
+        def remove() -> None:
+            fake.blocks[B] = [block("paragraph", "No pages below.")]
+            fake.pages[B]["last_edited_time"] = LATER
+            del fake.pages[C]
+
+        return SourceCase(
+            {"driver": "notion", "auth_token": "env:TOKEN", "root_page_ids": [dashed(A)]},
+            change=change,
+            remove=remove,
+            breaks=refusing(web_site, reply),
+            damage=damage,
+            source=NotionSource(web_site.url, sleep=lambda seconds: None, clock=lambda: 1_800_000_000.0),
+            environ={"TOKEN": "notion-secret-value"},
+            secrets=("notion-secret-value",),
+        )
+
+
+class TestConfluence(SourceContract):
+    @pytest.fixture
+    def case(self, web_site: Any, reply: Any, answering: Callable[[Any], None]) -> SourceCase:
+        fake = FakeConfluence()
+        fake.page("10", "Handbook", "<p>Welcome.</p>")
+        fake.page("11", "Refunds", "<p>Within 30 days.</p>", parent="10")
+        answering(fake)
+        answer = web_site.answers
+
+        def damage() -> None:
+            fake.page("11", "Refunds", "<p>Never.</p>", parent="10")
+            web_site.answers = lambda asked: reply("", 500) if asked.path.endswith("/pages/11") else answer(asked)
+
+        return SourceCase(
+            {"driver": "confluence", "base_url": f"{web_site.url}/wiki", "email": "a@b.c", "api_token": "env:TOKEN"},
+            change=lambda: fake.page("11", "Refunds", "<p>Never.</p>", parent="10"),
+            remove=lambda: fake.pages.pop("11"),
+            breaks=refusing(web_site, reply),
+            damage=damage,
+            source=ConfluenceSource(sleep=lambda seconds: None),
+            environ={"TOKEN": "confluence-secret-value"},
+            secrets=("confluence-secret-value",),
+        )
+
+
+class TestLooker(SourceContract):
+    @pytest.fixture
+    def case(self, web_site: Any, reply: Any) -> SourceCase:
+        fake = looker.ScriptedLooker(web_site, reply)
+        fake.add(looker.explore("orders"), looker.dashboard("1"), looker.look("7"))
+        entry = looker.entry(web_site.url, dwh=CONNECTION).model_dump(by_alias=True)
+        return SourceCase(
+            entry,
+            change=lambda: fake.add(looker.dashboard("1", "2026-02-02", title="Renamed")),
+            remove=lambda: fake.looks.clear(),
+            breaks=refusing(web_site, reply),
+            source=looker.source(),
+            environ={"LOOKER_SECRET": looker.SECRET},
+            secrets=(looker.SECRET,),
+            connection="bi",
+        )
+
+
+class TestMetabase(SourceContract):
+    @pytest.fixture
+    def case(self, web_site: Any, reply: Any) -> SourceCase:
+        fake = metabase.ScriptedMetabase(web_site, reply)
+        fake.add(metabase.card(1, metabase.native("SELECT 1")), metabase.card(2, metabase.native("SELECT 2")))
+        answer = web_site.answers
+
+        def damage() -> None:
+            fake.add(metabase.card(2, metabase.native("SELECT 2"), "2026-02-02"))
+            web_site.answers = lambda asked: reply("", 500) if asked.path == "/api/card/2" else answer(asked)
+
+        return SourceCase(
+            metabase.entry(web_site.url).model_dump(by_alias=True),
+            change=lambda: fake.add(metabase.card(1, metabase.native("SELECT 3"), "2026-02-02")),
+            remove=lambda: fake.cards.pop(2),
+            breaks=refusing(web_site, reply),
+            damage=damage,
+            source=metabase.source(),
+            environ={"METABASE_KEY": metabase.KEY},
+            secrets=(metabase.KEY, "hunter2-secret", "someone@example.com"),
+            connection="bi",
+        )
+
+
+class TestQueryHistory(SourceContract):
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> SourceCase:
+        (tmp_path / "project").mkdir()
+        file = tmp_path / "project" / "queries.sql"
+        file.write_text(HISTORY)
+        history = {"enabled": True, "file": "queries.sql"}
+        return SourceCase(
+            {"driver": "duckdb", "path": "shop.duckdb", "context": {"queryHistory": history}},
+            change=lambda: file.write_text(HISTORY + "-- executions: 7\nSELECT id FROM orders;\n"),
+            remove=lambda: file.write_text("-- executions: 40\nSELECT name FROM customers;\n"),
+            breaks=file.unlink,
+            source=QueryHistorySource(clock=lambda: datetime(2026, 5, 4, tzinfo=UTC)),
+            secrets=("secret-country", "ada"),
+            connection=CONNECTION,
+        )
