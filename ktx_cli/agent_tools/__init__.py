@@ -58,4 +58,5 @@ _HOMES = {
     "toolset": "Stage tools_for unresolved_failures",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

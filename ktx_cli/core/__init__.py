@@ -119,4 +119,5 @@ _HOMES = {
     "yaml": "Layout Node load",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -21,4 +21,5 @@ _HOMES = {
     "reader": "SUFFIXES read_document",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -77,4 +77,5 @@ _HOMES = {
     "work": "SourceWork UnitOutcome UnitStatus",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

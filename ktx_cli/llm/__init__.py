@@ -88,4 +88,5 @@ _HOMES = {
     "usage": "DIMENSIONS ORIGINS PRICES UsageFact UsageRow UsageSink record_usage usage_by",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

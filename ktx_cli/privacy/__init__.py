@@ -15,4 +15,5 @@ _HOMES = {
     "patterns": "secrets sign_of",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

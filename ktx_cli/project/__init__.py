@@ -180,4 +180,5 @@ _HOMES = {
     "yaml_splice": "Edit lookup",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -13,4 +13,5 @@ _HOMES = {
     "prompts": "Prompt Skill for_stage load_prompt load_skills text_of",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

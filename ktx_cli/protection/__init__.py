@@ -41,4 +41,5 @@ _HOMES = {
     "uses": "LayerUses Part Use Uses asked_names",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

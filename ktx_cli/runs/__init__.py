@@ -30,4 +30,5 @@ _HOMES = {
     "transcripts": "chosen_transcripts first_line masked read_lines",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -96,4 +96,5 @@ _HOMES = {
     "shards": "Places",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -54,4 +54,5 @@ _HOMES = {
     "views": "Overlays behind open_base",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -160,4 +160,5 @@ _HOMES = {
     "verification": "Verified verify verify_sample",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

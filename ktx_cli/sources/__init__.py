@@ -58,4 +58,5 @@ _HOMES = {
     "table_texts": "TableText write_texts",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -106,4 +106,5 @@ _HOMES = {
     "worker.wire": "row_memory row_size",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

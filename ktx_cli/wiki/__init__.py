@@ -61,4 +61,5 @@ _HOMES = {
     "text": "hidden_characters hidden_markup without_fences without_swallowed",
 }
 
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.project.plugins import SOURCES
 from ktx_cli.sources.http import RetryPolicy
 from ktx_cli.sources.manifest import FileState, parse_manifest
-from ktx_cli.sources.port import DRIVERS
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.source_row import Row, World
 from tests.cli.source_rows import ROW_TYPES, TOKEN
@@ -196,7 +196,7 @@ ROWS = [
 
 
 def test_every_source_of_the_registry_has_a_row() -> None:
-    assert {each.kind for each in ROW_TYPES} == {*DRIVERS, "query-history"}
+    assert {each.kind for each in ROW_TYPES} == {*SOURCES.built_in, "query-history"}
     assert len({each.name for each in ROW_TYPES}) == len(ROW_TYPES)
 
 

@@ -46,7 +46,6 @@ from ktx_cli.project import (
 )
 from ktx_cli.scan import MANIFEST, manifest_hashes
 from ktx_cli.semantic import SUFFIXES, layer_ids, shard_files, stray_problems
-from ktx_cli.wiki import Finding as WikiFinding
 
 OLD_SECONDS: Final = 600.0
 """Git holds the lock of the index for moments, or as long as somebody writes the message of a commit of some paths."""
@@ -262,7 +261,7 @@ def check_wiki(context: CheckContext) -> list[Finding]:
     return _bounded(findings, Command("wiki", "lint"))
 
 
-def _edit(found: WikiFinding) -> str:
+def _edit(found: Diagnostic) -> str:
     if not found.hint:
         return f"edit {found.path} line {found.line}"
     return Hint("in {} line {}: {}", found.path, found.line, found.hint)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from ktx_cli.core import Diagnostic
 from ktx_cli.sources.query_history.evidence import (
     Evidence,
     PatternFacts,
@@ -20,7 +21,7 @@ from ktx_cli.sources.query_history.evidence import (
     table_documents,
 )
 from ktx_cli.sources.query_history.pages import PageChange, pattern_pages
-from ktx_cli.wiki.page import Finding, Page, changed, new_page, parse, render
+from ktx_cli.wiki.page import Page, changed, new_page, parse, render
 
 Make = Callable[..., Any]
 DAY = date(2026, 5, 4)
@@ -59,7 +60,7 @@ def test_a_pattern_becomes_a_page() -> None:
     }
     assert change.page.key == "historic-sql-sales"
     again = parse("global", change.page.key, render(change.page))
-    assert not isinstance(again, Finding)
+    assert not isinstance(again, Diagnostic)
     assert run([again], pattern()) == ()
 
 
