@@ -1,4 +1,8 @@
-"""What to type when a connection was refused before it was saved: the command again, with the flag that was wrong."""
+"""What to type when a command was refused: the command again, with the flag that was wrong.
+
+A connection or a model that was refused is not in `ktx.yaml`, so a hint that names a setting there, or the command that
+changes it, would lead nowhere.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,16 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import KtxError, did_you_mean, shell_words
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, did_you_mean
 
 if TYPE_CHECKING:
-    from ktx_cli.project import Block, Setting
+    from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer
+    from ktx_cli.project import Block, Issue, Setting
 
 
-_SETTING = re.compile(r"connections\.[A-Za-z0-9_-]+\.([A-Za-z_]+(?:\.[A-Za-z_]+)*)")
-_CONFIG_SET = re.compile(r"ktx config set " + _SETTING.pattern + r" (?P<value>\S+)")
-_QUOTED_NAME = re.compile(r"`([A-Za-z_]+)`")
-_NEAR = re.compile(r"did you mean `([^`]+)`\?")
+_CONNECTIONS: Final = "connections"
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Attempt:
     argument.
     """
 
-    begins: Sequence[str]
+    begins: Command
     connection: str | None
     fields: Mapping[str, Any]
     flags: Mapping[str, str]
@@ -45,42 +47,43 @@ class Attempt:
                 error.hint = self.hint_for(error)
             raise
 
-    def hint_for(self, error: KtxError) -> str | None:
+    def hint_for(self, error: KtxError) -> Hint | None:
         """Return the hint of an error, as it is for a connection that is not in `ktx.yaml`."""
-        hint = error.hint or ""
-        issues = error.details.get("issues") or ()
-        if issues and issues[0]["path"].startswith("connections."):
-            return self._hint_for_issues(issues)
-        command = _CONFIG_SET.search(hint)
-        if command is not None:
-            return self.typed({command[1]: command["value"]})
-        if f"ktx connection test {self.connection}" == hint:
-            return f"{self.typed({})} --no-test saves it without connecting"
-        wrong = dict.fromkeys(_SETTING.findall(hint))
-        if not wrong:
-            return error.hint
-        said = _SETTING.sub(lambda found: self._flag(found[1]), hint)
-        return f"{said}, then: {self.typed({key: placeholder(key) for key in wrong})}"
+        from ktx_cli.project import InvalidConfigError
 
-    def _hint_for_issues(self, issues: Sequence[Mapping[str, Any]]) -> str:
-        issue, hint = issues[0], issues[0]["hint"] or ""
-        if issue["code"] == "id":
-            return f"take another id: {self.typed({}, _other_id(self.connection or ''))}"
+        if isinstance(error, InvalidConfigError) and error.issues[0].keys[0] == _CONNECTIONS:
+            return self._hint_for_issues(error.issues)
+        hint = error.hint
+        if hint is None:
+            return None
+        for key, value in filter(None, (_set_by(command) for command in hint.commands)):
+            return self.typed({key: value})
+        if hint.command == Command("connection", "test", self.connection):
+            return Hint("{} --no-test saves it without connecting", self.typed({}))
+        wrong = dict.fromkeys(filter(None, map(_key_of, hint.settings)))
+        if not wrong:
+            return hint
+        said = hint.rewrite(lambda part: self._flag(key) if (key := _key_of(part)) else part)
+        return Hint("{}, then: {}", said, self.typed({key: placeholder(key) for key in wrong}))
+
+    def _hint_for_issues(self, issues: Sequence[Issue]) -> Hint:
+        issue, hint = issues[0], Hint(issues[0].hint or "")
+        if issue.code == "id":
+            return Hint("take another id: {}", self.typed({}, _other_id(self.connection or "")))
         declared = declared_of(self.fields.get("driver"))
         path = _path_in(issue)
-        keys = [setting_at(path, declared)] if path else _QUOTED_NAME.findall(issue["message"].partition("` ")[2])
-        near = _NEAR.search(hint)
-        if near is not None:
-            return self.typed(dict.fromkeys(keys[:1], near[1]))
-        if path and _is_missing(issue):
-            keys = [setting_at(_path_in(each), declared) for each in issues if _is_missing(each)]
+        keys = [setting_at(path, declared)] if path else list(hint.settings)
+        if issue.missing and path:
+            keys = [setting_at(_path_in(each), declared) for each in issues if each.missing and _path_in(each)]
             return self._completed(keys, declared)
+        if hint.suggestion is not None:
+            return self.typed(dict.fromkeys(keys[:1], hint.suggestion))
         if not path:
             return self._completed(keys, declared, one=True)
         typed = self.typed({key: placeholder(key) for key in keys})
-        return f"{hint}: {typed}" if hint else typed
+        return Hint("{}: {}", hint, typed) if hint else typed
 
-    def _completed(self, keys: Sequence[str], declared: Mapping[str, Setting], *, one: bool = False) -> str:
+    def _completed(self, keys: Sequence[str], declared: Mapping[str, Setting], *, one: bool = False) -> Command:
         """Return the command with what is missing, `one` of it or all; from other names where it was given by them."""
         given = flat(self.fields)
         wanted = [each for key in keys for each in required(key, declared, given)]
@@ -93,14 +96,17 @@ class Attempt:
     def _flag(self, key: str) -> str:
         return self.flags.get(key) or f"{self.other_flag} {key}".strip()
 
-    def typed(self, changed: Mapping[str, str], connection: str | None = None) -> str:
+    def typed(self, changed: Mapping[str, str], connection: str | None = None) -> Command:
         """Return the command with some fields changed; secrets given in clear are not shown again."""
+        return self.begins.with_words(*self.words(changed, connection))
+
+    def words(self, changed: Mapping[str, str], connection: str | None = None) -> Iterator[str]:
+        """Yield the words that describe the connection, with some fields changed."""
         name = connection or self.connection
-        words = [*self.begins, *filter(None, [self.id_flag if name else "", name])]
+        yield from filter(None, [self.id_flag if name else "", name])
         for key, value in {**flat(self.fields), **changed}.items():
             for item in value if isinstance(value, list) and key in self.flags else [value]:
-                words += self._words(key, item if key in changed else self._shown(key, item))
-        return shell_words(*words)
+                yield from self._words(key, item if key in changed else self._shown(key, item))
 
     def _words(self, key: str, value: Any) -> list[str]:
         from ktx_cli.core import yaml
@@ -118,19 +124,140 @@ class Attempt:
         return "env:NAME" if has_password(text) or is_literal_secret(declared, leaf, text) else value
 
 
-def _path_in(issue: Mapping[str, Any]) -> str:
+def _key_of(part: str) -> str:
+    """Return the key in its connection of a setting a hint names, empty for all else."""
+    root, _, rest = part.partition(".") if isinstance(part, SettingPath) else ("", "", "")
+    return rest.partition(".")[2] if root == _CONNECTIONS else ""
+
+
+def _set_by(command: Command) -> tuple[str, str] | None:
+    """Return the key in its connection that a command changes, and its value."""
+    key = _key_of(command.sets[0]) if command.sets else ""
+    return (key, command.sets[1]) if command.sets and key else None
+
+
+def _path_in(issue: Issue) -> str:
     """Return the path of an issue below its connection."""
-    return str(issue["path"]).partition(".")[2].partition(".")[2]
-
-
-def _is_missing(issue: Mapping[str, Any]) -> bool:
-    return bool(_path_in(issue)) and (issue["hint"] or "").startswith("add it")
+    return ".".join(issue.keys[2:])
 
 
 def _other_id(connection: str) -> str:
     """Return an id that may be one, near to one that may not."""
     usable = re.sub(r"[^A-Za-z0-9_-]+", "-", connection).strip("-_")[:60].rstrip("-_")
     return f"{usable}-db" if usable == connection else usable or "warehouse"
+
+
+MODEL_FLAGS: Final = {
+    "llm.provider.backend": "--llm-backend",
+    "llm.models.default": "--llm-model",
+    "llm.provider.anthropic.api_key": "--llm-api-key",
+    "llm.provider.gateway.api_key": "--llm-api-key",
+    "llm.provider.vertex.access_token": "--llm-api-key",
+    "llm.provider.anthropic.base_url": "--llm-base-url",
+    "llm.provider.gateway.base_url": "--llm-base-url",
+    "llm.provider.vertex.base_url": "--llm-base-url",
+    "llm.provider.vertex.location": "--llm-location",
+    "llm.provider.vertex.project": "--llm-project",
+}
+"""The flag of `ktx setup` for each setting of models that has one."""
+
+
+@dataclass(frozen=True)
+class SetupAttempt:
+    """A `ktx setup` as it was typed. `begins`: its first words; `values`: the flags; `answers`: what they come to."""
+
+    begins: Command
+    values: Mapping[str, Any]
+    answers: Answers
+
+    @contextlib.contextmanager
+    def hinting(self) -> Iterator[None]:
+        """Let errors hint at this command: what they name in `ktx.yaml` is not there yet."""
+        try:
+            yield
+        except KtxError as error:
+            error.hint = self._hint_for(error)
+            raise
+
+    def retell(self, warning: ResultWarning) -> None:
+        """Let a warning hint at this command, too."""
+        if warning.hint is not None and self.values["answers"] is None:
+            warning.suggest(self._with_model_flags(warning.hint))
+
+    def _hint_for(self, error: KtxError) -> Hint | None:
+        from ktx_cli.project import EditRefusedError
+
+        hint, is_typed = error.hint, error.code != "usage" and not isinstance(error, EditRefusedError)
+        if self.values["answers"] is not None:
+            return self._at_file(hint) if hint and is_typed else hint
+        suggestion = hint.suggestion if hint is not None else None
+        if suggestion is not None and suggestion.setting in MODEL_FLAGS:
+            return self._typed({MODEL_FLAGS[suggestion.setting]: suggestion})
+        about = self._about(error)
+        if about is not None and is_typed:
+            hint = replace(self._attempt(about), begins=self._without(about)).hint_for(error)
+        return None if hint is None else self._with_model_flags(hint)
+
+    def _with_model_flags(self, hint: Hint) -> Hint:
+        """Return a hint with every `ktx config set` of a setting that has a flag as this command with the flag."""
+
+        def by_flag(part: str) -> str:
+            setting, value = (isinstance(part, Command) and part.sets) or ("", "")
+            return self._typed({MODEL_FLAGS[setting]: value}) if setting in MODEL_FLAGS else part
+
+        return hint.rewrite(by_flag)
+
+    def _typed(self, models: Mapping[str, str]) -> Command:
+        """Return the command with some model flags changed."""
+        from ktx_cli.cli.setup_flags import llm_flags, other_words, shown_words
+
+        flags = shown_words({**llm_flags(self.values), **models})
+        return self.begins.with_words(*flags, *other_words(self.values), *self._connection_words(None))
+
+    def _without(self, connection: ConnectionAnswer) -> Command:
+        """Return the command without a connection."""
+        from ktx_cli.cli.setup_flags import llm_flags, other_words, shown_words
+
+        flags = shown_words(llm_flags(self.values))
+        return self.begins.with_words(*flags, *other_words(self.values), *self._connection_words(connection))
+
+    def _about(self, error: KtxError) -> ConnectionAnswer | None:
+        """Return the connection an error is about; the first where it does not say."""
+        given = self.answers.connections
+        named = error.details.get("connection")
+        sources = self.answers.sources
+        by_id = next((each for each in given if named is not None and each.id == named), None)
+        if by_id is None and named is not None and sources and error.details.get("kind") == "source":
+            return sources[0]
+        return by_id or next(iter(given), None)
+
+    def _connection_words(self, without: ConnectionAnswer | None) -> Iterator[str]:
+        for answer in self.answers.connections:
+            if answer is not without:
+                yield from self._attempt(answer).words({})
+
+    def _attempt(self, answer: ConnectionAnswer) -> Attempt:
+        from ktx_cli.cli.setup_flags import connection_flags
+
+        prefix = "database" if answer in self.answers.databases else "source"
+        flags = connection_flags(prefix, answer.driver)
+        return Attempt(self.begins, answer.id, answer.fields, flags, f"--{prefix}-connection-id", f"--{prefix}-set")
+
+    def _at_file(self, hint: Hint) -> Hint:
+        """Return a hint about the file of answers, with this command again."""
+        from ktx_cli.cli.setup_flags import other_words
+
+        words = ("--answers", self.values["answers"], *other_words(self.values))
+        return Hint.steps(hint.rewrite(self._in_file), self.begins.with_words(*words))
+
+    def _in_file(self, part: str) -> str:
+        if isinstance(part, Command) and part.sets and part.sets[0].startswith(f"{_CONNECTIONS}."):
+            return Hint("set {} to {}", self._in_file(part.sets[0]), part.sets[1])
+        if not isinstance(part, SettingPath) or not part.startswith(f"{_CONNECTIONS}."):
+            return part
+        name = part.split(".")[1]
+        block = "databases" if name in {each.id for each in self.answers.databases} else "sources"
+        return f"{block}.{part.partition('.')[2]} in {self.values['answers']}"
 
 
 def flat(fields: Mapping[str, Any], above: str = "") -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Lines
-from ktx_cli.cli.model_flags import BACKENDS, given_flags
 from ktx_cli.core import UsageError, plural
 from ktx_cli.jobs.clients.targets import Scope, Target
 from ktx_cli.jobs.setup.answers import (
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses import ConnectionTest
 
 
+BACKENDS: Final = "none, anthropic, vertex, gateway, claude-code or claude-cli"
 LLM, EMBEDDINGS, DATABASE, SOURCE = "Model", "Embeddings", "Database", "Context source"
 BUILD, HOW = "Build and agents", "How"
 
@@ -176,7 +176,33 @@ def answers_of(values: Values) -> Answers:
 def llm_flags(values: Values) -> dict[str, str]:
     """Return the model flags that were typed, by flag."""
     names = ("llm_backend", "llm_model", *(flag.removeprefix("--").replace("-", "_") for flag in PROVIDER_FLAGS))
-    return given_flags({f"--{name.replace('_', '-')}": values[name] for name in names})
+    given = {f"--{name.replace('_', '-')}": values[name] for name in names if values[name] is not None}
+    for flag, value in given.items():
+        if not value.strip():
+            raise UsageError(f"`{flag}` is empty", hint=f"{flag} VALUE, or without it to leave the setting as it is")
+    return given
+
+
+def shown_words(flags: Mapping[str, str]) -> list[str]:
+    """Return model flags as words of a command; a key given in clear is not shown again."""
+    from ktx_cli.project import is_reference, redact_url
+
+    words: list[str] = []
+    for flag, value in flags.items():
+        words += [flag, "env:NAME" if flag == "--llm-api-key" and not is_reference(value) else redact_url(value)]
+    return words
+
+
+def connection_flags(prefix: str, driver: str) -> dict[str, str]:
+    """Return the flag for each key of a driver; `prefix`: `database` or `source`."""
+    from ktx_cli.jobs.setup.answers_file import key_of
+
+    flags = {"driver": f"--{prefix}"}
+    for word in DATABASE_WORDS if prefix == "database" else SOURCE_WORDS:
+        key = key_of(word, driver)
+        if key is not None:
+            flags.setdefault(key, f"--{prefix}-{word.name}")
+    return flags | ({"include": "--include", "exclude": "--exclude"} if prefix == "database" else {})
 
 
 def other_words(values: Values) -> list[str]:

@@ -120,6 +120,17 @@ class Hint(str):
         only = self.parts[0] if len(self.parts) == 1 else None
         return only if isinstance(only, Command) else None
 
+    @property
+    def suggestion(self) -> Suggestion | None:
+        """The one value this hint suggests, None where there is none or a choice."""
+        found = [part for part in self.parts if isinstance(part, Suggestion)]
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def settings(self) -> tuple[SettingPath, ...]:
+        """The settings this hint names, in order."""
+        return tuple(part for part in self.parts if isinstance(part, SettingPath))
+
     def rewrite(self, change: Callable[[str], str]) -> Hint:
         """Return this hint with what `change` makes of each of its parts: how a caller adapts commands."""
         return Hint._of([item for part in self.parts for item in _parts(change(part))])
@@ -155,6 +166,13 @@ class Command(Hint):
         command.program, command.words, command.parts = program, texts, (command,)
         return command
 
+    @property
+    def sets(self) -> tuple[SettingPath, str] | None:
+        """The setting that this `ktx config set` changes, and its new value; None for another command."""
+        if self.program != "ktx" or self.words[:2] != ("config", "set") or len(self.words) < 4:
+            return None
+        return SettingPath(self.words[2]), self.words[3]
+
     def with_words(self, *words: object, after: int | None = None) -> Command:
         """Return the command with more words: at its end, or behind the first `after` of its own."""
         at = len(self.words) if after is None else after
@@ -180,9 +198,23 @@ class SettingPath(str):
 
 
 class Suggestion(str):
-    """What to write in place of what was written: `Hint("did you mean `{}`?", Suggestion("driver"))`."""
+    """A value to write in place of what was written; `setting`: the path in `ktx.yaml` of what it is for, if known.
 
-    __slots__ = ()
+    `Hint("did you mean `{}`?", Suggestion("sqlite", setting="connections.shop.driver"))`
+    """
+
+    __slots__ = ("setting",)
+
+    setting: str
+
+    def __new__(cls, text: str, setting: str = "") -> Suggestion:
+        """Return a suggestion."""
+        made = super().__new__(cls, text)
+        made.setting = setting
+        return made
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        return str(self), self.setting
 
 
 _assign = object.__setattr__

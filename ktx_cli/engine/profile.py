@@ -20,6 +20,7 @@ from ktx_cli.core import (
     Emit,
     Hint,
     ResultWarning,
+    SettingPath,
     SourceError,
     StepFinished,
     StepProgress,
@@ -137,7 +138,8 @@ def _unreadable(connection: str, problems: list[ObjectProblem]) -> ResultWarning
 def exclusion_hint(connection: str, objects: Iterable[str], limit: int = 5) -> Hint:
     """Return what can be done about objects that can never be read as they are."""
     entries = listing(map(_entry, objects), limit)
-    return Hint(f"repair or drop them, or add to `exclude` of connections.{connection} in ktx.yaml: {entries}")
+    place = SettingPath(f"connections.{connection}")
+    return Hint("repair or drop them, or add to `exclude` of {} in ktx.yaml: {}", place, entries)
 
 
 def _entry(name: str) -> str:
@@ -156,7 +158,7 @@ def _unmatched(connection: str, problems: list[ObjectProblem]) -> ResultWarning:
     return ResultWarning(
         "scope_unmatched",
         f"connection `{connection}`: {said}",
-        hint=f"correct connections.{connection} in ktx.yaml, or the role's privileges",
+        hint=Hint("correct {} in ktx.yaml, or the role's privileges", SettingPath(f"connections.{connection}")),
         connection=connection,
     )
 
@@ -215,7 +217,7 @@ def _out_of_time(connection: str, profiled: Profiled) -> Iterator[ResultWarning]
             "profile_out_of_time",
             f"connection `{connection}`: {plural(late, 'table')} of {len(profiled.tables)} not looked at, the time was"
             " up; the next run begins with them",
-            hint="raise scan.budget.seconds, or narrow the connection by `include`",
+            hint=Hint("raise {}, or narrow the connection by `include`", SettingPath("scan.budget.seconds")),
             connection=connection,
             left=late,
         )

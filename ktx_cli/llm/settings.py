@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, SecretError, UsageError, did_you_mean, one_line
+from ktx_cli.core import (
+    Command,
+    ConfigError,
+    Hint,
+    ResultWarning,
+    SecretError,
+    Suggestion,
+    UsageError,
+    did_you_mean,
+    one_line,
+)
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.project import (
     ROLES,
@@ -52,7 +62,9 @@ def parse_model_ref(text: str, backend: str, *, where: str = "llm.models") -> Mo
         backend, value = route, rest.strip()
     elif colon and backend != "gateway":
         near = did_you_mean(route, SUPPORTED_BACKENDS)
-        hint = f"did you mean `{near}:{rest}`?" if near else f"backends: {', '.join(SUPPORTED_BACKENDS)}"
+        hint: str = f"backends: {', '.join(SUPPORTED_BACKENDS)}"
+        if near:
+            hint = Hint("did you mean `{}`?", Suggestion(f"{near}:{rest}", where))
         raise ConfigError(f"`{where}` is `{text}`, and `{prefix}` is no backend", hint=hint)
     if not value:
         wanted = f"{route}:MODEL" if colon and route in SUPPORTED_BACKENDS else "MODEL"

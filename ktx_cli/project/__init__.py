@@ -52,7 +52,15 @@ if TYPE_CHECKING:
         config_lock,
         load_config,
     )
-    from ktx_cli.project.config.issues import Issue, Keys, is_literal_secret, key_text, named, placed
+    from ktx_cli.project.config.issues import (
+        InvalidConfigError,
+        Issue,
+        Keys,
+        is_literal_secret,
+        key_text,
+        named,
+        placed,
+    )
     from ktx_cli.project.config.llm import ROLES, SUPPORTED_BACKENDS, PromptCaching
     from ktx_cli.project.config.model import KtxConfig, connection_of, known_connection
     from ktx_cli.project.config.reference import json_schema
@@ -63,7 +71,7 @@ if TYPE_CHECKING:
         secret_file_warnings,
         shown_config,
     )
-    from ktx_cli.project.edit import apply
+    from ktx_cli.project.edit import EditRefusedError, apply
     from ktx_cli.project.files import can_write_in, read_bytes, remove_dead_leftovers_of, storage_error, write_atomic
     from ktx_cli.project.git import Git, GitResult, condensed, find_git
     from ktx_cli.project.layout import (
@@ -143,12 +151,12 @@ _HOMES = {
     ),
     "config.drivers": "drivers find_model is_driver model_of parse_connection",
     "config.file": "LoadedConfig WITHOUT_EFFECT change_config check_connection config_lock load_config",
-    "config.issues": "Issue Keys is_literal_secret key_text named placed",
+    "config.issues": "InvalidConfigError Issue Keys is_literal_secret key_text named placed",
     "config.llm": "PromptCaching ROLES SUPPORTED_BACKENDS",
     "config.model": "KtxConfig connection_of known_connection",
     "config.reference": "json_schema",
     "config.settings": "get_value parse_cli_value resolve_options secret_file_warnings shown_config",
-    "edit": "apply",
+    "edit": "EditRefusedError apply",
     "files": "can_write_in read_bytes remove_dead_leftovers_of storage_error write_atomic",
     "git": "Git GitResult condensed find_git",
     "layout": (

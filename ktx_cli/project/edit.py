@@ -13,7 +13,22 @@ from typing import Any
 from ktx_cli.core import ConfigError, yaml
 from ktx_cli.project.yaml_splice import CannotEdit, Document, Edit, Path, change, diff, lookup, placed, same_data, shown
 
-__all__ = ["Edit", "Path", "append_value", "apply", "delete_value", "diff", "same_data", "set_value"]
+__all__ = [
+    "Edit",
+    "EditRefusedError",
+    "Path",
+    "append_value",
+    "apply",
+    "delete_value",
+    "diff",
+    "same_data",
+    "set_value",
+]
+
+
+class EditRefusedError(ConfigError):
+    """An edit that cannot be placed: the value is right, and only a person can write it."""
+
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -108,9 +123,9 @@ def _holds(text: str, wanted: Any, where: str) -> bool:
         return False
 
 
-def _refusal(edit: Edit, reason: str, where: str) -> ConfigError:
+def _refusal(edit: Edit, reason: str, where: str) -> EditRefusedError:
     done = {"set": "set", "delete": "delete", "append": "append to", "insert": "insert into"}[edit.op]
-    return ConfigError(
+    return EditRefusedError(
         f"{where}: cannot {done} {shown(edit.path)} in place: {reason}",
         hint=f"edit {where} by hand: {done} {shown(edit.path)}",
         details={"path": where, "key": shown(edit.path)},

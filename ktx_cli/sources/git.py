@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import CancelledError, Command, ConfigError, Hint, ResultWarning, SourceError, StorageError
+from ktx_cli.core import (
+    CancelledError,
+    Command,
+    ConfigError,
+    Hint,
+    ResultWarning,
+    SettingPath,
+    SourceError,
+    StorageError,
+)
 from ktx_cli.documents import RawFile, Skipped, Snapshot
 from ktx_cli.project import CONFIG_NAME, OWN_NAMES, read_bytes, secrets, storage_error
 from ktx_cli.sources.git_cache import Address, Copy, Entry, Remote, look_at, open_copy, parse_address
@@ -129,7 +138,9 @@ def _below(folder: Path, origin: Origin) -> Path:
         raise ConfigError(f"`{origin.where}.path` leads out of {base}", hint="name a folder in it, such as transform")
     if not found.is_dir():
         raise SourceError(
-            f"there is no folder {found}", hint=f"correct {origin.where}.{key}", details={"path": str(found)}
+            f"there is no folder {found}",
+            hint=Hint("correct {}", SettingPath(f"{origin.where}.{key}")),
+            details={"path": str(found)},
         )
     return found
 
@@ -219,7 +230,7 @@ def _from_repository(address: Address, origin: Origin, context: FetchContext, ch
     copy = open_copy(remote, context.cache_folder, context.connection, context.environ)
     entries = copy.entries(inner)
     if inner and not entries:
-        hint = f"correct {origin.where}.path"
+        hint = Hint("correct {}", SettingPath(f"{origin.where}.path"))
         raise ConfigError(f"{address.url} has no folder `{inner}` on its branch `{copy.branch}`", hint=hint)
     _look_up(context)
     entries = _without_own(entries)
@@ -298,7 +309,7 @@ def _token_warnings(remote: Remote) -> tuple[ResultWarning, ...]:
     address, token, setting = remote.address, remote.token, remote.token_setting
     if token and not address.is_web:
         what = f"{setting} is not used: {address.url} is not read over https"
-        return (ResultWarning("token_unused", what, hint=f"remove {setting}"),)
+        return (ResultWarning("token_unused", what, hint=Hint("remove {}", SettingPath(setting))),)
     if (token or address.password) and address.is_plain:
         what = f"the token for {address.url} is sent unencrypted"
         return (ResultWarning("token_unencrypted", what, hint="write the address with https://"),)

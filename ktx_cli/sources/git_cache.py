@@ -20,6 +20,7 @@ from ktx_cli.core import (
     Hint,
     KtxError,
     NotReadyError,
+    SettingPath,
     SourceError,
     StorageError,
     did_you_mean,
@@ -423,7 +424,7 @@ def remote_error(stderr: bytes, origin: str, token_setting: str, *, shown: Colle
     details = {"repository": origin}
     if any(sign in said for sign in _DENIED):
         what = "did not accept the token" if shown else "wants credentials"
-        hint = f"set {token_setting} to a token that may read it, for example env:GIT_TOKEN"
+        hint = Hint("set {} to a token that may read it, for example env:GIT_TOKEN", SettingPath(token_setting))
         if not origin.startswith("http"):
             what, hint = (
                 "did not accept the key",
@@ -435,7 +436,7 @@ def remote_error(stderr: bytes, origin: str, token_setting: str, *, shown: Colle
         return RepositoryDeniedError(f"the host of {origin} is not known to ssh", hint=hint, details=details)
     hint = Hint("check the address and the network, then run `{}` again", Command("ingest"))
     if any(sign in said for sign in _MOVED) or "redirect" in said:
-        hint = "it has moved: write its new address; a token is never sent on to another one"
+        hint = Hint("it has moved: write its new address; a token is never sent on to another one")
     return RepositoryUnreachableError(f"{origin} cannot be read: {reason}", hint=hint, details=details)
 
 
@@ -443,7 +444,11 @@ def no_branch(branch: str, branches: Iterable[str], origin: str, where: str) -> 
     """Return the error for a branch the repository does not have; `where` is the setting."""
     known = sorted(branches)
     near = did_you_mean(branch, known)
-    hint = f"set {where} to {near}" if near else f"set {where} to one of: {listing(known, 20)}"
+    hint = (
+        Hint("set {} to {}", SettingPath(where), near)
+        if near
+        else Hint("set {} to one of: {}", SettingPath(where), listing(known, 20))
+    )
     there = f"; it has {listing(known, 20)}" if known else "; it has no branch"
     return BranchMissingError(
         f"{origin} has no branch `{branch}`{there}", hint=hint, details={"repository": origin, "branches": known}

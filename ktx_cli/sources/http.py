@@ -24,8 +24,10 @@ from ktx_cli.core import (
     CancelledError,
     ConfigError,
     Emit,
+    Hint,
     KtxError,
     NotReadyError,
+    SettingPath,
     SourceError,
     Waiting,
     ignore_events,
@@ -249,7 +251,9 @@ class HttpClient:
             raise SourceError(
                 f"{self.site.name} redirects {said} to {target.scheme}://{one_line(target.host, 100)}, "
                 "where ktx sends no credentials",
-                hint=f"set `{self.site.where}.{self.site.address}` to the address that answers",
+                hint=Hint(
+                    "set `{}` to the address that answers", SettingPath(f"{self.site.where}.{self.site.address}")
+                ),
             )
         return str(target)
 
@@ -261,7 +265,7 @@ class HttpClient:
             if len(content) > self._max_bytes:
                 raise SourceError(
                     f"{self.site.name} answered {said} with more than {self._max_bytes:,} bytes",
-                    hint=f"read less of it: see the settings of `{self.site.where}`",
+                    hint=Hint("read less of it: see the settings of `{}`", SettingPath(self.site.where)),
                 )
         return bytes(content)
 
@@ -269,7 +273,9 @@ class HttpClient:
         reason = one_line(secrets.mask(str(error)), 200) or type(error).__name__
         return HttpStatusError(
             f"{self.site.name} cannot be reached for {request.said}: {reason}",
-            hint=f"check `{self.site.where}.{self.site.address}` and the network, then run it again",
+            hint=Hint(
+                "check `{}` and the network, then run it again", SettingPath(f"{self.site.where}.{self.site.address}")
+            ),
             details={"request": request.said, "error": type(error).__name__},
         )
 
@@ -476,8 +482,14 @@ class Site:
     def hints(self) -> Mapping[str, str]:
         """Return the hints of this site's errors."""
         return {
-            "credential": f"check `{self.where}.{self.credential}`, and what its owner may read in {self.name}",
-            "address": f"check `{self.where}.{self.address}` and what the connection names to be read",
+            "credential": Hint(
+                "check `{}`, and what its owner may read in {}",
+                SettingPath(f"{self.where}.{self.credential}"),
+                self.name,
+            ),
+            "address": Hint(
+                "check `{}` and what the connection names to be read", SettingPath(f"{self.where}.{self.address}")
+            ),
         }
 
 
@@ -499,7 +511,7 @@ def open_client(site: Site, timeout: float) -> httpx2.Client:
     except (httpx2.InvalidURL, ValueError) as error:
         raise ConfigError(
             f"`{site.where}` has an address or a proxy that is no URL: {one_line(secrets.mask(str(error)), 200)}",
-            hint=f"check `{site.where}.{site.address}`",
+            hint=Hint("check `{}`", SettingPath(f"{site.where}.{site.address}")),
         ) from None
 
 
@@ -508,7 +520,9 @@ def _address(site: Site) -> str:
     if secrets.has_password(site.base_url):
         raise ConfigError(
             f"`{site.where}.{site.address}` has a password in it",
-            hint=f"write it without, and give the credentials in `{site.where}.{site.credential}`",
+            hint=Hint(
+                "write it without, and give the credentials in `{}`", SettingPath(f"{site.where}.{site.credential}")
+            ),
         )
     if not urlsplit(site.base_url).hostname:
         raise ValueError("it has no host")

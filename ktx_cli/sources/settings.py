@@ -20,7 +20,10 @@ def _is_web_address(value: str) -> bool:
 WebAddress = Annotated[
     str,
     checked(
-        _is_web_address, "must be a URL that begins with https:// or http://", hint="for example https://bi.example.com"
+        _is_web_address,
+        "must be a URL that begins with https:// or http://",
+        hint="for example https://bi.example.com",
+        of_value=True,
     ),
     WithJsonSchema({"type": "string", "pattern": f"^(?:https?://|{REFERENCE_PATTERN})"}),
 ]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ktx_cli.core import Command, ConfigError, Hint, SourceError, did_you_mean, listing, one_line
+from ktx_cli.core import Command, ConfigError, Hint, SettingPath, SourceError, did_you_mean, listing, one_line
 from ktx_cli.warehouses.port import ConnectionSpec
 
 
@@ -40,7 +40,8 @@ def option_file(spec: ConnectionSpec, key: str, value: str) -> str:
     Raises `ConfigError` when there is no such file, or none this user can read.
     """
     path = _in_project(spec, value)
-    hint = f"correct {key} of connections.{spec.id}; a relative path begins at the folder of ktx.yaml"
+    place = SettingPath(f"connections.{spec.id}")
+    hint = Hint("correct {} of {}; a relative path begins at the folder of ktx.yaml", key, place)
     details = {"path": str(path), "connection": spec.id}
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -138,6 +139,6 @@ def require_choice(spec: ConnectionSpec, key: str, name: str, value: str, choice
 def _error(spec: ConnectionSpec, what: str, correct: str, key: str = "url") -> ConfigError:
     return ConfigError(
         f"connection `{spec.id}`: its `{key}` {what}",
-        hint=f"{correct} in connections.{spec.id}.{key}",
+        hint=Hint("{} in {}", correct, SettingPath(f"connections.{spec.id}.{key}")),
         details={"connection": spec.id},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ktx_cli.core import listing
+from ktx_cli.core import Hint, SettingPath, listing
 from ktx_cli.project import Database
 from ktx_cli.warehouses.port import ConnectionTest, TableRef
 
@@ -57,11 +57,12 @@ def reader_role(entry: Database, test: ConnectionTest) -> str | None:
 
 def _hint_for_none(connection: str, entry: Database, test: ConnectionTest) -> str:
     scope = [f"`{key}`" for key in ("schemas", "enabled_tables", "include", "exclude") if getattr(entry, key, None)]
-    check = f"check {listing(scope)} of connections.{connection} in ktx.yaml" if scope else ""
+    place = SettingPath(f"connections.{connection}")
+    check = Hint("check {} of {} in ktx.yaml", listing(scope), place) if scope else Hint()
     if entry.driver == "mysql" and test.database:  # it hides the tables a role has no privilege on
         grant = f"as an administrator: GRANT SELECT ON {_quoted(entry, test.database)}.* TO {_role(entry, test)}"
-        return f"{check}, or {grant}" if check else grant
-    return check or f"create a table in it, or point connections.{connection} at another database"
+        return Hint("{}, or {}", check, grant) if check else grant
+    return check or Hint("create a table in it, or point {} at another database", place)
 
 
 def _grant(entry: Database, test: ConnectionTest, closed: Sequence[TableRef]) -> str:

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ktx_cli.core import Command, ConfigError, SourceError
+from ktx_cli.core import Command, ConfigError, Hint, SettingPath, SourceError
 from ktx_cli.project import WAREHOUSES, redact
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import require_reading
@@ -237,7 +237,8 @@ class ServerConnector(base.BaseConnector, ABC):
         except (self._driver_error(), OSError) as error:
             raise self._translated(error, None) from None
         except PoolBusyError as error:
-            raise self.failure("all sessions are busy", hint=f"raise connections.{self.id}.maxConnections") from error
+            setting = SettingPath(f"connections.{self.id}.maxConnections")
+            raise self.failure("all sessions are busy", hint=Hint("raise {}", setting)) from error
         session = lent.item
         try:
             yield session
@@ -256,12 +257,14 @@ class ServerConnector(base.BaseConnector, ABC):
             code = "connection"
         return self.failure(self._redacted(message), hint=hint, code=code)
 
-    def _settings(self, *parts: str) -> str:
+    def _settings(self, *parts: str) -> Hint:
         """Return where parts of the address (`host`, `port`, `database`, `username`, `password`) are set."""
         keys = {part: self._key_of(part) for part in parts}
-        own = [f"connections.{self.id}.{key}" for key in keys.values() if key != "url"]
+        places = [Hint(SettingPath(f"connections.{self.id}.{key}")) for key in keys.values() if key != "url"]
         within = " and ".join(f"the {part}" for part, key in keys.items() if key == "url")
-        return " and ".join([*own, *([f"{within} in connections.{self.id}.url"] if within else [])])
+        if within:
+            places.append(Hint("{} in {}", within, SettingPath(f"connections.{self.id}.url")))
+        return Hint.steps(*places, between=" and ")
 
     def _key_of(self, part: str) -> str:
         names = (part, "user") if part == "username" else (part,)
@@ -352,8 +355,11 @@ def _bad_address(spec: ConnectionSpec, what: str) -> ConfigError:
     scheme = kind.schemes[0] if kind is not None and kind.schemes else spec.driver
     return ConfigError(
         f"connection `{spec.id}`: {what}",
-        hint=f"set connections.{spec.id}.url to {scheme}://USER:PASSWORD@HOST:PORT/DATABASE, reserved characters "
-        "in the password percent-encoded",
+        hint=Hint(
+            "set {} to {}://USER:PASSWORD@HOST:PORT/DATABASE, reserved characters in the password percent-encoded",
+            SettingPath(f"connections.{spec.id}.url"),
+            scheme,
+        ),
     )
 
 

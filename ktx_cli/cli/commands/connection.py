@@ -151,7 +151,7 @@ def _register_add(commands: typer.Typer) -> None:
                 raise UsageError(f"--set {pair} is not KEY=VALUE", hint="for example --set host=localhost")
             put(fields, key, read_value(driver, key, value, where=f"--set {key}"))
         layout = Layout(session.require_project())
-        begins = ["ktx", "connection", "add", *session.settings.project_words]
+        begins = Command("connection", "add", *session.settings.project_words)
         flags = {key: f"--{key}" for key in ("driver", "url", "path", "include", "exclude")}
         with Attempt(begins, id, fields, flags, other_flag="--set").hinting():
             found, warnings = add_connection(layout, id, fields, environ=os.environ, test=not no_test)

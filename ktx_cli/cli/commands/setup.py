@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ktx_cli.cli.attempts import SetupAttempt
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.cli.setup_attempts import Retyped
 from ktx_cli.cli.setup_flags import answers_of, with_flags
 from ktx_cli.core import Command, Hint, UsageError
 from ktx_cli.jobs.setup.answers import Answers, Step
@@ -104,10 +104,10 @@ def _done(session: Session, request: SetupRequest, values: Mapping[str, Any]) ->
     from ktx_cli.cli.setup_flags import report_blocks
     from ktx_cli.jobs.setup.setup import setup as run_setup
 
-    retyped = Retyped(["ktx", "setup", *session.settings.project_words], values, request.answers)
-    with retyped.hinting():
+    attempt = SetupAttempt(Command("setup", *session.settings.project_words), values, request.answers)
+    with attempt.hinting():
         report = run_setup(request)
     for warning in report.warnings:
-        retyped.retold(warning)
+        attempt.retell(warning)
     session.warn(*report.warnings)
     return Result(report.to_json(), report_blocks(report), report.error, next_steps=report.next_steps)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from ktx_cli.core import ConfigError
+from ktx_cli.project import EditRefusedError
 
 
 def entries(text: str, container: Path, where: str) -> dict[str, Any]:
@@ -455,10 +456,10 @@ def taken_back(text: str, insertions: Sequence[Insertion]) -> str | None:
     return text
 
 
-def refusal(where: str, key: Sequence[str], problem: str, **details: Any) -> ConfigError:
+def refusal(where: str, key: Sequence[str], problem: str, **details: Any) -> EditRefusedError:
     """Return the error for a file that cannot be edited in place."""
     dotted = ".".join(key)
-    return ConfigError(
+    return EditRefusedError(
         f"{where}: {dotted} cannot be edited in place: {problem}",
         hint=f"edit {dotted} in {where} by hand",
         details={"path": where, "key": dotted, **details},

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import Command, Hint, KtxError, ResultWarning, listing, now, one_line, plural
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, listing, now, one_line, plural
 from ktx_cli.engine import LastScan, last_scans
 from ktx_cli.jobs.connections import check_source, probe_connection
 from ktx_cli.jobs.health.model import CheckContext, Finding, Level, Work, command_to_set, side_by_side
@@ -81,7 +81,8 @@ def _select_only(context: CheckContext, connection: str, entry: Database, test: 
     """Return how ktx gets a role that may only SELECT: statements for an administrator, then where it is named."""
     statements = reader_role(entry, test)
     if statements is None:
-        return f"give ktx a role that may only SELECT, and name it in connections.{connection} of ktx.yaml"
+        place = SettingPath(f"connections.{connection}")
+        return Hint("give ktx a role that may only SELECT, and name it in {} of ktx.yaml", place)
     named = next((key for key in ("url", "username", "user") if getattr(entry, key, None)), "username")
     named_by = command_to_set(f"connections.{connection}.{named}", context.loaded.raw, context.project_dir)
     return f"as an administrator: {statements}; then: {named_by}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from ktx_cli.core import Command, Hint, KtxError, ResultWarning, did_you_mean, listing, plural
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, did_you_mean, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level, concern_of, failed
 from ktx_cli.llm import (
     CLAUDE_BACKENDS,
@@ -305,7 +305,7 @@ def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
     if error.code == "isolation" and error.hint in (None, Command("doctor")):
         return _AGAIN
     if error.code == "connection" and result.ref.backend == "gateway":
-        return "check the network, the proxy and llm.provider.gateway.base_url"
+        return Hint("check the network, the proxy and {}", SettingPath("llm.provider.gateway.base_url"))
     if error.code != "model":
         return error.hint
     near = OWN_DEFAULT.get(result.ref.backend) or did_you_mean(result.ref.model, PRICES)

@@ -17,6 +17,7 @@ from ktx_cli.core import (
     Hint,
     KtxError,
     ResultWarning,
+    SettingPath,
     escaped,
     listing,
     new_run_id,
@@ -210,8 +211,8 @@ def _is_empty(layout: Layout, connection: str) -> bool:
 def _without_tables(connection: str, level: Level) -> Finding:
     message = f"connection `{connection}` has no tables, so there is no context"
     hint = Hint(
-        "create a table in it, or correct connections.{} in ktx.yaml; then: {}",
-        connection,
+        "create a table in it, or correct {} in ktx.yaml; then: {}",
+        SettingPath(f"connections.{connection}"),
         Command("ingest", connection),
     )
     return Finding(CONTEXT, level, message, hint, Concern.SETUP)

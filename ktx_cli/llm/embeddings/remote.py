@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Command, Hint, NotReadyError
+from ktx_cli.core import Command, Hint, NotReadyError, SettingPath
 from ktx_cli.llm.backends.anthropic_api.backend import retry_after
 from ktx_cli.llm.embeddings.port import DEFAULT_MODELS, MODEL_HINT, checked
 from ktx_cli.llm.errors import LlmError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TIMEOUT_SECONDS: Final = 60.0
 _CODES: Final = {401: "auth", 402: "billing", 403: "auth", 404: "model", 408: "connection", 413: "context"}
 _HINTS: Final = {
-    "auth": "check ingest.embeddings.openai.api_key",
+    "auth": Hint("check {}", SettingPath("ingest.embeddings.openai.api_key")),
     "billing": Hint("look at the billing of the account, then run: {}", Command("index")),
     "rate_limit": Hint("run it again later: {}", Command("index")),
     "overloaded": Hint("run it again later: {}", Command("index")),

@@ -69,23 +69,28 @@ def setting(
     return Field(default, **common)
 
 
-def wrong(message: str, *, hint: str | None = None, key: str | None = None) -> PydanticCustomError:
+def wrong(
+    message: str, *, hint: str | None = None, key: str | None = None, of_value: bool = False
+) -> PydanticCustomError:
     """Return the error of a rule of ours.
 
     `message` continues "`the.setting` ...". `key` is the key inside the block that the error is about, where the
-    rule looks at the whole block.
+    rule looks at the whole block. `of_value`: the message says what the value must be, and is told what it is.
     """
     # pydantic cannot carry a lone surrogate, which a word on the command line may hold
-    told = {"message": message.encode("utf-8", "backslashreplace").decode(), "hint": hint, "key": key}
+    text = message.encode("utf-8", "backslashreplace").decode()
+    told = {"message": text, "hint": hint, "key": key, "of_value": of_value}
     return PydanticCustomError("rule", "{message}", told)
 
 
-def checked(holds: Callable[[Any], bool], message: str, *, hint: str | None = None) -> AfterValidator:
+def checked(
+    holds: Callable[[Any], bool], message: str, *, hint: str | None = None, of_value: bool = False
+) -> AfterValidator:
     """Return a validator that refuses a value for which `holds` is false."""
 
     def check(value: Any) -> Any:
         if not holds(value):
-            raise wrong(message, hint=hint)
+            raise wrong(message, hint=hint, of_value=of_value)
         return value
 
     return AfterValidator(check)

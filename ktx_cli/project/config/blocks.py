@@ -25,7 +25,7 @@ class Semantic(Block):
 def _profile(value: Any) -> Any:
     if isinstance(value, bool) or value == "json":
         return value
-    raise wrong("must be true, false or `json`")
+    raise wrong("must be true, false or `json`", of_value=True)
 
 
 Profile = Annotated[
@@ -135,7 +135,7 @@ class Ingest(Block):
 def _budget(value: Any) -> Any:
     if value == "all" or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value
-    raise wrong("must be `all` or a whole number of at least 0")
+    raise wrong("must be `all` or a whole number of at least 0", of_value=True)
 
 
 ValidationBudget = Annotated[

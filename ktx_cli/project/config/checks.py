@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ktx_cli.core import Command, Hint, Severity, did_you_mean, one_line, yaml
+from ktx_cli.core import Command, Hint, Severity, Suggestion, did_you_mean, one_line, yaml
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.config.drivers import find_model
 from ktx_cli.project.config.issues import Issue, Keys, is_literal_secret, key_text, named
@@ -148,7 +148,7 @@ def _values(value: Any, declared: Setting | None, at: Keys) -> Iterator[tuple[Ke
 
 def _unknown(keys: Keys, known: Mapping[str, Any]) -> Issue:
     near = did_you_mean(keys[-1], known)
-    hint = f"did you mean `{near}`?" if near else f"known here: {', '.join(known)}"
+    hint = Hint("did you mean `{}`?", Suggestion(near)) if near else f"known here: {', '.join(known)}"
     return _warning("unknown_key", keys, f"{named(keys)} is not a setting that ktx knows; it has no effect", hint)
 
 
@@ -185,8 +185,17 @@ def _issue(item: Mapping[str, Any], raw: Mapping[str, Any], at: Keys) -> Issue:
         keys = (*keys, context["key"])
     setting, below = setting_at(keys, raw)
     fault = _Fault(keys, item["input"], context, setting, _example(setting, below))
-    says, hint = WORDS.get(item["type"], _other)(fault)
-    return Issue(keys, f"{named(keys)} {says}", hint, code="id" if KEY_OF_MAPPING in item["loc"] else "invalid")
+    kind = item["type"]
+    says, hint = WORDS.get(kind, _other)(fault)
+    of_value = kind in _KINDS or context.get("of_value", False)
+    return Issue(
+        keys,
+        f"{named(keys)} {says}",
+        hint,
+        code="id" if KEY_OF_MAPPING in item["loc"] else "invalid",
+        missing=kind == "missing",
+        refuses_text=of_value and isinstance(item["input"], str) and item["input"] != "",
+    )
 
 
 def setting_at(keys: Keys, raw: Mapping[str, Any]) -> tuple[Setting | None, Keys]:
@@ -252,6 +261,10 @@ class _Fault:
             return "a text" if hidden else f"the text `{text}`" if text else "an empty text"
         return "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else "nothing"
 
+    def suggested(self, value: str) -> Suggestion:
+        """Return a value as what to write into the setting."""
+        return Suggestion(value, ".".join(self.keys))
+
     def hint(self, words: str | None = None) -> str | None:
         """Return a hint: the words, and the example where there is one."""
         example = None if self.example is None else f"for example {self.example}"
@@ -263,16 +276,15 @@ _Words = tuple[str, str | None]
 
 def _rule(fault: _Fault) -> _Words:
     says = fault.context["message"]
-    if says.startswith("must be ") and fault.value is not None and not fault.context["key"]:
+    if fault.context.get("of_value") and fault.value is not None and not fault.context["key"]:
         says = f"{says}, not {fault.told}"
     return says, fault.context["hint"] or fault.hint()
 
 
 def _missing(fault: _Fault) -> _Words:
-    return (
-        "is missing",
-        "add it" if fault.example is None else f"add it, for example `{fault.keys[-1]}: {fault.example}`",
-    )
+    if fault.example is None:
+        return "is missing", "add it"
+    return "is missing", Hint("add it, for example `{}: {}`", fault.keys[-1], fault.suggested(fault.example))
 
 
 def _too_short(fault: _Fault) -> _Words:
@@ -290,10 +302,12 @@ def _choice(fault: _Fault) -> _Words:
     if not isinstance(fault.value, str):
         return f"must be {known}, not {fault.told}", f"write {known}"
     near = did_you_mean(fault.value, choices)
-    return (
-        f"cannot be `{one_line(fault.value, 60)}`; it is {known}",
-        f"did you mean `{near}`?" if near else f"write {known}",
-    )
+    says = f"cannot be `{one_line(fault.value, 60)}`; it is {known}"
+    if near:
+        return says, Hint("did you mean `{}`?", fault.suggested(near))
+    if len(choices) == 1:
+        return says, f"write {known}"
+    return says, Hint("write one of {}", Hint.steps(*map(fault.suggested, choices), between=", "))
 
 
 def _bound(limit: str, words: str) -> Callable[[_Fault], _Words]:
@@ -345,3 +359,6 @@ WORDS: Final[Mapping[str, Callable[[_Fault], _Words]]] = {
     "less_than_equal": _bound("le", "at most"),
 }
 """Pydantic's error type -> what follows the setting's name, and the hint. A test walks the models for missing types."""
+
+_KINDS: Final = frozenset({"int_type", "float_type", "bool_type", "list_type", "dict_type", "model_type"})
+"""Pydantic's errors about values of another kind than is wanted, a text aside."""

@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, PlainValidator, PrivateAttr, WithJsonSchema, model_validator
 
-from ktx_cli.core import Command, ConfigError, is_device_name, listing
+from ktx_cli.core import Command, ConfigError, Hint, SettingPath, is_device_name, listing
 from ktx_cli.project.config.base import REFERENCE_PATTERN, REQUIRED, Block, setting, wrong
 from ktx_cli.project.config.blocks import ConnectionContext
-from ktx_cli.project.config.issues import Issue
+from ktx_cli.project.config.issues import InvalidConfigError, Issue
 from ktx_cli.project.plugins import WAREHOUSES
 from ktx_cli.project.secrets import is_reference
 
@@ -67,7 +67,7 @@ def _port(value: Any) -> Any:
         return value
     number = int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value) else value
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= 65535:
-        raise wrong("must be a port number from 1 to 65535")
+        raise wrong("must be a port number from 1 to 65535", of_value=True)
     return number
 
 
@@ -89,7 +89,7 @@ Port = Annotated[
 def _ssl(value: Any) -> Any:
     if isinstance(value, bool | dict):
         return value
-    raise wrong("must be true, false or a mapping of TLS options")
+    raise wrong("must be true, false or a mapping of TLS options", of_value=True)
 
 
 Ssl = Annotated[
@@ -118,7 +118,8 @@ class Connection(Block):
     def _has_what_it_needs(self) -> Connection:
         if self.needs_one_of and not any(getattr(self, key) for key in self.needs_one_of):
             words = " or ".join(f"`{key}`" for key in self.needs_one_of)
-            raise wrong(f"needs {words}", hint=f"add {words} to the connection")
+            places = Hint.steps(*(Hint("`{}`", SettingPath(key)) for key in self.needs_one_of), between=" or ")
+            raise wrong(f"needs {words}", hint=Hint("add {} to the connection", places))
         return self
 
 
@@ -153,11 +154,8 @@ class DisabledConnection(Connection):
     def error(self) -> ConfigError:
         """Return the error for a command that needs this connection."""
         first = self._issues[0]
-        return ConfigError(
-            f"connection `{self.id}` is disabled: {first.message}",
-            hint=first.hint,
-            details={"connection": self.id, "issues": [issue.to_json() for issue in self._issues]},
-        )
+        message = f"connection `{self.id}` is disabled: {first.message}"
+        return InvalidConfigError(message, self._issues, connection=self.id)
 
 
 class Database(Connection):

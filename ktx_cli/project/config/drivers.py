@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ktx_cli.core import did_you_mean, one_line
+from ktx_cli.core import Hint, SettingPath, Suggestion, did_you_mean, one_line
 from ktx_cli.project.config.base import wrong
 from ktx_cli.project.config.connections import Connection
 from ktx_cli.project.plugins import SOURCES, WAREHOUSES, PluginError
@@ -52,10 +52,12 @@ def parse_connection(value: Any) -> Connection:
     if isinstance(value, Connection):
         return value
     if not isinstance(value, dict):
-        raise wrong("must be a mapping with a `driver`")
+        raise wrong("must be a mapping with a `driver`", of_value=True)
     driver = value.get("driver")
     if driver is None:
-        raise wrong("has no `driver`", hint=f"add `driver:` with one of {', '.join(drivers())}")
+        raise wrong(
+            "has no `driver`", hint=Hint("add `{}:` with one of {}", SettingPath("driver"), ", ".join(drivers()))
+        )
     if not isinstance(driver, str):
         raise wrong("must be the name of a driver", hint=f"one of {', '.join(drivers())}", key="driver")
     if is_driver(driver):
@@ -73,6 +75,6 @@ def parse_connection(value: Any) -> Connection:
     known = f"known: {', '.join(drivers())}"
     raise wrong(
         f"is `{one_line(driver, 60)}`, which is not a driver that ktx knows",
-        hint=f"did you mean `{near}`? {known}" if near else known,
+        hint=Hint("did you mean `{}`? {}", Suggestion(near), known) if near else known,
         key="driver",
     )

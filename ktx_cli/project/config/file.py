@@ -15,7 +15,7 @@ from ktx_cli.core import Command, ConfigError, Hint, NoProjectError, ResultWarni
 from ktx_cli.project.config.checks import errors_of, key_warnings, literal_secrets, rule_warnings
 from ktx_cli.project.config.connections import DisabledConnection
 from ktx_cli.project.config.drivers import FOREIGN_DRIVERS
-from ktx_cli.project.config.issues import Issue, Keys, key_text, named, placed
+from ktx_cli.project.config.issues import InvalidConfigError, Issue, Keys, key_text, named, placed
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.files import read_bytes, remove_leftovers_of, write_atomic
 from ktx_cli.project.layout import Layout
@@ -148,11 +148,7 @@ def check_connection(connection: str, fields: Mapping[str, Any]) -> None:
     except ValidationError as error:
         issues += errors_of(error, raw)
     if issues:
-        raise ConfigError(
-            issues[0].message + _and_more(issues),
-            hint=issues[0].hint,
-            details={"issues": [issue.to_json() for issue in issues]},
-        )
+        raise InvalidConfigError(issues[0].message + _and_more(issues), issues)
 
 
 def _and_more(errors: Sequence[Issue]) -> str:
@@ -167,21 +163,13 @@ def _with_text_keys(value: Any) -> Any:
     return value
 
 
-def _config_error(path: Path, issues: Sequence[Issue]) -> ConfigError:
+def _config_error(path: Path, issues: Sequence[Issue]) -> InvalidConfigError:
     """Return the error for an invalid file; `issues` begins with the errors."""
     errors = [issue for issue in issues if issue.severity == "error"]
     first = errors[0]
     place = f"{path}:{first.line}:{first.column}" if first.line else str(path)
-    return ConfigError(
-        f"{place}: {first.message}{_and_more(errors)}",
-        hint=first.hint,
-        details={
-            "path": str(path),
-            "line": first.line,
-            "column": first.column,
-            "issues": [issue.to_json() for issue in issues],
-        },
-    )
+    message = f"{place}: {first.message}{_and_more(errors)}"
+    return InvalidConfigError(message, issues, path=str(path), line=first.line, column=first.column)
 
 
 MERGE_KEY: Final = "<<"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ktx_cli.core import Diagnostic, Location, ResultWarning, Severity, one_line, yaml
+from ktx_cli.core import ConfigError, Diagnostic, Location, ResultWarning, Severity, one_line, yaml
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.secrets import MASK, is_reference, redact_url
 
@@ -22,6 +22,10 @@ class Issue(Diagnostic):
     """The path of the setting."""
     column: int | None
     """The column in the file, from 1; None: not in the file."""
+    missing: bool
+    """Whether the setting must be given, and is not."""
+    refuses_text: bool
+    """Whether it has a text where another kind of value is wanted."""
 
     def __init__(
         self,
@@ -32,10 +36,14 @@ class Issue(Diagnostic):
         code: str = "invalid",
         location: Location | None = None,
         column: int | None = None,
+        missing: bool = False,
+        refuses_text: bool = False,
     ) -> None:
         Diagnostic.__init__(self, code, severity, message, location or Location(object=".".join(keys)), hint)
         object.__setattr__(self, "keys", keys)
         object.__setattr__(self, "column", column)
+        object.__setattr__(self, "missing", missing)
+        object.__setattr__(self, "refuses_text", refuses_text)
 
     @property
     def setting(self) -> str:
@@ -55,6 +63,15 @@ _KEYS: Final[Mapping[str, str]] = {
     "path": "object",
     **{name: name for name in ("message", "hint", "severity", "code", "line")},
 }
+
+
+class InvalidConfigError(ConfigError):
+    """A `ktx.yaml`, or a part of one, that is not as it has to be; `issues` says it all, errors first."""
+
+    def __init__(self, message: str, issues: Sequence[Issue], **details: Any) -> None:
+        facts = {**details, "issues": [issue.to_json() for issue in issues]}
+        super().__init__(message, hint=issues[0].hint, details=facts)
+        self.issues = tuple(issues)
 
 
 def placed(issues: Iterable[Issue], text: bytes) -> tuple[Issue, ...]:

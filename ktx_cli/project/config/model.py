@@ -25,7 +25,7 @@ from ktx_cli.project.config.llm import Llm
 def _attribute(value: Any) -> Any:
     if isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
         return value
-    raise wrong("must be a text, a number or a boolean")
+    raise wrong("must be a text, a number or a boolean", of_value=True)
 
 
 Attribute = Annotated[

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, UsageError, did_you_mean, yaml
+from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, Suggestion, UsageError, did_you_mean, yaml
 from ktx_cli.project import secrets
 from ktx_cli.project.config.base import Block, Setting, Status, settings_of
 from ktx_cli.project.config.checks import errors_of, example_at, values_of
@@ -109,12 +109,13 @@ def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any
 
 def _best(problems: Sequence[Issue]) -> Issue:
     """Return what is wrong with the text, or where no text is wanted at all, with the YAML it is."""
-    return next((problem for problem in problems[:2] if ", not the text `" not in problem.message), problems[0])
+    return next((problem for problem in problems[:2] if not problem.refuses_text), problems[0])
 
 
-def _value_hint(dotted: str, problem: Issue, example: str | None) -> str:
-    if problem.hint and problem.hint.startswith(("did you mean", "write one of")):
-        return problem.hint
+def _value_hint(dotted: str, problem: Issue, example: str | None) -> Hint:
+    hint = Hint(problem.hint or "")
+    if any(isinstance(part, Suggestion) for part in hint.parts) and not problem.missing:
+        return hint
     if example is None:
         return Hint("{} says what every setting takes", Command("config", "schema"))
     return Hint("for example: {}", Command("config", "set", dotted, example))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 from urllib.parse import parse_qs, quote, urlsplit
 
-from ktx_cli.core import ResultWarning, SecretError, SourceError, listing
+from ktx_cli.core import Hint, ResultWarning, SecretError, SettingPath, SourceError, listing
 from ktx_cli.documents import (
     MAX_HTML,
     Changes,
@@ -74,7 +74,10 @@ class ConfluenceSource(Source):
 def _site(entry: Any, context: FetchContext) -> Site:
     where = f"connections.{context.connection}"
     if not entry.api_token:
-        raise SecretError(f"{where} has no token", hint=f"set `{where}.api_token`, for example to env:CONFLUENCE_TOKEN")
+        raise SecretError(
+            f"{where} has no token",
+            hint=Hint("set `{}`, for example to env:CONFLUENCE_TOKEN", SettingPath(f"{where}.api_token")),
+        )
     token = _resolved(entry.api_token, f"{where}.api_token", context)
     address = _resolved(entry.base_url, f"{where}.base_url", context)
     headers = {"Authorization": f"Bearer {token}"}

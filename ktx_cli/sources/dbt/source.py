@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 
-from ktx_cli.core import ConfigError, ResultWarning, listing, one_line, plural
+from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, listing, one_line, plural
 from ktx_cli.documents import Changes, RawFile, Skipped, Snapshot, WorkUnit
 from ktx_cli.semantic import NO_ONE_TABLE, Fidelity, Kind, Place, Relation, Report, relation_of
 from ktx_cli.sources.dbt import project as manifest
@@ -68,7 +68,7 @@ class DbtSource(Source):
         key = "path" if entry.path else "source_dir" if entry.source_dir else "repo_url"
         return ConfigError(
             f"there is no dbt project at {place}: no YAML file",
-            hint=f"set {origin.where}.{key} to the folder of dbt_project.yml",
+            hint=Hint("set {} to the folder of dbt_project.yml", SettingPath(f"{origin.where}.{key}")),
         )
 
     def _origin(self, entry: Any, context: FetchContext) -> Origin:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from ktx_cli.core import ResultWarning, SourceError, listing, one_line
+from ktx_cli.core import Hint, ResultWarning, SettingPath, SourceError, listing, one_line
 from ktx_cli.documents import Snapshot
 from ktx_cli.sources.fetch import Document, Gathering, require_shallow
 from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError, Site
@@ -153,7 +153,7 @@ def _unmapped(entry: LookerConnection, names: Iterable[str]) -> list[ResultWarni
         ResultWarning(
             "unmapped_connection",
             f"connections of Looker that are no connection here: {shown}; of their explores only pages are written",
-            hint=f"add each to `{where}`, with null where it is not wanted",
+            hint=Hint("add each to `{}`, with null where it is not wanted", SettingPath(where)),
         )
     ]
 
@@ -201,7 +201,12 @@ class Looker:
         site = self._client.site
         return HttpAuthError(
             f"Looker does not accept the credentials, or has no API at this address ({error.status})",
-            hint=f"check `{site.where}.client_id`, `{site.where}.{site.credential}` and `{site.where}.{site.address}`",
+            hint=Hint(
+                "check `{}`, `{}` and `{}`",
+                SettingPath(f"{site.where}.client_id"),
+                SettingPath(f"{site.where}.{site.credential}"),
+                SettingPath(f"{site.where}.{site.address}"),
+            ),
             details=error.details,
         )
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from ktx_cli.core import ConfigError, one_line
+from ktx_cli.core import ConfigError, Hint, SettingPath, one_line
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
 from ktx_cli.project import secrets
 from ktx_cli.sources.http import HttpClient, Site
@@ -53,7 +53,8 @@ class LookerSource(Source):
         given = entry.client_secret or entry.client_secret_ref
         if not given:
             raise ConfigError(
-                f"`{where}` has no client secret", hint=f"set `{where}.client_secret` to env:LOOKER_CLIENT_SECRET"
+                f"`{where}` has no client secret",
+                hint=Hint("set `{}` to env:LOOKER_CLIENT_SECRET", SettingPath(f"{where}.client_secret")),
             )
 
         def resolved(value: str, name: str) -> str:

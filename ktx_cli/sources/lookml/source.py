@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 
-from ktx_cli.core import ConfigError, ResultWarning, listing, one_line, plural
+from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, listing, one_line, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
 from ktx_cli.semantic import (
     SCREEN,
@@ -49,7 +49,7 @@ def _lack(origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | Non
         return None
     return ConfigError(
         f"there is no LookML at {place}: no .lkml file",
-        hint=f"set {origin.where}.path to the folder of the models",
+        hint=Hint("set {} to the folder of the models", SettingPath(f"{origin.where}.path")),
     )
 
 

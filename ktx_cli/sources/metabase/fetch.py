@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, ResultWarning, SourceError, did_you_mean, listing, one_line
+from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, SourceError, did_you_mean, listing, one_line
 from ktx_cli.documents import Snapshot
 from ktx_cli.sources.fetch import Gathering, require_shallow
 from ktx_cli.sources.http import RETRIED, HttpAuthError, HttpClient, HttpStatusError, Site
@@ -143,7 +143,7 @@ def _unmapped(entry: MetabaseConnection, databases: Iterable[Mapping[str, Any]])
         ResultWarning(
             "unmapped_database",
             f"databases of Metabase that belong to no connection are not read: {listing(left)}",
-            hint=f"add each to `{where}`, with null where it is not wanted",
+            hint=Hint("add each to `{}`, with null where it is not wanted", SettingPath(where)),
         )
     ]
 
@@ -181,7 +181,11 @@ def mapped_databases(entry: MetabaseConnection, databases: Sequence[Mapping[str,
     example = databases[0]["id"] if databases else 1
     raise ConfigError(
         f"`connections.{entry.id}.mappings` names no database of this Metabase to read; it has: {known or 'none'}",
-        hint=f'set `connections.{entry.id}.mappings.databaseMappings` to {{"{example}": "warehouse"}}',
+        hint=Hint(
+            "set `{}` to {}",
+            SettingPath(f"connections.{entry.id}.mappings.databaseMappings"),
+            f'{{"{example}": "warehouse"}}',
+        ),
     )
 
 
@@ -203,7 +207,7 @@ def read_selection(
         where = f"connections.{entry.id}.mappings"
         raise ConfigError(
             f"`{where}.syncMode` is ONLY and `{where}.selections` names nothing",
-            hint=f"set `{where}.selections.collections` to the ids of the collections to read",
+            hint=Hint("set `{}` to the ids of the collections to read", SettingPath(f"{where}.selections.collections")),
         )
     if mode == "ALL":
         return Selection(mode, frozenset(), False, frozenset())

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from ktx_cli.core import ConfigError, listing, one_line, plural
+from ktx_cli.core import ConfigError, Hint, SettingPath, listing, one_line, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
 from ktx_cli.project import secrets
 from ktx_cli.sources.http import CHECKING, HttpClient, RetryPolicy, Site
@@ -74,7 +74,9 @@ def _site(entry: MetabaseConnection, context: FetchContext) -> Site:
     key = "api_key" if entry.api_key or not entry.api_key_ref else "api_key_ref"
     given = entry.api_key or entry.api_key_ref
     if not given:
-        raise ConfigError(f"`{where}` has no API key", hint=f"set `{where}.api_key` to env:METABASE_API_KEY")
+        raise ConfigError(
+            f"`{where}` has no API key", hint=Hint("set `{}` to env:METABASE_API_KEY", SettingPath(f"{where}.api_key"))
+        )
     return Site(
         name="Metabase",
         where=where,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 
-from ktx_cli.core import ConfigError
+from ktx_cli.core import ConfigError, Hint, SettingPath
 from ktx_cli.documents import Snapshot
 from ktx_cli.sources.dbt.paths import CREDENTIALS, YAML, project_files
 from ktx_cli.sources.dbt.source import DbtSource
@@ -36,7 +36,7 @@ class MetricFlowSource(DbtSource):
             return None
         return ConfigError(
             f"there are no MetricFlow definitions at {place}: no YAML file",
-            hint=f"set {origin.where}.path to the folder of the definitions",
+            hint=Hint("set {} to the folder of the definitions", SettingPath(f"{origin.where}.path")),
         )
 
     def _origin(self, entry: Any, context: FetchContext) -> Origin:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
-from ktx_cli.core import ConfigError, ResultWarning, SecretError, SourceError
+from ktx_cli.core import ConfigError, Hint, ResultWarning, SecretError, SettingPath, SourceError
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.project import secrets
 from ktx_cli.sources.document_units import PAGES, document_units
@@ -76,7 +76,8 @@ class NotionSource(Source):
         given = entry.auth_token or entry.auth_token_ref
         if not given:
             raise SecretError(
-                f"{where} has no token", hint=f"set `{where}.auth_token`, for example to env:NOTION_TOKEN"
+                f"{where} has no token",
+                hint=Hint("set `{}`, for example to env:NOTION_TOKEN", SettingPath(f"{where}.auth_token")),
             )
         token = secrets.resolve(given, project_dir=context.layout.root, environ=context.environ, where=f"{where}.{key}")
         headers = {"Authorization": f"Bearer {token.strip()}", "Notion-Version": VERSION}
@@ -128,7 +129,11 @@ class Crawl:
             where = f"connections.{self._pages.context.connection}"
             raise ConfigError(
                 f"{where} names no page to begin with",
-                hint=f"set `{where}.root_page_ids`, or `{where}.crawl_mode` to all_accessible",
+                hint=Hint(
+                    "set `{}`, or `{}` to all_accessible",
+                    SettingPath(f"{where}.root_page_ids"),
+                    SettingPath(f"{where}.crawl_mode"),
+                ),
             )
         seen = [self._root(kind, plain_id(value), value) for kind, value in named]
         if not any(seen):

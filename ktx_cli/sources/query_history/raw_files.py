@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from ktx_cli.core import Command, Hint, KtxError, ResultWarning, file_stem, listing, plural
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, file_stem, listing, plural
 from ktx_cli.sources.query_history import model
 from ktx_cli.sources.query_history.model import History, HistoryScope
 from ktx_cli.sources.query_history.statements import NamedTable
@@ -244,7 +244,10 @@ def _nothing(gathered: Gathered, connection: str) -> ResultWarning:
     return ResultWarning(
         "query_history_empty",
         f"query history of `{connection}`: no query counts ({reasons or 'none was sent'})",
-        hint=f"lower connections.{connection}.context.queryHistory.minExecutions, or widen enabledSchemas",
+        hint=Hint(
+            "lower {}, or widen enabledSchemas",
+            SettingPath(f"connections.{connection}.context.queryHistory.minExecutions"),
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ktx_cli.core import ConfigError
+from ktx_cli.core import ConfigError, Hint, SettingPath
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -106,7 +106,9 @@ def _compiled(text: str, where: str) -> re.Pattern[str]:
     except (re.error, RecursionError, OverflowError) as error:
         raise ConfigError(
             f"`{where}` in ktx.yaml is not a regular expression: {error}",
-            hint=f"correct {where}: a special character that stands for itself gets a backslash before it",
+            hint=Hint(
+                "correct {}: a special character that stands for itself gets a backslash before it", SettingPath(where)
+            ),
         ) from error
 
 

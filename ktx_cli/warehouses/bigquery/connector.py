@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ktx_cli.core import Command, ConfigError
+from ktx_cli.core import Command, ConfigError, Hint, SettingPath
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, read_only_error, reason
 from ktx_cli.warehouses.cloud import (
@@ -162,7 +162,7 @@ class BigQueryConnector(CloudConnector):
 
     def _log_in_hint(self) -> str:
         setting = f"connections.{self.id}.credentials_json"
-        return f"check {setting}" if self._key else Command("config", "set", setting, "file:PATH")
+        return Hint("check {}", SettingPath(setting)) if self._key else Command("config", "set", setting, "file:PATH")
 
     def _identity(self, read: Reader) -> Identity:
         ((user,),) = read(IDENTITY)

@@ -225,9 +225,9 @@ class ClickHouseConnector(ServerConnector):
         if code in _TOO_LARGE:
             return message, "narrow it: fewer columns, a WHERE clause or a LIMIT", "query"
         if code in _LOG_IN:
-            return message, f"check {self._settings('username', 'password')}", "connection"
+            return message, Hint("check {}", self._settings("username", "password")), "connection"
         if code == 81:
-            return message, f"check {self._settings('database')}", "connection"
+            return message, Hint("check {}", self._settings("database")), "connection"
         return (message, None, "query") if code else (message, self._connection_hint(text), "connection")
 
     def _connection_hint(self, text: str) -> str:
@@ -240,12 +240,12 @@ class ClickHouseConnector(ServerConnector):
                 "{}, or give the port of HTTPS", Command("config", "set", f"{key}.ssl", "false")
             ),
             "SSL": Hint("{}, or give the port of HTTPS", Command("config", "set", f"{key}.ssl", "false")),
-            "Connection refused": f"start the server, or check {self._settings('host', 'port')}",
-            "Name or service not known": f"check {self._settings('host')}",
-            "getaddrinfo": f"check {self._settings('host')}",
-            "resolve": f"check {self._settings('host')}",
+            "Connection refused": Hint("start the server, or check {}", self._settings("host", "port")),
+            "Name or service not known": Hint("check {}", self._settings("host")),
+            "getaddrinfo": Hint("check {}", self._settings("host")),
+            "resolve": Hint("check {}", self._settings("host")),
             "RemoteDisconnected": Hint("{}, or give the port of HTTP", Command("config", "set", f"{key}.ssl", "true")),
-            "timed out": f"check {self._settings('host', 'port')}, and that no firewall is in between",
+            "timed out": Hint("check {}, and that no firewall is in between", self._settings("host", "port")),
         }
         return next((hint for part, hint in hints.items() if part in text), Command("connection", "test", self.id))
 

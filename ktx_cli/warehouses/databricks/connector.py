@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.request import getproxies
 
-from ktx_cli.core import Command
+from ktx_cli.core import Command, Hint, SettingPath
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import TableDraft, read_only_error
 from ktx_cli.warehouses.cloud import (
@@ -129,7 +129,11 @@ class DatabricksConnector(CloudConnector):
     def _connection_hint(self, text: str) -> str:
         if any(mark in text for mark in _LOG_IN):
             return Command("config", "set", f"connections.{self.id}.token", "env:DATABRICKS_TOKEN")
-        return f"check connections.{self.id}.host and connections.{self.id}.http_path"
+        return Hint(
+            "check {} and {}",
+            SettingPath(f"connections.{self.id}.host"),
+            SettingPath(f"connections.{self.id}.http_path"),
+        )
 
     def _identity(self, read: Reader) -> Identity:
         ((sql_version, runtime, user, catalog),) = read(IDENTITY)

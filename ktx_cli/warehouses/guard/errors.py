@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ktx_cli.core import Command, SourceError, one_line
+from ktx_cli.core import Command, Hint, SourceError, one_line
 from ktx_cli.warehouses.dialect import words_in
 
 READING = "write one SELECT statement; change data with the database's own client"
@@ -38,7 +38,7 @@ def refused_function(name: str, connection: str, allowed: Iterable[str], why: st
         return refused("function", f"the function `{name}`", does, hint="write the statement without it", function=name)
     names = sorted({*(each.lower() for each in allowed), name.lower()})
     setting = Command("config", "set", f"connections.{connection}.allowed_functions", _flow(names))
-    return refused("function", f"the function `{name}`", why, hint=f"if it only reads: {setting}", function=name)
+    return refused("function", f"the function `{name}`", why, hint=Hint("if it only reads: {}", setting), function=name)
 
 
 @functools.cache

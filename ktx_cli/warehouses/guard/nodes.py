@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
+from ktx_cli.core import Hint, SettingPath
 from ktx_cli.warehouses.dialect import Dialect
 from ktx_cli.warehouses.guard.errors import read_words, refused
 
@@ -189,7 +190,11 @@ def require_type(node: exp.DataType, syntax: Dialect, allowed: Collection[str], 
             "type",
             f"the type `{name}`",
             "is not built in: a value cast to it runs functions of the database",
-            hint=f"cast to a built-in type, or add `{name}` to connections.{connection}.allowed_functions",
+            hint=Hint(
+                "cast to a built-in type, or add `{}` to {}",
+                name,
+                SettingPath(f"connections.{connection}.allowed_functions"),
+            ),
             type=name,
         )
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ktx_cli.core import Command, ConfigError, Hint, listing
+from ktx_cli.core import Command, ConfigError, Hint, SettingPath, listing
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import TableDraft, read_only_error
 from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, folded, option_file
@@ -98,7 +98,9 @@ class MySqlConnector(ServerConnector):
         if expired:
             return self.failure(
                 f"the server did not answer within {base.CONNECT_SECONDS} seconds",
-                hint=f"check connections.{self.id}.host and .port, and that no firewall is in between",
+                hint=Hint(
+                    "check {} and .port, and that no firewall is in between", SettingPath(f"connections.{self.id}.host")
+                ),
             )
         # Without the package PyMySQL cannot send a password that is encrypted with the server's own key.
         if isinstance(error, RuntimeError) and "cryptography" in str(error):
@@ -166,7 +168,7 @@ class MySqlConnector(ServerConnector):
         except OSError as error:
             raise ConfigError(
                 f"connection `{self.id}`: a file named in `ssl` cannot be used: {error.strerror or error}",
-                hint=f"check connections.{self.id}.ssl.ca, .cert and .key",
+                hint=Hint("check {}, .cert and .key", SettingPath(f"connections.{self.id}.ssl.ca")),
             ) from error
         return context
 
@@ -273,17 +275,22 @@ class MySqlConnector(ServerConnector):
     def _connection_hint(self, number: int, text: str) -> str | None:
         key = f"connections.{self.id}"
         if "SSL" in text or "certificate" in text.lower():
-            return f"set {key}.ssl to {{ca: FILE}}, to {{rejectUnauthorized: false}}, or to false"
+            return Hint(
+                "set {} to {}, to {}, or to false",
+                SettingPath(f"{key}.ssl"),
+                "{ca: FILE}",
+                "{rejectUnauthorized: false}",
+            )
         return {
-            1044: f"check {self._settings('database')} and the user's grants",
-            1045: f"check {self._settings('username', 'password')}",
-            1049: f"check {self._settings('database')}",
+            1044: Hint("check {} and the user's grants", self._settings("database")),
+            1045: Hint("check {}", self._settings("username", "password")),
+            1049: Hint("check {}", self._settings("database")),
             1130: "ask the server's administrator to let this host in",
-            1040: f"lower {key}.maxConnections",
-            1203: f"lower {key}.maxConnections",
-            2003: f"start the server, or check {self._settings('host', 'port')}",
-            2005: f"check {self._settings('host')}",
-            3159: f"set {key}.ssl to true",
+            1040: Hint("lower {}", SettingPath(f"{key}.maxConnections")),
+            1203: Hint("lower {}", SettingPath(f"{key}.maxConnections")),
+            2003: Hint("start the server, or check {}", self._settings("host", "port")),
+            2005: Hint("check {}", self._settings("host")),
+            3159: Hint("set {} to true", SettingPath(f"{key}.ssl")),
         }.get(number)
 
 

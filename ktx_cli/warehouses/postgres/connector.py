@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ktx_cli.core import Command, ConfigError, Hint, listing
+from ktx_cli.core import Command, ConfigError, Hint, SettingPath, listing
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, folded, option_file, require_choice
 from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope, select
@@ -351,22 +351,34 @@ class PostgresConnector(ServerConnector):
     def _connection_hint(self, text: str) -> str:
         key = f"connections.{self.id}"
         hints = {
-            "password authentication failed": f"check {self._settings('username', 'password')}",
-            "no password supplied": f"set {key}.password, for example to env:PGPASSWORD",
-            "does not exist": f"check {self._settings('database', 'username')}",
+            "password authentication failed": Hint("check {}", self._settings("username", "password")),
+            "no password supplied": Hint("set {}, for example to env:PGPASSWORD", SettingPath(f"{key}.password")),
+            "does not exist": Hint("check {}", self._settings("database", "username")),
             "no pg_hba.conf entry": "ask the server's administrator to let this host and user in",
-            "server does not support SSL": f"set {key}.ssl to false, or {key}.sslmode to prefer",
-            "invalid require_auth": f"correct require_auth in {key}.url",
-            "protocol_version": f"correct ssl_min_protocol_version and ssl_max_protocol_version in {key}.url",
-            "weak sslmode": f"set {key}.sslmode to verify-full",
-            "certificate verify failed": f"set sslrootcert in {key}.url, or {key}.rejectUnauthorized to false",
-            "certificate": f"set sslrootcert in {key}.url, or {key}.rejectUnauthorized to false",
+            "server does not support SSL": Hint(
+                "set {} to false, or {} to prefer", SettingPath(f"{key}.ssl"), SettingPath(f"{key}.sslmode")
+            ),
+            "invalid require_auth": Hint("correct require_auth in {}", SettingPath(f"{key}.url")),
+            "protocol_version": Hint(
+                "correct ssl_min_protocol_version and ssl_max_protocol_version in {}", SettingPath(f"{key}.url")
+            ),
+            "weak sslmode": Hint("set {} to verify-full", SettingPath(f"{key}.sslmode")),
+            "certificate verify failed": Hint(
+                "set sslrootcert in {}, or {} to false",
+                SettingPath(f"{key}.url"),
+                SettingPath(f"{key}.rejectUnauthorized"),
+            ),
+            "certificate": Hint(
+                "set sslrootcert in {}, or {} to false",
+                SettingPath(f"{key}.url"),
+                SettingPath(f"{key}.rejectUnauthorized"),
+            ),
             "unsupported startup parameter": "a pooler is in between: add `ignore_startup_parameters = options` to it",
-            "too many": f"lower {key}.maxConnections",
-            "host name": f"check {self._settings('host')}",
-            "resolve host": f"check {self._settings('host')}",
-            "Connection refused": f"start the server, or check {self._settings('host', 'port')}",
-            "timeout": f"check {self._settings('host', 'port')}, and that no firewall is in between",
+            "too many": Hint("lower {}", SettingPath(f"{key}.maxConnections")),
+            "host name": Hint("check {}", self._settings("host")),
+            "resolve host": Hint("check {}", self._settings("host")),
+            "Connection refused": Hint("start the server, or check {}", self._settings("host", "port")),
+            "timeout": Hint("check {}, and that no firewall is in between", self._settings("host", "port")),
         }
         return next((hint for part, hint in hints.items() if part in text), Command("connection", "test", self.id))
 

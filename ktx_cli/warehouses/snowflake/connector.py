@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ktx_cli.core import Command, ConfigError, listing
+from ktx_cli.core import Command, ConfigError, Hint, SettingPath, listing
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, read_only_error
 from ktx_cli.warehouses.cloud import (
@@ -156,13 +156,15 @@ class SnowflakeConnector(CloudConnector):
         key = f"connections.{self.id}"
         lower = text.lower()
         hints = {
-            "jwt": f"check {key}.privateKey and that the user has its public key",
-            "password": f"check {self._settings('username', 'password')}",
+            "jwt": Hint("check {} and that the user has its public key", SettingPath(f"{key}.privateKey")),
+            "password": Hint("check {}", self._settings("username", "password")),
             "role": Command("config", "set", f"{key}.role", "NAME"),
             "warehouse": Command("config", "set", f"{key}.warehouse", "NAME"),
             "database": Command("config", "set", f"{key}.database", "NAME"),
         }
-        return next((hint for part, hint in hints.items() if part in lower), f"check {key}.account")
+        return next(
+            (hint for part, hint in hints.items() if part in lower), Hint("check {}", SettingPath(f"{key}.account"))
+        )
 
     def _identity(self, read: Reader) -> Identity:
         ((version, user, database, role, warehouse),) = read(IDENTITY)
@@ -214,8 +216,10 @@ def _from_url(spec: ConnectionSpec) -> tuple[dict[str, Any], dict[str, str]]:
 def _bad_url(spec: ConnectionSpec) -> ConfigError:
     return ConfigError(
         f"connection `{spec.id}`: its `url` cannot be read",
-        hint=f"set connections.{spec.id}.url to snowflake://USER:PASSWORD@ACCOUNT/DATABASE, reserved characters "
-        "in the password percent-encoded",
+        hint=Hint(
+            "set {} to snowflake://USER:PASSWORD@ACCOUNT/DATABASE, reserved characters in the password percent-encoded",
+            SettingPath(f"connections.{spec.id}.url"),
+        ),
         details={"connection": spec.id},
     )
 

@@ -83,7 +83,7 @@ class SqlServerConnector(ServerConnector):
                     raise
                 raise self.failure(
                     f"the server did not answer within {base.CONNECT_SECONDS} seconds",
-                    hint=f"check {self._settings('host', 'port')}, and that no firewall is in between",
+                    hint=Hint("check {}, and that no firewall is in between", self._settings("host", "port")),
                 ) from None
 
     def _arguments(self, encrypted: bool) -> dict[str, Any]:
@@ -194,9 +194,9 @@ class SqlServerConnector(ServerConnector):
         if number in _REFUSED:
             return f"{text}: ktx only reads", "write one SELECT statement", "read_only"
         if number in _LOG_IN:
-            return text, f"check {self._settings('username', 'password')}", "connection"
+            return text, Hint("check {}", self._settings("username", "password")), "connection"
         if number in _DATABASE:
-            return text, f"check {self._settings('database')} and that the user may enter it", "connection"
+            return text, Hint("check {} and that the user may enter it", self._settings("database")), "connection"
         if 0 < number < 20000:
             return text, None, "query"
         return text, self._connection_hint(), "connection"

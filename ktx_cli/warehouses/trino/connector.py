@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
-from ktx_cli.core import Command, ConfigError
+from ktx_cli.core import Command, ConfigError, Hint
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, read_only_error
 from ktx_cli.warehouses.cloud import (
@@ -140,12 +140,12 @@ class TrinoConnector(CloudConnector):
 
     def _describe(self, error: Exception) -> tuple[str, str | None, str]:
         if isinstance(error, OSError):
-            return _reason(error), f"start the server, or check {self._settings('host', 'port')}", "connection"
+            return _reason(error), Hint("start the server, or check {}", self._settings("host", "port")), "connection"
         return super()._describe(error)
 
     def _log_in_hint(self) -> str:
         if self.address.password:
-            return f"check {self._settings('username', 'password')}"
+            return Hint("check {}", self._settings("username", "password"))
         return Command("config", "set", f"connections.{self.id}.password", "env:TRINO_PASSWORD")
 
     def _identity(self, read: Reader) -> Identity:

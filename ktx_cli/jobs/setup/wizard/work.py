@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
-from ktx_cli.core import CancelledError, KtxError
+from ktx_cli.core import CancelledError, Command, KtxError, SettingPath
 from ktx_cli.jobs.setup.answers import Answers, Keeping
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.jobs.setup.secrets import keep_secret, reference_to, usable_keyring
@@ -18,8 +17,6 @@ from ktx_cli.jobs.setup.wizard.prompter import Choice, Prompter
 from ktx_cli.project import KtxConfig, Layout, load_config, read_bytes
 
 Found = TypeVar("Found")
-_SETTING: Final = re.compile(r"(?:ktx config set |ktx connection test )?connections\.[A-Za-z0-9_-]+(?:\.[A-Za-z_]+)*")
-"""What a hint calls a setting that is not in `ktx.yaml` yet."""
 
 
 class AgainError(Exception):
@@ -28,6 +25,12 @@ class AgainError(Exception):
 
 class LeftOutError(Exception):
     """The person leaves the step out."""
+
+
+def _is_answer(part: str) -> bool:
+    """Whether a part of a hint names or changes a setting of a connection, which is not in `ktx.yaml` yet."""
+    setting = part.sets[0] if isinstance(part, Command) and part.sets else part
+    return isinstance(setting, SettingPath) and setting.startswith("connections.")
 
 
 @dataclass(slots=True)
@@ -141,9 +144,9 @@ class Work:
         if isinstance(error, CancelledError):
             raise KeyboardInterrupt
         self.prompter.say(error.message, "bad")
-        hint = _SETTING.sub("the answers", error.hint or "")
-        if hint and not hint.startswith("the answers"):
-            self.prompter.say(hint, "hint")
+        hint = error.hint
+        if hint and not _is_answer(hint.parts[0]):
+            self.prompter.say(hint.rewrite(lambda part: "the answers" if _is_answer(part) else part), "hint")
         choices = [
             Choice("change", "Change the answers"),
             Choice("again", "Try again with the same answers"),
