@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         event_of,
         ignore_events,
     )
+    from ktx_cli.core.serialization import Record, plain
     from ktx_cli.core.text import (
         Spot,
         counted,
@@ -111,6 +112,7 @@ _HOMES = {
         "StepStarted UnitsPlanned UsageSoFar Waiting WorkUnitFinished WorkUnitResumed WorkUnitStarted "
         "WorkUnitStep WorkUnitUsage event_of ignore_events"
     ),
+    "serialization": "Record plain",
     "text": (
         "Spot counted did_you_mean escaped file_stem is_device_name is_utf8 line_start listing nearest_values "
         "one_line one_line_typed plural shell_words"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
-from ktx_cli.core import KtxError, ResultWarning
+from ktx_cli.core import KtxError, Record, ResultWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,12 @@ class RawFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Record):
     """Something of the source that could not be read. `retry`: whether the next run may succeed."""
 
     what: str
     reason: str
     retry: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in a report."""
-        return {"what": self.what, "reason": self.reason, "retry": self.retry}
 
 
 @dataclass(frozen=True, slots=True)

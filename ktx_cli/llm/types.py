@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
+from ktx_cli.core import Record
 from ktx_cli.llm.errors import LlmError
 
 Role = Literal["default", "triage", "candidateExtraction", "curator", "reconcile", "repair"]
@@ -17,7 +18,7 @@ Output = TypeVar("Output", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Record):
     """Tokens. `input_tokens` are those neither read from a cache nor written to one."""
 
     input_tokens: int = 0
@@ -38,28 +39,16 @@ class Usage:
             self.cache_write_tokens + other.cache_write_tokens,
         )
 
-    def to_json(self) -> dict[str, int]:
-        """Return the four counts and their sum."""
-        return {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cache_read_tokens": self.cache_read_tokens,
-            "cache_write_tokens": self.cache_write_tokens,
-            "total_tokens": self.total,
-        }
+    json_keys = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "total_tokens=total")
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Record):
     """US dollars. `list_price`: an estimate at list prices, also where a subscription pays; `partial`: such a sum, and
     some of what it is about has no price; `unknown`: no figure."""
 
     usd: float | None = None
     basis: CostBasis = "unknown"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return `{"usd": ..., "basis": ...}`."""
-        return {"usd": self.usd, "basis": self.basis}
 
 
 def total_cost(costs: Iterable[Cost]) -> Cost:

@@ -12,7 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import Event, KtxError, StorageError, UsageError, did_you_mean, file_stem, isoformat, listing, now
+from ktx_cli.core import (
+    Event,
+    KtxError,
+    Record,
+    StorageError,
+    UsageError,
+    did_you_mean,
+    file_stem,
+    isoformat,
+    listing,
+    now,
+)
 from ktx_cli.llm import CallSpec, Done, EmitLlm, TextDelta
 from ktx_cli.project import Layout, mask, storage_error
 
@@ -199,7 +210,7 @@ class _Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
+class Transcript(Record):
     """A transcript as it is kept. `label`: the unit, as `docs:refunds.md`, or what else the loop was for."""
 
     label: str
@@ -210,10 +221,6 @@ class Transcript:
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield what happened, oldest first; raises `StorageError`."""
         return read_lines(self.path)
-
-    def to_json(self) -> dict[str, str]:
-        """Return what it is about and where it is."""
-        return {"label": self.label, "role": self.role, "model": self.model, "path": str(self.path)}
 
 
 def transcripts_of(layout: Layout, run_id: str) -> list[Transcript]:

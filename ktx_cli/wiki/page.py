@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, Diagnostic, Location, Severity, UsageError, yaml
+from ktx_cli.core import ConfigError, Diagnostic, Location, Record, Severity, UsageError, yaml
 from ktx_cli.project import Edit, apply
 from ktx_cli.wiki.keys import GLOBAL, page_path
 
@@ -46,7 +46,7 @@ def page_diagnostic(path: str, line: int, code: str, message: str, hint: str | N
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Page(Record):
     """A page as its file has it: `head` and `body` one behind the other are the file, byte for byte.
 
     `scope` is `global` or `user/<id>`. `head`: the front matter with its fences and the blank lines below it, empty
@@ -101,16 +101,7 @@ class Page:
         items = found if isinstance(found, list) else [found]
         return tuple(item.strip() for item in items if isinstance(item, str) and item.strip())
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the page without its body, as a list shows it."""
-        return {
-            "key": self.key,
-            "path": self.path,
-            "scope": self.scope,
-            "summary": self.summary,
-            "tags": list(self.tags),
-            "stale": self.is_stale,
-        }
+    json_keys = ("key", "path", "scope", "summary", "tags", "stale=is_stale")
 
 
 _OPENING: Final = re.compile(r"\ufeff?---[ \t]*(?:\r\n|\n|\Z)")

@@ -16,6 +16,7 @@ from ktx_cli.core import (
     NotReadyError,
     NotSupportedError,
     PartialError,
+    Record,
     ResultWarning,
     UsageError,
     listing,
@@ -372,20 +373,16 @@ def _both(before: Manifest, after: Manifest) -> Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Left(Record):
     """Something that was not touched, because it is not as ktx wrote it."""
 
     path: str
     reason: str
     hint: str
 
-    def to_json(self) -> dict[str, str]:
-        """Return it as it stands in the answer."""
-        return {"path": self.path, "reason": self.reason, "hint": self.hint}
-
 
 @dataclass(slots=True)
-class Outcome:
+class Outcome(Record):
     """One client in one scope.
 
     `action`: added, updated, unchanged, kept, removed, left, absent or none (the client has no file). `entry`: what
@@ -400,21 +397,9 @@ class Outcome:
     entry: dict[str, Any] | None = None
     left: list[Left] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the answer."""
-        return {
-            "target": self.target.value,
-            "scope": self.scope.value,
-            "action": self.action,
-            "name": self.name,
-            "path": None if self.path is None else str(self.path),
-            "entry": self.entry,
-            "left": [each.to_json() for each in self.left],
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Record):
     """Everything a command did. `diffs`: the files that changed, or would."""
 
     outcomes: Sequence[Outcome]
@@ -433,10 +418,4 @@ class Report:
             f"left alone: {told}", hint=left[0].hint, details={"left": [each.to_json() for each in left]}
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the `data` of the envelope."""
-        return {
-            "dry_run": self.dry_run,
-            "clients": [each.to_json() for each in self.outcomes],
-            "files": [each.to_json() for each in self.diffs],
-        }
+    json_keys = ("dry_run", "clients=outcomes", "files=diffs")

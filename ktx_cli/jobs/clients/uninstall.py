@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core import Command, Hint, KtxError
+from ktx_cli.core import Command, Hint, KtxError, Record
 from ktx_cli.jobs.clients.configuration import Configuration, read_configuration
 from ktx_cli.jobs.clients.install import Left, Outcome, Report, finished, scope_of
 from ktx_cli.jobs.clients.manifest import (
@@ -187,7 +187,7 @@ NOT_INSTALLED, INSTALLED, CHANGED, STALE, UNREADABLE = "not_installed", "install
 
 
 @dataclass(slots=True)
-class State:
+class State(Record):
     """One client in one scope. `reasons`: what is changed, stale or unreadable, one sentence each."""
 
     target: Target
@@ -196,17 +196,6 @@ class State:
     name: str | None = None
     path: Path | None = None
     reasons: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the answer."""
-        return {
-            "target": self.target.value,
-            "scope": self.scope.value,
-            "state": self.state,
-            "name": self.name,
-            "path": None if self.path is None else str(self.path),
-            "reasons": self.reasons,
-        }
 
     def say(self, state: str, reason: str) -> None:
         """Add a reason; of several states the first is the one."""

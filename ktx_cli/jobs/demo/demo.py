@@ -17,6 +17,7 @@ from ktx_cli.core import (
     Command,
     Emit,
     Hint,
+    Record,
     StepFinished,
     StepStarted,
     UsageError,
@@ -101,22 +102,20 @@ FROM_DBT = Question(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Record):
     """A question and its answer."""
 
     question: Question
     answer: Told
 
-    def to_json(self) -> dict[str, Any]:
-        """Return both as they stand in the envelope."""
-        return {
-            "question": self.question.title,
-            "query": dict(self.question.query),
-            "sql": self.answer.sql,
-            "columns": list(self.answer.columns),
-            "answer": [list(row) for row in self.answer.rows],
-            "receipt": dict(self.answer.receipt),
-        }
+    json_keys = (
+        "question=question.title",
+        "query=question.query",
+        "sql=answer.sql",
+        "columns=answer.columns",
+        "answer=answer.rows",
+        "receipt=answer.receipt",
+    )
 
 
 def answered(folder: Path, question: Question, environ: Mapping[str, str]) -> Asked:

@@ -18,6 +18,7 @@ from ktx_cli.core import (
     Notice,
     NotReadyError,
     PartialError,
+    Record,
     ResultWarning,
     RunFinished,
     RunStarted,
@@ -203,7 +204,7 @@ class Choice:
 
 
 @dataclass(slots=True)
-class Decided:
+class Decided(Record):
     """A decision and what became of it: `done`, `unchanged` (it held already) or `held` (a file with edits)."""
 
     edge: ReviewedEdge
@@ -223,15 +224,7 @@ class Decided:
         hint = Command("scan", "relationships", connection, *chosen)
         return ResultWarning("opposite_stands", message, hint=hint, connection=connection, edge=self.edge.name)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the decision as it stands in the answer of a command."""
-        return {
-            "connection": self.edge.connection,
-            "edge": self.edge.name,
-            "decision": self.decision.value,
-            "before": self.edge.standing.value,
-            "result": self.result,
-        }
+    json_keys = ("connection=edge.connection", "edge=edge.name", "decision", "before=edge.standing", "result")
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ktx_cli.core import Diagnostic, KtxError, Severity, did_you_mean, listing, plural
+from ktx_cli.core import Diagnostic, KtxError, Record, Severity, did_you_mean, listing, plural
 from ktx_cli.semantic import (
     Build,
     Column,
@@ -47,7 +47,7 @@ _ABOUT_THE_STATEMENT = frozenset({"query", "read_only", "definition"})
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class Check(Record):
     """One check on the data: `kind` is `table`, `grain`, `cardinality` or `dangling`.
 
     `counts`: what was counted. `problems`: what is wrong. `reason`: why it was not made.
@@ -61,16 +61,7 @@ class Check:
     problems: tuple[Diagnostic, ...] = ()
     reason: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the check as it stands in an envelope."""
-        return {
-            "check": self.kind,
-            "source": self.source,
-            "subject": self.subject,
-            "status": self.status,
-            "counts": dict(self.counts),
-            "reason": self.reason,
-        }
+    json_keys = ("check=kind", "source", "subject", "status", "counts", "reason")
 
 
 class DataChecks:

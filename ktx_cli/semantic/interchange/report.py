@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ktx_cli.core import Record
 from ktx_cli.semantic.model import Place
 
 
@@ -19,7 +20,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fidelity:
+class Fidelity(Record):
     """What became of one part of the input.
 
     `what` names it, `why` says what differs or why it is gone (empty where it is kept as it is), `place` is where it
@@ -32,16 +33,7 @@ class Fidelity:
     place: Place
     target: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the item as it stands in an envelope."""
-        return {
-            "kind": self.kind.value,
-            "what": self.what,
-            "why": self.why,
-            "path": self.place.path,
-            "line": self.place.line,
-            "target": self.target,
-        }
+    json_keys = ("kind", "what", "why", "path=place.path", "line=place.line", "target")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from ktx_cli.core import Command, Hint, KtxError, PartialError, listing, plural
+from ktx_cli.core import Command, Hint, KtxError, PartialError, Record, listing, plural
 from ktx_cli.protection import Use
 from ktx_cli.semantic import physical_name
 from ktx_cli.warehouses import TableRef
@@ -139,7 +139,7 @@ class ConnectionDrift:
 
 
 @dataclass(slots=True)
-class Drift:
+class Drift(Record):
     """All connections that were looked at."""
 
     connections: list[ConnectionDrift] = field(default_factory=list)
@@ -150,9 +150,7 @@ class Drift:
         kinds = Counter(change.kind.value for change in changes)
         return {"changes": len(changes), "breaking": sum(c.breaking for c in changes), **dict(sorted(kinds.items()))}
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the envelope."""
-        return {"connections": [each.to_json() for each in self.connections], "counts": self.counts()}
+    json_keys = ("connections", "counts")
 
     def error(self, *, breaking: bool) -> KtxError | None:
         """Return the error to end with; `breaking`: changes that break nothing are none."""

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from ktx_cli.core import NumberFormat, listing, plain_number, plural
+from ktx_cli.core import NumberFormat, Record, listing, plain_number, plural
 from ktx_cli.jobs.check.eval.cases import Expectation
 
 Row = Sequence[Any]
@@ -45,22 +45,13 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Record):
     """In which way an answer is not the expected one: a sentence, and the rows only one of them has."""
 
     message: str
     columns: tuple[str, ...] = ()
     missing: tuple[Row, ...] = ()
     unexpected: tuple[Row, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the difference as it stands in the envelope."""
-        return {
-            "message": self.message,
-            "columns": list(self.columns),
-            "missing": [list(row) for row in self.missing],
-            "unexpected": [list(row) for row in self.unexpected],
-        }
 
 
 def difference(expect: Expectation, answer: Answer) -> Difference | None:

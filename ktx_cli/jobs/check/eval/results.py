@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from ktx_cli.core import EXIT_LIMIT, EXIT_NOT_READY, EXIT_UNREACHABLE, Command, KtxError, plural
+from ktx_cli.core import EXIT_LIMIT, EXIT_NOT_READY, EXIT_UNREACHABLE, Command, KtxError, Record, plural
 from ktx_cli.jobs.check.eval.cases import Case
 from ktx_cli.jobs.check.eval.compare import Answer, Difference
 from ktx_cli.project import Layout, Warn, open_for_writing, read_state, transaction, translated, unheard
@@ -63,16 +63,14 @@ _ABOUT_THE_WAY: Final = frozenset({EXIT_NOT_READY, EXIT_UNREACHABLE, EXIT_LIMIT}
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Record):
     """What the model took that was asked: its tokens, and their price in dollars, None where it is not known."""
 
     model: str
     tokens: int
     usd: float | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the envelope."""
-        return {"model": self.model, "tokens": self.tokens, "cost_usd": self.usd}
+    json_keys = ("model", "tokens", "cost_usd=usd")
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import Command, Hint, Location, plural
+from ktx_cli.core import Command, Hint, Location, Record, plural
 from ktx_cli.project import SEMANTIC_NAME
 from ktx_cli.scan import TEXT_KEYS
 from ktx_cli.semantic import Column, Entry, Measure, Model, Source, Visibility, quoted
@@ -24,7 +24,7 @@ _BY_RULES: Final = TEXT_KEYS["rules"]
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Share(Record):
     """How many of how many parts have a description."""
 
     described: int = 0
@@ -43,9 +43,7 @@ class Share:
         """`61.9% (13 of 21)`."""
         return "none" if self.percent is None else f"{self.percent:.1f}% ({self.described:,} of {self.total:,})"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the counts and the percentage."""
-        return {"described": self.described, "total": self.total, "percent": self.percent}
+    json_keys = ("described", "total", "percent")
 
 
 @dataclass(frozen=True, slots=True)

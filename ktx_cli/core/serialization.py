@@ -1,0 +1,70 @@
+"""Turns results into plain data for JSON: the `Record` of the whole program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, ClassVar
+
+
+class Record:
+    """A dataclass whose fields are its JSON.
+
+    A dataclass that has only some of its fields in the JSON, under other names, or with facts that are computed, lists
+    what it has in `json_keys`. An entry is the name of an attribute, or `key=attribute` where they differ; the
+    attribute may be a property, a method without arguments, or a path such as `edge.name`:
+
+        @dataclass(frozen=True, slots=True)
+        class Decision(Record):
+            edge: Edge
+            reason: str
+            json_keys = ("edge=edge.name", "reason")
+    """
+
+    __slots__ = ()
+
+    json_keys: ClassVar[tuple[str, ...]] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object, as it stands in an envelope, a report or a file."""
+        if not self.json_keys:
+            return _fields(self)
+        pairs = (entry.partition("=") for entry in self.json_keys)
+        return {key: plain(_attribute(self, path or key)) for key, _, path in pairs}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: dataclasses and mappings as objects, sequences as lists, enums by value.
+
+    What has a `to_json` of its own is asked for it; numbers, texts and None stay as they are.
+    """
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str):
+        return value
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return _fields(value) if is_dataclass(value) else value
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    names = (field.name for field in fields(value) if not field.name.startswith("_"))
+    return {name: plain(getattr(value, name)) for name in names}
+
+
+def _attribute(value: Any, path: str) -> Any:
+    for name in path.split("."):
+        if value is None:
+            return None
+        value = getattr(value, name)
+    return value() if callable(value) else value
