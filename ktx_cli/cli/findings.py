@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from ktx_cli.cli.blocks import terminal_width
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ktx_cli.cli.contract import Session
     from ktx_cli.cli.hints import Place
     from ktx_cli.jobs.health.doctor import Diagnosis
-    from ktx_cli.jobs.health.model import Finding
+    from ktx_cli.jobs.health.model import CheckResult
 
 
 WIDEST_NAME: Final = 22
@@ -69,11 +70,10 @@ def annotations_of(found: Diagnosis, place: Place) -> list[str]:
 
 
 def _annotations(found: Diagnosis, place: Place, prefix: str) -> Iterator[str]:
-    for finding in found.findings:
-        if finding.level in ("warn", "fail"):
-            file = None if finding.file is None else prefix + finding.file
-            told = "\n".join([one_line(finding.message, 2000), *map(one_line_typed, _fix(finding, place))])
-            yield annotation(finding.level.value, f"ktx doctor: {finding.check}", told, file, finding.line)
+    for result in found.findings:
+        if (diagnostic := result.diagnostic) is not None:
+            message = "\n".join([one_line(result.message, 2000), *map(one_line_typed, _fix(result, place))])
+            yield annotation(replace(diagnostic, message=message), prefix, title=f"ktx doctor: {result.check}")
 
 
 def cases_of(found: Diagnosis, place: Place, *, strict: bool) -> list[JunitCase]:
@@ -97,11 +97,11 @@ def cases_of(found: Diagnosis, place: Place, *, strict: bool) -> list[JunitCase]
     return cases
 
 
-def _status(finding: Finding, *, strict: bool) -> Literal["ok", "fail", "skip"]:
+def _status(finding: CheckResult, *, strict: bool) -> Literal["ok", "fail", "skip"]:
     if finding.level == "ok":
         return "ok"
     return "fail" if finding.level == "fail" or (strict and finding.level == "warn") else "skip"
 
 
-def _fix(finding: Finding, place: Place) -> list[Hint]:
+def _fix(finding: CheckResult, place: Place) -> list[Hint]:
     return [Hint("fix: {}", place.command(finding.hint))] if finding.hint else []

@@ -15,10 +15,12 @@ from ktx_cli.core import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     CommandFinished,
+    Diagnostic,
     Event,
     KtxError,
     RunFinished,
     RunStarted,
+    Severity,
     UsageError,
     monotonic,
 )
@@ -27,21 +29,24 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.unattended import CommandLog
 
 
-LEVELS: Final = ("error", "warning", "notice")
-"""What GitHub knows. It shows only the first ten of each level from one step."""
+LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+"""What GitHub calls a severity. It shows only the first ten annotations of each from one step."""
 
 
-def annotation(level: str, title: str, message: str, file: str | None = None, line: int | None = None) -> str:
-    """Return the line to print, without its end. `file` counts from the top of the repository, `line` from 1.
+def annotation(diagnostic: Diagnostic, prefix: str = "", *, title: str | None = None) -> str:
+    """Return the line to print for a diagnostic, without its end; its code is the title unless one is given.
 
-    `level` is one of `LEVELS`, or `info`, `warn` and `fail`, which findings and checks of ktx have.
+    `prefix`: the way from the top of the repository to the project.
     """
-    known = {"info": "notice", "warn": "warning", "fail": "error"}.get(level, level)
-    if known not in LEVELS:
-        raise ValueError(f"GitHub has no level `{level}`")
-    properties = {"file": file, "line": line if file else None, "title": title}
+    file, line = diagnostic.location.path, diagnostic.location.line
+    properties = {
+        "file": f"{prefix}{file}" if file else None,
+        "line": line if file else None,
+        "title": diagnostic.code if title is None else title,
+    }
     given = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value not in (None, ""))
-    return f"::{known} {given}::{_data(message)}" if given else f"::{known}::{_data(message)}"
+    command = f"::{LEVELS[diagnostic.severity]}"
+    return f"{command} {given}::{_data(diagnostic.message)}" if given else f"{command}::{_data(diagnostic.message)}"
 
 
 def repository_prefix(project: Path) -> str:

@@ -14,9 +14,10 @@ from xml.etree import ElementTree
 import pytest
 
 from ktx_cli.cli import findings as checking
+from ktx_cli.core.diagnostics import Location
 from ktx_cli.jobs.health import doctor
 from ktx_cli.jobs.health.doctor import CHECKS
-from ktx_cli.jobs.health.model import Concern, Finding, Level
+from ktx_cli.jobs.health.model import CheckResult, Concern, Level
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import says
@@ -31,7 +32,7 @@ Git = Callable[..., str]
 def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Have the checks find something."""
 
-    def find(*findings: Finding) -> None:
+    def find(*findings: CheckResult) -> None:
         answers = {each.check.partition(":")[0]: [] for each in findings}
         for each in findings:
             answers[each.check.partition(":")[0]].append(each)
@@ -57,16 +58,16 @@ def test_the_list_needs_no_project(ktx: Run, work: Path) -> None:
     ("findings", "plain", "strict"),
     [
         ([], 0, 0),
-        ([Finding("a", Level.OK, "x"), Finding("b", Level.SKIP, "x")], 0, 0),
-        ([Finding("a", Level.WARN, "x", "ktx a")], 0, 1),
-        ([Finding("a", Level.FAIL, "x", "ktx a", Concern.SETUP)], 3, 3),
-        ([Finding("a", Level.FAIL, "x", "ktx a", Concern.AUTH)], 3, 3),
-        ([Finding("a", Level.FAIL, "x", "ktx a", Concern.AUTH), Finding("b", Level.WARN, "x")], 3, 1),
-        ([Finding("a", Level.FAIL, "x", "ktx a", Concern.AUTH), Finding("b", Level.FAIL, "x")], 1, 1),
+        ([CheckResult("a", Level.OK, "x"), CheckResult("b", Level.SKIP, "x")], 0, 0),
+        ([CheckResult("a", Level.WARN, "x", "ktx a")], 0, 1),
+        ([CheckResult("a", Level.FAIL, "x", "ktx a", Concern.SETUP)], 3, 3),
+        ([CheckResult("a", Level.FAIL, "x", "ktx a", Concern.AUTH)], 3, 3),
+        ([CheckResult("a", Level.FAIL, "x", "ktx a", Concern.AUTH), CheckResult("b", Level.WARN, "x")], 3, 1),
+        ([CheckResult("a", Level.FAIL, "x", "ktx a", Concern.AUTH), CheckResult("b", Level.FAIL, "x")], 1, 1),
     ],
 )
 def test_exit_codes(
-    ktx: Run, project: Path, found: Callable[..., None], findings: list[Finding], plain: int, strict: int
+    ktx: Run, project: Path, found: Callable[..., None], findings: list[CheckResult], plain: int, strict: int
 ) -> None:
     found(*findings)
     assert (ktx("doctor").code, ktx("doctor", "--strict").code) == (plain, strict)
@@ -80,7 +81,7 @@ def test_a_terminal_breaks_messages_and_no_fix(
     ktx: Run, project: Path, found: Callable[..., None], monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     fix = "ktx config set connections.warehouse.username ktx_reader && ktx connection test warehouse && ktx ingest"
-    found(Finding("git", Level.OK, "git 2.39.5"), Finding("connection:warehouse", Level.WARN, LONG, fix))
+    found(CheckResult("git", Level.OK, "git 2.39.5"), CheckResult("connection:warehouse", Level.WARN, LONG, fix))
     monkeypatch.setattr(checking, "terminal_width", lambda: columns)
     monkeypatch.setattr("ktx_cli.cli.settings.Settings.pretty", property(lambda self: True))
     lines = ktx("doctor").out.splitlines()
@@ -94,7 +95,7 @@ def test_a_terminal_breaks_messages_and_no_fix(
 
 
 def test_a_dumb_pipe_gets_a_line_a_finding(ktx: Run, project: Path, found: Callable[..., None]) -> None:
-    found(Finding("git", Level.OK, "git 2.39.5"), Finding("lease", Level.WARN, f"{LONG}\n{LONG}", "ktx index"))
+    found(CheckResult("git", Level.OK, "git 2.39.5"), CheckResult("lease", Level.WARN, f"{LONG}\n{LONG}", "ktx index"))
     assert ktx("doctor").out.splitlines() == [
         "ok    git    git 2.39.5",
         f"warn  lease  {LONG} {LONG}",
@@ -105,11 +106,11 @@ def test_a_dumb_pipe_gets_a_line_a_finding(ktx: Run, project: Path, found: Calla
 
 def test_junit_has_a_test_case_for_each_finding(ktx: Run, project: Path, found: Callable[..., None]) -> None:
     found(
-        Finding("git", Level.OK, "git 2.39.5"),
-        Finding("wiki", Level.WARN, "a <b> & \x00 c", "edit it"),
-        Finding("wiki", Level.WARN, "d"),
-        Finding("probe:x", Level.SKIP, "nothing"),
-        Finding("lease", Level.FAIL, "gone", "ktx index"),
+        CheckResult("git", Level.OK, "git 2.39.5"),
+        CheckResult("wiki", Level.WARN, "a <b> & \x00 c", "edit it"),
+        CheckResult("wiki", Level.WARN, "d"),
+        CheckResult("probe:x", Level.SKIP, "nothing"),
+        CheckResult("lease", Level.FAIL, "gone", "ktx index"),
     )
 
     def outcomes() -> dict[str | None, list[tuple[str, str | None]]]:
@@ -136,9 +137,11 @@ def test_annotations_are_escaped_and_name_files_from_the_top_of_the_repository(
     ktx: Run, work: Path, project: Path, git: Git, found: Callable[..., None]
 ) -> None:
     found(
-        Finding("git", Level.OK, "::error::no"),
-        Finding("wiki", Level.WARN, "100% of: it\n::error::x", "edit a%b", file="wiki/global/a.md", line=3),
-        Finding("lease", Level.FAIL, "gone"),
+        CheckResult("git", Level.OK, "::error::no"),
+        CheckResult(
+            "wiki", Level.WARN, "100% of: it\n::error::x", "edit a%b", location=Location("wiki/global/a.md", 3)
+        ),
+        CheckResult("lease", Level.FAIL, "gone"),
     )
     answer = ktx("doctor", "--github")
     assert answer.out.splitlines() == [
@@ -158,7 +161,7 @@ def test_a_project_in_a_folder_of_a_repository(
     (work / "data").mkdir()
     git(work, "init", "-q")
     (work / "data" / "ktx.yaml").write_text("connections: {}\n")
-    found(Finding("wiki", Level.WARN, "x", file="wiki/global/a.md", line=3))
+    found(CheckResult("wiki", Level.WARN, "x", location=Location("wiki/global/a.md", 3)))
     assert "::warning file=data/wiki/global/a.md,line=3," in ktx("doctor", "--github", "--project-dir", "data").out
 
 
@@ -319,10 +322,10 @@ def test_findings_of_the_same_check_are_mended_once(monkeypatch: pytest.MonkeyPa
         done.append(1)
         return "done"
 
-    broken = Finding("index", Level.WARN, "a", "ktx index", repair=repair)
+    broken = CheckResult("index", Level.WARN, "a", "ktx index", repair=repair)
 
-    def check(context: Any) -> list[Finding]:
-        return [Finding("index", Level.OK, "well")] if done else [broken, dataclasses.replace(broken, message="b")]
+    def check(context: Any) -> list[CheckResult]:
+        return [CheckResult("index", Level.OK, "well")] if done else [broken, dataclasses.replace(broken, message="b")]
 
     (index,) = [each for each in CHECKS if each.id == "index"]
     monkeypatch.setattr(doctor, "CHECKS", (dataclasses.replace(index, run=check),))

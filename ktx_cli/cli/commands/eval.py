@@ -14,7 +14,7 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.cli.unattended import annotation, repository_prefix
-from ktx_cli.core import Command, one_line
+from ktx_cli.core import Command, Diagnostic, Location, Severity, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,8 +128,9 @@ def _annotations(report: EvalReport, prefix: str) -> Iterator[str]:
 
     for each in report.results:
         if each.status in WRONG:
+            place = Location(each.case.path, each.case.line)
             title = f"ktx eval: {each.case.name} ({each.status})"
-            yield annotation("error", title, each.what, prefix + each.case.path, each.case.line)
+            yield annotation(Diagnostic(title, Severity.ERROR, each.what, place), prefix)
 
 
 def _write_junit(path: Path, report: EvalReport) -> None:

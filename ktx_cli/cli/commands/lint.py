@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -85,10 +86,7 @@ def _first(diagnostics: Iterable[Diagnostic], limit: int) -> list[Diagnostic]:
 
 
 def _annotation(diagnostic: Diagnostic, prefix: str) -> str:
-    location = diagnostic.location
-    path = None if location.path is None else prefix + location.path
-    message = f"{diagnostic.message}\nfix: {diagnostic.hint}"
-    return annotation(diagnostic.severity.value, diagnostic.code, message, path, location.line)
+    return annotation(replace(diagnostic, message=f"{diagnostic.message}\nfix: {diagnostic.hint}"), prefix)
 
 
 def _tables(session: Session, report: LintReport, shown: Iterable[Diagnostic]) -> list[Block]:

@@ -11,7 +11,7 @@ from ktx_cli.jobs.clients.manifest import Install, is_of, load_manifest, words_o
 from ktx_cli.jobs.clients.staging import Staging
 from ktx_cli.jobs.clients.targets import NAME, Scope, Where, found_program, installed_program
 from ktx_cli.jobs.clients.uninstall import CHANGED, INSTALLED, NOT_INSTALLED, STALE, State, list_clients
-from ktx_cli.jobs.health.model import CheckContext, Finding, Level, Repair
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level, Repair
 from ktx_cli.jobs.serve.daemon import ServerStatus, forget_dead, server_status
 from ktx_cli.jobs.serve.state import ServerState, reached_at
 from ktx_cli.llm import secret_names
@@ -19,7 +19,7 @@ from ktx_cli.llm import secret_names
 AGENTS = "agents"
 
 
-def check_agents(context: CheckContext) -> list[Finding]:
+def check_agents(context: CheckContext) -> list[CheckResult]:
     """What was installed into a client is there as it was written, and can work."""
     manifest = load_manifest(context.layout)
     states = list_clients(Where(context.project_dir, context.environ))
@@ -28,23 +28,23 @@ def check_agents(context: CheckContext) -> list[Finding]:
         return [_finding(context, each, manifest.of(each.target, each.scope)) for each in drifted]
     installed = [f"{each.target} ({each.scope})" for each in states if each.state == INSTALLED]
     told = f"as it was written: {listing(installed)}" if installed else "no client has this project"
-    return [Finding(AGENTS, Level.OK, told)]
+    return [CheckResult(AGENTS, Level.OK, told)]
 
 
-def _finding(context: CheckContext, state: State, recorded: Install | None) -> Finding:
+def _finding(context: CheckContext, state: State, recorded: Install | None) -> CheckResult:
     check, message = f"{AGENTS}:{state.target}", "; ".join(state.reasons)
     words = ["--target", state.target.value, "--scope", state.scope.value]
     again = Command("agents", "install", *words)
     if _is_off_path(context, recorded):
         folder = shell_words(installed_program(context.environ).parent)
         fix = Command(Placeholder(f'PATH={folder}:"$PATH"'), program="export")
-        return Finding(check, Level.WARN, message, fix)
+        return CheckResult(check, Level.WARN, message, fix)
     if state.state == STALE and _starts_a_program(recorded):
         repair = _again(context, state) if _is_there(context, state, recorded) else None
-        return Finding(check, Level.WARN, message, again, repair=repair)
+        return CheckResult(check, Level.WARN, message, again, repair=repair)
     if state.state in (STALE, CHANGED):
-        return Finding(check, Level.WARN, message, Hint("{} && {}", Command("agents", "uninstall", *words), again))
-    return Finding(check, Level.WARN, message, f"correct {state.path}" if state.path else again)
+        return CheckResult(check, Level.WARN, message, Hint("{} && {}", Command("agents", "uninstall", *words), again))
+    return CheckResult(check, Level.WARN, message, f"correct {state.path}" if state.path else again)
 
 
 def _is_off_path(context: CheckContext, recorded: Install | None) -> bool:
@@ -94,16 +94,16 @@ def _again(context: CheckContext, state: State) -> Repair:
 SERVER = "mcp"
 
 
-def check_server(context: CheckContext) -> list[Finding]:
+def check_server(context: CheckContext) -> list[CheckResult]:
     """The server that was started answers; or none was."""
     found = server_status(context.layout)
     if found.status == "stopped":
-        return [Finding(SERVER, Level.OK, "no server is started; clients start their own")]
+        return [CheckResult(SERVER, Level.OK, "no server is started; clients start their own")]
     if found.status == "running":
         return [_running(found)]
     if found.state is not None and found.state.is_alive():
         return [
-            Finding(
+            CheckResult(
                 SERVER,
                 Level.WARN,
                 f"the server hangs: {found.problem}",
@@ -113,15 +113,15 @@ def check_server(context: CheckContext) -> list[Finding]:
     return [_dead(context, found)]
 
 
-def _running(found: ServerStatus) -> Finding:
+def _running(found: ServerStatus) -> CheckResult:
     assert found.state is not None
     where = f"a server answers at {found.state.base}, pid {found.state.pid}"
     if found.problem is None:
-        return Finding(SERVER, Level.OK, where)
-    return Finding(SERVER, Level.WARN, f"{where}, but {found.problem}", Command("mcp", "logs"))
+        return CheckResult(SERVER, Level.OK, where)
+    return CheckResult(SERVER, Level.WARN, f"{where}, but {found.problem}", Command("mcp", "logs"))
 
 
-def _dead(context: CheckContext, found: ServerStatus) -> Finding:
+def _dead(context: CheckContext, found: ServerStatus) -> CheckResult:
     """Say what a server that is gone left, and whether another program has its port."""
     message = f"a dead server left {context.layout.mcp_state}: {found.problem}"
     hint: Hint = Command("mcp", "stop")
@@ -133,7 +133,7 @@ def _dead(context: CheckContext, found: ServerStatus) -> Finding:
         gone = forget_dead(context.layout)  # a server may have been started meanwhile
         return f"removed {context.layout.mcp_state}" if gone else "a server lives by now, and was left alone"
 
-    return Finding(SERVER, Level.WARN, message, hint, repair=forget)
+    return CheckResult(SERVER, Level.WARN, message, hint, repair=forget)
 
 
 def _is_taken(state: ServerState) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, listing, now, one_line, plural
 from ktx_cli.engine import LastScan, last_scans
 from ktx_cli.jobs.connections import check_source, probe_connection
-from ktx_cli.jobs.health.model import CheckContext, Finding, Level, Work, command_to_set, side_by_side
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level, Work, command_to_set, side_by_side
 from ktx_cli.project import Database, KtxConfig, read_bytes, read_state
 from ktx_cli.sources import History, Place, read_history
 from ktx_cli.warehouses import ConnectionTest, TableRef, access_gap, dialect_of, open_database, reader_role
@@ -34,7 +34,7 @@ def leaves_the_session(test: ConnectionTest) -> list[str]:
     return [_UNBOUND[fact] for fact in test.privileges if fact in _UNBOUND]
 
 
-def check_connections(context: CheckContext) -> list[Finding]:
+def check_connections(context: CheckContext) -> list[CheckResult]:
     """Every database answers, its role can neither write nor leave a session that only reads; every source is there."""
     config = context.loaded.config
     pieces = [
@@ -46,7 +46,7 @@ def check_connections(context: CheckContext) -> list[Finding]:
         for name in sorted(config.sources())
     ]
     return [each for found in side_by_side(pieces) for each in found] or [
-        Finding(CONNECTIONS, Level.SKIP, "no connection to try")
+        CheckResult(CONNECTIONS, Level.SKIP, "no connection to try")
     ]
 
 
@@ -58,7 +58,7 @@ def _named(connection: str) -> str:
     return f"connection:{connection}"
 
 
-def _database(context: CheckContext, connection: str, entry: Database) -> list[Finding]:
+def _database(context: CheckContext, connection: str, entry: Database) -> list[CheckResult]:
     check, config = _named(connection), context.loaded.config
     test = probe_connection(config, connection, project_dir=context.project_dir, environ=context.environ)
     facts = f"{test.server_version}, {plural(test.tables, 'table')}, {test.latency_ms:.0f} ms"
@@ -67,14 +67,14 @@ def _database(context: CheckContext, connection: str, entry: Database) -> list[F
     gap = access_gap(connection, entry, test)
     if reach := leaves_the_session(test):
         says = f"{facts}; the role is {listing(reach)}: it can leave a read-only session"
-        return [Finding(check, Level.FAIL, says, _select_only(context, connection, entry, test))]
+        return [CheckResult(check, Level.FAIL, says, _select_only(context, connection, entry, test))]
     if gap is not None:
         level = Level.FAIL if gap.nothing and entry.enabled_tables else Level.WARN
-        return [Finding(check, level, f"{facts}: {gap.message}", gap.hint)]
+        return [CheckResult(check, level, f"{facts}: {gap.message}", gap.hint)]
     if test.can_write:
         says = f"{facts}; the role could write, though not in ktx's sessions, which are read-only"
-        return [Finding(check, Level.WARN, says, _select_only(context, connection, entry, test))]
-    return [Finding(check, Level.OK, facts)]
+        return [CheckResult(check, Level.WARN, says, _select_only(context, connection, entry, test))]
+    return [CheckResult(check, Level.OK, facts)]
 
 
 def _select_only(context: CheckContext, connection: str, entry: Database, test: ConnectionTest) -> str:
@@ -88,10 +88,10 @@ def _select_only(context: CheckContext, connection: str, entry: Database, test: 
     return f"as an administrator: {statements}; then: {named_by}"
 
 
-def _source(context: CheckContext, connection: str) -> list[Finding]:
+def _source(context: CheckContext, connection: str) -> list[CheckResult]:
     """A context source can be reached, by what `ktx connection test` does."""
     found = check_source(context.loaded.config, connection, project_dir=context.project_dir, environ=context.environ)
-    return [Finding(_named(connection), Level.OK, f"{found.origin}, {found.latency_ms:.0f} ms")]
+    return [CheckResult(_named(connection), Level.OK, f"{found.origin}, {found.latency_ms:.0f} ms")]
 
 
 PROFILES = "profiles"
@@ -100,9 +100,9 @@ Unread = list[tuple[TableRef, str]]
 """Tables without a profile, and why."""
 
 
-def check_profiles(context: CheckContext) -> list[Finding]:
+def check_profiles(context: CheckContext) -> list[CheckResult]:
     """The last scan of every database could read all of it, and looked at the rows of all tables."""
-    findings: list[Finding] = []
+    findings: list[CheckResult] = []
     try:
         scans = read_state(context.layout, last_scans) or {}
         for connection in context.loaded.config.databases():
@@ -111,8 +111,8 @@ def check_profiles(context: CheckContext) -> list[Finding]:
             if connection in scans:
                 findings += _unreadable(context, scans[connection])
     except KtxError as error:
-        return [Finding(PROFILES, Level.SKIP, error.message, error.hint)]
-    return findings or [Finding(PROFILES, Level.OK, "the last scans left nothing out")]
+        return [CheckResult(PROFILES, Level.SKIP, error.message, error.hint)]
+    return findings or [CheckResult(PROFILES, Level.OK, "the last scans left nothing out")]
 
 
 def unread_tables(database: sqlite3.Connection, connection: str) -> Unread:
@@ -125,7 +125,7 @@ def unread_tables(database: sqlite3.Connection, connection: str) -> Unread:
     return [(TableRef(schema, name), why) for schema, name, why in rows]
 
 
-def _unreadable(context: CheckContext, scan: LastScan) -> list[Finding]:
+def _unreadable(context: CheckContext, scan: LastScan) -> list[CheckResult]:
     """Name the objects that the last scan could not read at all, from its report; without one nothing is known."""
     text = read_bytes(context.layout.runs / f"{scan.run_id}.json")
     if text is None:
@@ -144,10 +144,10 @@ def _unreadable(context: CheckContext, scan: LastScan) -> list[Finding]:
         from ktx_cli.engine import exclusion_hint
 
         hint = exclusion_hint(scan.connection, dict.fromkeys(names))
-    return [Finding(PROFILES, Level.WARN, f"connection `{scan.connection}`: {said}", hint)]
+    return [CheckResult(PROFILES, Level.WARN, f"connection `{scan.connection}`: {said}", hint)]
 
 
-def _left_out(connection: str, found: Unread, seconds: int) -> Iterator[Finding]:
+def _left_out(connection: str, found: Unread, seconds: int) -> Iterator[CheckResult]:
     """Yield what failed, and apart from it what the settings leave out."""
     if not found:
         return
@@ -164,12 +164,12 @@ def _left_out(connection: str, found: Unread, seconds: int) -> Iterator[Finding]
             if late
             else Command("connection", "test", connection)
         )
-        yield Finding(PROFILES, Level.WARN, message, Hint("{} && {}", hint, Command("scan", connection)))
+        yield CheckResult(PROFILES, Level.WARN, message, Hint("{} && {}", hint, Command("scan", connection)))
     if meant:
         message = (
             f"connection `{connection}`: {plural(len(meant), 'view')} not read, as scan.views says: {listing(meant)}"
         )
-        yield Finding(
+        yield CheckResult(
             PROFILES,
             Level.OK,
             message,
@@ -194,7 +194,7 @@ WINDOW_DAYS = 1
 """Of days of history that are read here, whatever a run reads: some databases take money for each."""
 
 
-def check_history(context: CheckContext) -> list[Finding]:
+def check_history(context: CheckContext) -> list[CheckResult]:
     """Every query history that a run would read can be read."""
     wanted = {
         name: entry
@@ -202,7 +202,7 @@ def check_history(context: CheckContext) -> list[Finding]:
         if entry.context and entry.context.query_history.enabled
     }
     if not wanted:
-        return [Finding(HISTORY, Level.SKIP, "no connection reads its query history")]
+        return [CheckResult(HISTORY, Level.SKIP, "no connection reads its query history")]
     pieces = [
         Work(f"{HISTORY}:{name}", functools.partial(_look, context, name, entry), HISTORY_SECONDS, AGAIN)
         for name, entry in wanted.items()
@@ -224,14 +224,14 @@ def history_warnings(
     return [ResultWarning(UNREADABLE, each.message, hint=each.hint) for each in found]
 
 
-def _look(context: CheckContext, connection: str, entry: Database) -> list[Finding]:
+def _look(context: CheckContext, connection: str, entry: Database) -> list[CheckResult]:
     check = f"{HISTORY}:{connection}"
     history = _read(connection, entry, context.project_dir, context.environ)
-    findings = [Finding(check, Level.WARN, warning.message, warning.hint) for warning in history.warnings]
+    findings = [CheckResult(check, Level.WARN, warning.message, warning.hint) for warning in history.warnings]
     if history.unread:
         message = f"the text of {plural(history.unread, 'statement')} is not shown to this role"
-        findings.append(Finding(check, Level.WARN, message))
-    return findings or [Finding(check, Level.OK, f"{history.origin} can be read")]
+        findings.append(CheckResult(check, Level.WARN, message))
+    return findings or [CheckResult(check, Level.OK, f"{history.origin} can be read")]
 
 
 def _read(connection: str, entry: Database, root: Path, environ: Mapping[str, str]) -> History:

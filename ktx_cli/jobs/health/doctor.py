@@ -13,6 +13,7 @@ from ktx_cli.core import (
     ConfigError,
     Hint,
     KtxError,
+    Location,
     NoProjectError,
     NotReadyError,
     UsageError,
@@ -22,7 +23,7 @@ from ktx_cli.core import (
 )
 from ktx_cli.jobs.health import client_checks, connection_checks, machine_checks, model_checks, project_checks
 from ktx_cli.jobs.health import project_checks as context
-from ktx_cli.jobs.health.model import Check, CheckContext, Concern, Finding, Level, Work, side_by_side, typed
+from ktx_cli.jobs.health.model import Check, CheckContext, CheckResult, Concern, Level, Work, side_by_side, typed
 from ktx_cli.project import CONFIG_NAME, KtxConfig, Layout, LoadedConfig, load_config
 
 PROJECT = "project"
@@ -46,13 +47,13 @@ class Repaired:
 class Diagnosis:
     """The findings by the id of their check. `problem`: why most checks could not run; `repaired`: what `--fix` did."""
 
-    answers: dict[str, list[Finding]] = field(default_factory=dict)
+    answers: dict[str, list[CheckResult]] = field(default_factory=dict)
     repaired: list[Repaired] = field(default_factory=list)
     problem: KtxError | None = None
     project_dir: Path | None = None
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[CheckResult]:
         """All findings, in the order of the checks."""
         return [finding for findings in self.answers.values() for finding in findings]
 
@@ -63,21 +64,21 @@ class Diagnosis:
 
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
-        findings = [
-            {**each.to_json(), "id": check, "fixable": each.repair is not None, "file": each.file, "line": each.line}
-            for check, found in self.answers.items()
-            for each in found
-        ]
         return {
-            "findings": findings,
+            "findings": [_finding(check, result) for check, results in self.answers.items() for result in results],
             "counts": self.counts(),
-            "repaired": [each.to_json() for each in self.repaired],
+            "repaired": [repaired.to_json() for repaired in self.repaired],
         }
+
+
+def _finding(check: str, result: CheckResult) -> dict[str, Any]:
+    place = {"file": result.location.path, "line": result.location.line}
+    return {**result.to_json(), "id": check, "fixable": result.repair is not None, **place}
 
 
 def diagnose(
     project_dir: Path, environ: Mapping[str, str], *, only: Sequence[str] = (), skip: Sequence[str] = ()
-) -> list[Finding]:
+) -> list[CheckResult]:
     """Run the checks; raises `ConfigError` for a broken `ktx.yaml`, `UsageError` for an unknown check id."""
     found = examine(project_dir, environ, only=only, skip=skip)
     if found.problem is not None:
@@ -112,7 +113,9 @@ def examine(
 
 def without_project(error: NoProjectError) -> Diagnosis:
     """Return the diagnosis of a folder without a project."""
-    return Diagnosis({PROJECT: [Finding(PROJECT, Level.FAIL, error.message, error.hint, Concern.SETUP)]}, problem=error)
+    return Diagnosis(
+        {PROJECT: [CheckResult(PROJECT, Level.FAIL, error.message, error.hint, Concern.SETUP)]}, problem=error
+    )
 
 
 def chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
@@ -140,7 +143,7 @@ def verdict(found: Diagnosis, *, strict: bool) -> KtxError | None:
     return KtxError(message, hint=failed[0].hint, code="checks_failed")
 
 
-def _answers(context: CheckContext, checks: Sequence[Check]) -> dict[str, list[Finding]]:
+def _answers(context: CheckContext, checks: Sequence[Check]) -> dict[str, list[CheckResult]]:
     settings, folder = context.loaded.raw, context.project_dir
     return {
         check.id: [typed(finding, settings, folder) for finding in found]
@@ -158,7 +161,9 @@ def _without_settings(
     hint: str | None = error.hint
     if line and hint and not hint.startswith("correct line"):
         hint = Hint("in {} line {}: {}", CONFIG_NAME, line, hint)
-    finding = Finding("config", Level.FAIL, error.message, hint, Concern.SETUP, file=CONFIG_NAME, line=line)
+    finding = CheckResult(
+        "config", Level.FAIL, error.message, hint, Concern.SETUP, location=Location(CONFIG_NAME, line)
+    )
     return Diagnosis({**answers, "config": [finding]}, problem=error, project_dir=layout.root)
 
 
@@ -173,7 +178,7 @@ def _mend(context: CheckContext, found: Diagnosis, checks: Sequence[Check]) -> N
     found.answers.update(_answers(context, [check for check in checks if check in touched]))
 
 
-def _repaired(name: str, finding: Finding) -> Repaired:
+def _repaired(name: str, finding: CheckResult) -> Repaired:
     assert finding.repair is not None
     try:
         return Repaired(name, finding.repair())
@@ -249,7 +254,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def run_checks(context: CheckContext, checks: Iterable[Check]) -> list[list[Finding]]:
+def run_checks(context: CheckContext, checks: Iterable[Check]) -> list[list[CheckResult]]:
     """Run the checks side by side and return the findings of each, in their order.
 
     A check that raises or takes too long is a failed finding; the others are not affected.

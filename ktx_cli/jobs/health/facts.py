@@ -19,7 +19,7 @@ from ktx_cli.core import KtxError, ResultWarning, listing, now
 from ktx_cli.engine import LastFetch, LastScan, last_fetches, last_scans
 from ktx_cli.jobs.clients.targets import CLIENTS, Where
 from ktx_cli.jobs.health.machine_checks import secrets_finding
-from ktx_cli.jobs.health.model import CheckContext, Finding, Level
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level
 from ktx_cli.project import DATABASE_SOURCE, Database, KtxConfig, Layout, read_bytes, read_state, write_atomic
 from ktx_cli.search import hash_of, signatures_below
 from ktx_cli.semantic import SUFFIXES, Manifest, ParsedCopies, load_manifest, quoted
@@ -193,7 +193,7 @@ class ConnectionStatus:
     is_database: bool
     counts: Counts
     last_scan: LastScan | None
-    secrets: Finding | None = None
+    secrets: CheckResult | None = None
     """What is wrong with its secret references; None: they resolve."""
     last_fetch: LastFetch | None = None
     """Of a context source, or of a database's query history."""

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any, Final, Literal
 
 from ktx_cli.core import Command, KtxError, listing, plural
-from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level
 from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, read_state
 from ktx_cli.search import (
     layer_signature,
@@ -141,7 +141,7 @@ class EmbeddingFacts:
     backend: str
     model: str | None
     state: Literal["none", "usable", "unverified", "unusable"]
-    finding: Finding
+    finding: CheckResult
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as they stand in the envelope."""
@@ -152,19 +152,21 @@ def embedding_facts(context: CheckContext) -> EmbeddingFacts:
     """Return whether vectors are configured, and whether what they need is there; asks no keyring, loads no model."""
     settings = context.loaded.config.ingest.embeddings
     if settings.backend == "none":
-        return EmbeddingFacts("none", None, "none", Finding(CHECK, Level.OK, "none"))
+        return EmbeddingFacts("none", None, "none", CheckResult(CHECK, Level.OK, "none"))
     name = f"{settings.backend}:{settings.model}" if settings.model else settings.backend
     if str(settings.openai.api_key or "").strip().startswith("keyring:") and settings.backend == "openai":
-        finding = Finding(
+        finding = CheckResult(
             CHECK, Level.SKIP, f"{name}: unverified, the keyring is not asked", Command("doctor", "--only", CHECK)
         )
         return EmbeddingFacts(settings.backend, settings.model, "unverified", finding)
     try:
         model = _require(context)
     except KtxError as error:
-        finding = Finding(CHECK, Level.WARN, f"{name}: {error.message}", error.hint, Concern.SETUP)
+        finding = CheckResult(CHECK, Level.WARN, f"{name}: {error.message}", error.hint, Concern.SETUP)
         return EmbeddingFacts(settings.backend, settings.model, "unusable", finding)
-    return EmbeddingFacts(settings.backend, model, "usable", Finding(CHECK, Level.OK, f"{settings.backend}:{model}"))
+    return EmbeddingFacts(
+        settings.backend, model, "usable", CheckResult(CHECK, Level.OK, f"{settings.backend}:{model}")
+    )
 
 
 def _require(context: CheckContext) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core import Command, GitMissingError, KtxError, listing
-from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level
 from ktx_cli.project import (
     KINDS,
     RAW_NAME,
@@ -39,16 +39,16 @@ DISTRIBUTION: Final = "ktx-cli"
 _REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+")
 
 
-def check_python(context: CheckContext) -> list[Finding]:
+def check_python(context: CheckContext) -> list[CheckResult]:
     """Every package that ktx was published with is there, in a version it takes."""
     wrong = list(_unmet())
     if wrong:
         words = ("-m", "pip", "install", "--upgrade", "--force-reinstall", DISTRIBUTION)
         hint = Command(*words, program=sys.executable)
         return [
-            Finding("python", Level.FAIL, f"packages are missing or of another version: {listing(wrong, 20)}", hint)
+            CheckResult("python", Level.FAIL, f"packages are missing or of another version: {listing(wrong, 20)}", hint)
         ]
-    return [Finding("python", Level.OK, f"Python {platform.python_version()}, all packages found")]
+    return [CheckResult("python", Level.OK, f"Python {platform.python_version()}, all packages found")]
 
 
 def _unmet() -> Iterator[str]:
@@ -78,7 +78,7 @@ def _suits(requirement: str, version: str) -> bool:
     return Requirement(requirement).specifier.contains(version, prereleases=True)
 
 
-def check_extras(context: CheckContext) -> list[Finding]:
+def check_extras(context: CheckContext) -> list[CheckResult]:
     """The package of every driver that a connection names is there."""
     databases = context.loaded.config.databases()
     findings = []
@@ -87,11 +87,11 @@ def check_extras(context: CheckContext) -> list[Finding]:
         if command is not None:
             used = listing(f"`{name}`" for name, entry in databases.items() if entry.driver == driver)
             message = f"the package of the driver `{driver}` is not installed: {used} cannot be read"
-            findings.append(Finding("extras", Level.FAIL, message, command, Concern.SETUP))
-    return findings or [Finding("extras", Level.OK, "every driver has its package")]
+            findings.append(CheckResult("extras", Level.FAIL, message, command, Concern.SETUP))
+    return findings or [CheckResult("extras", Level.OK, "every driver has its package")]
 
 
-def check_sqlite(context: CheckContext) -> list[Finding]:
+def check_sqlite(context: CheckContext) -> list[CheckResult]:
     """SQLite has FTS5, which search needs."""
     connection = sqlite3.connect(":memory:")
     try:
@@ -99,22 +99,22 @@ def check_sqlite(context: CheckContext) -> list[Finding]:
     except sqlite3.OperationalError:
         message = f"SQLite {sqlite3.sqlite_version} was built without FTS5"
         return [
-            Finding(
+            CheckResult(
                 "sqlite", Level.FAIL, message, Command("tool", "install", "--python", "3.12", "ktx-cli", program="uv")
             )
         ]
     finally:
         connection.close()
-    return [Finding("sqlite", Level.OK, f"SQLite {sqlite3.sqlite_version} with FTS5")]
+    return [CheckResult("sqlite", Level.OK, f"SQLite {sqlite3.sqlite_version} with FTS5")]
 
 
-def check_git(context: CheckContext) -> list[Finding]:
+def check_git(context: CheckContext) -> list[CheckResult]:
     """There is a git binary that is new enough."""
     try:
         git = find_git(project_dir=context.project_dir)
     except GitMissingError as error:
-        return [Finding("git", Level.FAIL, error.message, error.hint)]
-    return [Finding("git", Level.OK, Command(git.version, "at", git.path, program="git"))]
+        return [CheckResult("git", Level.FAIL, error.message, error.hint)]
+    return [CheckResult("git", Level.OK, Command(git.version, "at", git.path, program="git"))]
 
 
 STATE, HIDDEN, WRITABLE, DISK = "state", "hidden", "writable", "disk"
@@ -125,18 +125,18 @@ WANTED_BYTES: Final = 500 << 20
 """Room below which somebody should look."""
 
 
-def check_state(context: CheckContext) -> list[Finding]:
+def check_state(context: CheckContext) -> list[CheckResult]:
     """Nothing else stands where `.ktx` and the state database have to be, and they are this user's alone."""
     try:
         check_private_folder(context.layout)
     except KtxError as error:
-        return [Finding(STATE, Level.FAIL, error.message, error.hint)]
+        return [CheckResult(STATE, Level.FAIL, error.message, error.hint)]
     opened = open_to_others(context.layout)
     if context.layout.private in opened:  # what is in a folder that is closed is closed
         message = f"other users have access to {listing(map(str, opened), 3)}"
         hint = Command("go-rwx", *opened[:20], program="chmod")
-        return [Finding(STATE, Level.WARN, message, hint, repair=lambda: _closed(context, opened))]
-    return [Finding(STATE, Level.OK, "nothing is in its way")]
+        return [CheckResult(STATE, Level.WARN, message, hint, repair=lambda: _closed(context, opened))]
+    return [CheckResult(STATE, Level.OK, "nothing is in its way")]
 
 
 def _closed(context: CheckContext, opened: list[Path]) -> str:
@@ -144,26 +144,26 @@ def _closed(context: CheckContext, opened: list[Path]) -> str:
     return f"closed {listing(map(str, opened), 3)} to other users"
 
 
-def check_hidden(context: CheckContext) -> list[Finding]:
+def check_hidden(context: CheckContext) -> list[CheckResult]:
     """Nothing in `.ktx` can be committed: git ignores all of it, and tracks none of it."""
     layout, repository = context.layout, context.repository
     if not layout.private.is_dir():
-        return [Finding(HIDDEN, Level.OK, "there is nothing yet")]
+        return [CheckResult(HIDDEN, Level.OK, "there is nothing yet")]
     try:
         hidden, exposed = is_hidden(layout), repository.exposed() if repository is not None else []
     except KtxError as error:
-        return [Finding(HIDDEN, Level.FAIL, error.message, error.hint)]
+        return [CheckResult(HIDDEN, Level.FAIL, error.message, error.hint)]
     if not hidden:
         message = f"{layout.private_gitignore} lets files of .ktx be committed"
         level = Level.FAIL if exposed else Level.WARN
         if exposed:
             message += f": {listing(exposed, 3)}"
         fix = Command("doctor", "--fix", "--only", HIDDEN)
-        return [Finding(HIDDEN, level, message, fix, repair=lambda: _hidden(context))]
+        return [CheckResult(HIDDEN, level, message, fix, repair=lambda: _hidden(context))]
     if exposed:
         message = f"git tracks {listing(exposed, 3)}, and what is in .ktx must never be committed"
-        return [Finding(HIDDEN, Level.FAIL, message, untracking(context.project_dir, exposed))]
-    return [Finding(HIDDEN, Level.OK, "git ignores everything in .ktx")]
+        return [CheckResult(HIDDEN, Level.FAIL, message, untracking(context.project_dir, exposed))]
+    return [CheckResult(HIDDEN, Level.OK, "git ignores everything in .ktx")]
 
 
 def _hidden(context: CheckContext) -> str:
@@ -171,15 +171,15 @@ def _hidden(context: CheckContext) -> str:
     return f"{context.layout.private_gitignore} hides everything in .ktx from git"
 
 
-def check_disk(context: CheckContext) -> list[Finding]:
+def check_disk(context: CheckContext) -> list[CheckResult]:
     """There is room for a run on the disk of the project and on that of temporary files."""
     folders = {folder.stat().st_dev: folder for folder in (Path(tempfile.gettempdir()), context.project_dir)}
     free = {folder: shutil.disk_usage(folder).free for folder in folders.values()}
     short = {folder: room for folder, room in free.items() if room < WANTED_BYTES}
     if not short:
-        return [Finding(DISK, Level.OK, f"{_megabytes(min(free.values()))} free")]
+        return [CheckResult(DISK, Level.OK, f"{_megabytes(min(free.values()))} free")]
     return [
-        Finding(
+        CheckResult(
             DISK,
             Level.FAIL if room < NEEDED_BYTES else Level.WARN,
             f"{_megabytes(room)} free on the disk of {folder}",
@@ -200,13 +200,13 @@ def _megabytes(count: int) -> str:
     return f"{count >> 20:,} MB"
 
 
-def check_writable(context: CheckContext) -> list[Finding]:
+def check_writable(context: CheckContext) -> list[CheckResult]:
     """This user may write in every folder a run writes in."""
     barred = [folder for folder in _folders(context) if not can_write_in(folder)]
     if not barred:
-        return [Finding(WRITABLE, Level.OK, "a run can write everywhere it has to")]
+        return [CheckResult(WRITABLE, Level.OK, "a run can write everywhere it has to")]
     message = f"a run cannot write in {listing(map(str, barred), 3)}"
-    return [Finding(WRITABLE, Level.FAIL, message, Command("u+rwx", *barred[:20], program="chmod"))]
+    return [CheckResult(WRITABLE, Level.FAIL, message, Command("u+rwx", *barred[:20], program="chmod"))]
 
 
 def _folders(context: CheckContext) -> list[Path]:
@@ -230,7 +230,7 @@ QUIET_KINDS = tuple(kind for kind in KINDS if kind != "keyring")
 """References that resolve without asking anybody; a keyring may open a window and wait for a password."""
 
 
-def check_secrets(context: CheckContext) -> list[Finding]:
+def check_secrets(context: CheckContext) -> list[CheckResult]:
     """Every secret reference of a connection resolves.
 
     What a connection without code in this version names is not needed, so it only warns.
@@ -242,25 +242,25 @@ def check_secrets(context: CheckContext) -> list[Finding]:
         if (finding := secrets_finding(context, connection, entry)) is not None
     ]
     for warning in secret_file_warnings(config, project_dir=context.project_dir):
-        findings.append(Finding(CHECK, Level.WARN, warning.message, warning.hint, Concern.SETUP))
-    return findings or [Finding(CHECK, Level.OK, "every secret reference resolves")]
+        findings.append(CheckResult(CHECK, Level.WARN, warning.message, warning.hint, Concern.SETUP))
+    return findings or [CheckResult(CHECK, Level.OK, "every secret reference resolves")]
 
 
-def secrets_finding(context: CheckContext, connection: str, entry: Connection) -> Finding | None:
+def secrets_finding(context: CheckContext, connection: str, entry: Connection) -> CheckResult | None:
     """Return what is wrong with a connection's references, or that some were not asked for; None when all resolve."""
     kinds = KINDS if context.live else QUIET_KINDS
     try:
         resolve_options(entry, project_dir=context.project_dir, environ=context.environ, kinds=kinds)
     except KtxError as error:
         message = f"connection `{connection}`: {error.message}"
-        return Finding(CHECK, Level.FAIL, message, error.hint, Concern.SETUP)
+        return CheckResult(CHECK, Level.FAIL, message, error.hint, Concern.SETUP)
     # What stands in the file, not what it resolves to: a value is never shown.
     written = resolve_options(entry, project_dir=context.project_dir, environ=context.environ, kinds=())
     unasked = [f"`{reference}`" for reference in _references(written) if reference.kind not in kinds]
     if not unasked:
         return None
     message = f"connection `{connection}`: unverified, only `ktx doctor` asks the keyring: {listing(unasked)}"
-    return Finding(CHECK, Level.SKIP, message, Command("doctor", "--only", "secrets"), Concern.SETUP)
+    return CheckResult(CHECK, Level.SKIP, message, Command("doctor", "--only", "secrets"), Concern.SETUP)
 
 
 def _references(value: Any) -> Iterator[SecretRef]:

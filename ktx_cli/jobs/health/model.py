@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Command, Hint, KtxError, monotonic, shell_words
+from ktx_cli.core import Command, Diagnostic, Hint, KtxError, Location, Record, Severity, monotonic, shell_words
 from ktx_cli.project import Layout, LoadedConfig, SecretRef, is_variable, secret_path
 from ktx_cli.semantic import Manifest, load_manifest
 
@@ -28,6 +28,11 @@ class Level(StrEnum):
     WARN = "warn"
     FAIL = "fail"
     SKIP = "skip"
+
+    @property
+    def severity(self) -> Severity | None:
+        """How bad what the check found is; None where nothing is wrong."""
+        return {Level.WARN: Severity.WARNING, Level.FAIL: Severity.ERROR}.get(self)
 
 
 class Concern(StrEnum):
@@ -59,12 +64,8 @@ def concern_of(error: KtxError) -> Concern:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """The answer of a check: what was found, and the exact command or edit that helps.
-
-    `repair`: what `ktx doctor --fix` does about it, None where a person has to decide. `file`: where it is, from the
-    project's folder, and the `line` there.
-    """
+class CheckResult(Record):
+    """How a check came out: its level, a sentence, and the exact command or edit that helps."""
 
     check: str
     level: Level
@@ -72,18 +73,15 @@ class Finding:
     hint: str | None = None
     concern: Concern = Concern.OTHER
     repair: Repair | None = field(default=None, compare=False, repr=False)
-    file: str | None = None
-    line: int | None = None
+    """What `ktx doctor --fix` does about it, None where a person has to decide."""
+    location: Location = field(default_factory=Location)
+    json_keys = ("check", "level", "message", "hint", "concern")
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the finding as it stands in the envelope."""
-        return {
-            "check": self.check,
-            "level": self.level.value,
-            "message": self.message,
-            "hint": self.hint,
-            "concern": self.concern.value,
-        }
+    @property
+    def diagnostic(self) -> Diagnostic | None:
+        """What is wrong; None where nothing is."""
+        severity = self.level.severity
+        return None if severity is None else Diagnostic(self.check, severity, self.message, self.location, self.hint)
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,7 @@ class Check:
 
     id: str
     title: str
-    run: Callable[[CheckContext], list[Finding]]
+    run: Callable[[CheckContext], list[CheckResult]]
     live: bool = False
     settings: bool = True
     seconds: float = TIME_LIMIT
@@ -145,14 +143,14 @@ _STATEMENT: Final = re.compile(r"(?:^|: )(?:ALTER|CREATE|GRANT|REVOKE) ")
 _VARIABLE: Final = re.compile(r"correct ([A-Z][A-Z0-9_]+), or remove it")
 
 
-def typed(finding: Finding, settings: Mapping[str, Any], project_dir: Path) -> Finding:
+def typed(finding: CheckResult, settings: Mapping[str, Any], project_dir: Path) -> CheckResult:
     """Return a finding whose hint is a command, where its hint holds one or names a setting; `settings`: of `ktx.yaml`.
 
     A hint that is neither stays: an edit, or a statement for a database. So does every hint about a line of a file: it
     may quote a name out of it, or out of a database, and a table can be called as a command is.
     """
     hint = finding.hint
-    if hint is None or finding.level in (Level.OK, Level.SKIP) or finding.line is not None:
+    if hint is None or finding.level in (Level.OK, Level.SKIP) or finding.location.line is not None:
         return finding
     if is_command(hint) or _STATEMENT.search(hint):
         return finding
@@ -232,12 +230,12 @@ class Work:
     """
 
     name: str
-    run: Callable[[], list[Finding]]
+    run: Callable[[], list[CheckResult]]
     seconds: float
     again: Command | None = None
 
 
-def side_by_side(pieces: Iterable[Work]) -> list[list[Finding]]:
+def side_by_side(pieces: Iterable[Work]) -> list[list[CheckResult]]:
     """Run all pieces at the same time and return the findings of each, in their order."""
     workers = [_Worker(piece) for piece in pieces]
     started = monotonic()
@@ -246,9 +244,9 @@ def side_by_side(pieces: Iterable[Work]) -> list[list[Finding]]:
     return [worker.outcome(started) for worker in workers]
 
 
-def failed(name: str, error: KtxError) -> Finding:
+def failed(name: str, error: KtxError) -> CheckResult:
     """Return the finding for an error that a check ended with."""
-    return Finding(name, Level.FAIL, error.message, error.hint, concern_of(error))
+    return CheckResult(name, Level.FAIL, error.message, error.hint, concern_of(error))
 
 
 class _Worker(threading.Thread):
@@ -257,7 +255,7 @@ class _Worker(threading.Thread):
     def __init__(self, work: Work) -> None:
         super().__init__(daemon=True)
         self._work = work
-        self._findings: list[Finding] = []
+        self._findings: list[CheckResult] = []
 
     def run(self) -> None:
         try:
@@ -268,12 +266,12 @@ class _Worker(threading.Thread):
             log.debug("the check %s failed", self._work.name, exc_info=error)
             again = self._work.again and self._work.again.with_words("--debug")
             message = f"the check itself failed: {type(error).__name__}: {error}"
-            self._findings = [Finding(self._work.name, Level.FAIL, message, again)]
+            self._findings = [CheckResult(self._work.name, Level.FAIL, message, again)]
 
-    def outcome(self, started: float) -> list[Finding]:
+    def outcome(self, started: float) -> list[CheckResult]:
         """Wait for what is left of the piece's time and return what it found."""
         self.join(max(0.0, started + self._work.seconds - monotonic()))
         if not self.is_alive():
             return self._findings
         message = f"no answer within {self._work.seconds:g} s"
-        return [Finding(self._work.name, Level.FAIL, message, self._work.again)]
+        return [CheckResult(self._work.name, Level.FAIL, message, self._work.again)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, did_you_mean, listing, plural
-from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level, concern_of, failed
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, concern_of, failed
 from ktx_cli.llm import (
     CLAUDE_BACKENDS,
     OWN_DEFAULT,
@@ -35,7 +35,7 @@ class SessionFacts:
     """The local Claude Code session. `failed`: the binary could not be asked; `unverified`: it was not."""
 
     state: Literal["present", "missing", "failed", "unverified"]
-    finding: Finding
+    finding: CheckResult
     account: str | None = None
     binary: str | None = None
 
@@ -54,8 +54,8 @@ class ModelFacts:
     ref: ModelRef
     roles: tuple[str, ...]
     last: LastProbe | None
-    finding: Finding
-    unset: Finding | None = None
+    finding: CheckResult
+    unset: CheckResult | None = None
 
     @property
     def serves(self) -> str:
@@ -81,10 +81,10 @@ class LlmFacts:
     models: tuple[ModelFacts, ...] = ()
     session: SessionFacts | None = None
     caching: ResultWarning | None = None
-    note: Finding | None = None
+    note: CheckResult | None = None
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[CheckResult]:
         """What a check says of them."""
         session = [] if self.session is None else [self.session.finding]
         note = [] if self.note is None else [self.note]
@@ -113,7 +113,7 @@ def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()
     try:
         models = distinct_models(config)
     except KtxError as error:
-        return LlmFacts(backend, note=Finding(MODELS, Level.FAIL, error.message, error.hint, Concern.SETUP))
+        return LlmFacts(backend, note=CheckResult(MODELS, Level.FAIL, error.message, error.hint, Concern.SETUP))
     if not models:
         return LlmFacts(backend, note=_without_models(config))
     last, results = _last_probes(context), {each.ref: each for each in fresh}
@@ -136,9 +136,9 @@ def ask_session(context: CheckContext) -> SessionFacts | None:
         )
     except KtxError as error:
         concern = Concern.AUTH if concern_of(error) is Concern.AUTH else Concern.SETUP
-        finding = Finding(MODELS, Level.FAIL, error.message, error.hint, concern)
+        finding = CheckResult(MODELS, Level.FAIL, error.message, error.hint, concern)
         return SessionFacts("missing" if error.code == "auth" else "failed", finding)
-    finding = Finding(MODELS, Level.OK, f"session present: {session.account}; {session.binary}")
+    finding = CheckResult(MODELS, Level.OK, f"session present: {session.account}; {session.binary}")
     return SessionFacts("present", finding, session.account, str(session.binary))
 
 
@@ -146,11 +146,11 @@ def unasked_session(context: CheckContext) -> SessionFacts | None:
     """Return that the local session is unverified, where a role needs one: nothing is asked."""
     if _claude_backend(context.loaded.config) is None:
         return None
-    return SessionFacts("unverified", Finding(MODELS, Level.SKIP, UNVERIFIED, Command("status"), Concern.AUTH))
+    return SessionFacts("unverified", CheckResult(MODELS, Level.SKIP, UNVERIFIED, Command("status"), Concern.AUTH))
 
 
-def _caching(warning: ResultWarning | None) -> list[Finding]:
-    return [] if warning is None else [Finding("prompt_caching", Level.WARN, warning.message, warning.hint)]
+def _caching(warning: ResultWarning | None) -> list[CheckResult]:
+    return [] if warning is None else [CheckResult("prompt_caching", Level.WARN, warning.message, warning.hint)]
 
 
 def _claude_backend(config: KtxConfig) -> str | None:
@@ -161,13 +161,13 @@ def _claude_backend(config: KtxConfig) -> str | None:
         return None
 
 
-def _without_models(config: KtxConfig) -> Finding:
+def _without_models(config: KtxConfig) -> CheckResult:
     from ktx_cli.engine import not_enriched
 
     unserved = not_enriched(config)
     if unserved is not None:
-        return Finding(MODELS, Level.WARN, unserved.message, unserved.hint, Concern.SETUP)
-    return Finding(MODELS, Level.OK, "no backend: ktx does what it can without a model")
+        return CheckResult(MODELS, Level.WARN, unserved.message, unserved.hint, Concern.SETUP)
+    return CheckResult(MODELS, Level.OK, "no backend: ktx does what it can without a model")
 
 
 def _facts(
@@ -177,21 +177,21 @@ def _facts(
     serves = f"{ref} ({listing(roles, 6)})"
     problem = _credentials(context, ref.backend)
     if problem is not None:
-        unset = Finding(MODELS, Level.FAIL, f"{serves}: {problem.message}", problem.hint, Concern.SETUP)
+        unset = CheckResult(MODELS, Level.FAIL, f"{serves}: {problem.message}", problem.hint, Concern.SETUP)
         return ModelFacts(ref, roles, last, unset, unset)
     return ModelFacts(ref, roles, last, _probed(ref, serves, last, fresh))
 
 
-def _probed(ref: ModelRef, serves: str, last: LastProbe | None, fresh: ProbeResult | None) -> Finding:
+def _probed(ref: ModelRef, serves: str, last: LastProbe | None, fresh: ProbeResult | None) -> CheckResult:
     if fresh is not None and fresh.error is not None:
         said = f"{serves}: {fresh.error.message}"
-        return Finding(MODELS, Level.FAIL, said, fresh.error.hint, concern_of(fresh.error))
+        return CheckResult(MODELS, Level.FAIL, said, fresh.error.hint, concern_of(fresh.error))
     if last is not None and last.error is not None:
         message = f"{serves}: the last probe, {last.finished}, failed: {last.error}"
-        return Finding(MODELS, Level.FAIL, message, SESSION_HINT, Concern.AUTH)
+        return CheckResult(MODELS, Level.FAIL, message, SESSION_HINT, Concern.AUTH)
     if last is None and ref.backend in CLAUDE_BACKENDS:
-        return Finding(MODELS, Level.FAIL, f"{serves}: last probe never", SESSION_HINT, Concern.AUTH)
-    return Finding(MODELS, Level.OK, f"{serves}: last probe {last.finished if last else 'never'}")
+        return CheckResult(MODELS, Level.FAIL, f"{serves}: last probe never", SESSION_HINT, Concern.AUTH)
+    return CheckResult(MODELS, Level.OK, f"{serves}: last probe {last.finished if last else 'never'}")
 
 
 def _last_probes(context: CheckContext) -> Mapping[ModelRef, LastProbe]:
@@ -228,18 +228,18 @@ _NO_POLICY: Final = Command("config", "set", "llm.provider.claude.allow_managed_
 """What has ktx refuse to run with what an organisation brings along."""
 
 
-def check_settings(context: CheckContext) -> list[Finding]:
+def check_settings(context: CheckContext) -> list[CheckResult]:
     """Every backend behind a role has its settings, and its session; how its models answer is told by their probes."""
     facts = llm_facts(context, lambda: ask_session(context))
     probed = f"the check `{PROBE}` asks it"
     models = tuple(
-        replace(each, finding=each.unset or Finding(MODELS, Level.OK, f"{each.serves}: {probed}"))
+        replace(each, finding=each.unset or CheckResult(MODELS, Level.OK, f"{each.serves}: {probed}"))
         for each in facts.models
     )
     return [_honoured(finding, facts.caching) for finding in replace(facts, models=models).findings]
 
 
-def _honoured(finding: Finding, ignored: ResultWarning | None) -> Finding:
+def _honoured(finding: CheckResult, ignored: ResultWarning | None) -> CheckResult:
     """Return the finding about caching with what sets back the settings that a backend ignores."""
     if finding.check != "prompt_caching" or ignored is None:
         return finding
@@ -251,16 +251,16 @@ def _honoured(finding: Finding, ignored: ResultWarning | None) -> Finding:
     return replace(finding, hint=Hint.steps(*commands, between=" && "))
 
 
-def check_probes(context: CheckContext) -> list[Finding]:
+def check_probes(context: CheckContext) -> list[CheckResult]:
     """Every backend and model behind a role answers."""
     config = context.loaded.config
     warnings: list[ResultWarning] = []
     try:
         if not distinct_models(config):
-            return [Finding(PROBE, Level.SKIP, "no backend to probe")]
+            return [CheckResult(PROBE, Level.SKIP, "no backend to probe")]
         probes = probe_models(context.layout, config, context.environ, command=Command("doctor"), warn=warnings.append)
     except KtxError as error:
-        return [Finding(PROBE, Level.FAIL, error.message, error.hint, Concern.SETUP)]
+        return [CheckResult(PROBE, Level.FAIL, error.message, error.hint, Concern.SETUP)]
     try:
         probes.store(context.layout)
     except KtxError as error:  # what the models answered counts all the same
@@ -268,25 +268,25 @@ def check_probes(context: CheckContext) -> list[Finding]:
     backend = config.llm.provider.backend
     findings = [finding for result in probes.results for finding in _backends_probed(result, backend)]
     findings += [
-        Finding(PROBE, Level.WARN, warning.message, warning.hint)
+        CheckResult(PROBE, Level.WARN, warning.message, warning.hint)
         for warning in warnings
         if warning.code != "prompt_caching_ignored"
     ]
     return findings
 
 
-def _backends_probed(result: ProbeResult, backend: str) -> list[Finding]:
+def _backends_probed(result: ProbeResult, backend: str) -> list[CheckResult]:
     """Say whether a model answered and, of the local session, that the process was isolated; `backend`: the default."""
     check, error = f"{PROBE}:{result.ref}", result.error
     if error is not None:
-        return [Finding(check, Level.FAIL, error.message, _hint(result, error, backend), concern_of(error))]
+        return [CheckResult(check, Level.FAIL, error.message, _hint(result, error, backend), concern_of(error))]
     report = result.report
     assert report is not None
     model = f"{report.resolved_model} " if report.resolved_model else ""
-    findings = [Finding(check, Level.OK, f"{model}answers in {report.seconds:.1f} s: {report.account}")]
+    findings = [CheckResult(check, Level.OK, f"{model}answers in {report.seconds:.1f} s: {report.account}")]
     if report.isolation:
         level, hint = (Level.WARN, _NO_POLICY) if report.isolation.get("foreign_hooks") else (Level.OK, None)
-        findings.append(Finding(f"isolation:{result.ref}", level, _isolated(report.isolation), hint))
+        findings.append(CheckResult(f"isolation:{result.ref}", level, _isolated(report.isolation), hint))
     return findings
 
 
@@ -316,41 +316,43 @@ def _hint(result: ProbeResult, error: KtxError, backend: str) -> str | None:
     return error.hint if command is None else Command(*command.words[:-1], model, program=command.program)
 
 
-def check_claude(context: CheckContext) -> list[Finding]:
+def check_claude(context: CheckContext) -> list[CheckResult]:
     """The local Claude Code binary, what its processes are not given, and an organisation's managed files."""
     from ktx_cli.llm import claude_host, dropped_names, managed_error, managed_files, secret_names
 
     config = context.loaded.config
     used = [ref.backend for ref in distinct_models(config) if ref.backend in CLAUDE_BACKENDS]
     if not used:
-        return [Finding(CLAUDE, Level.SKIP, "no role uses the local Claude Code session")]
+        return [CheckResult(CLAUDE, Level.SKIP, "no role uses the local Claude Code session")]
     try:
         host, binary = claude_host(used[0], config, project_dir=context.project_dir, environ=context.environ)
     except KtxError as error:
-        return [Finding(CLAUDE, Level.FAIL, error.message, error.hint, Concern.SETUP)]
+        return [CheckResult(CLAUDE, Level.FAIL, error.message, error.hint, Concern.SETUP)]
     dropped = dropped_names(context.environ, secret_names=secret_names(config))
     names = f": {', '.join(dropped)}" if dropped else ""
     kept_back = f"{plural(len(dropped), 'variable')} kept from its processes{names}"
-    findings = [Finding(CLAUDE, Level.OK, f"{binary}; {kept_back}")]
+    findings = [CheckResult(CLAUDE, Level.OK, f"{binary}; {kept_back}")]
     files = managed_files(host.environment)
     if files:
         allowed = config.llm.provider.claude.allow_managed_policy
         managed = managed_error(files, backend=used[0])
         level = Level.WARN if allowed else Level.FAIL
-        findings.append(Finding(CLAUDE, level, managed.message, _NO_POLICY if allowed else managed.hint, Concern.AUTH))
+        findings.append(
+            CheckResult(CLAUDE, level, managed.message, _NO_POLICY if allowed else managed.hint, Concern.AUTH)
+        )
     return findings
 
 
 EMBEDDINGS = "embeddings"
 
 
-def check_embeddings(context: CheckContext) -> list[Finding]:
+def check_embeddings(context: CheckContext) -> list[CheckResult]:
     """One vector is made of one word."""
     try:
         embedder = create_embedder(context.loaded.config, context.project_dir, context.environ)
         if embedder is None:
-            return [Finding(EMBEDDINGS, Level.SKIP, "no embeddings are configured: search goes by words")]
+            return [CheckResult(EMBEDDINGS, Level.SKIP, "no embeddings are configured: search goes by words")]
         (vector,) = embedder.embed(["revenue"])
     except KtxError as error:
         return [failed(EMBEDDINGS, error)]
-    return [Finding(EMBEDDINGS, Level.OK, f"{embedder.model} makes vectors of {len(vector)} numbers")]
+    return [CheckResult(EMBEDDINGS, Level.OK, f"{embedder.model} makes vectors of {len(vector)} numbers")]

@@ -16,6 +16,7 @@ from ktx_cli.core import (
     Diagnostic,
     Hint,
     KtxError,
+    Location,
     ResultWarning,
     SettingPath,
     escaped,
@@ -24,7 +25,7 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.engine import broken_now, said, way_out
-from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level, is_command
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, is_command
 from ktx_cli.jobs.index import index_project
 from ktx_cli.jobs.semantic.validate import validate_layers
 from ktx_cli.jobs.wiki import lint_wiki
@@ -52,14 +53,14 @@ OLD_SECONDS: Final = 600.0
 """Git holds the lock of the index for moments, or as long as somebody writes the message of a commit of some paths."""
 
 
-def check_config(context: CheckContext) -> list[Finding]:
+def check_config(context: CheckContext) -> list[CheckResult]:
     """`ktx.yaml` is valid; its warnings are named, and what disables a connection."""
     errors = [issue.to_warning() for issue in context.loaded.issues if issue.severity == "error"]
     findings = [_of_config(warning, is_error=warning in errors) for warning in context.loaded.warnings()]
-    return findings or [Finding("config", Level.OK, "ktx.yaml is valid")]
+    return findings or [CheckResult("config", Level.OK, "ktx.yaml is valid")]
 
 
-def _of_config(warning: ResultWarning, *, is_error: bool) -> Finding:
+def _of_config(warning: ResultWarning, *, is_error: bool) -> CheckResult:
     """Return the finding for a warning; a hint that is no command is an edit, so it says where."""
     line: int | None = warning.details.get("line")
     hint: str | None = warning.hint
@@ -67,56 +68,60 @@ def _of_config(warning: ResultWarning, *, is_error: bool) -> Finding:
         does = "take it out; " if hint.startswith("known here") else ""
         hint = Hint("in {} line {}: {}{}", CONFIG_NAME, line, does, hint)
     level, concern = (Level.FAIL, Concern.SETUP) if is_error else (Level.WARN, Concern.OTHER)
-    return Finding("config", level, warning.message, hint, concern, file=CONFIG_NAME, line=line)
+    return CheckResult("config", level, warning.message, hint, concern, location=Location(CONFIG_NAME, line))
 
 
-def check_databases(context: CheckContext) -> list[Finding]:
+def check_databases(context: CheckContext) -> list[CheckResult]:
     """At least one database is configured."""
     config = context.loaded.config
     databases = config.databases()
     for entry in () if databases else config.disabled().values():
         error = entry.error()
         message = f"no database of ktx.yaml can be used: {error.message}"
-        return [Finding("databases", Level.FAIL, message, error.hint, Concern.SETUP)]
+        return [CheckResult("databases", Level.FAIL, message, error.hint, Concern.SETUP)]
     if not databases:
         from ktx_cli.jobs.setup.request import how_to_connect
 
         hint = how_to_connect(context.project_dir)
-        return [Finding("databases", Level.FAIL, "ktx.yaml names no database", hint, Concern.SETUP)]
+        return [CheckResult("databases", Level.FAIL, "ktx.yaml names no database", hint, Concern.SETUP)]
     findings = []
     for name in config.setup.database_connection_ids:
         if name not in config.connections:
             message = f"`setup.database_connection_ids` names `{name}`, which is not a connection"
             kept = [each for each in config.setup.database_connection_ids if each in config.connections]
             hint = Command("config", "set", "setup.database_connection_ids", json.dumps(kept))
-            findings.append(Finding("databases", Level.WARN, message, hint))
-    return [Finding("databases", Level.OK, plural(len(databases), "database")), *findings]
+            findings.append(CheckResult("databases", Level.WARN, message, hint))
+    return [CheckResult("databases", Level.OK, plural(len(databases), "database")), *findings]
 
 
-def check_repository(context: CheckContext) -> list[Finding]:
+def check_repository(context: CheckContext) -> list[CheckResult]:
     """The repository is in a state a run can commit to."""
     try:
         repository = context.repository
         if repository is None:
             message = "not in a git repository; the first run creates one"
             return [
-                Finding("repository", Level.WARN, message, Command("-C", context.project_dir, "init", program="git"))
+                CheckResult(
+                    "repository", Level.WARN, message, Command("-C", context.project_dir, "init", program="git")
+                )
             ]
         lock = repository.leftover_lock()
         if lock is not None:
             message = f"a killed run left {lock}, which stops git; the next run takes it away"
             hint = Command("doctor", "--fix", "--only", "repository")
-            return [Finding("repository", Level.WARN, message, hint, repair=functools.partial(_recovered, repository))]
+            return [
+                CheckResult("repository", Level.WARN, message, hint, repair=functools.partial(_recovered, repository))
+            ]
         repository.check_writable()
         head = repository.head()
         held = _old_lock(repository) if context.live else None
     except KtxError as error:
-        return [Finding("repository", Level.FAIL, error.message, error.hint)]
+        return [CheckResult("repository", Level.FAIL, error.message, error.hint)]
     if held is not None:
         message = f"{held} is there for more than {OLD_SECONDS / 60:.0f} minutes: its git command waits, or is gone"
-        return [Finding("repository", Level.WARN, message, Command(held, program="rm"))]
+        return [CheckResult("repository", Level.WARN, message, Command(held, program="rm"))]
     where = "a folder of the repository" if repository.layout.is_host else "its own repository"
-    return [Finding("repository", Level.OK, f"{where} at {repository.layout.top_level}, on {head.ref}")]
+    return [CheckResult("repository", Level.OK, f"{where} at {repository.layout.top_level}, on {head.ref}")]
 
 
 def _old_lock(repository: Repository) -> Path | None:
@@ -134,29 +139,29 @@ def _recovered(repository: Repository) -> str:
     return f"took away what a killed run left in {repository.layout.git_dir}: {listing(done.removed)}"
 
 
-def check_lease(context: CheckContext) -> list[Finding]:
+def check_lease(context: CheckContext) -> list[CheckResult]:
     """Nobody is at work, or somebody who is alive."""
     try:
         holder = read_state(context.layout, current_holder)
     except KtxError as error:
         return [_unreadable(context, error)]
     if holder is None:
-        return [Finding("lease", Level.OK, "no run is at work")]
+        return [CheckResult("lease", Level.OK, "no run is at work")]
     who = f"`{holder.command}`, pid {holder.pid} on {holder.hostname}, since {holder.since_text}"
     if holder.is_alive(time.time()):
-        return [Finding("lease", Level.OK, f"at work: {who}")]
+        return [CheckResult("lease", Level.OK, f"at work: {who}")]
     message = f"a dead run left its lease, which the next run takes over: {who}"
     hint = Command("doctor", "--fix", "--only", "lease")
-    return [Finding("lease", Level.WARN, message, hint, repair=lambda: _given_back(context, who))]
+    return [CheckResult("lease", Level.WARN, message, hint, repair=lambda: _given_back(context, who))]
 
 
-def _unreadable(context: CheckContext, error: KtxError) -> Finding:
+def _unreadable(context: CheckContext, error: KtxError) -> CheckResult:
     """Return the finding for a state database that cannot be read; a damaged one makes place for a new one."""
     cause = error.__cause__
     if not isinstance(cause, sqlite3.Error) or not is_damage(cause):
-        return Finding("lease", Level.FAIL, error.message, error.hint)
+        return CheckResult("lease", Level.FAIL, error.message, error.hint)
     hint = Command("doctor", "--fix", "--only", "lease")
-    return Finding("lease", Level.FAIL, error.message, hint, repair=lambda: _moved_aside(context))
+    return CheckResult("lease", Level.FAIL, error.message, hint, repair=lambda: _moved_aside(context))
 
 
 def _moved_aside(context: CheckContext) -> str:
@@ -174,7 +179,7 @@ def _given_back(context: CheckContext, who: str) -> str:
 CONTEXT = "context"
 
 
-def check_context(context: CheckContext) -> list[Finding]:
+def check_context(context: CheckContext) -> list[CheckResult]:
     """Every database that can be read has a manifest."""
     connections = list(context.loaded.config.databases())
     repository = _repository(context)
@@ -182,13 +187,13 @@ def check_context(context: CheckContext) -> list[Finding]:
     findings = []
     for connection in connections:
         for problem in context.manifests[connection].problems:
-            findings.append(Finding(CONTEXT, Level.FAIL, problem.message, problem.hint))
+            findings.append(CheckResult(CONTEXT, Level.FAIL, problem.message, problem.hint))
         if connection in empty:
             level = Level.FAIL if empty == connections else Level.WARN
             findings.append(_without_tables(connection, level))
         else:
             findings += _missing(context, connection, repository)
-    return findings or [Finding(CONTEXT, Level.OK, "every database has context")]
+    return findings or [CheckResult(CONTEXT, Level.OK, "every database has context")]
 
 
 def _repository(context: CheckContext) -> Repository | None:
@@ -208,17 +213,17 @@ def _is_empty(layout: Layout, connection: str) -> bool:
         return False
 
 
-def _without_tables(connection: str, level: Level) -> Finding:
+def _without_tables(connection: str, level: Level) -> CheckResult:
     message = f"connection `{connection}` has no tables, so there is no context"
     hint = Hint(
         "create a table in it, or correct {} in ktx.yaml; then: {}",
         SettingPath(f"connections.{connection}"),
         Command("ingest", connection),
     )
-    return Finding(CONTEXT, level, message, hint, Concern.SETUP)
+    return CheckResult(CONTEXT, level, message, hint, Concern.SETUP)
 
 
-def _missing(context: CheckContext, connection: str, repository: Repository | None) -> Iterator[Finding]:
+def _missing(context: CheckContext, connection: str, repository: Repository | None) -> Iterator[CheckResult]:
     """Yield what of the connection's shards is not in the working tree."""
     has_shards = bool(shard_files(context.layout, connection))
     absent = [] if repository is None else _absent(repository, context.layout, connection)
@@ -228,15 +233,15 @@ def _missing(context: CheckContext, connection: str, repository: Repository | No
         what = listing(held.path for held in lost)
         message = f"context of connection `{connection}` is deleted in your working tree: {what}"
         hint = held_hint(((held.path, held.reason) for held in lost), context.project_dir)
-        yield Finding(CONTEXT, Level.FAIL, message, hint, Concern.SETUP)
+        yield CheckResult(CONTEXT, Level.FAIL, message, hint, Concern.SETUP)
     elif sparse and repository is not None and not has_shards:
         message = f"the context of connection `{connection}` is outside of your sparse checkout"
         where = f"{repository.layout.prefix}{SEMANTIC_NAME}"
         hint = Command("-C", repository.layout.top_level, "sparse-checkout", "add", where, program="git")
-        yield Finding(CONTEXT, Level.FAIL, message, hint, Concern.SETUP)
+        yield CheckResult(CONTEXT, Level.FAIL, message, hint, Concern.SETUP)
     elif not has_shards:
         message = f"connection `{connection}` has no context yet"
-        yield Finding(CONTEXT, Level.FAIL, message, Command("ingest", connection), Concern.SETUP)
+        yield CheckResult(CONTEXT, Level.FAIL, message, Command("ingest", connection), Concern.SETUP)
 
 
 def _absent(repository: Repository, layout: Layout, connection: str) -> list[Held]:
@@ -252,13 +257,15 @@ MOST = 20
 """How many findings of a kind are told one by one."""
 
 
-def check_wiki(context: CheckContext) -> list[Finding]:
+def check_wiki(context: CheckContext) -> list[CheckResult]:
     """Every reference of a wiki page leads somewhere, as `ktx wiki lint` looks at it."""
     linted = lint_wiki(context.layout, context.loaded.config)
     found = [each for each in linted.findings if each.code.startswith("dangling_")]
     if not found:
-        return [Finding(WIKI, Level.OK, "every reference of the wiki leads somewhere")]
-    findings = [Finding(WIKI, Level.WARN, str(each), _edit(each), file=each.path, line=each.line) for each in found]
+        return [CheckResult(WIKI, Level.OK, "every reference of the wiki leads somewhere")]
+    findings = [
+        CheckResult(WIKI, Level.WARN, str(each), _edit(each), location=Location(each.path, each.line)) for each in found
+    ]
     return _bounded(findings, Command("wiki", "lint"))
 
 
@@ -268,7 +275,7 @@ def _edit(found: Diagnostic) -> str:
     return Hint("in {} line {}: {}", found.path, found.line, found.hint)
 
 
-def check_semantic(context: CheckContext) -> list[Finding]:
+def check_semantic(context: CheckContext) -> list[CheckResult]:
     """No definition of the semantic layer has an error, as `ktx sl validate` looks at the files."""
     found = validate_layers(context.layout, context.loaded.config, environ=context.environ, data=False)
     errors = [problem for _, problem in found.problems if problem.severity == "error"]
@@ -277,19 +284,19 @@ def check_semantic(context: CheckContext) -> list[Finding]:
     return _bounded([_of_problem(each, Level.FAIL) for each in errors], Command("sl", "validate"))
 
 
-def _without_errors(context: CheckContext) -> list[Finding]:
+def _without_errors(context: CheckContext) -> list[CheckResult]:
     if not layer_ids(context.layout):
-        return [Finding(SEMANTIC, Level.SKIP, "there is no semantic layer yet")]
-    return [Finding(SEMANTIC, Level.OK, "the definitions have no errors")]
+        return [CheckResult(SEMANTIC, Level.SKIP, "there is no semantic layer yet")]
+    return [CheckResult(SEMANTIC, Level.OK, "the definitions have no errors")]
 
 
-def _of_problem(problem: Diagnostic, level: Level) -> Finding:
+def _of_problem(problem: Diagnostic, level: Level) -> CheckResult:
     file, line = escaped(problem.path), problem.line
     hint = Hint("in {} line {}: {}", file, line, problem.hint) if problem.hint else f"correct {file} line {line}"
-    return Finding(SEMANTIC, level, f"{file}:{line}: {problem.message}", hint, file=file, line=line)
+    return CheckResult(SEMANTIC, level, f"{file}:{line}: {problem.message}", hint, location=Location(file, line))
 
 
-def check_compiled(context: CheckContext) -> list[Finding]:
+def check_compiled(context: CheckContext) -> list[CheckResult]:
     """Every definition compiles, as the last run found or, where files changed since, as they are now.
 
     Files of no connection are named too: they close every database to raw SQL.
@@ -300,23 +307,25 @@ def check_compiled(context: CheckContext) -> list[Finding]:
     if broken:
         first = broken[0]
         message, hint = said(broken, "do not compile"), way_out(broken)
-        findings.append(Finding(SEMANTIC, Level.WARN, message, hint, file=first.path, line=first.line))
+        findings.append(CheckResult(SEMANTIC, Level.WARN, message, hint, location=Location(first.path, first.line)))
     return findings or _without_errors(context)
 
 
-def _bounded(findings: Sequence[Finding], command: str) -> list[Finding]:
+def _bounded(findings: Sequence[CheckResult], command: str) -> list[CheckResult]:
     """Return the first findings, and one that says how many more there are."""
     kept = list(findings[:MOST])
     if len(findings) > MOST:
         first = findings[0]
-        kept.append(Finding(first.check, first.level, f"{len(findings) - MOST} more: {command} lists them", command))
+        kept.append(
+            CheckResult(first.check, first.level, f"{len(findings) - MOST} more: {command} lists them", command)
+        )
     return kept
 
 
 INDEX = "index"
 
 
-def check_index(context: CheckContext) -> list[Finding]:
+def check_index(context: CheckContext) -> list[CheckResult]:
     """The index is there, whole, and has every file as it is, with vectors where embeddings are configured."""
     searcher = open_searcher(context.layout, context.loaded.config, context.environ)
     try:
@@ -324,10 +333,10 @@ def check_index(context: CheckContext) -> list[Finding]:
     finally:
         searcher.close()
     if not drift:
-        return [Finding(INDEX, Level.OK, "the search index has the files as they are")]
+        return [CheckResult(INDEX, Level.OK, "the search index has the files as they are")]
     return [
         # what a search does about it, behind the semicolon or before the colon, is of no concern here
-        Finding(INDEX, Level.WARN, _told(warning), warning.hint, repair=lambda: _rebuilt(context))
+        CheckResult(INDEX, Level.WARN, _told(warning), warning.hint, repair=lambda: _rebuilt(context))
         for warning in drift
     ]
 

@@ -15,7 +15,7 @@ from ktx_cli.jobs.health.connection_checks import check_profiles
 from ktx_cli.jobs.health.facts import ClientFacts, ConnectionStatus, client_facts, connection_statuses
 from ktx_cli.jobs.health.index_facts import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
 from ktx_cli.jobs.health.machine_checks import check_secrets, check_state
-from ktx_cli.jobs.health.model import TIME_LIMIT, CheckContext, Finding, Level, Work, side_by_side
+from ktx_cli.jobs.health.model import TIME_LIMIT, CheckContext, CheckResult, Level, Work, side_by_side
 from ktx_cli.jobs.health.model_checks import MODELS as LLM
 from ktx_cli.jobs.health.model_checks import LlmFacts, ask_session, llm_facts, unasked_session
 from ktx_cli.jobs.health.project_checks import (
@@ -105,7 +105,7 @@ class Surroundings:
     clients: ClientFacts
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[CheckResult]:
         """What stands among the checks."""
         return [self.embeddings.finding]
 
@@ -173,7 +173,7 @@ class Status:
     project_dir: Path
     llm: LlmFacts
     connections: tuple[ConnectionStatus, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
     runs: tuple[dict[str, str | None], ...]
     warnings: tuple[ResultWarning, ...]
     surroundings: Surroundings | None = None
@@ -218,10 +218,10 @@ class Status:
             return NotReadyError(f"not known to be ready: {unverified.message}", hint=unverified.hint)
         return None
 
-    def _failed(self) -> list[Finding]:
+    def _failed(self) -> list[CheckResult]:
         return [f for f in self.findings if f.level is Level.FAIL and f.check in READINESS]
 
-    def _unverified(self) -> Finding | None:
+    def _unverified(self) -> CheckResult | None:
         session = self.llm.session
         return session.finding if session is not None and session.state == "unverified" else None
 
@@ -288,11 +288,11 @@ def probe_now(
     return probes.results
 
 
-def _beside(context: CheckContext) -> list[Finding]:
+def _beside(context: CheckContext) -> list[CheckResult]:
     return _run({**COMPILED, **BESIDE}, context)
 
 
-def _run(checks: Mapping[str, Callable[[CheckContext], list[Finding]]], context: CheckContext) -> list[Finding]:
+def _run(checks: Mapping[str, Callable[[CheckContext], list[CheckResult]]], context: CheckContext) -> list[CheckResult]:
     work = (Work(name, functools.partial(check, context), TIME_LIMIT) for name, check in checks.items())
     return [finding for found in side_by_side(work) for finding in found]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.jobs.health.model import Finding, Level, command_to_set, is_command, typed
+from ktx_cli.jobs.health.model import CheckResult, Level, command_to_set, is_command, typed
 
 SETTINGS = {
     "connections": {
@@ -62,13 +62,13 @@ def test_what_a_shell_could_run(text: str, expected: bool) -> None:
 )
 def test_what_can_be_typed_of_a_hint(hint: str, command: str, told: str | None, tmp_path: Path) -> None:
     """Nothing of a sentence is lost: it joins the message."""
-    finding = typed(Finding("a", Level.FAIL, "broken", hint), SETTINGS, tmp_path)
+    finding = typed(CheckResult("a", Level.FAIL, "broken", hint), SETTINGS, tmp_path)
     assert (finding.hint, finding.message) == (command, told or f"broken ({hint})")
 
 
 def test_a_secret_is_given_where_its_reference_looks(tmp_path: Path) -> None:
     message = "the secret reference `file:secrets/pg` of connections.pg.password names x, which is not there"
-    finding = typed(Finding("secrets", Level.FAIL, message, "write the secret to x"), SETTINGS, tmp_path)
+    finding = typed(CheckResult("secrets", Level.FAIL, message, "write the secret to x"), SETTINGS, tmp_path)
     assert finding.hint is not None
     subprocess.run(["sh", "-c", finding.hint.replace("...", "made-up")], check=True)
     written = tmp_path / "secrets" / "pg"
@@ -79,5 +79,5 @@ def test_a_secret_is_given_where_its_reference_looks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("level", [Level.OK, Level.SKIP])
 def test_what_is_well_keeps_its_words(level: Level, tmp_path: Path) -> None:
-    finding = Finding("a", level, "fine", "give it, for example: chmod u+r a")
+    finding = CheckResult("a", level, "fine", "give it, for example: chmod u+r a")
     assert typed(finding, {}, tmp_path) is finding

@@ -15,12 +15,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from ktx_cli.core.diagnostics import Command
 from ktx_cli.core.errors import KtxError, SecretError
 from ktx_cli.engine.base import IngestRequest
 from ktx_cli.jobs.connections import probe_connection
 from ktx_cli.jobs.health import client_checks, connection_checks, machine_checks, model_checks, project_checks
 from ktx_cli.jobs.health.doctor import CHECKS, diagnose, examine
-from ktx_cli.jobs.health.model import CheckContext, Concern, Finding, Level, Work, side_by_side
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, Work, side_by_side
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.serve.daemon import ServerStatus
 from ktx_cli.jobs.serve.state import ServedFolder, ServerSettings, state_of_this_process, write_server_state
@@ -53,27 +54,27 @@ def gate() -> Iterator[threading.Event]:
 
 
 def test_work_that_hangs_or_breaks_is_a_finding_and_stops_nothing_else(gate: threading.Event) -> None:
-    def hang() -> list[Finding]:
+    def hang() -> list[CheckResult]:
         gate.wait()
         return []
 
-    def refuse() -> list[Finding]:
+    def refuse() -> list[CheckResult]:
         raise SecretError("no secret", hint="export A=...")
 
-    def fail() -> list[Finding]:
+    def fail() -> list[CheckResult]:
         raise KtxError("no", hint="ktx index")
 
-    def bug() -> list[Finding]:
+    def bug() -> list[CheckResult]:
         raise ZeroDivisionError("oh")
 
-    well = Finding("well", Level.OK, "fine")
+    well = CheckResult("well", Level.OK, "fine")
     pieces = [("hang", hang), ("refuse", refuse), ("fail", fail), ("bug", bug), ("well", lambda: [well, well])]
-    found = side_by_side(Work(name, run, 0.02 if run is hang else 60.0, "ktx again") for name, run in pieces)
+    found = side_by_side(Work(name, run, 0.02 if run is hang else 60.0, Command("again")) for name, run in pieces)
     assert found == [
-        [Finding("hang", Level.FAIL, "no answer within 0.02 s", "ktx again")],
-        [Finding("refuse", Level.FAIL, "no secret", "export A=...", Concern.SETUP)],
-        [Finding("fail", Level.FAIL, "no", "ktx index")],
-        [Finding("bug", Level.FAIL, "the check itself failed: ZeroDivisionError: oh", "ktx again --debug")],
+        [CheckResult("hang", Level.FAIL, "no answer within 0.02 s", "ktx again")],
+        [CheckResult("refuse", Level.FAIL, "no secret", "export A=...", Concern.SETUP)],
+        [CheckResult("fail", Level.FAIL, "no", "ktx index")],
+        [CheckResult("bug", Level.FAIL, "the check itself failed: ZeroDivisionError: oh", "ktx again --debug")],
         [well, well],
     ]
 
@@ -81,11 +82,11 @@ def test_work_that_hangs_or_breaks_is_a_finding_and_stops_nothing_else(gate: thr
 def test_the_work_runs_at_the_same_time() -> None:
     meeting = threading.Barrier(3)
 
-    def meet() -> list[Finding]:
+    def meet() -> list[CheckResult]:
         meeting.wait(30)
-        return [Finding("a", Level.OK, "met")]
+        return [CheckResult("a", Level.OK, "met")]
 
-    assert side_by_side(Work("a", meet, 60.0, "") for _ in range(3)) == [[Finding("a", Level.OK, "met")]] * 3
+    assert side_by_side(Work("a", meet, 60.0) for _ in range(3)) == [[CheckResult("a", Level.OK, "met")]] * 3
 
 
 def test_a_connection_that_hangs_keeps_no_other_from_its_answer(
@@ -187,7 +188,7 @@ def test_of_many_dangling_references_the_first_are_told(shop_project: Path) -> N
     page.write_text(f"---\nsummary: A\nrefs:\n{refs}---\n")
     found = diagnose(shop_project, {}, only=["wiki"])
     assert len(found) == project_checks.MOST + 1
-    assert (found[0].file, found[0].line, found[0].level) == ("wiki/global/a.md", 4, Level.WARN)
+    assert (found[0].location.path, found[0].location.line, found[0].level) == ("wiki/global/a.md", 4, Level.WARN)
     assert (found[-1].message, found[-1].hint) == ("5 more: ktx wiki lint lists them", "ktx wiki lint")
 
 
@@ -196,9 +197,9 @@ def test_errors_of_definitions_fail_with_their_place(shop_project: Path) -> None
     overlay = shop_project / "semantic-layer" / "shop" / "orders.yaml"
     overlay.write_text("name: orders\nmeasures:\n  - name: total\n    expr: sum(nope)\n")
     (finding,) = diagnose(shop_project, {}, only=["semantic"])
-    assert (finding.level, finding.file) == (Level.FAIL, "semantic-layer/shop/orders.yaml")
-    assert finding.message.startswith(f"{finding.file}:{finding.line}: ")
-    assert f"{finding.file} line {finding.line}" in (finding.hint or "")
+    assert (finding.level, finding.location.path) == (Level.FAIL, "semantic-layer/shop/orders.yaml")
+    assert finding.message.startswith(f"{finding.location.path}:{finding.location.line}: ")
+    assert f"{finding.location.path} line {finding.location.line}" in (finding.hint or "")
 
 
 def test_files_of_no_connection_fail_with_the_way_out(shop_project: Path) -> None:
@@ -207,13 +208,13 @@ def test_files_of_no_connection_fail_with_the_way_out(shop_project: Path) -> Non
     (shop_project / "semantic-layer" / "Shop" / "orders.yaml").write_text("name: orders\nvisibility: hidden\n")
     found = [each for each in diagnose(shop_project, {}, only=["semantic"]) if "may hide" in each.message]
     (finding,) = found
-    assert (finding.level, finding.file) == (Level.FAIL, "semantic-layer/Shop/orders.yaml")
+    assert (finding.level, finding.location.path) == (Level.FAIL, "semantic-layer/Shop/orders.yaml")
     assert "is in the folder of `Shop`, which is not a connection in ktx.yaml" in finding.message
     assert (finding.hint or "").endswith("move it to semantic-layer/shop/, or remove it")
     (short,) = project_checks.check_compiled(
         CheckContext(Layout(shop_project), load_config(Layout(shop_project).config), {})
     )
-    assert (short.level, short.file, short.message) == (Level.WARN, finding.file, finding.message)
+    assert (short.level, short.location.path, short.message) == (Level.WARN, finding.location.path, finding.message)
     (shop_project / "semantic-layer" / "Shop" / "orders.yaml").rename(shop_project / "semantic-layer/shop/orders.yaml")
     assert [each.level for each in diagnose(shop_project, {}, only=["semantic"])] == [Level.OK]
 

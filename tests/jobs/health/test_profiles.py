@@ -11,7 +11,7 @@ import pytest
 from ktx_cli.engine.base import IngestRequest
 from ktx_cli.engine.plan import Depth
 from ktx_cli.jobs.health.doctor import diagnose
-from ktx_cli.jobs.health.model import Finding
+from ktx_cli.jobs.health.model import CheckResult
 from ktx_cli.jobs.health.status import project_status
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.scan.profile.counts import NOT_READ
@@ -25,7 +25,7 @@ def scan(project: Path) -> list[str]:
     return [warning.code for warning in warnings]
 
 
-def finding(project: Path, check: str) -> Finding:
+def finding(project: Path, check: str) -> CheckResult:
     (status,) = (each for each in project_status(project, {}).findings if each.check == check)
     (doctor,) = diagnose(project, {}, only=[check])
     assert (status.check, status.level) == (doctor.check, doctor.level)

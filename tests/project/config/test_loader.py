@@ -104,7 +104,7 @@ def failure(text: str) -> ConfigError:
 
 def warned(text: str) -> dict[str, str]:
     """Return code by path."""
-    return {issue.path: issue.code for issue in load(text).issues}
+    return {issue.setting: issue.code for issue in load(text).issues}
 
 
 def test_a_project_of_the_typescript_ktx_loads() -> None:
@@ -115,7 +115,7 @@ def test_a_project_of_the_typescript_ktx_loads() -> None:
     assert loaded.config.connections["lake"].id == "lake"
     codes = {issue.code for issue in loaded.issues}
     assert codes == {"no_effect"}  # defaults that were written out are nothing a person chose
-    assert {i.path for i in loaded.issues if i.code == "no_effect"} == {"agent", "storage.search", "storage.state"}
+    assert {i.setting for i in loaded.issues if i.code == "no_effect"} == {"agent", "storage.search", "storage.state"}
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "{}", "connections:\n", "llm:\n  models:\n"])
@@ -200,7 +200,7 @@ UNKNOWN: list[tuple[str, str, str]] = [
 
 @pytest.mark.parametrize(("text", "path", "hint"), UNKNOWN, ids=[row[1] for row in UNKNOWN])
 def test_unknown_keys_are_warned_about_at_every_level(text: str, path: str, hint: str) -> None:
-    issue = next(issue for issue in load(text).issues if issue.path == path)
+    issue = next(issue for issue in load(text).issues if issue.setting == path)
     assert (issue.code, issue.severity, issue.hint) == ("unknown_key", "warning", hint)
     assert f"`{path}` is not a setting that ktx knows" in issue.message
 
@@ -278,7 +278,7 @@ def test_warnings(text: str, expected: dict[str, str]) -> None:
     found = load(text).issues
     codes: dict[str, str] = {}
     for issue in sorted(found, key=lambda issue: issue.code != "not_yet"):
-        codes[issue.path] = issue.code
+        codes[issue.setting] = issue.code
     unexpected = {path: code for path, code in codes.items() if code != "unknown_key" or path in expected}
     assert unexpected == expected
 

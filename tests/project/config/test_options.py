@@ -135,7 +135,7 @@ def test_literal_secrets_never_say_the_secret() -> None:
         }
     )
     found = list(literal_secrets(config))
-    assert [(issue.path, issue.code) for issue in found] == [
+    assert [(issue.setting, issue.code) for issue in found] == [
         ("connections.a.url", "literal_secret"),
         ("connections.a.password", "literal_secret"),
         ("connections.b.client_secret", "literal_secret"),

@@ -132,7 +132,7 @@ def test_no_value_gets_a_sentence_of_pydantic(driver: str | None, keys: tuple[st
             KtxConfig.model_validate(raw)
         except ValidationError as error:
             for item, issue in zip(error.errors(), errors_of(error, raw), strict=True):
-                assert item["type"] in WORDS, f"{issue.path}: {item['type']} for {value!r}"
+                assert item["type"] in WORDS, f"{issue.setting}: {item['type']} for {value!r}"
                 assert not PYDANTIC.search(issue.message), issue.message
                 assert issue.message.startswith("`")
                 if declared.secret and isinstance(value, str) and value.strip():

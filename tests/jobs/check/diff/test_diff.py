@@ -141,11 +141,7 @@ def test_whatever_the_next_scan_makes_wrong_was_told_before(shop: Shop, script: 
     shop.scan()
     assert shop.diff().changes == ()
     model = load_layer(shop.layout, shop.config, "shop")
-    broken = {
-        (each.place.path, each.place.line)
-        for each in (*model.problems, *check_model(model))
-        if each.severity == "error"
-    }
+    broken = {(each.path, each.line) for each in (*model.problems, *check_model(model)) if each.severity == "error"}
     assert broken <= told
 
 

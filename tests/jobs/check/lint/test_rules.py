@@ -49,7 +49,7 @@ def test_no_rule_reports_anything_about_the_example_project(shop: Project) -> No
     assert shop.warnings == []
 
 
-@pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", list(all_rules().values()), ids=lambda rule: rule.code)
 def test_a_rule_reports_its_bad_example_and_not_its_good_one(shop: Project, rule: Rule) -> None:
     wanted = OPTIONS.get(rule.code)
     if rule.good:
