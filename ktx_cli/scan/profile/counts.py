@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.privacy import ValueKind
-from ktx_cli.warehouses import Column, Sample, SampleMethod, SemanticType, Table, TableRef
+from ktx_cli.warehouses import Column, Sample, SampleMethod, SemanticType, Table, TableRef, dialect_named
 
 TOP_VALUES = 10
 """How many of the most frequent values a profile holds."""
@@ -33,9 +33,6 @@ _AS_THEY_ARE: Final = frozenset(_KINDS) - _FRACTIONS | {type(None)}
 """Types whose values Python compares as a database does; of the others some have to be changed."""
 
 _LONGEST_BYTES: Final = 128
-_FOLDING: Final = frozenset({"mysql", "tsql"})
-"""Dialects that take `a`, `A` and `a ` for equal, as their servers are installed and unless a column says otherwise."""
-
 Fold = Callable[[str], str]
 """How a database makes texts alike before it compares them."""
 
@@ -45,7 +42,7 @@ def fold_of(dialect: str, *, exact: bool = False) -> Fold | None:
 
     `exact`: of a column that tells capital letters from small ones.
     """
-    if dialect not in _FOLDING:
+    if not dialect_named(dialect).folds_texts:
         return None
     return _trimmed if exact else _folded
 

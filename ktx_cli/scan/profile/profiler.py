@@ -25,6 +25,7 @@ from ktx_cli.warehouses import (
     Table,
     TableKind,
     TableRef,
+    dialect_named,
     exact_texts,
     read_sample,
     table_path,
@@ -40,7 +41,6 @@ FEWEST_ROWS = 500
 OUT_OF_TIME = "the time for profiling was up"
 """Why a table has no profile when `scan.budget.seconds` ended it."""
 
-_LOCAL = frozenset({"sqlite", "duckdb"})
 _RUN_WHEN_READ = (TableKind.VIEW, TableKind.FOREIGN)
 
 
@@ -128,7 +128,7 @@ def profile_tables(
 def _may_read(table: Table, dialect: str, budget: Budget) -> bool:
     if table.kind not in _RUN_WHEN_READ:
         return True
-    return budget.views == "always" or (budget.views == "local" and dialect in _LOCAL)
+    return budget.views == "always" or (budget.views == "local" and dialect_named(dialect).is_local)
 
 
 def _in_turn(tables: Sequence[Table], last: Mapping[TableRef, str]) -> list[Table]:

@@ -22,14 +22,13 @@ from ktx_cli.warehouses import (
     ObjectProblem,
     Table,
     TableRef,
+    dialect_named,
     ended_its_session,
     reason,
     table_path,
     value_of,
 )
 
-_FOLDED: Final = frozenset({"mysql", "tsql"})
-"""Dialects whose sampled texts are small letters only, because they compare so."""
 _LISTED: Final = (ValueKind.TEXT, ValueKind.BOOLEAN, ValueKind.MIXED)
 _WRAPPED: Final = re.compile(r"^(?:nullable|lowcardinality)\((.*)\)$", re.IGNORECASE | re.DOTALL)
 _ENUM: Final = re.compile(r"enum(?:8|16)?\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
@@ -176,7 +175,8 @@ def _is_lookup(profile: ColumnProfile, sample: SampledTable, limits: DictionaryL
 
 def _suffices(sample: SampledTable, profile: ColumnProfile, dialect: str) -> bool:
     """Whether the sample has every value of a column as the database spells it."""
-    return sample.profile.complete and not (dialect in _FOLDED and profile.kind is not ValueKind.INTEGER)
+    is_folded = dialect_named(dialect).folds_texts and profile.kind is not ValueKind.INTEGER
+    return sample.profile.complete and not is_folded
 
 
 def _refused(table: Table, found: _Found) -> Refusal | None:
@@ -267,9 +267,6 @@ class ValueReader:
         return {}
 
 
-_WITHOUT_GROUPING_SETS: Final = frozenset({"sqlite", "mysql"})
-
-
 @dataclass(frozen=True, slots=True)
 class Listing:
     """A statement and how its rows are read: `read` gives (place of the column, value, count), or None for NULL."""
@@ -297,7 +294,7 @@ def list_values(table: Table, columns: Sequence[Column], dialect: str, *, most: 
     `most`: how many values of a column are wanted; one more is read, to know that there are more. `text`: at how many
     characters values are cut.
     """
-    if dialect in _WITHOUT_GROUPING_SETS:
+    if not dialect_named(dialect).has_grouping_sets:
         return _union(table, columns, dialect, most=most, text=text)
     names = [f"v{place}" for place in range(len(columns))]
     values = ", ".join(
@@ -308,19 +305,12 @@ def list_values(table: Table, columns: Sequence[Column], dialect: str, *, most: 
     rows = (most + 2) * len(columns)
     source = f"SELECT {values} FROM {table_path(table.ref, dialect)}"
     sql = f"SELECT {', '.join(names)}, {flags}, COUNT(*) FROM ({source}) AS s GROUP BY GROUPING SETS ({sets})"
-    return Listing(limited(sql, dialect, rows + 1), rows, len(columns), flagged=True)
+    return Listing(dialect_named(dialect).limited(sql, rows + 1), rows, len(columns), flagged=True)
 
 
 def list_one(table: Table, column: Column, dialect: str, *, most: int, text: int) -> Listing:
     """Return the statement for one column."""
     return Listing(_branch(table, [column], 0, dialect, most, text), most + 2, 1, flagged=False)
-
-
-def limited(sql: str, dialect: str, rows: int) -> str:
-    """Return a SELECT that gives at most so many rows."""
-    if dialect == "tsql":
-        return sql.replace("SELECT ", f"SELECT TOP ({rows}) ", 1)
-    return f"{sql} LIMIT {rows}"
 
 
 def _union(table: Table, columns: Sequence[Column], dialect: str, *, most: int, text: int) -> Listing:
@@ -332,6 +322,7 @@ def _branch(table: Table, columns: Sequence[Column], place: int, dialect: str, m
     """Return the SELECT of one column's values, in a column of their own: types and collations stay apart."""
     value = value_of(columns[place], dialect, text)
     inner = f"SELECT {value} AS v FROM {table_path(table.ref, dialect)}"
-    grouped = limited(f"SELECT v, COUNT(*) AS n FROM ({inner}) AS s GROUP BY v", dialect, most + 2)
+    counts = f"SELECT v, COUNT(*) AS n FROM ({inner}) AS s GROUP BY v"
+    grouped = dialect_named(dialect).limited(counts, most + 2)
     places = ", ".join("v" if at == place else "NULL" for at in range(len(columns)))
     return f"SELECT {place}, {places}, n FROM ({grouped}) AS b"
