@@ -344,6 +344,19 @@ class Dialect(TimeArithmetic):
     all_tables_form: str = "ALL TABLES IN SCHEMA {}"
     """All tables of the schema {} in a GRANT."""
 
+    grants_usage: bool = True
+    """Whether a role needs USAGE of a schema besides."""
+
+    hides_closed_tables: bool = False
+    """Whether the catalog hides the tables a role may not read."""
+
+    def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:
+        """Return the text of the statements that make a role that may only SELECT, None where they are not known.
+
+        `schemas`: those it may read, all where there are none.
+        """
+        return None
+
     def role(self, user: str) -> str:
         """Return the text of a role's name in a GRANT."""
         return self.quote(user)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from ktx_cli.core import Hint, SettingPath, listing
 from ktx_cli.project import Database
+from ktx_cli.warehouses.dialect import Dialect, dialect_named
 from ktx_cli.warehouses.port import ConnectionTest, TableRef
+from ktx_cli.warehouses.registry import dialect_of
 
 READER = "ktx_reader"
 """What a role is called that is made for ktx."""
@@ -41,52 +43,35 @@ def access_gap(connection: str, entry: Database, test: ConnectionTest) -> Access
 
 def reader_role(entry: Database, test: ConnectionTest) -> str | None:
     """Return the statements that make a role that may only SELECT, None for a driver whose words are not known here."""
-    if entry.driver == "mysql" and test.database:
-        place = _quoted(entry, test.database)
-        return f"CREATE USER {READER}@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON {place}.* TO {READER}@'%'"
-    if entry.driver != "postgres":
-        return None
-    made, schemas = f"CREATE ROLE {READER} LOGIN PASSWORD '...'", getattr(entry, "schemas", None)
-    if not schemas:
-        return f"{made}; GRANT pg_read_all_data TO {READER}"
-    within = ", ".join(_quoted(entry, schema) for schema in schemas)
-    return (
-        f"{made}; GRANT USAGE ON SCHEMA {within} TO {READER}; GRANT SELECT ON ALL TABLES IN SCHEMA {within} TO {READER}"
-    )
+    return _syntax(entry).reader_role(READER, test.database, getattr(entry, "schemas", None) or ())
 
 
 def _hint_for_none(connection: str, entry: Database, test: ConnectionTest) -> str:
     scope = [f"`{key}`" for key in ("schemas", "enabled_tables", "include", "exclude") if getattr(entry, key, None)]
     place = SettingPath(f"connections.{connection}")
     check = Hint("check {} of {} in ktx.yaml", listing(scope), place) if scope else Hint()
-    if entry.driver == "mysql" and test.database:  # it hides the tables a role has no privilege on
-        grant = f"as an administrator: GRANT SELECT ON {_quoted(entry, test.database)}.* TO {_role(entry, test)}"
+    syntax = _syntax(entry)
+    if syntax.hides_closed_tables and test.database:
+        places = syntax.all_tables_form.format(syntax.quote(test.database))
+        grant = f"as an administrator: GRANT SELECT ON {places} TO {syntax.role(test.user or '')}"
         return Hint("{}, or {}", check, grant) if check else grant
     return check or Hint("create a table in it, or point {} at another database", place)
 
 
 def _grant(entry: Database, test: ConnectionTest, closed: Sequence[TableRef]) -> str:
     """Return the statements that let the role SELECT: from the tables when `enabled_tables` names them, else all."""
-    role = _role(entry, test)
-    schemas = list(dict.fromkeys(_quoted(entry, ref.schema) for ref in closed if ref.schema is not None))
+    syntax = _syntax(entry)
+    role = syntax.role(test.user or "")
+    schemas = list(dict.fromkeys(syntax.quote(ref.schema) for ref in closed if ref.schema is not None))
     by_name = bool(entry.enabled_tables) and len(closed) <= NAMED_TABLES
-    tables = [".".join(_quoted(entry, part) for part in (ref.schema, ref.name) if part) for ref in closed]
-    if entry.driver == "mysql":
-        places = tables if by_name else [f"{schema}.*" for schema in schemas]
+    tables = [syntax.path(ref) for ref in closed]
+    if not syntax.grants_usage:
+        places = tables if by_name else [syntax.all_tables_form.format(schema) for schema in schemas]
         return "; ".join(f"GRANT SELECT ON {place} TO {role}" for place in places)
     within = ", ".join(schemas)
-    what = ", ".join(tables) if by_name else f"ALL TABLES IN SCHEMA {within}"
+    what = ", ".join(tables) if by_name else syntax.all_tables_form.format(within)
     return f"GRANT USAGE ON SCHEMA {within} TO {role}; GRANT SELECT ON {what} TO {role}"
 
 
-def _role(entry: Database, test: ConnectionTest) -> str:
-    if entry.driver != "mysql":
-        return _quoted(entry, test.user or "")
-    user, _, host = (test.user or "").rpartition("@")
-    return "@".join("'" + part.replace("\\", "\\\\").replace("'", "''") + "'" for part in (user, host))
-
-
-def _quoted(entry: Database, name: str) -> str:
-    if entry.driver == "mysql":
-        return "`" + name.replace("`", "``") + "`"
-    return '"' + name.replace('"', '""') + '"'
+def _syntax(entry: Database) -> Dialect:
+    return dialect_named(dialect_of(entry.driver) or entry.driver)

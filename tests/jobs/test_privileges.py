@@ -14,7 +14,7 @@ from ktx_cli.warehouses.privileges import NAMED_TABLES, access_gap
 A, B = TableRef("public", "a"), TableRef("Sales", "b")
 PG = {"driver": "postgres", "url": "env:U"}
 MYSQL = {"driver": "mysql", "url": "env:U"}
-KINDS = {driver: model_of(driver) for driver in ("postgres", "mysql", "sqlite")}
+KINDS = {driver: model_of(driver) for driver in ("postgres", "mysql", "sqlserver", "sqlite")}
 
 
 def gap(fields: dict[str, Any], tables: int, closed: tuple[TableRef, ...], user: str = "reader") -> Any:
@@ -77,6 +77,13 @@ def test_gap(fields: dict[str, Any], tables: int, closed: tuple[TableRef, ...], 
 )
 def test_gap_of_mysql(fields: dict[str, Any], tables: int, closed: tuple[TableRef, ...], hint: str) -> None:
     assert hint in gap(fields, tables, closed, "me@%").hint
+
+
+def test_gap_of_sql_server_names_no_right_on_a_schema_that_it_does_not_have() -> None:
+    fields = {"driver": "sqlserver", "url": "env:U"}
+    assert gap(fields, 1, (A,), "me").hint == "as the tables' owner: GRANT SELECT ON SCHEMA::[public] TO [me]"
+    named = gap({**fields, "enabled_tables": ["public.a"]}, 1, (A,), "me")
+    assert named.hint == "as the tables' owner: GRANT SELECT ON [public].[a] TO [me]"
 
 
 def test_names_are_quoted() -> None:

@@ -49,6 +49,7 @@ class ClickHouseDialect(Dialect):
     files_are_tables = True
     has_grants = True
     all_tables_form = "{}.*"
+    grants_usage = False
     system = SystemCatalog(schemas=frozenset({"system"}), open=frozenset(_OPEN_CATALOG.split()))
 
     def functions(self) -> frozenset[str]:

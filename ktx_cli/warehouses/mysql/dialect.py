@@ -57,6 +57,8 @@ class MySqlDialect(Dialect):
     padded_types = frozenset({"CHAR", "NCHAR", "BINARY"})
     has_grants = True
     all_tables_form = "{}.*"
+    grants_usage = False
+    hides_closed_tables = True
     system = SystemCatalog(
         schemas=frozenset({"mysql", "performance_schema", "sys"}),
         open_information=frozenset(_OPEN_INFORMATION.split()),
@@ -124,6 +126,13 @@ class MySqlDialect(Dialect):
         (key,) = table.primary_key
         native = next(column.native_type.lower() for column in table.columns if column.name == key)
         return self.quote(key) if re.match(r"(tiny|small|medium|big)?int", native) else None
+
+    def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:
+        """Return the statements that make a role that may only SELECT from a database."""
+        if not database:
+            return None
+        place = f"{self.quote(database)}.*"
+        return f"CREATE USER {name}@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON {place} TO {name}@'%'"
 
     def role(self, user: str) -> str:
         """Return the text of `user@host` in a GRANT."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in, words_in
@@ -97,6 +97,15 @@ class PostgresDialect(Dialect):
     def is_padded(self, native_type: str) -> bool:
         """Whether it is `character(n)`, whose blanks at the end are compared as if they were not there."""
         return re.match(r"character\s*\(", native_type) is not None
+
+    def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:
+        """Return the statements that make a role that may only SELECT."""
+        created = f"CREATE ROLE {name} LOGIN PASSWORD '...'"
+        if not schemas:
+            return f"{created}; GRANT pg_read_all_data TO {name}"
+        within = ", ".join(map(self.quote, schemas))
+        usage, select = f"GRANT USAGE ON SCHEMA {within}", f"GRANT SELECT ON ALL TABLES IN SCHEMA {within}"
+        return f"{created}; {usage} TO {name}; {select} TO {name}"
 
     def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
         """Return the clause for a sample of blocks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ktx_cli.warehouses.dialect import SystemCatalog, lower_words_in
@@ -65,6 +66,10 @@ class RedshiftDialect(PostgresDialect):
     def is_padded(self, native_type: str) -> bool:
         """Return False: its blanks at the end are those that were stored."""
         return False
+
+    def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:
+        """Return None: its roles are made otherwise."""
+        return None
 
     def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
         """Return None: it has no clause for a sample."""

@@ -40,6 +40,7 @@ class SqlServerDialect(Dialect):
     type_schema = "sys."
     has_grants = True
     all_tables_form = "SCHEMA::{}"
+    grants_usage = False
     system = SystemCatalog(
         schemas=frozenset({"sys"}),
         open=frozenset(_OPEN_CATALOG.split()),
