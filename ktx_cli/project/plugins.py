@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from ktx_cli.core import ConfigError, ResultWarning, listing, one_line
+from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, listing, one_line
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -216,14 +216,14 @@ def _distribution(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
 
 
-def _remove(entry: EntryPoint) -> str:
-    return f"pip uninstall {entry.dist.name if entry.dist is not None else entry.value}"
+def _remove(entry: EntryPoint) -> Command:
+    return Command("uninstall", entry.dist.name if entry.dist is not None else entry.value, program="pip")
 
 
 def _broken(entry: EntryPoint, why: str) -> PluginError:
     return PluginError(
         f"the driver `{entry.name}` of the package `{_distribution(entry)}` cannot be loaded: {why}",
-        hint=f"update the package, or remove it: {_remove(entry)}",
+        hint=Hint("update the package, or remove it: {}", _remove(entry)),
     )
 
 

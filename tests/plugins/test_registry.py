@@ -6,10 +6,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ktx_cli.core.errors import ConfigError
+from ktx_cli.jobs.health.machine_checks import check_extras
+from ktx_cli.jobs.health.model import Level
+from ktx_cli.jobs.setup.answers import DATABASE_WORDS, Word, words_of
+from ktx_cli.jobs.setup.answers_file import fields_of, ordered
 from ktx_cli.project.config.connections import DisabledConnection
 from ktx_cli.project.config.drivers import drivers, model_of
 from ktx_cli.project.config.file import LoadedConfig, load_config
@@ -118,6 +124,32 @@ def test_a_connector_that_cannot_be_imported_names_its_package(distribution: Dis
 def test_a_driver_of_the_typescript_ktx_can_be_a_plug_in(distribution: Distribution, tmp_path: Path) -> None:
     distribution("pond", {"athena": "pond:WAREHOUSE"}, QUACK.replace("quackbase", "athena"))
     assert load(tmp_path, "athena").config.connections["pond"].driver == "athena"
+
+
+def test_doctor_says_what_is_wrong_with_a_plug_in(distribution: Distribution, tmp_path: Path) -> None:
+    distribution("pond", {"sqlite": "pond:WAREHOUSE", "quackbase": "pond:WAREHOUSE"}, NO_KIND)
+    context: Any = SimpleNamespace(loaded=load(tmp_path, "sqlite"))
+    found = [(finding.level, finding.message.partition(",")[0], finding.hint) for finding in check_extras(context)]
+    assert found == [
+        (Level.WARN, "the package `pond 1.2` adds a driver `sqlite`", "pip uninstall pond"),
+        (
+            Level.WARN,
+            "the driver `quackbase` of the package `pond 1.2` cannot be loaded: pond:WAREHOUSE is a int",
+            "update the package, or remove it: pip uninstall pond",
+        ),
+    ]
+
+
+def test_setup_asks_a_question_of_the_plug_ins_own(distribution: Distribution) -> None:
+    own = 'questions=(Question("path", required=True), Question("wing", key="wing", text="Wing", secret=True),)'
+    code = QUACK.replace('schemes=("quack",)', own).replace('    "A pond."', '    "A pond."\n    wing: str = ""')
+    distribution("pond", ENTRY, "from ktx_cli.project import Question\n" + code)
+    words = words_of("quackbase", DATABASE_WORDS)
+    assert words[:-1] == DATABASE_WORDS
+    assert words[-1] == Word("wing", ("wing",), "Wing", secret=True)
+    given = fields_of("quackbase", {"path": "x.db", "wing": "left"}, words, flag="--database-")
+    assert given == {"driver": "quackbase", "path": "x.db", "wing": "left"}
+    assert list(ordered({"wing": "left", "path": "x.db", "driver": "quackbase"})) == ["driver", "path", "wing"]
 
 
 def test_built_in_drivers_read_no_entry_points(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from ktx_cli.project import (
     KINDS,
     RAW_NAME,
     SEMANTIC_NAME,
+    SOURCES,
+    WAREHOUSES,
     Connection,
     Repository,
     SecretRef,
@@ -79,7 +81,7 @@ def _suits(requirement: str, version: str) -> bool:
 
 
 def check_extras(context: CheckContext) -> list[CheckResult]:
-    """The package of every driver that a connection names is there."""
+    """The package of every driver that a connection names is there, and every installed plug-in can be used."""
     databases = context.loaded.config.databases()
     findings = []
     for driver in dict.fromkeys(entry.driver for entry in databases.values()):
@@ -88,6 +90,8 @@ def check_extras(context: CheckContext) -> list[CheckResult]:
             used = listing(f"`{name}`" for name, entry in databases.items() if entry.driver == driver)
             message = f"the package of the driver `{driver}` is not installed: {used} cannot be read"
             findings.append(CheckResult("extras", Level.FAIL, message, command, Concern.SETUP))
+    for warning in (*WAREHOUSES.problems(), *SOURCES.problems()):
+        findings.append(CheckResult("extras", Level.WARN, warning.message, warning.hint, Concern.SETUP))
     return findings or [CheckResult("extras", Level.OK, "every driver has its package")]
 
 
