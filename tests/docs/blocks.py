@@ -10,7 +10,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMENT = re.compile(r"<!--\s*(not run|first|model|start|wrong):\s*(.*?)\s*-->", re.DOTALL)
+COMMENT = re.compile(r"<!--\s*(not run|first|model|start|wrong|file):\s*(.*?)\s*-->", re.DOTALL)
 TITLE = re.compile(r'title="([^"]+)"')
 RUN = ("console", "sh", "yaml", "markdown", "python", "json", "sql")
 """The kinds that are run; a block of any other kind needs a reason."""
@@ -20,9 +20,9 @@ RUN = ("console", "sh", "yaml", "markdown", "python", "json", "sql")
 class Block:
     """A fenced or an indented block. `kind` is empty where none is written; `reason`: why it is not run.
 
-    `title` is the path of the file it stands for. `first` are commands that run before it and are not shown, `model` is
-    the backend that answers from here on, `start` the folder the page begins in. `wrong`: what the check of a
-    definition says that is wrong on purpose.
+    `title` is the path of the file it stands for, `file` that of a file of this repository which it quotes. `first` are
+    commands that run before it and are not shown, `model` is the backend that answers from here on, `start` the folder
+    the page begins in. `wrong`: what the check of a definition says that is wrong on purpose.
     """
 
     page: str
@@ -35,6 +35,7 @@ class Block:
     model: str | None = None
     start: str | None = None
     wrong: str | None = None
+    file: str | None = None
 
     @property
     def place(self) -> str:
@@ -70,6 +71,7 @@ def _blocks(text: str, page: str) -> Iterator[Block]:
                 _last(said, "model"),
                 _last(said, "start"),
                 _last(said, "wrong"),
+                _last(said, "file"),
             )
             said = []
 
@@ -78,10 +80,20 @@ def _last(said: list[tuple[str, str]], wanted: str) -> str | None:
     return next((" ".join(value.split()) for name, value in reversed(said) if name == wanted), None)
 
 
+def quotes_wrongly(block: Block, file: str) -> str | None:
+    """Return what is wrong with a block that quotes lines of a file."""
+    path = ROOT / file
+    if not path.is_file():
+        return f"there is no file {file}"
+    return None if block.text.strip() in path.read_text("utf-8") else f"this is not what {file} says"
+
+
 def wrong_form(block: Block) -> str | None:
     """Return what is wrong with a block before anything is run."""
     if not block.kind:
         return "a block without a kind: write one behind the fence, indented blocks have none"
+    if block.file is not None:
+        return quotes_wrongly(block, block.file)
     if block.kind not in RUN and not block.reason:
         return f"a block of kind `{block.kind}` is not run, and no `<!-- not run: REASON -->` says why"
     if block.reason == "":

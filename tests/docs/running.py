@@ -41,6 +41,8 @@ class Page:
         wrong = wrong_form(block)
         if wrong:
             yield wrong
+        elif block.file:
+            return
         elif block.reason:
             yield from self._unknown_commands(block)
         else:

@@ -32,7 +32,7 @@ def test_what_is_not_run_is_listed() -> None:
     print(f"\n{len(blocks) - len(left)} blocks run, {len(left)} do not:")
     for block in left:
         print(f"  {block.place} ({block.kind}): {block.reason}")
-    assert all(block.reason for block in blocks if block.kind not in RUN)
+    assert all(block.reason or block.file for block in blocks if block.kind not in RUN)
 
 
 WRONG = {
@@ -50,6 +50,8 @@ WRONG = {
     "a command there is none of in a block that is not run": "<!-- not run: later -->\n```sh\nktx nonsense now\n```",
     "an option there is none of in a block that is not run": "<!-- not run: later -->\n```sh\nktx status --later\n```",
     "a setting there is none of": '```yaml title="ktx.yaml"\nllm: {provider: {backnd: none}}\n```',
+    "a file there is none of": "<!-- file: nothing.toml -->\n```toml\na = 1\n```",
+    "lines that the file does not have": "<!-- file: Makefile -->\n```toml\na = 1\n```",
     "YAML of no file": "```yaml\na: 1\n```",
     "a column there is none of": '```yaml title="semantic-layer/warehouse/orders.yaml"\nname: orders\n'
     "measures: [{name: m, expr: sum(nothing)}]\n```",
