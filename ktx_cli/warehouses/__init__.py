@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         Dialect,
         column_list,
         dialect_named,
-        find_dialects_by,
         quote,
         table_path,
         value_list,
@@ -82,7 +81,7 @@ BUILT_IN: Final = (
 
 _HOMES = {
     "base": "driver_error_name ended_its_session leading_keyword reason tells_of_the_statement",
-    "dialect": "DIALECTS Dialect column_list dialect_named find_dialects_by quote table_path value_list",
+    "dialect": "DIALECTS Dialect column_list dialect_named quote table_path value_list",
     "files.connector": "READERS",
     "guard.check": "CheckedStatement StatementPolicy names_are_missing with_hint",
     "guard.errors": "StatementRefusedError",

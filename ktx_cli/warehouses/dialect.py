@@ -7,11 +7,12 @@ Each built-in warehouse has a subclass in its folder (`warehouses/<name>/dialect
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module, resources
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from ktx_cli.project import WAREHOUSES
 from ktx_cli.warehouses.port import Table, TableRef
 from ktx_cli.warehouses.time_arithmetic import TimeArithmetic
 
@@ -375,23 +376,16 @@ _FOLDERS: Final = {
 DIALECTS: Final = tuple(_FOLDERS)
 """The built-in dialects, by sqlglot's names."""
 
-_finders: list[Callable[[str], Dialect | None]] = []
-
-
-def find_dialects_by(finder: Callable[[str], Dialect | None]) -> None:
-    """Ask a function for the dialects of other warehouses than the built-in ones; it returns None for unknown names."""
-    _finders.append(finder)
-    dialect_named.cache_clear()
-
 
 @functools.cache
 def dialect_named(name: str) -> Dialect:
-    """Return the dialect of sqlglot's name: a built-in one, another warehouse's, else one without peculiarities."""
+    """Return the dialect of sqlglot's name: a built-in one, that of a plug-in, else one without peculiarities."""
     if name in _FOLDERS:
         found: Dialect = import_module(f"ktx_cli.warehouses.{_FOLDERS[name]}.dialect").DIALECT
         return found
-    others = (finder(name) for finder in _finders)
-    return next((other for other in others if other is not None), None) or Dialect(name)
+    own = (each.driver for each in WAREHOUSES.all() if each.dialect == name and each.dialect_object)
+    driver = next(own, None)
+    return Dialect(name) if driver is None else cast(Dialect, WAREHOUSES.refer(driver, "dialect_object"))
 
 
 def words_in(package: str, name: str) -> list[str]:

@@ -26,13 +26,15 @@ class Signature:
 class Warehouse(Kind):
     """A kind of database: what ktx must know of it before it connects.
 
-    `dialect`: the sqlglot dialect of its SQL. `connector`: the class, as `package.module:Name`, that a
-    `ConnectionSpec` opens. `package`: the module its driver needs and `requirement` what installs it; empty where
-    nothing is needed. `has_history`: its own query history can be read.
+    `dialect`: sqlglot's name for its SQL. `connector`: the class, as `package.module:Name`, that a `ConnectionSpec`
+    opens. `dialect_object`: its `Dialect`, written in the same way, where the dialect is none of ktx's own. `package`:
+    the module its driver needs and `requirement` what installs it; empty where nothing is needed. `has_history`: its
+    own query history can be read.
     """
 
     dialect: str
     connector: str
+    dialect_object: str = ""
     package: str = ""
     requirement: str = ""
     has_history: bool = False

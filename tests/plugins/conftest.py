@@ -10,6 +10,9 @@ import pytest
 
 from ktx_cli.project.plugins import forget_plugins
 
+collect_ignore_glob = ["ktx-*"]
+"""Packages of their own: their tests run where they are installed."""
+
 Distribution = Callable[..., None]
 
 
