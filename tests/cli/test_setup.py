@@ -244,7 +244,7 @@ def test_a_role_that_goes_elsewhere_is_warned_about(ktx: Run, project: Path) -> 
 
 
 def test_help_names_the_backends_there_are(ktx: Run) -> None:
-    from ktx_cli.cli.model_flags import BACKENDS
+    from ktx_cli.cli.setup_flags import BACKENDS
     from ktx_cli.project.config.llm import SUPPORTED_BACKENDS
 
     assert BACKENDS.replace(" or ", ", ").split(", ") == ["none", *SUPPORTED_BACKENDS]
