@@ -8,7 +8,7 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.agent_tools.accepted import lost_in
-    from ktx_cli.agent_tools.discovery import miss_told, resolved
+    from ktx_cli.agent_tools.discovery import describe_miss, resolved
     from ktx_cli.agent_tools.fence import unfit_lines, visible, wrapped
     from ktx_cli.agent_tools.finding import Find, Layers, in_memory
     from ktx_cli.agent_tools.library import Library, Place, passage_of, passages_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "accepted": "lost_in",
-    "discovery": "miss_told resolved",
+    "discovery": "describe_miss resolved",
     "fence": "unfit_lines visible wrapped",
     "finding": "Find Layers in_memory",
     "library": "Library Place passage_of passages_of",

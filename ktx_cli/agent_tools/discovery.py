@@ -106,7 +106,7 @@ def _details(session: ToolSession, value: EntityDetails) -> ToolOutput:
             parts.add(text)
     misses = Parts(_LONGEST_MISSES)
     for target in missed:
-        misses.add(miss_told(shown, target))
+        misses.add(describe_miss(shown, target))
     told = joined(misses.text(), misses.more("names that nothing has", "ask for fewer at once"))
     note = f"(cut: {left} columns or sources not shown; ask for single columns, such as orders.amount)" if left else ""
     if not wanted:
@@ -175,7 +175,7 @@ def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[st
     return {column.name: values for column, values in columns if column is not None and may(column)}
 
 
-def miss_told(shown: Shown, target: str) -> str:
+def describe_miss(shown: Shown, target: str) -> str:
     """Return the line about a name nothing has, with the one that was probably meant."""
     outer, _, column = target.rpartition(".")
     owners = named(shown, outer) if outer else []

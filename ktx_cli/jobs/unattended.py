@@ -68,9 +68,9 @@ class CommandLog:
             try:
                 self._lines.write(line.encode() + b"\n")
             except OSError as error:
-                told = storage_error(self._path, error)
-                message = f"the log ends before the command did: {told.message}"
-                self.warnings.append(ResultWarning("log_incomplete", message, hint=told.hint))
+                failure_error = storage_error(self._path, error)
+                message = f"the log ends before the command did: {failure_error.message}"
+                self.warnings.append(ResultWarning("log_incomplete", message, hint=failure_error.hint))
 
     def close(self) -> None:
         """Close the file."""
@@ -135,7 +135,7 @@ class Failure:
 
     def environ(self) -> dict[str, str]:
         """Return the variables that say it, no secret in them."""
-        said = {
+        output = {
             "KTX_EXIT_CODE": str(self.exit_code),
             "KTX_ERROR_CODE": self.code,
             "KTX_ERROR": one_line(mask(self.message), 2000),
@@ -143,7 +143,7 @@ class Failure:
             "KTX_PROJECT_DIR": "" if self.project_dir is None else os.fspath(self.project_dir),
         }
         return {
-            name: text.replace("\0", "").encode("utf-8", "backslashreplace").decode() for name, text in said.items()
+            name: text.replace("\0", "").encode("utf-8", "backslashreplace").decode() for name, text in output.items()
         }
 
 
@@ -155,10 +155,10 @@ def notify(
     What it prints goes nowhere, but for the last line of one that failed.
     """
     try:
-        with _file() as given, _file() as said:
+        with _file() as given, _file() as output:
             given.write(json.dumps(masked(failure.report), default=str).encode() + b"\n")
             given.seek(0)
-            return _ended(_run(command, given, said, {**environ, **failure.environ()}, seconds), said, seconds)
+            return _ended(_run(command, given, output, {**environ, **failure.environ()}, seconds), output, seconds)
     except OSError as error:
         return _warning(f"could not be run: {error.strerror or error}")
 
@@ -170,14 +170,14 @@ def _file() -> IO[bytes]:
     return tempfile.TemporaryFile()
 
 
-def _run(command: str, given: IO[bytes], said: IO[bytes], environ: Mapping[str, str], seconds: float) -> int | None:
+def _run(command: str, given: IO[bytes], output: IO[bytes], environ: Mapping[str, str], seconds: float) -> int | None:
     """Return the exit code, None where the command was ended with all it had started: it took or printed too much."""
     process = subprocess.Popen(
-        ["sh", "-c", command], stdin=given, stdout=said, stderr=said, env=environ, start_new_session=True
+        ["sh", "-c", command], stdin=given, stdout=output, stderr=output, env=environ, start_new_session=True
     )
     ends = monotonic() + seconds
     try:
-        while (left := ends - monotonic()) > 0 and os.fstat(said.fileno()).st_size <= _MOST:
+        while (left := ends - monotonic()) > 0 and os.fstat(output.fileno()).st_size <= _MOST:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(min(left, _LOOKS))
         return None
@@ -188,15 +188,15 @@ def _run(command: str, given: IO[bytes], said: IO[bytes], environ: Mapping[str, 
             process.wait()
 
 
-def _ended(code: int | None, said: IO[bytes], seconds: float) -> ResultWarning | None:
+def _ended(code: int | None, output: IO[bytes], seconds: float) -> ResultWarning | None:
     if code == 0:
         return None
-    if code is None and os.fstat(said.fileno()).st_size > _MOST:
+    if code is None and os.fstat(output.fileno()).st_size > _MOST:
         return _warning(f"printed more than {_MOST // 1_000_000} MB and was ended")
     if code is None:
         return _warning(f"took longer than {seconds:g} s and was ended")
-    said.seek(max(0, said.seek(0, os.SEEK_END) - _SHOWN))
-    lines = said.read().decode("utf-8", "replace").strip().splitlines()
+    output.seek(max(0, output.seek(0, os.SEEK_END) - _SHOWN))
+    lines = output.read().decode("utf-8", "replace").strip().splitlines()
     last = f": {one_line(mask(lines[-1]))}" if lines else ""
     return _warning(f"ended with {code}{last}")
 

@@ -22,14 +22,14 @@ def main() -> None:
     settings = ServerSettings.from_json(json.loads(sys.argv[1]))
     code = 0
     try:
-        serve_http(settings, os.environ, _told)
+        serve_http(settings, os.environ, _announce)
     except KtxError as error:
         _say({"error": error.to_json()})
         code = error.exit_code
     leave(code)
 
 
-def _told(state: ServerState) -> None:
+def _announce(state: ServerState) -> None:
     _say({"instance": state.instance})
 
 

@@ -28,7 +28,7 @@ MOST_ITEMS: Final = 20
 DEEPEST: Final = 6
 
 _NAMED: Final = {"tools/call": "name", "resources/read": "uri", "prompts/get": "name"}
-_TOLD: Final = {"tools/call": "tool", "resources/read": "resource", "prompts/get": "prompt"}
+_SUBJECTS: Final = {"tools/call": "tool", "resources/read": "resource", "prompts/get": "prompt"}
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ def _asked(context: ServerRequestContext[Any, Any]) -> dict[str, Any]:
     params = context.params or {}
     entry: dict[str, Any] = {"method": context.method, "session": _session(context), "client": _client(context)}
     if context.method in _NAMED:
-        entry[_TOLD[context.method]] = one_line(str(params.get(_NAMED[context.method], "")), LONGEST_TEXT)
+        entry[_SUBJECTS[context.method]] = one_line(str(params.get(_NAMED[context.method], "")), LONGEST_TEXT)
         entry["arguments"] = params.get("arguments") or {}
     return entry
 

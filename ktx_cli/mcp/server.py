@@ -20,7 +20,7 @@ from ktx_cli import __version__
 from ktx_cli.core import KtxError
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp import prompts
-from ktx_cli.mcp.tool import Answer, Call, Options, ServerTool, called, error_told
+from ktx_cli.mcp.tool import Answer, Call, Options, ServerTool, called, error_data
 
 AT_ONCE: Final = 8
 """Calls that run at the same time; the others wait their turn."""
@@ -111,8 +111,8 @@ class ProjectServer:
         try:
             return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._slots())
         except KtxError as error:
-            told = error_told(error)
-            raise MCPError(_PROTOCOL.get(error.code, types.INVALID_PARAMS), told["message"], told) from None
+            data = error_data(error)
+            raise MCPError(_PROTOCOL.get(error.code, types.INVALID_PARAMS), data["message"], data) from None
         except Exception as problem:  # its words may hold anything; the log has them
             log.exception("a resource or prompt could not be read")
             raise MCPError(types.INTERNAL_ERROR, f"failed unexpectedly: {type(problem).__name__}") from None
@@ -164,7 +164,7 @@ def _result(answer: Answer) -> types.CallToolResult:
 def _progress(context: Context) -> Callable[[float, str], None]:
     """Return what tells a client from a tool's thread how far a call is."""
 
-    def said(progress: float, message: str) -> None:
+    def report(progress: float, message: str) -> None:
         anyio.from_thread.run(context.session.report_progress, progress, 1.0, message)
 
-    return said
+    return report

@@ -70,11 +70,11 @@ class Options:
 
 @dataclass(slots=True)
 class Call:
-    """One call of a tool, while it lasts. `said`: how far it is, from 0 to 1, and doing what."""
+    """One call of a tool, while it lasts. `report`: how far it is, from 0 to 1, and doing what."""
 
     project: ServedProject
     options: Options
-    said: Callable[[float, str], None] = lambda progress, message: None
+    report: Callable[[float, str], None] = lambda progress, message: None
     stopped: Stop = field(default_factory=Stop)
 
     def check(self) -> None:
@@ -90,7 +90,7 @@ class Call:
     @property
     def watch(self) -> Watch:
         """What a long question of the floors below tells, and asks."""
-        return Watch(self.stopped, self.said)
+        return Watch(self.stopped, self.report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class ServerTool:
         return _schema(self.output_model, "serialization")
 
 
-def told(warnings: Iterable[ResultWarning]) -> list[str]:
+def warning_texts(warnings: Iterable[ResultWarning]) -> list[str]:
     """Return warnings as an answer carries them, each once."""
     return list(dict.fromkeys(visible(each.message + (f" ({each.hint})" if each.hint else "")) for each in warnings))
 
@@ -252,17 +252,17 @@ class Answer:
     @property
     def text(self) -> str:
         """The answer as the agent reads it."""
-        return dumped(self.data if self.error is None else {"error": error_told(self.error)})
+        return dumped(self.data if self.error is None else {"error": error_data(self.error)})
 
 
-def error_told(error: KtxError) -> dict[str, Any]:
+def error_data(error: KtxError) -> dict[str, Any]:
     """Return an error as JSON, nothing hidden in its texts, its details left out where they are long."""
-    told: dict[str, Any] = shown(error.to_json())
-    told["message"] = told["message"][:_LONGEST_TEXT]
-    told["hint"] = told["hint"] and told["hint"][:_LONGEST_TEXT]
-    if len(dumped(told["details"])) > _LONGEST_DETAILS:
-        told["details"] = {}
-    return told
+    warning_texts: dict[str, Any] = shown(error.to_json())
+    warning_texts["message"] = warning_texts["message"][:_LONGEST_TEXT]
+    warning_texts["hint"] = warning_texts["hint"] and warning_texts["hint"][:_LONGEST_TEXT]
+    if len(dumped(warning_texts["details"])) > _LONGEST_DETAILS:
+        warning_texts["details"] = {}
+    return warning_texts
 
 
 async def called(

@@ -111,12 +111,12 @@ def find_git(search_path: str | None = None, *, project_dir: Path | None = None)
 @functools.lru_cache(maxsize=8)
 def _checked(path: Path) -> GitBinary:
     try:
-        said = _asked(path, "version")
+        output = _asked(path, "version")
     except OSError as error:
         raise GitMissingError(f"{path} does not run: {error.strerror}", hint=_INSTALL) from error
-    match = re.search(rb"(\d+)\.(\d+)(?:\.\d+)*", said.stdout)
-    if said.returncode or match is None:
-        reason = condensed(said.stderr) or "it does not say its version"
+    match = re.search(rb"(\d+)\.(\d+)(?:\.\d+)*", output.stdout)
+    if output.returncode or match is None:
+        reason = condensed(output.stderr) or "it does not say its version"
         raise GitMissingError(f"{path} cannot be used: {reason}", hint=_INSTALL)
     binary = GitBinary(path, match.group().decode("ascii"))
     if binary.number < MINIMUM:
@@ -135,8 +135,8 @@ def _asked(path: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 @functools.lru_cache(maxsize=8)
 def _local_variables(path: Path) -> frozenset[str]:
-    said = _asked(path, "rev-parse", "--local-env-vars")
-    return _STRIPPED | frozenset(said.stdout.decode("ascii", "replace").split())
+    output = _asked(path, "rev-parse", "--local-env-vars")
+    return _STRIPPED | frozenset(output.stdout.decode("ascii", "replace").split())
 
 
 @dataclass(frozen=True, slots=True)

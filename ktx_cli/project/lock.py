@@ -131,7 +131,7 @@ def _acquire(
     database: sqlite3.Connection, path: Path, run_id: str, command: str, wait_seconds: float, emit: Emit
 ) -> None:
     deadline = time.monotonic() + wait_seconds
-    told = False
+    announced = False
     while True:
         with translated(path):
             holder = _try(database, run_id, command)
@@ -140,10 +140,10 @@ def _acquire(
         left = deadline - time.monotonic()
         if left <= 0:
             raise _busy(holder)
-        if not told:
+        if not announced:
             limit = wait_seconds if math.isfinite(wait_seconds) else None
             emit(Waiting(f"`{holder.command}` (pid {holder.pid}) is at work", limit))
-            told = True
+            announced = True
         time.sleep(min(0.2, left))
 
 

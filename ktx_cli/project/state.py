@@ -390,9 +390,9 @@ def _require_known(connection: sqlite3.Connection, path: Path) -> int:
 
 def _require_whole(connection: sqlite3.Connection) -> None:
     """Raise SQLite's error for a damaged file, which it gives by itself only when it comes upon the damaged page."""
-    (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if said != "ok":
-        error = sqlite3.DatabaseError(one_line(said))
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        error = sqlite3.DatabaseError(one_line(verdict))
         error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
         raise error
 

@@ -31,7 +31,7 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
     if any(True for tree in trees or () for _ in _pivots(tree)):
         raise Refused("PIVOT and UNPIVOT are not run here, they make names of values: count what you ask for by FILTER")
     if model.sealed is not None:
-        raise Refused(_errors_told(model, model.sealed, "no table of this connection is read here"))
+        raise Refused(_definition_error(model, model.sealed, "no table of this connection is read here"))
     if not has_protected(model):
         return
     if trees is None or not all(map(_is_query, trees)):
@@ -39,7 +39,7 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
     _require_no_storage(trees)
     for table, name in _barred_in(model, trees):
         problem = model.barred[name].problem
-        raise Refused(_errors_told(model, problem, f"`{'.'.join(table)}` is not read here"))
+        raise Refused(_definition_error(model, problem, f"`{'.'.join(table)}` is not read here"))
     for table, source in _protected_in(model, trees):
         if source.policies:
             raise Refused(f"`{source.name}` has row policies: its rows are not read here; look at entity_details")
@@ -57,7 +57,7 @@ def has_protected(model: Model) -> bool:
     return bool(model.barred) or model.sealed is not None or any(map(is_protected, model.sources.values()))
 
 
-def _errors_told(model: Model, problem: Diagnostic, what: str) -> str:
+def _definition_error(model: Model, problem: Diagnostic, what: str) -> str:
     check = Command("sl", "validate", "-c", model.connection, "--no-data")
     return (
         f"the semantic layer has errors, so that nobody can tell what is hidden, and {what}. The first one is at "
@@ -99,7 +99,7 @@ def _judge_of(model: Model) -> Judge:
         for _, name in _barred_in(model, trees):
             problem = model.barred[name].problem
             what = f"`{view}`, a view that reads `{name}`, is not read here"
-            raise Refused(_errors_told(model, problem, what))
+            raise Refused(_definition_error(model, problem, what))
         for table, source in _protected_in(model, trees):
             hides = "has row policies" if source.policies else "is hidden, or a column of it that the view may read"
             may_show = source.visibility is Visibility.HIDDEN or _reads_hidden(trees, table, source, model.dialect)

@@ -62,7 +62,7 @@ class Recorder:
 
     def emit(self, event: Event) -> None:
         """Keep an event and pass it on."""
-        self._units.heard(event)
+        self._units.observe(event)
         with self._lock:
             self._keep(event)
         self._listener(event)
@@ -208,7 +208,7 @@ class UnitCalls:
         self._taken: dict[_Unit, WorkUnitUsage] = {}
         self._lock = threading.Lock()
 
-    def heard(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """Take note of units that begin and end."""
         with self._lock:
             if isinstance(event, WorkUnitStarted):
@@ -223,9 +223,9 @@ class UnitCalls:
         unit = (connection, name)
         if spec.kind != "loop" or unit not in self._taken:
             return None
-        return lambda event: self._told(unit, event)
+        return lambda event: self._observe(unit, event)
 
-    def _told(self, unit: _Unit, event: Event) -> None:
+    def _observe(self, unit: _Unit, event: Event) -> None:
         if isinstance(event, Resumed):
             self._emit(WorkUnitResumed(*unit, event.steps, event.tool_calls))
         elif isinstance(event, UsageReported):

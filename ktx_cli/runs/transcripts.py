@@ -155,7 +155,7 @@ class Transcripts:
             self._count += 1
             name = f"{self._count:04d}-{file_stem(spec.label or spec.role)}.jsonl"
             loop = _Loop(LineFile(self._folder / name, MOST_OF_A_LOOP), self._guarded)
-            return loop.told if loop.write(_begun(spec)) else None
+            return loop.observe if loop.write(_begun(spec)) else None
 
     def _guarded(self, work: Callable[[], int]) -> bool:
         """Do some writing; say whether it went well. One that fails ends all transcripts of the run."""
@@ -195,7 +195,7 @@ class _Loop:
     def write(self, document: Mapping[str, Any]) -> bool:
         return self._guarded(lambda: self._file.write(document))
 
-    def told(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """Take in an event of the loop."""
         if isinstance(event, TextDelta):
             self._pieces.append(event.delta)

@@ -272,7 +272,7 @@ def _measure(shown: Shown, source: Source, measure: Measure) -> Document:
         Field("source", source.name, MEASURE),
         Field("description", measure.description or "", DESCRIPTION),
     )
-    summary = measure.description or _told(shown, source, measure.expr)
+    summary = measure.description or _expression_text(shown, source, measure.expr)
     return _document(shown, "measure", f"{source.name}.{measure.name}", summary, fields)
 
 
@@ -282,7 +282,7 @@ def _segment(shown: Shown, source: Source, segment: Segment) -> Document:
         Field("source", source.name, MEASURE),
         Field("description", segment.description or "", DESCRIPTION),
     )
-    summary = segment.description or _told(shown, source, segment.expr)
+    summary = segment.description or _expression_text(shown, source, segment.expr)
     return _document(shown, "segment", f"{source.name}.{segment.name}", summary, fields)
 
 
@@ -297,7 +297,7 @@ def _column(shown: Shown, source: Source, column: Column) -> Document:
     return _document(shown, "column", f"{source.name}.{column.name}", summary, fields)
 
 
-def _told(shown: Shown, source: Source, expr: str) -> str:
+def _expression_text(shown: Shown, source: Source, expr: str) -> str:
     """Return an expression as its own summary, unless it names what is not shown."""
     return expr if shown.tells(source, expr) else f"of {source.name}"
 
@@ -325,16 +325,16 @@ class Shown:
 
     def __post_init__(self) -> None:
         columns = (column for source in self.model.sources.values() for column in source.columns.values())
-        said = {Visibility.PUBLIC, None}
-        self._all_public = all(column.visibility in said for column in columns)
+        visibilities = {Visibility.PUBLIC, None}
+        self._all_public = all(column.visibility in visibilities for column in columns)
 
     @property
     def has_more(self) -> bool:
         """Whether something of the model may be internal."""
         sources = self.model.sources.values()
         measures = (measure.visibility for source in sources for measure in source.measures.values())
-        said = {source.visibility for source in sources}
-        return not self._all_public or Visibility.INTERNAL in said.union(measures)
+        visibilities = {source.visibility for source in sources}
+        return not self._all_public or Visibility.INTERNAL in visibilities.union(measures)
 
     def sources(self) -> list[Source]:
         """Return the sources, by name."""

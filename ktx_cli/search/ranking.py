@@ -243,9 +243,9 @@ def hit(row: Row, stored: tuple[str, bytes], score: float, terms: Collection[str
     summary, packed = stored
     fields = [(name, tier_of(weight), text) for name, weight, text in unpacked(packed)]
     having = _hits_having(row, fields, terms)
-    told = having[-1][1] if having else (fields[-1][2] if fields else "")
+    excerpt = having[-1][1] if having else (fields[-1][2] if fields else "")
     names = tuple(dict.fromkeys([*(name for name, _ in having), *([MEANING] if meant else [])]))
-    return Hit(row.kind, row.name, row.connection, score, summary, snippet(told, terms), names)
+    return Hit(row.kind, row.name, row.connection, score, summary, snippet(excerpt, terms), names)
 
 
 def snippet(text: str, terms: Collection[str]) -> str:

@@ -102,7 +102,7 @@ class Searcher:
         except KtxError:  # why it cannot be had is another question
             embedder = None
         unlike = None if embedder is None else no_vectors(base.store, embedder)
-        return (*_told(base, units, signatures, warnings), *([] if unlike is None else [unlike]))
+        return (*_staleness_warnings(base, units, signatures, warnings), *([] if unlike is None else [unlike]))
 
     def close(self) -> None:
         """Let go of the index; what is asked later opens it again."""
@@ -151,7 +151,7 @@ class Searcher:
         view = self._looked[0]
         if self._view_of != key:  # else what was read last time is as it was
             view, self._view_of = View.of(base).changed(contents, self.tree, units), key
-        return view, [*contents.warnings, *_told(base, units, signatures, warnings)]
+        return view, [*contents.warnings, *_staleness_warnings(base, units, signatures, warnings)]
 
     def _opened(self) -> tuple[Base | None, _Warnings]:
         """Return the index there is now; none where it is missing, damaged or of another version, which is told."""
@@ -199,7 +199,9 @@ class Searcher:
         return nearest(view.stores[0], base.vectors(), ranking, asked, scope, limit)
 
 
-def _told(base: Base | None, units: Collection[str], signatures: Mapping[str, str], warnings: _Warnings) -> _Warnings:
+def _staleness_warnings(
+    base: Base | None, units: Collection[str], signatures: Mapping[str, str], warnings: _Warnings
+) -> _Warnings:
     """Return what there is to know about an index from which some units differ."""
     if base is None or not units:
         return warnings

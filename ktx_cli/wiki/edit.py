@@ -158,10 +158,10 @@ def problems_of(
 
 def refused(page: Page, found: Sequence[Diagnostic]) -> KtxError:
     """Return the error for a page that was not saved for what was found."""
-    told = listing([f"line {each.line}: {each.message}" for each in found], 3)
+    problems_text = listing([f"line {each.line}: {each.message}" for each in found], 3)
     first = next((each.hint for each in found if each.hint), None)
     return KtxError(
-        f"{page.path} was not written: {plural(len(found), 'problem')}: {told}",
+        f"{page.path} was not written: {plural(len(found), 'problem')}: {problems_text}",
         hint=first,
         code="wiki_problems",
         details={"findings": [each.select(DIAGNOSTIC_KEYS) for each in found]},

@@ -40,15 +40,15 @@ _QUOTED: Final = re.compile(r"(?<=\n)[ \t]{0,3}(?:>[ \t]?)+")
 def instructions(text: str) -> Iterator[Spot]:
     """Yield sentences that speak to an agent: one for each rule, where it fits first."""
     plain = _plain(text)
-    told = set()
+    reported = set()
     for reading, items in _readings(plain):
         folded = reading.casefold()
         for rule in RULES:
-            if rule.what in told or (items and not rule.items) or not any(word in folded for word in rule.words):
+            if rule.what in reported or (items and not rule.items) or not any(word in folded for word in rule.words):
                 continue
             found = rule.pattern.search(reading)
             if found is not None:
-                told.add(rule.what)
+                reported.add(rule.what)
                 begun = found.start() + len(found[0]) - len(found[0].lstrip())
                 at = line_start(text, reading.count("\n", 0, begun))
                 yield Spot(at, "instruction", f"the text {rule.what}", "delete the sentence, or say it of the business")

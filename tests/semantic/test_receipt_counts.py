@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.semantic.answer import facts_told
+from ktx_cli.jobs.semantic.answer import fact_lines
 from ktx_cli.semantic.answer import ask
 from ktx_cli.testing.servers import PostgresServer
 from ktx_cli.warehouses.port import Connector
@@ -124,7 +124,7 @@ def test_a_measure_has_its_own_filters_and_rows(
 
 def test_the_filter_of_one_measure_is_told_below_it(engine: tuple[str, Connector]) -> None:
     query = of("orders.paid_share", filters=["customers.tier = 'gold'"])
-    told = list(facts_told({"facts": facts(engine, query)}))
+    told = list(fact_lines({"facts": facts(engine, query)}))
     gold, paid = counted(engine, GOLD), counted(engine, f"{GOLD} AND o.status IN ('paid', 'sent')")
     assert told[0] == f"fact orders, {gold} rows: SUM(amount)"
     at = told.index(f"  measure paid_revenue, {paid} rows: SUM(amount)")

@@ -21,7 +21,7 @@ from ktx_cli.cli.settings import use_colour
 from ktx_cli.core import KtxError, ResultWarning, UsageError, shell_words
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.semantic.answer import Explained, Question, Told
+    from ktx_cli.jobs.semantic.answer import Explained, LayerAnswer, Question
 
 
 class AnswerFormat(StrEnum):
@@ -157,7 +157,7 @@ def _explained_blocks(explained: Explained) -> list[Block]:
     ]
 
 
-def _warn_when_cut(session: Session, told: Told) -> None:
+def _warn_when_cut(session: Session, told: LayerAnswer) -> None:
     if told.cut is None:
         return
     why, hint = {
@@ -167,7 +167,7 @@ def _warn_when_cut(session: Session, told: Told) -> None:
     session.warn(ResultWarning("truncated", f"only the first {len(told.rows):,} rows are shown{why}", hint=hint))
 
 
-def _print(session: Session, told: Told, form: AnswerFormat, receipt: bool) -> None:
+def _print(session: Session, told: LayerAnswer, form: AnswerFormat, receipt: bool) -> None:
     """Print an answer, then on stderr what it is made of."""
     if form is AnswerFormat.TABLE:
         blocks = [_table(told)]
@@ -184,7 +184,7 @@ def _print(session: Session, told: Told, form: AnswerFormat, receipt: bool) -> N
         streams.write_err(render_plain([Lines(tuple(_clean(each) for each in _notes(told, form, receipt)))]))
 
 
-def _table(told: Told) -> Table:
+def _table(told: LayerAnswer) -> Table:
     table = as_table(told.columns, told.rows, told.formats)
     if told.totals is None:
         return table
@@ -195,22 +195,22 @@ def _table(told: Told) -> Table:
     return replace(table, rows=(*table.rows, row))
 
 
-def _notes(told: Told, form: AnswerFormat, receipt: bool) -> Iterator[str]:
+def _notes(told: LayerAnswer, form: AnswerFormat, receipt: bool) -> Iterator[str]:
     """Yield what is said about an answer beside its rows."""
-    from ktx_cli.jobs.semantic.answer import facts_told, verified_told
+    from ktx_cli.jobs.semantic.answer import fact_lines, verification_lines
 
     if told.totals is not None and form is AnswerFormat.CSV:
         shown = as_table(list(told.totals), [list(told.totals.values())], told.formats[-len(told.totals) :]).rows[0]
         yield f"totals: {', '.join(f'{name} = {value}' for name, value in zip(told.totals, shown, strict=True))}"
-    yield from facts_told(told.receipt)
+    yield from fact_lines(told.receipt)
     yield from (f"note: {each}" for each in told.receipt["notes"])
-    yield from verified_told(told.receipt["verified"])
+    yield from verification_lines(told.receipt["verified"])
     if receipt:
         yield from render_plain([Fields(tuple(_receipt_rows(told)))]).splitlines()
         yield from told.sql.splitlines()
 
 
-def _receipt_rows(told: Told) -> Iterator[tuple[str, str]]:
+def _receipt_rows(told: LayerAnswer) -> Iterator[tuple[str, str]]:
     shown = ("sources", "having", "time", "policies", "parameters", "timing_ms")
     for name in shown:
         value = told.receipt[name]

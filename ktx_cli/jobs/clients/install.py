@@ -413,9 +413,9 @@ class Report(Record):
         left = [each for outcome in self.outcomes for each in outcome.left]
         if not left:
             return None
-        told = listing((f"{each.path} ({each.reason})" for each in left), 3)
+        skipped = listing((f"{each.path} ({each.reason})" for each in left), 3)
         return PartialError(
-            f"left alone: {told}", hint=left[0].hint, details={"left": [each.to_json() for each in left]}
+            f"left alone: {skipped}", hint=left[0].hint, details={"left": [each.to_json() for each in left]}
         )
 
     json_keys = ("dry_run", "clients=outcomes", "files=diffs")

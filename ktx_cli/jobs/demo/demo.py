@@ -29,8 +29,8 @@ from ktx_cli.engine import IngestReport, IngestRequest
 from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.demo.company import DBT_PROJECT, HANDBOOK, WAREHOUSE, WAREHOUSE_ID, build_company, write_evals
 from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.jobs.semantic.answer import LayerAnswer, ask_layer
 from ktx_cli.jobs.semantic.answer import Question as LayerQuestion
-from ktx_cli.jobs.semantic.answer import Told, ask_layer
 from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer
 from ktx_cli.jobs.setup.plan import NEW_CONFIG
 from ktx_cli.jobs.setup.request import SetupRequest
@@ -106,7 +106,7 @@ class Asked(Record):
     """A question and its answer."""
 
     question: Question
-    answer: Told
+    answer: LayerAnswer
 
     json_keys = (
         "question=question.title",

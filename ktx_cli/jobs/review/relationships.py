@@ -147,8 +147,8 @@ def require_some(
     if any(shard_files(layout, each) for each in connections):
         yet = "has not been profiled" if typed else "has been profiled yet"
         raise NotReadyError(f"{what} {yet}", hint=Command("scan", *typed, "--depth", "profile"))
-    said = "has not been scanned" if typed else "has been scanned yet"
-    raise NotReadyError(f"{what} {said}", hint=Command("scan", *typed))
+    message = "has not been scanned" if typed else "has been scanned yet"
+    raise NotReadyError(f"{what} {message}", hint=Command("scan", *typed))
 
 
 def edge_names(root: Path, connections: Sequence[str]) -> list[str]:
@@ -366,7 +366,7 @@ class _Run:
         base = ProjectBase(self.layout, self.repository, tip)
         reviews = {review.connection: review for review in self._reviews(base)}
         self.report.decided = _resolved(self.request.choices, reviews)
-        self.warnings += [said for each in self.report.decided if (said := each.warning) is not None]
+        self.warnings += [message for each in self.report.decided if (message := each.warning) is not None]
         self._hold_strays(reviews)
         drafts = self._drafted(reviews)
         if not drafts:
@@ -444,9 +444,9 @@ class _Run:
     def _message(self) -> str:
         done = [each for each in self.report.decided if each.result == "done"]
         counts = Counter(each.decision for each in done)
-        said = ", ".join(f"{decision.value} {counts[decision]}" for decision in Decision if counts[decision])
+        message = ", ".join(f"{decision.value} {counts[decision]}" for decision in Decision if counts[decision])
         lines = [f"{each.edge.connection}: {each.decision.value} {each.edge.name}" for each in done]
-        return "\n".join([f"{COMMAND}: {said}", "", *lines, "", f"Ktx-Run: {self.report.run_id}", ""])
+        return "\n".join([f"{COMMAND}: {message}", "", *lines, "", f"Ktx-Run: {self.report.run_id}", ""])
 
     def _hold(self, result: CommitResult) -> None:
         """Leave out the decisions that need a held path."""

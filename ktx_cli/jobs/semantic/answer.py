@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LayerAnswer:
     """The answer of a question, its values as JSON takes them.
 
     `totals`: the measures without any dimension, by column, None where they were not asked for. `cut`: whether rows
@@ -106,7 +106,7 @@ def ask_layer(
     means: Means = ANEW,
     suggest: bool | None = None,
     formats: bool = False,
-) -> Told:
+) -> LayerAnswer:
     """Return the answer of a question.
 
     `suggest`: whether to warn about filter values that no row has, and whether other values may be named (None: no
@@ -141,7 +141,7 @@ def ask_layer(
     receipt["verified"] = None if again is None else again.to_json()
     rows, too_large = json_rows(answer.rows, max_bytes)
     totals = None if answer.totals is None else json_rows([answer.totals])[0][0]
-    return Told(
+    return LayerAnswer(
         connection,
         tuple(answer.columns),
         rows,
@@ -316,7 +316,7 @@ class Explained:
 
     def steps(self) -> Iterator[str]:
         """Yield the plan in words, a line a step."""
-        yield from facts_told(self.receipt)
+        yield from fact_lines(self.receipt)
         yield from (f"then: keeps finished rows where {each}" for each in self.receipt["having"])
         yield from (f"note: {each}" for each in self.receipt["notes"])
 
@@ -348,11 +348,11 @@ def explain_question(
         for each in asked.plan.outputs
     ]
     totals = None if asked.totals is None else asked.totals.sql
-    told = receipt(asked.compiled.build, asked.sql, (), {})
-    return Explained(connection, asked.sql, totals, tuple(columns), told)
+    built = receipt(asked.compiled.build, asked.sql, (), {})
+    return Explained(connection, asked.sql, totals, tuple(columns), built)
 
 
-def facts_told(receipt: Mapping[str, Any]) -> Iterator[str]:
+def fact_lines(receipt: Mapping[str, Any]) -> Iterator[str]:
     """Yield what an answer is made of: every fact with its aggregates, joins and conditions, a line each.
 
     A measure with conditions of its own has them below it.
@@ -363,11 +363,11 @@ def facts_told(receipt: Mapping[str, Any]) -> Iterator[str]:
         shared = [each for each in fact["filters"] if each["measure"] is None]
         yield from (f"  filter {each['expr']} ({HOW.get(each['how'], each['how'])})" for each in shared)
         for measure in fact["measures"]:
-            yield from _measure_told(fact["fact"], measure)
+            yield from _measure_lines(fact["fact"], measure)
         yield from (_unmatched(each) for each in fact["unmatched"])
 
 
-def _measure_told(fact: str, measure: Mapping[str, Any]) -> Iterator[str]:
+def _measure_lines(fact: str, measure: Mapping[str, Any]) -> Iterator[str]:
     own = [each for each in measure["filters"] if each["measure"] is not None]
     if not own:
         return
@@ -383,7 +383,7 @@ def _rows(counted: Mapping[str, Any]) -> str:
     return "" if counted["rows"] is None else f", {plural(counted['rows'], 'row')}"
 
 
-def verified_told(verified: Mapping[str, Any] | None) -> Iterator[str]:
+def verification_lines(verified: Mapping[str, Any] | None) -> Iterator[str]:
     """Yield what was recomputed of an answer and what was not, a line each."""
     if verified is None:
         return

@@ -172,9 +172,9 @@ class DataChecks:
         repeated, rows = self._counts(self._statements.repeated(side, names, constants, nulls=False))
         counts |= {f"{side.name}.repeated_values": repeated, f"{side.name}.their_rows": rows}
         if repeated:
-            said = f"the join from `{source.name}` to `{join.to}` is {join.relationship.value}, but in `{side.name}` "
+            claim = f"the join from `{source.name}` to `{join.to}` is {join.relationship.value}, but in `{side.name}` "
             hint = f"correct the relationship, or join on what is unique in {side.name}"
-            message = f"{said}{_repeated(repeated, rows)} of {', '.join(names)}"
+            message = f"{claim}{_repeated(repeated, rows)} of {', '.join(names)}"
             problems.append(_problem("cardinality", message, source, join.place, hint))
 
     def _dangling(self, source: Source, join: Join, subject: str) -> Check:

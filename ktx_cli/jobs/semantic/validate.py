@@ -60,9 +60,9 @@ class Validation:
         counts = self.counts()
         bad = [severity for severity in (("error", "warning") if strict else ("error",)) if counts[severity]]
         if bad:
-            told = " and ".join(plural(counts[severity], severity) for severity in bad)
+            counted = " and ".join(plural(counts[severity], severity) for severity in bad)
             return KtxError(
-                f"the semantic layer has {told}",
+                f"the semantic layer has {counted}",
                 hint="change the files at the places named",
                 details={"counts": counts},
                 code="semantic_problems",

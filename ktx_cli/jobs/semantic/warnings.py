@@ -97,10 +97,10 @@ def value_warnings(
             else "the database refused it"
         )
         return [_unchecked(asked, wanted, since, why)]
-    return list(_told(asked, wanted, since, found, lists, names, suggest))
+    return list(_unmatched_values(asked, wanted, since, found, lists, names, suggest))
 
 
-def _told(
+def _unmatched_values(
     asked: Asked,
     wanted: Sequence[Comparison],
     since: Sequence[Period],

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from ktx_cli.agent_tools import count_columns, refused_text, rows_of_values
 from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, SourceError, one_line
-from ktx_cli.jobs.semantic.answer import Question, Told, ask_layer
+from ktx_cli.jobs.semantic.answer import LayerAnswer, Question, ask_layer
 from ktx_cli.jobs.semantic.choice import the_layer
 from ktx_cli.jobs.serve.project import ServedProject
-from ktx_cli.jobs.serve.state import missing_attributes_told
+from ktx_cli.jobs.serve.state import user_attributes_required
 from ktx_cli.jobs.sql import SqlAnswer, only_database, run_sql
 from ktx_cli.project import KtxConfig, WorkingTree
 from ktx_cli.protection import Refused, check_protected, has_protected, read_relations
@@ -33,7 +33,7 @@ from ktx_cli.warehouses import (
 MOST_BYTES: Final = 4_000_000
 """About how many bytes of values an answer to an agent has at most."""
 
-WITHHELD: Final = "(withheld)"
+HIDDEN: Final = "(withheld)"
 """Stands in the place of a value that does not leave this machine."""
 
 ANEW: Final = ResultWarning(
@@ -54,7 +54,7 @@ class Rows:
 
 def ask_served(
     project: ServedProject, question: Question, *, offset: int, privacy: bool, watch: Watch
-) -> tuple[Told, Rows]:
+) -> tuple[LayerAnswer, Rows]:
     """Return the answer of a question, and its rows from `offset` on: with `privacy` none.
 
     Raises as `ask_layer`, and `KtxError` (`not_verified`) for numbers that a second computation does not agree with.
@@ -63,12 +63,12 @@ def ask_served(
     connection = the_layer(project.layout, config, question.connection)
     model = project.load_layer(project.layout, config, connection)
     key, proof = _key("sl_query", dataclasses.asdict(question), connection), (config, model)
-    told: Told | None = project.answers.get(key, proof) if offset else None
-    anew = offset > 0 and told is None
-    if told is None:
-        watch.said(0.0, "compiling the question")
-        with missing_attributes_told(), told_with_care("", model, privacy=privacy):
-            told = ask_layer(
+    answer: LayerAnswer | None = project.answers.get(key, proof) if offset else None
+    anew = offset > 0 and answer is None
+    if answer is None:
+        watch.report(0.0, "compiling the question")
+        with user_attributes_required(), row_values_redacted("", model, privacy=privacy):
+            answer = ask_layer(
                 project.layout,
                 config,
                 question,
@@ -81,12 +81,12 @@ def ask_served(
                     opener=watch.opener(project.pool.open),
                 ),
             )
-        _require_verified(told, privacy)
-        project.answers.put(key, proof, told, _size(told.rows))
+        _require_verified(answer, privacy)
+        project.answers.put(key, proof, answer, _size(answer.rows))
     watch.check()
-    watch.said(1.0, "answered")
-    rows = () if privacy else told.rows[offset:]
-    return told, Rows(rows, len(told.rows), (*((ANEW,) if anew else ()), *told.warnings))
+    watch.report(1.0, "answered")
+    rows = () if privacy else answer.rows[offset:]
+    return answer, Rows(rows, len(answer.rows), (*((ANEW,) if anew else ()), *answer.warnings))
 
 
 def run_served(
@@ -110,12 +110,12 @@ def run_served(
     if privacy:
         _require_no_made_rows(sql, model)
     key, proof = _key("sql_execution", sql, chosen, max_rows), (config, model)
-    told: SqlAnswer | None = project.answers.get(key, proof) if offset else None
-    anew = offset > 0 and told is None
-    if told is None:
-        watch.said(0.0, "checking the statement")
-        with told_with_care(sql, model, privacy=privacy):
-            told = run_sql(
+    answer: SqlAnswer | None = project.answers.get(key, proof) if offset else None
+    anew = offset > 0 and answer is None
+    if answer is None:
+        watch.report(0.0, "checking the statement")
+        with row_values_redacted(sql, model, privacy=privacy):
+            answer = run_sql(
                 project.layout,
                 config,
                 sql,
@@ -125,11 +125,11 @@ def run_served(
                 max_bytes=MOST_BYTES,
                 opener=watch.opener(project.pool.open),
             )
-        project.answers.put(key, proof, told, _size(told.rows))
+        project.answers.put(key, proof, answer, _size(answer.rows))
     watch.check()
-    watch.said(1.0, "answered")
-    rows = _counts_alone(told, sql) if privacy else told.rows
-    return told, Rows(rows[offset:], len(told.rows), (ANEW,) if anew else ())
+    watch.report(1.0, "answered")
+    rows = _counts_alone(answer, sql) if privacy else answer.rows
+    return answer, Rows(rows[offset:], len(answer.rows), (ANEW,) if anew else ())
 
 
 def _model(project: ServedProject, connection: str) -> Model | None:
@@ -165,8 +165,8 @@ def _require_no_made_rows(sql: str, model: Model | None) -> None:
         )
 
 
-def _require_verified(told: Told, privacy: bool) -> None:
-    error = told.error(values=not privacy)
+def _require_verified(answer: LayerAnswer, privacy: bool) -> None:
+    error = answer.error(values=not privacy)
     if error is not None:
         raise KtxError(
             error.message,
@@ -177,11 +177,11 @@ def _require_verified(told: Told, privacy: bool) -> None:
         )
 
 
-def _counts_alone(told: SqlAnswer, sql: str) -> tuple[tuple[Any, ...], ...]:
-    counts = count_columns(sql, told.dialect, len(told.columns))
+def _counts_alone(answer: SqlAnswer, sql: str) -> tuple[tuple[Any, ...], ...]:
+    counts = count_columns(sql, answer.dialect, len(answer.columns))
     if not counts:
         return ()
-    return tuple(tuple(value if place in counts else WITHHELD for place, value in enumerate(row)) for row in told.rows)
+    return tuple(tuple(value if place in counts else HIDDEN for place, value in enumerate(row)) for row in answer.rows)
 
 
 def _size(rows: Sequence[Sequence[Any]]) -> int:
@@ -198,17 +198,17 @@ def may_quote_rows(model: Model | None, *, privacy: bool) -> bool:
 
 
 @contextlib.contextmanager
-def told_with_care(sql: str, model: Model | None, *, privacy: bool) -> Iterator[None]:
+def row_values_redacted(sql: str, model: Model | None, *, privacy: bool) -> Iterator[None]:
     """Let an error of a database say no more than its kind, where it may quote rows that are not to be seen."""
     try:
         yield
     except SourceError as error:
         if may_quote_rows(model, privacy=privacy):
             raise
-        told = refused_text(error, sql, _names(model), "off")
-        if told.startswith(one_line(error.message, 1_000)):
+        refusal = refused_text(error, sql, _names(model), "off")
+        if refusal.startswith(one_line(error.message, 1_000)):
             raise
-        raise KtxError(told, hint="ask for counts, or for less", code=error.code) from None
+        raise KtxError(refusal, hint="ask for counts, or for less", code=error.code) from None
 
 
 def _names(model: Model | None) -> list[str]:
@@ -257,10 +257,10 @@ def _nobody_waits() -> CancelledError:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who waits for an answer. `said`: how far it is, from 0 to 1, and doing what."""
+    """Who waits for an answer. `report`: how far it is, from 0 to 1, and doing what."""
 
     stop: Stop = field(default_factory=Stop)
-    said: Callable[[float, str], None] = lambda progress, message: None
+    report: Callable[[float, str], None] = lambda progress, message: None
 
     def check(self) -> None:
         """Raise `CancelledError` where nobody waits any more."""
@@ -275,7 +275,7 @@ class Watch:
         ) -> tuple[Connector, Scope]:
             self.check()
             connector, scope = opener(config, connection, project_dir=project_dir, environ=environ)
-            self.said(0.3, f"asking {connection}")
+            self.report(0.3, f"asking {connection}")
             return _Watched(connector, self.stop), scope
 
         return opened

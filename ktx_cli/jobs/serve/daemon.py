@@ -118,7 +118,7 @@ def start_server(layout: Layout, settings: ServerSettings, *, wait_seconds: floa
     log = _new_log(layout)
     process = _spawned(layout, settings, log)
     try:
-        state = _told(process, deadline, layout)
+        state = _announced_state(process, deadline, layout)
         while asked_health(state) is None:
             if process.poll() is not None or monotonic() > deadline:
                 raise _silent(layout, process)
@@ -163,7 +163,7 @@ def _spawned(layout: Layout, settings: ServerSettings, log: IO[bytes]) -> subpro
         )
 
 
-def _told(process: subprocess.Popen[bytes], deadline: float, layout: Layout) -> ServerState:
+def _announced_state(process: subprocess.Popen[bytes], deadline: float, layout: Layout) -> ServerState:
     """Return the state of the new server when it says that it serves; raises what it says instead."""
     assert process.stdout is not None
     text = b""

@@ -61,7 +61,7 @@ def look_up(
     if connection is not None:
         database_of(config, connection)
     asked = [connection] if connection is not None else sorted(config.databases())
-    withheld = _withheld(asked, config, privacy)
+    withheld = _hidden(asked, config, privacy)
     if withheld:
         return tuple(ValueFound(each, (), withheld) for each in values)
     shown = {each: _shown(project, config, each) for each in asked if each in layer_ids(project.layout)}
@@ -84,7 +84,7 @@ def _listed(project: ServedProject) -> _Listed:
     return listed
 
 
-def _withheld(asked: Sequence[str], config: KtxConfig, privacy: bool) -> tuple[Miss, ...]:
+def _hidden(asked: Sequence[str], config: KtxConfig, privacy: bool) -> tuple[Miss, ...]:
     if privacy:
         why = "this server was started with --privacy: values of rows stay on its machine"
         return tuple(Miss(each, "withheld", why) for each in asked)

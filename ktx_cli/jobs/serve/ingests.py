@@ -76,11 +76,11 @@ class IngestState:
         return self.status != RUNNING
 
 
-Said = Callable[[float, str], None]
+Progress = Callable[[float, str], None]
 
 
 def start_ingest(
-    layout: Layout, environ: Mapping[str, str], wish: IngestWish, *, said: Said = lambda progress, message: None
+    layout: Layout, environ: Mapping[str, str], wish: IngestWish, *, report: Progress = lambda progress, message: None
 ) -> IngestState:
     """Start a run, and return it once its model has been checked and it holds the lease, or when it is over.
 
@@ -92,7 +92,7 @@ def start_ingest(
     run_id = new_run_id()
     child = _spawn(layout, environ, run_id, wish)
     until = monotonic() + STARTING_SECONDS
-    said(0.1, "checking the model")
+    report(0.1, "checking the model")
     while monotonic() < until:
         if child.poll() is not None:
             return _ended_early(layout, run_id, child.returncode)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from ktx_cli.agent_tools import miss_told, resolved, visible
+from ktx_cli.agent_tools import describe_miss, resolved, visible
 from ktx_cli.core import Diagnostic, Hint, KtxError, ResultWarning, one_line, yaml
 from ktx_cli.jobs.semantic.choice import the_layer
 from ktx_cli.jobs.semantic.read import Layers, described, find_source, read_layers, source_files
@@ -120,13 +120,13 @@ def entities(project: ServedProject, connection: str | None, targets: Sequence[s
     chosen = the_layer(project.layout, config, connection)
     shown = Shown(project.load_layer(project.layout, config, chosen))
     wanted, missed = resolved(shown, targets)
-    told = privacy or config.scan.privacy == "strict"
+    redacted = privacy or config.scan.privacy == "strict"
     pieces = [
         piece
         for name, only in wanted.items()
-        for piece in _pieces(shown, shown.model.sources[name], only, None if told else project.layout)
+        for piece in _pieces(shown, shown.model.sources[name], only, None if redacted else project.layout)
     ]
-    return Entities(chosen, tuple(pieces), tuple((each, visible(miss_told(shown, each))) for each in missed))
+    return Entities(chosen, tuple(pieces), tuple((each, visible(describe_miss(shown, each))) for each in missed))
 
 
 def definition(shown: Shown, source: Source, *, privacy: bool) -> str:
@@ -242,7 +242,7 @@ def validate_served(
     watch: Watch,
 ) -> Checked:
     """Return what is wrong with the named sources, or all; raises as `validate_layers`."""
-    watch.said(0.0, "reading the definitions")
+    watch.report(0.0, "reading the definitions")
     config = project.config()
     found = validate_layers(
         project.layout,
@@ -256,7 +256,7 @@ def validate_served(
         opener=watch.opener(project.pool.open),
     )
     watch.check()
-    watch.said(1.0, "checked")
+    watch.report(1.0, "checked")
     ids = {each for each, _ in found.sources} | set(found.unread)
     careful = {
         each for each in ids if not may_quote_rows(project.load_layer(project.layout, config, each), privacy=privacy)
@@ -273,5 +273,5 @@ def _without_words(problem: Diagnostic) -> Diagnostic:
     """Return the problem without what a database said, which may quote rows."""
     if problem.code not in _OF_THE_DATABASE:
         return problem
-    told = f"`{problem.location.object}` cannot be read: the database refused it (its words may hold values of rows)"
-    return replace(problem, message=told, hint=Hint("look at its table, columns and expressions"))
+    refusal = f"`{problem.location.object}` cannot be read: the database refused it (its words may hold values of rows)"
+    return replace(problem, message=refusal, hint=Hint("look at its table, columns and expressions"))

@@ -17,7 +17,7 @@ from ktx_cli.project import KtxConfig, Layout, WorkingTree
 from ktx_cli.search import Passage
 from ktx_cli.wiki import Kind, Page, Reference, backlinks, references, scopes_seen_from
 
-_TOLD: Final = frozenset({"summary", "tags", "refs", "sl_refs"})
+_SHOWN_FIELDS: Final = frozenset({"summary", "tags", "refs", "sl_refs"})
 """Fields of the front matter that an answer has of its own."""
 
 _LOOK: Final = "find keys with wiki_search, passages of documents (read by their id) with discover_data"
@@ -37,7 +37,7 @@ class PageFacts:
     @property
     def content(self) -> str:
         """What the page says, with what else is in its front matter on top; hidden characters are shown."""
-        more = {name: each for name, each in self.page.fields.items() if name not in _TOLD}
+        more = {name: each for name, each in self.page.fields.items() if name not in _SHOWN_FIELDS}
         head = f"---\n{yaml.dump(more)}---\n\n" if more else ""
         return visible(head + self.page.body)
 

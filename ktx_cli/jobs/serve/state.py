@@ -345,7 +345,7 @@ def server_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def missing_attributes_told() -> Iterator[None]:
+def user_attributes_required() -> Iterator[None]:
     """Let the hint of a policy that lacks an attribute say how a server gets it: no argument of a call gives it."""
     try:
         yield

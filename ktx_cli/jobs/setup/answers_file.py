@@ -105,8 +105,8 @@ def _read(text: bytes, path: Path) -> Any:
     try:
         found = yaml.load(text, where=str(path))
     except ConfigError as error:
-        said = error.message.removeprefix(str(path))
-        raise ConfigError(f"{path}{_NAME.sub(MASK, said)}", hint=_NAME.sub(MASK, error.hint or "")) from None
+        message = error.message.removeprefix(str(path))
+        raise ConfigError(f"{path}{_NAME.sub(MASK, message)}", hint=_NAME.sub(MASK, error.hint or "")) from None
     return {} if found is None else found
 
 
@@ -133,8 +133,8 @@ def _connections(
         driver = fields.get("driver")
         if driver not in drivers:
             where = f"`{block}.{name}.driver`"
-            said = f"is `{driver}`" if driver else "is missing"
-            raise ConfigError(f"{path}: {where} {said}", hint=_near(str(driver), drivers))
+            message = f"is `{driver}`" if driver else "is missing"
+            raise ConfigError(f"{path}: {where} {message}", hint=_near(str(driver), drivers))
         yield ConnectionAnswer(fields, name)
 
 

@@ -89,11 +89,16 @@ class Endpoint:
         return self._error(code, response.text[:2000], status, retry_after(response.headers))
 
     def _error(self, code: str, detail: str, status: int | None = None, after: float | None = None) -> LlmError:
-        told = f" (HTTP {status})" if status is not None else ""
+        reply = f" (HTTP {status})" if status is not None else ""
         hint = _HINTS.get(code, Command("config", "set", self.setting, "URL"))
         details = {} if status is None else {"status": status}
         return LlmError(
-            f"{self.who} {_WORDS[code]}{told}", code=code, hint=hint, detail=detail, retry_after=after, details=details
+            f"{self.who} {_WORDS[code]}{reply}",
+            code=code,
+            hint=hint,
+            detail=detail,
+            retry_after=after,
+            details=details,
         )
 
     def _delay(self, attempt: int, asked: float | None) -> float:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, ServerTool, page_of, told
+from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, ServerTool, page_of, warning_texts
 
 Name = Annotated[str, Field(min_length=1, max_length=400)]
 
@@ -110,7 +110,7 @@ def _list(call: Call, value: ListSources) -> SourceList:
 
     found, warnings = listed(call.project, value.connection)
     page = page_of(found, value.offset, value.limit)
-    return SourceList(sources=page.pop("items"), total=len(found), warnings=told(warnings), **page)
+    return SourceList(sources=page.pop("items"), total=len(found), warnings=warning_texts(warnings), **page)
 
 
 def _read(call: Call, value: ReadSource) -> SourceText:
@@ -150,14 +150,14 @@ def _validate(call: Call, value: Validate) -> Validation:
         sources=len(found.sources),
         checks=dict(Counter(each.status for _, each in found.checks)),
         unread={connection: why[:1_000] for connection, why in checked.unread.items()},
-        warnings=told(found.warnings()),
+        warnings=warning_texts(found.warnings()),
         **page,
     )
 
 
 def _shown(connection: str, problem: dict[str, Any]) -> dict[str, Any]:
-    told = {key: each[:1_000] if isinstance(each, str) else each for key, each in problem.items()}
-    return {"connection": connection, **told}
+    fields = {key: each[:1_000] if isinstance(each, str) else each for key, each in problem.items()}
+    return {"connection": connection, **fields}
 
 
 READING_TOOLS: Final = (

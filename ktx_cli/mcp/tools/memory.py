@@ -82,14 +82,14 @@ def _ingest(call: Call, value: IngestMemory) -> MemoryRun:
         propose=value.propose,
         proposer=_PROPOSER,
     )
-    return _told(call.project.memories.remember(wish))
+    return _memory_run(call.project.memories.remember(wish))
 
 
 def _status(call: Call, value: OfMemory) -> MemoryRun:
-    return _told(call.project.memories.state(value.run_id, go_on=not call.options.read_only))
+    return _memory_run(call.project.memories.state(value.run_id, go_on=not call.options.read_only))
 
 
-def _told(record: MemoryRecord) -> MemoryRun:
+def _memory_run(record: MemoryRecord) -> MemoryRun:
     error = record.error
     return MemoryRun(
         run_id=record.run_id,
@@ -108,10 +108,10 @@ def _told(record: MemoryRecord) -> MemoryRun:
 
 def _contradiction(conflict: Any) -> Contradiction:
     """Return a conflict; the accepted lines of a definition may hold what is hidden from agents."""
-    told = {name: conflict.get(name) for name in Contradiction.model_fields}
-    if not str(told["artifact"]).startswith("wiki:"):
-        told["accepted"] = None
-    return Contradiction(**{name: each and one_line(str(each), _LONGEST_WORDS) for name, each in told.items()})
+    fields = {name: conflict.get(name) for name in Contradiction.model_fields}
+    if not str(fields["artifact"]).startswith("wiki:"):
+        fields["accepted"] = None
+    return Contradiction(**{name: each and one_line(str(each), _LONGEST_WORDS) for name, each in fields.items()})
 
 
 TOOLS: Final = (

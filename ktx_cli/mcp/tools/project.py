@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from ktx_cli.agent_tools import visible
 from ktx_cli.jobs.serve.ingests import IngestState, IngestWish, cancel_ingest, ingest_state, start_ingest
-from ktx_cli.mcp.tool import Call, Input, Output, Paged, ServerTool, told
+from ktx_cli.mcp.tool import Call, Input, Output, Paged, ServerTool, warning_texts
 from ktx_cli.project import Database
 from ktx_cli.semantic import layer_ids
 from ktx_cli.warehouses import dialect_of
@@ -113,7 +113,7 @@ def _status(call: Call, value: AskStatus) -> ProjectStatus:
         project_dir=facts["project_dir"],
         ready=facts["ready"],
         next=facts["next"],
-        checks=[CheckFacts(**{key: _told(text) for key, text in each.items()}) for each in checks],
+        checks=[CheckFacts(**{key: _bounded(text) for key, text in each.items()}) for each in checks],
         connections=[
             ConnectionStatus(**{key: each[key] for key in ConnectionStatus.model_fields})
             for each in facts["connections"]
@@ -121,11 +121,11 @@ def _status(call: Call, value: AskStatus) -> ProjectStatus:
         last_run=facts["runs"][0] if facts["runs"] else None,
         read_only=call.options.read_only,
         privacy=call.options.privacy,
-        warnings=told(found.warnings),
+        warnings=warning_texts(found.warnings),
     )
 
 
-def _told(text: Any) -> Any:
+def _bounded(text: Any) -> Any:
     return visible(text)[:600] if isinstance(text, str) else text
 
 
@@ -195,18 +195,18 @@ def _start(call: Call, value: StartIngest) -> IngestRun:
     project = call.project
     project.config()
     wish = IngestWish(tuple(value.connections or ()), value.no_llm, value.max_usd, value.max_tokens)
-    return _ingesting_told(start_ingest(project.layout, project.environ, wish, said=call.said))
+    return _ingest_run(start_ingest(project.layout, project.environ, wish, report=call.report))
 
 
 def _ingesting_status(call: Call, value: OfIngest) -> IngestRun:
-    return _ingesting_told(ingest_state(call.project.layout, value.run_id))
+    return _ingest_run(ingest_state(call.project.layout, value.run_id))
 
 
 def _cancel(call: Call, value: CancelIngest) -> IngestRun:
-    return _ingesting_told(cancel_ingest(call.project.layout, value.run_id, now=value.now))
+    return _ingest_run(cancel_ingest(call.project.layout, value.run_id, now=value.now))
 
 
-def _ingesting_told(state: IngestState) -> IngestRun:
+def _ingest_run(state: IngestState) -> IngestRun:
     return IngestRun(
         run_id=state.run_id,
         status=state.status,

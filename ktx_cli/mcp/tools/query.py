@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ktx_cli.core import ResultWarning
 from ktx_cli.jobs.semantic.answer import Question
 from ktx_cli.jobs.sql import DEFAULT_ROWS
-from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Output, Paged, ServerTool, dumped, told
+from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Output, Paged, ServerTool, dumped, warning_texts
 from ktx_cli.semantic import DEFAULT_LIMIT, GRAINS, LONGEST, MOST_ITEMS, MOST_ROWS
 
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST)]
@@ -198,7 +198,7 @@ def _ask(call: Call, value: AskLayer) -> LayerAnswer:
         cut="bytes" if answer.cut == "bytes" else "rows" if answer.cut else None,
         totals=None if answer.totals is None or privacy else dict(answer.totals),
         truncated=answer.cut is not None,
-        warnings=[*told(rows.warnings), *late, *withheld(privacy)],
+        warnings=[*warning_texts(rows.warnings), *late, *privacy_warnings(privacy)],
         **parts,
     )
 
@@ -211,20 +211,22 @@ def _parts(parts: dict[str, Any], include: list[Part]) -> tuple[dict[str, Any], 
     return {name: part for name, part in kept.items() if name not in long}, hints
 
 
-def withheld(privacy: bool) -> list[str]:
+def privacy_warnings(privacy: bool) -> list[str]:
     """Return the warning of a server that gives no values of rows."""
     if not privacy:
         return []
-    return told([ResultWarning("withheld", "values of rows are withheld: this server was started with --privacy")])
+    return warning_texts(
+        [ResultWarning("withheld", "values of rows are withheld: this server was started with --privacy")]
+    )
 
 
 def _explain(call: Call, value: LayerQuestion) -> Explanation:
     from ktx_cli.jobs.semantic.answer import explain_question
-    from ktx_cli.jobs.serve.state import missing_attributes_told
+    from ktx_cli.jobs.serve.state import user_attributes_required
 
     project = call.project
     question = value.question(call.attributes)
-    with missing_attributes_told():
+    with user_attributes_required():
         found = explain_question(project.layout, project.config(), question, load=project.load_layer)
     columns = [{key: each for key, each in column.items() if each is not None} for column in found.columns]
     return Explanation(
@@ -317,7 +319,7 @@ def _run(call: Call, value: RunSql) -> SqlRows:
         row_count=rows.count,
         cut=answer.cut,
         truncated=answer.cut is not None,
-        warnings=[*told(rows.warnings), *withheld(privacy)],
+        warnings=[*warning_texts(rows.warnings), *privacy_warnings(privacy)],
     )
 
 

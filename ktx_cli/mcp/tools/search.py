@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, Field
 
 from ktx_cli.agent_tools import visible
-from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, ServerTool, User, page_of, told
+from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, ServerTool, User, page_of, warning_texts
 from ktx_cli.search import KINDS
 
 Kind = Literal["source", "measure", "segment", "page", "column", "passage", "value"]
@@ -137,7 +137,7 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
         hits=page.pop("items"),
         total=answer.found.total,
         corrected=dict(answer.found.corrected),
-        warnings=told(answer.warnings),
+        warnings=warning_texts(answer.warnings),
         **page,
     )
 

@@ -79,8 +79,8 @@ def wrong(
     """
     # pydantic cannot carry a lone surrogate, which a word on the command line may hold
     text = message.encode("utf-8", "backslashreplace").decode()
-    told = {"message": text, "hint": hint, "key": key, "of_value": of_value}
-    return PydanticCustomError("rule", "{message}", told)
+    context = {"message": text, "hint": hint, "key": key, "of_value": of_value}
+    return PydanticCustomError("rule", "{message}", context)
 
 
 def checked(

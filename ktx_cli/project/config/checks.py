@@ -248,7 +248,7 @@ class _Fault:
     example: str | None
 
     @property
-    def told(self) -> str:
+    def value_text(self) -> str:
         """Name the value; of what may be secret only its kind."""
         value, key = self.value, self.keys[-1] if self.keys else ""
         hidden = self.setting.secret if self.setting else is_literal_secret(None, key, "x")
@@ -277,7 +277,7 @@ _Words = tuple[str, str | None]
 def _rule(fault: _Fault) -> _Words:
     says = fault.context["message"]
     if fault.context.get("of_value") and fault.value is not None and not fault.context["key"]:
-        says = f"{says}, not {fault.told}"
+        says = f"{says}, not {fault.value_text}"
     return says, fault.context["hint"] or fault.hint()
 
 
@@ -293,14 +293,14 @@ def _too_short(fault: _Fault) -> _Words:
 
 def _pattern(fault: _Fault) -> _Words:
     expected = fault.setting.description.partition(". ")[0].rstrip(".") if fault.setting else "of another form"
-    return f"cannot be {fault.told}; it is: {expected}", fault.hint()
+    return f"cannot be {fault.value_text}; it is: {expected}", fault.hint()
 
 
 def _choice(fault: _Fault) -> _Words:
     choices = re.findall(r"'([^']*)'", fault.context["expected"])
     known = f"one of {', '.join(choices)}" if len(choices) > 1 else f"`{choices[0]}`"
     if not isinstance(fault.value, str):
-        return f"must be {known}, not {fault.told}", f"write {known}"
+        return f"must be {known}, not {fault.value_text}", f"write {known}"
     near = did_you_mean(fault.value, choices)
     says = f"cannot be `{one_line(fault.value, 60)}`; it is {known}"
     if near:
@@ -317,14 +317,14 @@ def _bound(limit: str, words: str) -> Callable[[_Fault], _Words]:
 def _kind(kind: str, hint: str, hint_for_text: str | None = None) -> Callable[[_Fault], _Words]:
     def words(fault: _Fault) -> _Words:
         advice = hint_for_text if hint_for_text and isinstance(fault.value, str) else hint
-        return f"must be {kind}, not {fault.told}", fault.hint(advice)
+        return f"must be {kind}, not {fault.value_text}", fault.hint(advice)
 
     return words
 
 
 def _text(fault: _Fault) -> _Words:
     quotes = isinstance(fault.value, int | float)
-    return f"must be a text, not {fault.told}", "put the value in double quotes" if quotes else fault.hint(
+    return f"must be a text, not {fault.value_text}", "put the value in double quotes" if quotes else fault.hint(
         "write a text"
     )
 
@@ -334,7 +334,7 @@ def _half_character(fault: _Fault) -> _Words:
 
 
 def _other(fault: _Fault) -> _Words:
-    return f"cannot be {fault.told}", fault.hint() or Hint(
+    return f"cannot be {fault.value_text}", fault.hint() or Hint(
         "{} says what every setting takes", Command("config", "schema")
     )
 

@@ -49,8 +49,8 @@ class LoadedConfig:
 
         Disabled connections are one warning.
         """
-        told = [issue for entry in self.config.disabled().values() for issue in entry.issues]
-        quiet = {(issue.keys, issue.code) for issue in told}
+        reported = [issue for entry in self.config.disabled().values() for issue in entry.issues]
+        quiet = {(issue.keys, issue.code) for issue in reported}
         rest = [i for i in self.issues if i.code not in WITHOUT_EFFECT and (i.keys, i.code) not in quiet]
         return [*_disabled(self.config), *(issue.to_warning() for issue in rest)]
 

@@ -303,10 +303,10 @@ def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     with naming(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory(prefix="ktx-merge-") as folder:
         names = list(_written(Path(folder), {"ours": ours, "base": base, "theirs": theirs}))
         git = Git(find_git(), Path(folder))
-        said = git.read("merge-file", "--stdout", "--quiet", *names, ok=range(256))
-    if said.code > 127:
-        raise failure("merge-file", said.code, said.err, Path(folder))
-    return said.out if said.code == 0 else None
+        output = git.read("merge-file", "--stdout", "--quiet", *names, ok=range(256))
+    if output.code > 127:
+        raise failure("merge-file", output.code, output.err, Path(folder))
+    return output.out if output.code == 0 else None
 
 
 def _written(folder: Path, contents: Mapping[str, bytes]) -> Iterator[str]:

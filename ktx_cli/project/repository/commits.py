@@ -141,8 +141,8 @@ def propose_changes(
     tree = _tree(git, layout, lock, changes, base, conversion)
     parent = () if base is None else ("-p", base)
     text = message.replace("\0", "").rstrip("\n").encode("utf-8", "replace") + b"\n"
-    said = git.write("commit-tree", tree, *parent, stdin=text, variables=identity)
-    commit = said.out.decode("ascii").strip()
+    output = git.write("commit-tree", tree, *parent, stdin=text, variables=identity)
+    commit = output.out.decode("ascii").strip()
     if before_publish is not None:
         before_publish()
     if commit_of(git, ref) is not None:

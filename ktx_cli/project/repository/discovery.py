@@ -43,11 +43,11 @@ def discover_layout(project_dir: Path) -> tuple[Git, RepositoryLayout] | None:
     """
     project = _resolved(project_dir)
     git = Git(find_git(project_dir=project), project)
-    said = git.read("rev-parse", *_FACTS, ok=range(256))
-    if said.code:
-        _check_nowhere(project, said.code, said.err)
+    result = git.read("rev-parse", *_FACTS, ok=range(256))
+    if result.code:
+        _check_nowhere(project, result.code, result.err)
         return None
-    git_dir, common_dir, object_format, bare, inside = _lines(said.out, 5, project)
+    git_dir, common_dir, object_format, bare, inside = _lines(result.out, 5, project)
     # A folder that is itself laid out as a git directory can come with a clone: its settings are not the user's.
     planted = project.is_relative_to(git_dir)
     if bare == "true" or inside != "true" or planted:
@@ -105,8 +105,8 @@ def read_ref(git: Git) -> str | None:
 
 def commit_of(git: Git, ref: str) -> str | None:
     """Return the commit a ref names, or None when it names none."""
-    said = git.read("rev-parse", "--quiet", "--verify", ref + "^{commit}", ok=(0, 1))
-    return said.out.decode("ascii").strip() or None
+    result = git.read("rev-parse", "--quiet", "--verify", ref + "^{commit}", ok=(0, 1))
+    return result.out.decode("ascii").strip() or None
 
 
 def check_writable(layout: RepositoryLayout, ref: str | None) -> None:
@@ -171,8 +171,8 @@ def _lines(output: bytes, count: int, project: Path) -> list[str]:
 
 def _check_top_level(git: Git, layout: RepositoryLayout) -> None:
     """Raise unless git finds the same repository from the top level (`core.worktree` can point elsewhere)."""
-    said = git.read("rev-parse", "--path-format=absolute", "--git-dir", ok=range(256))
-    if said.code or Path(os.fsdecode(said.out.removesuffix(b"\n"))) != layout.git_dir:
+    result = git.read("rev-parse", "--path-format=absolute", "--git-dir", ok=range(256))
+    if result.code or Path(os.fsdecode(result.out.removesuffix(b"\n"))) != layout.git_dir:
         raise GitError(
             f"the working tree {layout.top_level} does not belong to {layout.git_dir} when seen from its top",
             hint=f"unset core.worktree in {layout.git_dir / 'config'}, or give the project a repository of its own",

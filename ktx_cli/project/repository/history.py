@@ -86,10 +86,10 @@ def working_changes(git: Git, layout: RepositoryLayout, paths: Collection[str]) 
         "--ignore-submodules=all",
     )
     names = (encode(f"{layout.prefix}{path}") for path in paths)
-    said = git.read("status", *options, "--", *names, variables=_without_filters(git))
+    output = git.read("status", *options, "--", *names, variables=_without_filters(git))
     facts: dict[str, str] = {}
     found: list[str] = []
-    for line in said.out.split(b"\0"):
+    for line in output.out.split(b"\0"):
         kind = line[:1]
         if line.startswith(b"# branch."):
             name, _, value = decode(line[9:]).partition(" ")
@@ -146,10 +146,10 @@ class History:
             return {}
         where = f"{self._layout.prefix}{folder}"
         wanted = ("--format=format:%x01%H %cs", "--name-only", "--no-renames", "--no-show-signature", "-z")
-        said = self._git.read("log", *wanted, self.commit, "--", where).out
+        output = self._git.read("log", *wanted, self.commit, "--", where).out
         ends = self._boundaries()
         found: dict[str, LastChange] = {}
-        _, *parts = _RECORD.split(said)
+        _, *parts = _RECORD.split(output)
         for commit, day, names in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             change = LastChange(commit.decode(), day.decode(), commit.decode() in ends)
             for path in filter(None, names.split(b"\0")):
@@ -160,8 +160,8 @@ class History:
         """Return commit -> the id of a folder then; of one that was not there, nothing. Equal ids: equal files."""
         ordered = sorted(commits)
         asked = b"".join(encode(f"{commit}:{self._layout.prefix}{folder}") + b"\n" for commit in ordered)
-        said = self._git.read("cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=asked).out.splitlines()
-        facts = zip(ordered, (line.split() for line in said), strict=True)
+        output = self._git.read("cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=asked).out.splitlines()
+        facts = zip(ordered, (line.split() for line in output), strict=True)
         return {commit: words[1].decode() for commit, words in facts if words[0] == b"tree"}
 
     def _boundaries(self) -> frozenset[str]:

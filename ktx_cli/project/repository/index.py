@@ -50,11 +50,11 @@ class IndexView:
 def read_index(git: Git, layout: RepositoryLayout) -> IndexView:
     """Read the project's part of the index."""
     where = ("--", layout.prefix) if layout.prefix else ()
-    said = git.read("ls-files", "--stage", "-v", "-z", "--full-name", *where)
+    output = git.read("ls-files", "--stage", "-v", "-z", "--full-name", *where)
     entries: dict[str, IndexEntry] = {}
     unmerged = set()
     skipped = len(encode(layout.prefix))
-    for record in said.out.split(b"\0"):
+    for record in output.out.split(b"\0"):
         if record:
             facts, _, path = record.partition(b"\t")
             entry = _entry(facts)
@@ -80,16 +80,16 @@ def modified_paths(git: Git, layout: RepositoryLayout, paths: Collection[str]) -
     wanted = [layout.prefix] if len(full) > _MANY else full
     if not full:
         return frozenset()
-    said = git.read("ls-files", "--modified", "-z", "--full-name", "--", *(encode(p) for p in wanted if p))
-    found = (decode(path[len(encode(layout.prefix)) :]) for path in said.out.split(b"\0") if path)
+    output = git.read("ls-files", "--modified", "-z", "--full-name", "--", *(encode(p) for p in wanted if p))
+    found = (decode(path[len(encode(layout.prefix)) :]) for path in output.out.split(b"\0") if path)
     return frozenset(found) & frozenset(paths)
 
 
 def committable_paths(git: Git, layout: RepositoryLayout, folder: str) -> list[str]:
     """Return the files below a folder of the project that `git add --all` would take or keep, sorted."""
     where = encode(f"{layout.prefix}{folder}")
-    said = git.read("ls-files", "--cached", "--others", "--exclude-standard", "-z", "--full-name", "--", where)
-    return sorted({decode(path[len(encode(layout.prefix)) :]) for path in said.out.split(b"\0") if path})
+    output = git.read("ls-files", "--cached", "--others", "--exclude-standard", "-z", "--full-name", "--", where)
+    return sorted({decode(path[len(encode(layout.prefix)) :]) for path in output.out.split(b"\0") if path})
 
 
 def ignored_paths(git: Git, layout: RepositoryLayout, paths: Collection[str]) -> frozenset[str]:
@@ -100,8 +100,8 @@ def ignored_paths(git: Git, layout: RepositoryLayout, paths: Collection[str]) ->
     # check-ignore refuses literal pathspecs; with `./` before it, no path is taken for pathspec magic.
     literal = {"GIT_LITERAL_PATHSPECS": "0"}
     questions = joined(start + path for path in paths)
-    said = git.read("check-ignore", "-z", "--stdin", stdin=questions, ok=(0, 1), variables=literal)
-    return frozenset(decode(path).removeprefix(start) for path in said.out.split(b"\0") if path)
+    output = git.read("check-ignore", "-z", "--stdin", stdin=questions, ok=(0, 1), variables=literal)
+    return frozenset(decode(path).removeprefix(start) for path in output.out.split(b"\0") if path)
 
 
 def edit_index(

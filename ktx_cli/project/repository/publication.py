@@ -135,8 +135,8 @@ class Attempt:
         tree = self._git.write("write-tree", index=scratch).out.decode("ascii").strip()
         message = self._shared.request.message.replace("\0", "").rstrip("\n").encode("utf-8", "replace") + b"\n"
         options = () if parent is None else ("-p", parent)
-        said = self._git.write("commit-tree", tree, *options, stdin=message, variables=self._shared.identity)
-        return said.out.decode("ascii").strip()
+        output = self._git.write("commit-tree", tree, *options, stdin=message, variables=self._shared.identity)
+        return output.out.decode("ascii").strip()
 
     def _contents(self) -> dict[str, bytes]:
         """Return path -> bytes on disk, for every file that is written."""
@@ -207,7 +207,7 @@ class Attempt:
         journal.save(self._layout.journal)
         old = self._head.commit or self._layout.zeros
         reason = self._shared.request.message.partition("\n")[0].replace("\0", "")
-        said = self._git.write(
+        output = self._git.write(
             "update-ref",
             "-m",
             f"commit (ktx): {reason}".encode("utf-8", "replace"),
@@ -217,11 +217,11 @@ class Attempt:
             ok=range(256),
             variables=self._shared.identity,
         )
-        if said.code == 0:
+        if output.code == 0:
             return True
         drop_journal(self._layout)
         if commit_of(self._git, journal.ref) == self._head.commit:
-            raise failure("update-ref", said.code, said.err, self._layout.top_level)
+            raise failure("update-ref", output.code, output.err, self._layout.top_level)
         return False
 
     def _taken_back(self, undo: Undo, commit: str | None, error: KtxError) -> bool:

@@ -124,8 +124,8 @@ class TreeView:
         if self.commit is None:
             return {}
         where = ("--", self._prefix) if self._prefix else ()
-        said = self._git.read("ls-tree", "-r", "-z", "--full-tree", self.commit, *where)
-        return dict(_entry(record, len(encode(self._prefix))) for record in said.out.split(b"\0") if record)
+        output = self._git.read("ls-tree", "-r", "-z", "--full-tree", self.commit, *where)
+        return dict(_entry(record, len(encode(self._prefix))) for record in output.out.split(b"\0") if record)
 
     @cached_property
     def _names(self) -> list[str]:
@@ -193,8 +193,8 @@ class Conversion:
         """Return the id of what git would store for the bytes of a file at `path`, after storing it."""
         if self._rules[path].plain:
             return object_id(on_disk, self._object_format)
-        said = self._git.write("hash-object", "-w", "--stdin", b"--path=" + encode(path), stdin=on_disk)
-        return said.out.decode("ascii").strip()
+        output = self._git.write("hash-object", "-w", "--stdin", b"--path=" + encode(path), stdin=on_disk)
+        return output.out.decode("ascii").strip()
 
     def on_disk(self, blobs: Mapping[str, Blob]) -> dict[str, bytes]:
         """Return path -> the bytes that belong on disk. The blobs must be stored."""
@@ -245,8 +245,8 @@ def smudged(git: Git, oids: Mapping[str, str]) -> dict[str, bytes]:
     questions = b"".join(
         oid.encode("ascii") + b" " + encode(path) + b"\n" + mark + b" x\n" for path, oid in batched.items()
     )
-    said = git.read("cat-file", "--batch=%(objectname)", "--filters", stdin=questions)
-    answers = said.out.split(b"\n" + mark + b" missing\n")[:-1]
+    output = git.read("cat-file", "--batch=%(objectname)", "--filters", stdin=questions)
+    answers = output.out.split(b"\n" + mark + b" missing\n")[:-1]
     if len(answers) != len(batched):
         raise GitError(f"git gave {len(answers)} of {len(batched)} converted contents in {git.folder}")
     for (path, oid), answer in zip(batched.items(), answers, strict=True):
@@ -258,8 +258,8 @@ def smudged(git: Git, oids: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def _read_rules(git: Git, config: GitConfig, paths: list[str]) -> dict[str, _Rules]:
-    said = git.read("check-attr", "-z", "--stdin", *_ATTRIBUTES, stdin=joined(paths))
-    fields = said.out.split(b"\0")[:-1]
+    output = git.read("check-attr", "-z", "--stdin", *_ATTRIBUTES, stdin=joined(paths))
+    fields = output.out.split(b"\0")[:-1]
     attributes: dict[str, dict[str, str]] = {path: {} for path in paths}
     for path, name, value in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
         attributes[decode(path)][decode(name)] = decode(value)

@@ -9,7 +9,7 @@ import pytest
 
 from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
 from ktx_cli.jobs.demo.demo import FROM_DBT, QUESTIONS
-from ktx_cli.jobs.semantic.answer import Question, Told, ask_layer
+from ktx_cli.jobs.semantic.answer import LayerAnswer, Question, ask_layer
 from ktx_cli.jobs.semantic.validate import run_tests
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
@@ -74,7 +74,7 @@ def layout(demo_project: Path) -> Layout:
     return Layout(demo_project)
 
 
-def answer(layout: Layout, title: str) -> Told:
+def answer(layout: Layout, title: str) -> LayerAnswer:
     (question,) = [each for each in EVERY if each.title == title]
     asked = Question(question.query, question.connection, verified=True)
     return ask_layer(layout, load_config(layout.config).config, asked, environ=os.environ)

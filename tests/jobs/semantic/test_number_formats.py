@@ -14,7 +14,7 @@ import pytest
 
 from ktx_cli.cli.blocks import RowFormat, as_lines, as_table
 from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
-from ktx_cli.jobs.semantic.answer import Question, Told, ask_layer
+from ktx_cli.jobs.semantic.answer import LayerAnswer, Question, ask_layer
 from ktx_cli.jobs.sql import run_sql
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
@@ -78,13 +78,13 @@ def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         server.execute("DROP DATABASE IF EXISTS numbers_of_answers")
 
 
-def asked(folder: Path, query: dict[str, Any]) -> Told:
+def asked(folder: Path, query: dict[str, Any]) -> LayerAnswer:
     layout = Layout(folder)
     config = load_config(layout.config).config
     return ask_layer(layout, config, Question(query), environ={}, formats=True)
 
 
-def printed(told: Told) -> list[str]:
+def printed(told: LayerAnswer) -> list[str]:
     return list(as_table(told.columns, told.rows, told.formats).rows[0])
 
 

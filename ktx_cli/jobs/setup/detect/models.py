@@ -57,9 +57,9 @@ async def _model_offers(config: KtxConfig, project_dir: Path, environ: Mapping[s
     asked = asyncio.gather(*(asyncio.to_thread(gateways.ask, url) for url in urls))
     await asyncio.sleep(0)  # the threads begin now: finding the binary may hold up the loop
     session = await _claude_code(config, project_dir, environ)
-    told, *answers = await asked
+    listening, *answers = await asked
     offers = [session, *_anthropic(environ, project_dir), *_vertex(environ)]
-    offers += [] if named is None else [_of_environment(named, told, environ, project_dir)]
+    offers += [] if named is None else [_of_environment(named, listening, environ, project_dir)]
     return offers + [_on_this_machine(at, found, environ) for at, found in zip(local, answers, strict=True) if found]
 
 

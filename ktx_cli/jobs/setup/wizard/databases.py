@@ -54,7 +54,7 @@ def databases_step(work: Work) -> None:
     none = "No other database" if known else "No database for now"
     answer = ask_connection(work, DATABASE, offers[:MOST_OFFERS], question=question, none=none, more=bool(known))
     facts = work.attempt(lambda: _look(work, answer))
-    work.prompter.say(facts.told, "good")
+    work.prompter.say(facts.summary, "good")
     for warning in facts.warnings:
         work.prompter.say(warning, "hint")
     answer = _with_history(work, _with_scope(work, answer, facts))
@@ -71,7 +71,7 @@ def databases_step(work: Work) -> None:
 class _Facts:
     """What a test and a look at the structure found. `schemas`: how many tables each has."""
 
-    told: str
+    summary: str
     warnings: list[str]
     schemas: dict[str, int]
     tables: int
@@ -91,17 +91,17 @@ def _look(work: Work, answer: ConnectionAnswer) -> _Facts:
     for table in tables:
         schemas[table.ref.schema or ""] = schemas.get(table.ref.schema or "", 0) + 1
     columns = sum(len(table.columns) for table in tables)
-    told = [test.server_version, plural(len(tables), "table or view", "tables and views"), plural(columns, "column")]
+    summary = [test.server_version, plural(len(tables), "table or view", "tables and views"), plural(columns, "column")]
     estimates = [table.row_estimate for table in tables if table.row_estimate is not None]
     if estimates:
-        told.append(f"about {plural(sum(estimates), 'row')}")
+        summary.append(f"about {plural(sum(estimates), 'row')}")
     gap = access_gap(connection, entry, test)
     warnings = [] if gap is None else [f"{gap.message}; {gap.hint}"]
     if test.closed and gap is None:
         warnings.append(f"no SELECT on {listing(map(str, test.closed))}")
     if test.can_write:
         warnings.append("the role could write; ktx only reads, but a role that may only SELECT is better")
-    return _Facts(f"{connection}: {', '.join(told)}", warnings, schemas, len(tables))
+    return _Facts(f"{connection}: {', '.join(summary)}", warnings, schemas, len(tables))
 
 
 def _with_scope(work: Work, answer: ConnectionAnswer, facts: _Facts) -> ConnectionAnswer:

@@ -110,8 +110,8 @@ class Dialog:
         def ask() -> str:
             wanted = anything if before else check
             empty = "; empty: as before" if before else "; may be empty" if check is anything else ""
-            said = f"{question} (typed unseen, or env:NAME, file:PATH{empty})"
-            typed = self.prompter.secret(said, _secret_check(wanted)).strip()
+            label = f"{question} (typed unseen, or env:NAME, file:PATH{empty})"
+            typed = self.prompter.secret(label, _secret_check(wanted)).strip()
             if not typed:
                 return str(before or "")
             return typed if is_reference(typed) else keep(typed)

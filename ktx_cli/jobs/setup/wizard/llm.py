@@ -106,7 +106,7 @@ def _models(work: Work, offer: ModelOffer) -> dict[str, str]:
     """Ask which model does what; proposed is one for most, and a cheaper one for what is sorted and picked."""
     dialog, proposed = work.dialog, CHOOSABLE[offer.backend].models
     one, each = Choice("one", "One model for everything"), Choice("each", "A model for each role")
-    choices = [Choice("proposed", _told(proposed)), one, each] if proposed else [one, each]
+    choices = [Choice("proposed", _models_text(proposed)), one, each] if proposed else [one, each]
     chosen = dialog.select("models", "Which models?", choices, choices[0].value)
     if chosen == "proposed":
         return dict(proposed)
@@ -120,7 +120,7 @@ def _models(work: Work, offer: ModelOffer) -> dict[str, str]:
     return {role: model for role, model in found.items() if role == "default" or model != default}
 
 
-def _told(models: Mapping[str, str]) -> str:
+def _models_text(models: Mapping[str, str]) -> str:
     """Return the models in a line: `sonnet; haiku for triage, candidateExtraction`."""
     others = dict.fromkeys(model for role, model in models.items() if role != "default")
     roles = {other: ", ".join(role for role, model in models.items() if model == other) for other in others}

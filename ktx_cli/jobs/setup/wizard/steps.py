@@ -86,12 +86,12 @@ def build_step(work: Work) -> None:
         return
     if not work.revisited and known(work, Step.BUILD):
         return
-    said = [plural(len(config.databases()), "database")]
+    counts = [plural(len(config.databases()), "database")]
     if config.sources():
-        said.append(plural(len(config.sources()), "context source"))
+        counts.append(plural(len(config.sources()), "context source"))
     asks = "" if config.llm.provider.backend == "none" else ", asking the model"
     choices = [
-        Choice(Build.FULL, f"Read everything now: {' and '.join(said)}{asks}"),
+        Choice(Build.FULL, f"Read everything now: {' and '.join(counts)}{asks}"),
         Choice(Build.STRUCTURE, "Read the structure of the databases alone"),
         Choice(Build.NONE, "Later, by ktx ingest"),
     ]

@@ -80,11 +80,11 @@ def _walk(work: Work, steps: Sequence[Step], again: Sequence[Step]) -> None:
 
 def _title(work: Work, step: Step) -> None:
     """Tell where the person is, and what is set up of it."""
-    said = known(work, step) if work.layout.config.exists() else ""
-    if not said and step in work.dialog.draft.settled:
-        said = "none"
+    summary = known(work, step) if work.layout.config.exists() else ""
+    if not summary and step in work.dialog.draft.settled:
+        summary = "none"
     title = f"{list(Step).index(step) + 1}/{len(Step)} {_STEPS[step][0]}"
-    work.prompter.say(f"{title}: {said}" if said else title, "title")
+    work.prompter.say(f"{title}: {summary}" if summary else title, "title")
 
 
 def _settled(work: Work, step: Step) -> bool:

@@ -81,11 +81,11 @@ def check_managed(
 
 def once(warn: Callable[[ResultWarning], None]) -> Callable[[ResultWarning], None]:
     """Return a function that passes each warning on once."""
-    said: set[str] = set()
+    seen: set[str] = set()
 
     def say(warning: ResultWarning) -> None:
-        if warning.message not in said:
-            said.add(warning.message)
+        if warning.message not in seen:
+            seen.add(warning.message)
             warn(warning)
 
     return say
@@ -169,8 +169,8 @@ def _answer_of(line: str) -> dict[str, Any] | None:
 
 def forbids_own_servers(words: str) -> bool:
     """Say whether the binary refused to run because a `managed-mcp.json` is there."""
-    said = words.lower()
-    return "mcp" in said and ("strict" in said or "enterprise" in said)
+    seen = words.lower()
+    return "mcp" in seen and ("strict" in seen or "enterprise" in seen)
 
 
 def managed_servers_error(backend: str) -> LlmError:

@@ -193,12 +193,12 @@ def _parse(text: str) -> dict[str, Any] | None:
         frames = [one for one in value if isinstance(one, dict)]
         results = [one for one in frames if one.get("type") == "result"]
         started = [one for one in frames if one.get("subtype") == "init"]
-        said = {"init": started[0] if started else {}, "result": _said(frames, results[-1])} if results else {}
+        said = {"init": started[0] if started else {}, "result": _last_text(frames, results[-1])} if results else {}
         value = {**results[-1], **said} if results else None
     return value if isinstance(value, dict) else None
 
 
-def _said(frames: list[dict[str, Any]], result: dict[str, Any]) -> Any:
+def _last_text(frames: list[dict[str, Any]], result: dict[str, Any]) -> Any:
     """Return the text of the whole answer: a result holds the last block alone, what came before it is in messages.
 
     An answer the provider stopped as a refusal, which the binary then asks for again, is no part of it.

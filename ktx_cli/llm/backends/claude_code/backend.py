@@ -309,9 +309,9 @@ def too_deep(*, backend: str, model: str, role: str, detail: str = "") -> LlmErr
 
 def describe(error: BaseException) -> str:
     """Return everything an error says, with what caused it."""
-    said: list[str] = []
+    causes: list[str] = []
     found: BaseException | None = error
     while found is not None:
-        said.append(f"{type(found).__name__}: {found}")
+        causes.append(f"{type(found).__name__}: {found}")
         found = found.__cause__
-    return "; ".join(said)
+    return "; ".join(causes)

@@ -316,7 +316,7 @@ _WORDS: Final = """
 KNOWN: Final = frozenset(_WORDS.split())
 """What the binary takes; `$schema` names another draft than its own, and says nothing of the answer."""
 
-TOLD: Final = (
+DESCRIBED_WORDS: Final = (
     "prefixItems",
     "dependentRequired",
     "dependentSchemas",
@@ -336,7 +336,7 @@ def binary_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema to send. It asks no more than the given one, which the answer is checked against afterwards."""
     known = {word: value for word, value in schema.items() if _is_known(word, value)}
     kept = changed_inside(known, _rewritten)
-    told = {word: schema[word] for word in TOLD if word in schema and word not in kept}
+    told = {word: schema[word] for word in DESCRIBED_WORDS if word in schema and word not in kept}
     if "prefixItems" in schema:
         kept |= _tuple(schema)
     if told:

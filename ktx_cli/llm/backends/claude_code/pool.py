@@ -115,10 +115,10 @@ class Process:
     async def clear(self) -> bool:
         """Forget the conversation; return whether the process said so, and nobody's hook had a part in it."""
         await self.client.query(CLEAR)
-        said = {type(message).__name__ async for message in self.client.receive_response()}
+        kinds = {type(message).__name__ async for message in self.client.receive_response()}
         self.stderr.clear()
         self.denied.clear()
-        return "ConversationResetMessage" in said and "HookEventMessage" not in said
+        return "ConversationResetMessage" in kinds and "HookEventMessage" not in kinds
 
     async def account(self) -> dict[str, Any]:
         """Return what the process says of the account, without asking a model."""
