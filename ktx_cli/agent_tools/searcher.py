@@ -6,17 +6,20 @@ import functools
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ktx_cli.agent_tools.finding import Find, Layers
 from ktx_cli.agent_tools.library import passages_of
 from ktx_cli.core import Command, ResultWarning, StorageError, UsageError
-from ktx_cli.llm import create_embedder
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, Workspace, connection_of, read_state
 from ktx_cli.scan import ColumnValues, load_lists
 from ktx_cli.search import KINDS, Answer, Contents, Found, Layer, Pages, Part, Scope, Searcher, Values
 from ktx_cli.semantic import Model, ParsedCopies, calendar_of, layer_ids, load_tree
 from ktx_cli.warehouses import dialect_of
 from ktx_cli.wiki import user_scope
+
+if TYPE_CHECKING:
+    from ktx_cli.llm import Embedder
 
 _VALUE_SCANS = "SELECT connection, privacy, finished FROM value_scans WHERE privacy <> 'strict' ORDER BY connection"
 
@@ -59,11 +62,18 @@ def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str])
 
     Embeddings that cannot be used as they are configured are a warning of every search.
     """
+
+    @functools.cache
+    def embedder() -> Embedder | None:
+        from ktx_cli.llm import create_embedder
+
+        return create_embedder(config, layout.root, environ)
+
     return Searcher(
         layout.search_index,
         lambda: _readable_contents(layout, config),
         WorkingTree(layout.root),
-        functools.cache(lambda: create_embedder(config, layout.root, environ)),
+        embedder,
     )
 
 

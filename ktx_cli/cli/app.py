@@ -1,39 +1,16 @@
-"""The root of the command tree, with its common options; `ktx_cli.cli.app` puts all commands under it."""
+"""The root of the command tree, with its common options; `app` has all commands under it."""
 
 from __future__ import annotations
 
+import functools
 import inspect
+from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
 
 from ktx_cli import __version__
 from ktx_cli.cli import streams
-from ktx_cli.cli.commands import (
-    agents,
-    completion,
-    config,
-    connection,
-    demo,
-    diff,
-    doctor,
-    eval,
-    index,
-    ingest,
-    lint,
-    llm,
-    mcp,
-    memory,
-    runs,
-    scan,
-    search,
-    setup,
-    sl,
-    sql,
-    status,
-    usage,
-    wiki,
-)
 from ktx_cli.cli.contract import ContractGroup, show_group
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings
 
@@ -87,13 +64,25 @@ def _root_signature() -> inspect.Signature:
 _root.__signature__ = _root_signature()  # type: ignore[attr-defined]
 
 
-app = new_app()
-
 _COMMANDS: Final = (
-    *(setup, status, doctor, connection, ingest, scan, memory),
-    *(sl, wiki, search, index, sql, lint, diff, eval, agents),
-    *(mcp, runs, llm, usage, config, demo, completion),
+    *("setup", "status", "doctor", "connection", "ingest", "scan", "memory"),
+    *("sl", "wiki", "search", "index", "sql", "lint", "diff", "eval", "agents"),
+    *("mcp", "runs", "llm", "usage", "config", "demo", "completion"),
 )
+"""The modules of the commands, in the order of `ktx --help`."""
 
-for module in _COMMANDS:
-    module.register(app)
+
+@functools.cache
+def whole_app() -> typer.Typer:
+    """Return the root with all commands."""
+    whole = new_app()
+    for name in _COMMANDS:
+        import_module(f"ktx_cli.cli.commands.{name}").register(whole)
+    return whole
+
+
+def __getattr__(name: str) -> typer.Typer:
+    """Return `app`, for which all commands are imported; a command line needs only its own."""
+    if name != "app":
+        raise AttributeError(name)
+    return whole_app()

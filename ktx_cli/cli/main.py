@@ -65,9 +65,9 @@ def command_line(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -
     first = argv[0] if argv else ""
     whole = "_KTX_COMPLETE" in environ or any(word.startswith("--project-dir") for word in argv)
     if whole or not (first.isascii() and first.isalpha()) or not (_COMMANDS / f"{first}.py").is_file():
-        from ktx_cli.cli.app import app
+        from ktx_cli.cli.app import whole_app
 
-        return app
+        return whole_app()
     return of_one(first)
 
 

@@ -18,9 +18,10 @@ from ktx_cli.cli.streams import STDIN, text_of
 from ktx_cli.core import Command, KtxError, PartialError, listing, plural
 
 if TYPE_CHECKING:
-    from ktx_cli.engine import ConnectionReport, IngestReport, IngestRequest
+    from ktx_cli.engine import ConnectionReport, IngestReport
     from ktx_cli.jobs.capture.capture import Captured, CaptureOptions
     from ktx_cli.jobs.capture.records import CaptureRequest, MemoryRecord
+    from ktx_cli.jobs.ingest.plan import IngestRequest
     from ktx_cli.semantic import Fidelity
 
 

@@ -9,24 +9,17 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.engine.agents import AgentResult, AgentWork, run_agents
     from ktx_cli.engine.base import (
-        IngestRequest,
         LastFetch,
-        LastScan,
         ProjectBase,
         Run,
-        forecast,
         last_fetches,
-        last_runs,
-        last_scans,
     )
     from ktx_cli.engine.context import AgentContext
     from ktx_cli.engine.definitions import BrokenDefinition, broken_now, keep_broken, newly_broken, said, way_out
-    from ktx_cli.engine.describe import Answers, enriched, foretold, kept_answers
     from ktx_cli.engine.gates import Gates, folder, page_warnings
     from ktx_cli.engine.journal import forget_own_units, forget_units
-    from ktx_cli.engine.models import Models, Preflight, PreflightFailed
-    from ktx_cli.engine.plan import Depth, Prompts, RunPlan, Spending, Target, choose_depth, needs_model, not_enriched
-    from ktx_cli.engine.profile import ValueKeeper, exclusion_hint
+    from ktx_cli.engine.models import Models, Preflight
+    from ktx_cli.engine.plan import PreflightFailed, RunPlan, Spending, Target
     from ktx_cli.engine.publication import (
         begin_workspace,
         commit,
@@ -36,8 +29,7 @@ if TYPE_CHECKING:
         write_report,
     )
     from ktx_cli.engine.reconciliation import decided_evictions
-    from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, Enrich, IngestReport
-    from ktx_cli.engine.scan import Keep, ScanContext, scan_target
+    from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, Forecast, IngestReport
     from ktx_cli.engine.source_phase import (
         FetchStates,
         choose_sources,
@@ -56,18 +48,15 @@ if TYPE_CHECKING:
 _HOMES = {
     "agents": "AgentResult AgentWork run_agents",
     "context": "AgentContext",
-    "base": "IngestRequest LastFetch LastScan ProjectBase Run forecast last_fetches last_runs last_scans",
+    "base": "LastFetch ProjectBase Run last_fetches",
     "definitions": "BrokenDefinition broken_now keep_broken newly_broken said way_out",
-    "describe": "Answers enriched foretold kept_answers",
     "gates": "Gates folder page_warnings",
     "journal": "forget_own_units forget_units",
-    "models": "Models Preflight PreflightFailed",
-    "plan": "Depth Prompts RunPlan Spending Target choose_depth needs_model not_enriched",
-    "profile": "ValueKeeper exclusion_hint",
+    "models": "Models Preflight",
+    "plan": "PreflightFailed RunPlan Spending Target",
     "publication": "begin_workspace commit remember remember_sources report_files write_report",
     "reconciliation": "decided_evictions",
-    "report": "ConnectionReport Enrich FAILED IngestReport PLANNED",
-    "scan": "Keep ScanContext scan_target",
+    "report": "ConnectionReport FAILED Forecast IngestReport PLANNED",
     "source_phase": (
         "FetchStates choose_sources conclude ignored_manifests load_fetches read_sources source_warnings "
         "take_conclusions write_manifests"

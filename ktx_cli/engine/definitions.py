@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli import __version__
-from ktx_cli.agent_tools import Layers
 from ktx_cli.core import Command, Diagnostic, Hint, KtxError, escaped, listing, plural
-from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, read_bytes, write_atomic
-from ktx_cli.search import hash_of, signatures_below
-from ktx_cli.semantic import (
-    NO_CONNECTION,
-    SUFFIXES,
-    Model,
-    Place,
-    Source,
-    calendar_of,
-    check_model,
-    load_layer,
-)
+from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, hash_of, read_bytes, signatures_below, write_atomic
+from ktx_cli.semantic import SUFFIXES, Place, calendar_of
 from ktx_cli.warehouses import dialect_of
+
+if TYPE_CHECKING:
+    from ktx_cli.agent_tools import Layers
+    from ktx_cli.semantic import Model, Source
 
 FORMAT: Final = 1
 _ORDER: Final = ("measure", "segment", "column", "policy", "join", "source")
@@ -83,6 +76,8 @@ def way_out(broken: Sequence[BrokenDefinition]) -> Hint:
 
 def broken_definitions(model: Model, problems: Iterable[Diagnostic]) -> tuple[BrokenDefinition, ...]:
     """Return the definitions with an error, and those that are computed from them; measures first, then by place."""
+    from ktx_cli.semantic import NO_CONNECTION
+
     errors = [each for each in problems if each.severity == "error" and each.code != NO_CONNECTION]
     if not errors:
         return ()
@@ -137,10 +132,10 @@ def broken_now(layout: Layout, config: KtxConfig) -> tuple[BrokenDefinition, ...
     return tuple(each for id_ in config.databases() for each in _known_or_checked(layout, config, id_, kept)[1])
 
 
-def keep_broken(layout: Layout, config: KtxConfig, layers: Layers) -> tuple[BrokenDefinition, ...]:
+def keep_broken(layout: Layout, config: KtxConfig, layers: Callable[[], Layers]) -> tuple[BrokenDefinition, ...]:
     """Return the same, and keep it for the next time; for runs only, which hold the lock.
 
-    `layers`: those of the run, which has mostly read the same files already.
+    `layers`: returns those of the run, which has mostly read the same files already.
     """
     kept = _kept(layout)
     found = {id_: _known_or_checked(layout, config, id_, kept, layers) for id_ in config.databases()}
@@ -158,7 +153,11 @@ _Checked = tuple[str, tuple[BrokenDefinition, ...]]
 
 
 def _known_or_checked(
-    layout: Layout, config: KtxConfig, connection: str, kept: Mapping[str, _Checked], layers: Layers | None = None
+    layout: Layout,
+    config: KtxConfig,
+    connection: str,
+    kept: Mapping[str, _Checked],
+    layers: Callable[[], Layers] | None = None,
 ) -> _Checked:
     signature = _signature(layout, config, connection)
     known = kept.get(connection)
@@ -166,7 +165,10 @@ def _known_or_checked(
         return known
     if layers is not None:
         tree = WorkingTree(layout.root)
-        return signature, broken_definitions(layers.model(tree, connection), layers.problems(tree, connection))
+        own = layers()
+        return signature, broken_definitions(own.model(tree, connection), own.problems(tree, connection))
+    from ktx_cli.semantic import check_model, load_layer
+
     model = load_layer(layout, config, connection)
     return signature, broken_definitions(model, (*model.problems, *check_model(model)))
 

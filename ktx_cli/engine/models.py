@@ -15,8 +15,9 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from ktx_cli.core import KtxError, RunStopped
+from ktx_cli.core import KtxError
 from ktx_cli.engine.base import Run
+from ktx_cli.engine.plan import PreflightFailed
 from ktx_cli.engine.task import Cancellation
 from ktx_cli.llm import (
     LlmError,
@@ -203,10 +204,6 @@ class Models:
         self._run.request.emit(self._run.spending.so_far())
 
 
-class PreflightFailed(RunStopped):
-    """A configured backend does not answer: it ends the run, where other failures cost a connection or a unit."""
-
-
 AGENTS: Final = ("candidateExtraction", "reconcile", "repair")
 """The roles of agents that work through sources."""
 
@@ -311,7 +308,7 @@ class Preflight:
         probes, self._probes = self._probes, ProbeRun()
         probes.store(self._run.layout)
         report = self._run.report
-        enriched = (each.enriched for each in report.connections)
-        errors = (report.stopped, report.failure, *(each.stopped for each in enriched if each is not None))
+        described = (each.descriptions for each in report.connections)
+        errors = (report.stopped, report.failure, *(each.stopped for each in described if each is not None))
         if any(isinstance(error, LlmError) for error in errors):
             forget_probes(self._run.layout)

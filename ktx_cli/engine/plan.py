@@ -4,69 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.core import Command, Emit, Hint, KtxError, ResultWarning, UsageError, UsageSoFar
-from ktx_cli.llm import UsageFact, bindings, no_backend
-from ktx_cli.project import KtxConfig, Layout
-from ktx_cli.prompts import Prompt, load_prompt
+from ktx_cli.core import Command, ConfigError, Emit, KtxError, ResultWarning, RunStopped, UsageSoFar
+from ktx_cli.llm import UsageFact
+from ktx_cli.project import Connection, ConnectionContext, Database, KtxConfig, Layout
+from ktx_cli.scan import Depth, ScanPrompts
 from ktx_cli.warehouses import dialect_of
 
 if TYPE_CHECKING:
     from ktx_cli.agent_tools import Layers
     from ktx_cli.runs import Recorder
-
-
-class Depth(StrEnum):
-    """How deep a scan looks."""
-
-    STRUCTURAL = "structural"
-    PROFILE = "profile"
-    ENRICHED = "enriched"
-
-
-def choose_depth(config: KtxConfig, wanted: Depth | None, *, no_llm: bool) -> Depth:
-    """Return the depth of a run: the wanted one, else `enriched` where `scan.enrichment.mode` and the backend allow it.
-
-    Raises `UsageError` for a depth that nothing in the configuration can serve, `LlmError` (`no_backend`) for one that
-    needs a model where none is configured.
-    """
-    mode = config.scan.enrichment.mode
-    has_model = mode == "llm" and bool(bindings(config)) and not no_llm
-    if wanted is None:
-        return Depth.ENRICHED if mode == "deterministic" or has_model else Depth.PROFILE
-    if wanted is Depth.ENRICHED and mode == "none":
-        raise UsageError(
-            "--depth enriched has nobody to write descriptions: scan.enrichment.mode is `none`",
-            hint=Command("config", "set", "scan.enrichment.mode", "deterministic"),
-        )
-    if wanted is Depth.ENRICHED and mode == "llm" and not has_model:
-        if no_llm:
-            raise UsageError("--depth enriched asks the model, and --no-llm forbids it", hint="leave one of them out")
-        raise no_backend()
-    return wanted
-
-
-def needs_model(config: KtxConfig, depth: Depth, *, no_llm: bool) -> bool:
-    """Whether a scan of this depth asks the model."""
-    return depth is Depth.ENRICHED and config.scan.enrichment.mode == "llm" and not no_llm
-
-
-def not_enriched(config: KtxConfig) -> ResultWarning | None:
-    """Return what to say where a model is to write descriptions and none is configured; None: nothing."""
-    if config.scan.enrichment.mode != "llm" or bindings(config):
-        return None
-    return ResultWarning(
-        "not_enriched",
-        "nothing is described: scan.enrichment.mode is `llm` and no LLM backend is configured",
-        hint=Hint(
-            "{}; by rules instead: {}",
-            Command("setup", "--llm-backend", "claude-code"),
-            Command("config", "set", "scan.enrichment.mode", "deterministic"),
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +23,6 @@ class Target:
 
     connection: str
     driver: str
-
-
-@dataclass(frozen=True, slots=True)
-class Prompts:
-    """What the model is told about its work."""
-
-    describe: Prompt
-    propose: Prompt
-
-    @classmethod
-    def load(cls, folder: Path) -> Prompts:
-        """Return the project's own where `folder` has them; `ConfigError` for one that cannot serve."""
-        return cls(load_prompt("describe_tables", folder), load_prompt("propose_joins", folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +36,10 @@ class RunPlan:
     recorder: Recorder
     """Receives the events and warnings of the run."""
     targets: tuple[Target, ...] = ()
+    broken: Mapping[Target, ConfigError] = field(default_factory=dict)
+    """Connections the run was to work on, with the error in `ktx.yaml` that disables them."""
     depth: Depth = Depth.STRUCTURAL
-    prompts: Prompts | None = None
+    prompts: ScanPrompts | None = None
     """The prompts of the scan; None where it asks no model."""
     max_usd: float | None = None
     max_tokens: int | None = None
@@ -134,6 +71,11 @@ class RunPlan:
         return not self.no_llm and self.config.llm.provider.backend != "none"
 
     @property
+    def reads_sources(self) -> bool:
+        """Whether a target is a context source, or a database whose query history is read."""
+        return any(map(_has_source, (self.config.connections[each.connection] for each in self.targets)))
+
+    @property
     def dialects(self) -> dict[str, str]:
         """The databases of the project that have SQL of their own -> its name."""
         named = {each: dialect_of(entry.driver) for each, entry in self.config.databases().items()}
@@ -147,6 +89,11 @@ class RunPlan:
 
         dialects = {each: self.dialects.get(each, "") for each in self.config.databases()}
         return Layers(dialects, calendar_of(self.config), self.config.connections.keys())
+
+
+def _has_source(entry: Connection) -> bool:
+    context = getattr(entry, "context", None)
+    return not isinstance(entry, Database) or (isinstance(context, ConnectionContext) and context.query_history.enabled)
 
 
 Exceeded = Callable[[KtxError], None]
@@ -205,3 +152,7 @@ class Spending:
         if self.most_usd is not None and self.usd >= self.most_usd:
             return f"${self.usd:.2f} of ${self.most_usd:.2f} at list prices"
         return None
+
+
+class PreflightFailed(RunStopped):
+    """A configured backend does not answer: it ends the run, where other failures cost a connection or a unit."""

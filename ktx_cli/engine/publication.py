@@ -7,10 +7,8 @@ import sqlite3
 from collections.abc import Collection, Mapping
 
 from ktx_cli.core import ResultWarning, StepFinished, StepStarted, StorageError, monotonic, plural
-from ktx_cli.engine import base as ledger
 from ktx_cli.engine.base import ProjectBase, Run
 from ktx_cli.engine.report import UNCHANGED, FileChanges, IngestReport
-from ktx_cli.engine.source_phase import manifests_without, save_fetches
 from ktx_cli.project import (
     EDITED_MEANWHILE,
     CommitResult,
@@ -21,7 +19,7 @@ from ktx_cli.project import (
     translated,
     write_atomic,
 )
-from ktx_cli.scan import Failures, ScanOutcome, Stage, folders
+from ktx_cli.scan import Failures, ScanOutcome, Stage, folders, record_scan
 from ktx_cli.semantic import has_parsed_copies, write_parsed_copies
 
 
@@ -58,7 +56,7 @@ def commit(run: Run, repository: Repository, tip: str | None, lease: Lease, mess
         author=run.config.storage.git.author,
         before_publish=lease.check,
         adjust=lambda held: _without(run, changes, held),
-        spared=[path for outcome in run.outcomes for path in outcome.losses.shards],
+        spared=[path for outcome in run.outcomes for path in outcome.plan.removed_texts.shards],
     )
     _report_commit(run, result)
     report_files(run, {path: changes[path] for path in (*result.committed, *result.ignored) if path in changes})
@@ -75,7 +73,11 @@ def _without(run: Run, changes: Mapping[str, bytes | None], held: frozenset[str]
     asked = {path: content for outcome in run.outcomes for path, content in outcome.files.items()}
     own = {path for path, content in allowed.items() if asked[path] == content}
     kept = {path: changes[path] for path in changes if path not in held and (path in own or path not in asked)}
-    manifests = {path: text for path, text in manifests_without(run.works, held).items() if path in changes}
+    manifests: dict[str, bytes] = {}
+    if run.works:
+        from ktx_cli.engine.source_phase import manifests_without
+
+        manifests = {path: text for path, text in manifests_without(run.works, held).items() if path in changes}
     return {path: allowed[path] for path in changes if path in allowed} | kept | manifests
 
 
@@ -105,6 +107,11 @@ def remember(run: Run, now: ProjectBase, database: sqlite3.Connection) -> None:
         with failures.stage(Stage.REMEMBER):
             _remember_scan(run, outcome, now, database, held)
         run.note_failures(outcome.connection, failures.found())
+    if run.works:
+        from ktx_cli.engine.journal import forget_units
+
+        remember_sources(run, database)
+        forget_units(database, run.layout.state, run.works, held)
 
 
 def _remember_scan(
@@ -114,13 +121,15 @@ def _remember_scan(
     if not set(held).intersection(outcome.files):
         files = {path: blob for folder in folders(outcome.connection) for path, blob in now.blobs(folder).items()}
     with translated(run.layout.state):
-        ledger.record_scan(database, run.report.run_id, outcome, files)
-    if outcome.shards and (outcome.files or not has_parsed_copies(run.layout, outcome.connection)):
-        write_parsed_copies(run.layout, outcome.connection, outcome.shards)
+        record_scan(database, run.report.run_id, outcome, files)
+    if outcome.plan.shards and (outcome.files or not has_parsed_copies(run.layout, outcome.connection)):
+        write_parsed_copies(run.layout, outcome.connection, outcome.plan.shards)
 
 
 def remember_sources(run: Run, database: sqlite3.Connection) -> None:
     """Store where the next fetches go on; a source of which something was held is looked at again as a whole."""
+    from ktx_cli.engine.source_phase import save_fetches
+
     held = {path for path, _ in run.report.held}
     landed = [work for work in run.works if not held.intersection(work.touched_paths())]
     with translated(run.layout.state):

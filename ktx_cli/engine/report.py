@@ -3,106 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from ktx_cli.core import CancelledError, Command, Hint, KtxError, PartialError, ResultWarning, listing, one_line, plural
-from ktx_cli.engine.definitions import BrokenDefinition, said, way_out
+from ktx_cli.core import CancelledError, Hint, KtxError, PartialError, listing, one_line, plural
 from ktx_cli.engine.plan import Spending
-from ktx_cli.engine.work import SourceWork
 from ktx_cli.project import held_hint
-from ktx_cli.runs import UnitAverage
-from ktx_cli.scan import GoneJoin, ReviewedEdge, ScanOutcome, StageFailure, Standing, TableChanges
+from ktx_cli.scan import Standing, TableChanges
 
 if TYPE_CHECKING:
-    from ktx_cli.engine.work import Reconciliation
-    from ktx_cli.scan import Described, Estimate, GivenHints, Knowledge, Seen, TableProfile
-    from ktx_cli.warehouses import Table
-
-
-@dataclass(slots=True)
-class Enriched:
-    """`by`: `llm` or `deterministic`. `described`: tables that have texts, `asked` those the model was asked about now.
-
-    `failed`: table -> why it has no new text; the next run asks again. `proposed`: joins the model proposed, None where
-    it was not asked; `unproposed`: why it could not be asked about some. `to_ask`: in a dry run. `stopped`: the error
-    after which no more was asked.
-    """
-
-    by: str
-    described: int = 0
-    asked: int = 0
-    failed: dict[str, str] = field(default_factory=dict)
-    proposed: int | None = None
-    unproposed: tuple[str, ...] = ()
-    to_ask: Estimate | None = None
-    stopped: KtxError | None = None
-
-    @property
-    def summary(self) -> str:
-        """A few words for a person."""
-        ask = self.to_ask
-        if ask is not None and ask.calls:
-            tables = f"{plural(ask.tables, 'table')} to describe"
-            return f"the model would be asked: {tables}, {plural(ask.calls, 'call')}, about {ask.tokens:,} tokens"
-        asked = f", {self.asked:,} asked about" if self.by == "llm" else ""
-        return f"{self.described:,} described{asked}" + (f", {len(self.failed):,} left" if self.failed else "")
-
-    def left_out(self) -> list[str]:
-        """Return what the next run has to do again."""
-        tables = f"descriptions of {listing(self.failed)}" if self.failed else ""
-        joins = "proposals of joins" if self.unproposed else ""
-        return [each for each in (tables, joins) if each]
-
-    def warnings(self, connection: str) -> list[ResultWarning]:
-        """Name what failed, and why."""
-        found = []
-        hint = (self.stopped.hint if self.stopped else None) or Command("scan", connection, "--depth", "enriched")
-        if self.failed:
-            message = (
-                f"connection `{connection}`: no new description of {plural(len(self.failed), 'table')}: "
-                f"{listing(f'{table} ({why})' for table, why in self.failed.items())}"
-            )
-            found.append(
-                ResultWarning("not_described", message, hint=hint, connection=connection, tables=list(self.failed))
-            )
-        if self.unproposed:
-            message = f"connection `{connection}`: not all joins could be asked for: {listing(self.unproposed)}"
-            found.append(ResultWarning("not_proposed", message, hint=hint, connection=connection))
-        return found
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the connection's `descriptions` in the report."""
-        ask = self.to_ask
-        return {
-            "by": self.by,
-            "described": self.described,
-            "asked": self.asked,
-            "failed": self.failed,
-            "proposed": self.proposed,
-            "to_ask": None if ask is None else {"tables": ask.tables, "calls": ask.calls, "tokens": ask.tokens},
-            "stopped": None if self.stopped is None else self.stopped.to_json(),
-        }
-
-
-class Enrichment(Protocol):
-    """Proposes and describes for one connection; `report` says what became of it."""
-
-    report: Enriched
-
-    def propose(self, tables: Sequence[Table], told: Sequence[TableProfile], record: Knowledge) -> GivenHints:
-        """Return the joins somebody thinks likely."""
-        ...
-
-    def describe(self, seen: Seen) -> Sequence[Described]:
-        """See `context.scan.looks.Describe`."""
-        ...
-
-
-Enrich = Callable[[str], Enrichment | None]
-"""Makes what describes the tables of a connection; None where nobody does."""
+    from ktx_cli.engine.definitions import BrokenDefinition
+    from ktx_cli.engine.work import Reconciliation, SourceWork
+    from ktx_cli.runs import UnitAverage
+    from ktx_cli.scan import DescriptionReport, GoneJoin, ReviewedEdge, ScanOutcome, StageFailure
 
 
 _OWN_FORM = (
@@ -154,8 +69,8 @@ class ConnectionReport:
     `tables` counts views too, `views` says how many they are. `problems` are single objects that could not be read.
     `declared`: foreign keys between the tables.
     `edges`: how many joins nobody declared there are by what holds for them, None when the rows were not looked at;
-    `joins`: those that stand, the surest first; `gone`: those that stood before. `enriched`: what became of the
-    descriptions; None: nobody was to write any. `failures`: stages of the scan that failed.
+    `joins`: those that stand, the surest first; `gone`: those that stood before. `descriptions`: what became of
+    them; None: nobody was to write any. `failures`: stages of the scan that failed.
     """
 
     connection: str
@@ -171,17 +86,16 @@ class ConnectionReport:
     declared: int = 0
     joins: tuple[ReviewedEdge, ...] = ()
     gone: tuple[GoneJoin, ...] = ()
-    enriched: Enriched | None = None
+    descriptions: DescriptionReport | None = None
     failures: tuple[StageFailure, ...] = ()
     seconds: float = 0.0
     error: KtxError | None = None
 
     @classmethod
-    def of(
-        cls, outcome: ScanOutcome, seconds: float, *, enriched: Enriched | None = None, dry_run: bool = False
-    ) -> ConnectionReport:
+    def of(cls, outcome: ScanOutcome, seconds: float, *, dry_run: bool = False) -> ConnectionReport:
         """Return the report of a scan that went through."""
-        asks = enriched is not None and enriched.to_ask is not None and enriched.to_ask.calls > 0
+        to_ask = None if outcome.descriptions is None else outcome.descriptions.to_ask
+        asks = to_ask is not None and to_ask.calls > 0
         return cls(
             connection=outcome.connection,
             driver=outcome.driver,
@@ -189,16 +103,16 @@ class ConnectionReport:
             tables=outcome.tables,
             views=outcome.views,
             columns=outcome.columns,
-            changes=outcome.difference,
+            changes=outcome.plan.changes,
             problems=[
                 {"object": None if p.ref is None else str(p.ref), "what": p.what, "message": p.message}
                 for p in outcome.problems
             ],
-            edges=outcome.standings if outcome.looked else None,
+            edges=outcome.standings if outcome.has_rows else None,
             declared=outcome.declared,
-            joins=_standing_joins(outcome) if outcome.looked else (),
-            gone=outcome.gone,
-            enriched=enriched,
+            joins=_standing_joins(outcome) if outcome.has_rows else (),
+            gone=outcome.plan.gone,
+            descriptions=outcome.descriptions,
             failures=outcome.failures,
             seconds=seconds,
         )
@@ -206,7 +120,7 @@ class ConnectionReport:
     @property
     def left_out(self) -> list[str]:
         """What of the connection was not done, though the connection was scanned."""
-        texts = [] if self.enriched is None else self.enriched.left_out()
+        texts = [] if self.descriptions is None else self.descriptions.left_out()
         return [*map(str, self.failures), *texts]
 
     @property
@@ -224,7 +138,7 @@ class ConnectionReport:
         parts = [f"{len(names)} {what}" for what, names in self._named() if names]
         changed = ", ".join(parts) if parts else "nothing changed" if self.status == UNCHANGED else "files renewed"
         bad = f"; {plural(len(self.problems), 'problem')}" if self.problems else ""
-        texts = f"; {self.enriched.summary}" if self.enriched is not None else ""
+        texts = f"; {self.descriptions.summary}" if self.descriptions is not None else ""
         gone = f"; {plural(len(self.gone), 'join')} gone" if self.gone else ""
         return f"{counts}{self._found()}; {changed}{gone}{texts}{bad}"
 
@@ -267,14 +181,14 @@ class ConnectionReport:
             ],
             "gone": [each.to_json() for each in self.gone],
             "failures": [each.to_json() for each in self.failures],
-            "descriptions": None if self.enriched is None else self.enriched.to_json(),
+            "descriptions": None if self.descriptions is None else self.descriptions.to_json(),
             "seconds": round(self.seconds, 3),
             "error": None if self.error is None else self.error.to_json(),
         }
 
 
 def _standing_joins(outcome: ScanOutcome) -> tuple[ReviewedEdge, ...]:
-    stand = [each for each in outcome.reviewed if each.standing in (Standing.ACCEPTED, Standing.MANUAL)]
+    stand = [each for each in outcome.plan.reviewed if each.standing in (Standing.ACCEPTED, Standing.MANUAL)]
     return tuple(sorted(stand, key=lambda each: (-each.edge.score, each.name)))
 
 
@@ -367,7 +281,11 @@ class IngestReport:
             return self._ended(self.stopped, [*unread, *unasked])
         if not failed and not self.held:
             stopped = self._stopped() if unasked else None
-            again = way_out(self.broken) if self.broken else Hint("run `{}` again", self.command)
+            again = Hint("run `{}` again", self.command)
+            if self.broken:
+                from ktx_cli.engine.definitions import way_out
+
+                again = way_out(self.broken)
             return stopped or (self._partial(unasked, again) if unasked or self.broken else None)
         left = [*unread, *unasked]
         left += [f"{path} ({reason})" for path, reason in self.held]
@@ -388,10 +306,16 @@ class IngestReport:
 
     def _stopped(self) -> KtxError | None:
         """Return the error after which the model was not asked any more."""
-        return next((c.enriched.stopped for c in self.connections if c.enriched and c.enriched.stopped), None)
+        return next(
+            (c.descriptions.stopped for c in self.connections if c.descriptions and c.descriptions.stopped), None
+        )
 
     def _partial(self, left: list[str], hint: str) -> PartialError:
-        parts = [said(self.broken, "no longer compile")] if self.broken else []
+        parts = []
+        if self.broken:
+            from ktx_cli.engine.definitions import said
+
+            parts.append(said(self.broken, "no longer compile"))
         parts += [f"finished with errors; skipped: {_named_left(left)}"] if left else []
         broken = {"broken": [each.to_json() for each in self.broken]} if self.broken else {}
         return PartialError("; ".join(parts), hint=hint, details={"left_out": left, **broken})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from ktx_cli.agent_tools import contents_of
 from ktx_cli.core import Command, Emit, ResultWarning, ignore_events, new_run_id
 from ktx_cli.jobs.health.facts import keep_counts
-from ktx_cli.llm import create_embedder
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, file_name_warnings, hold_lease
 from ktx_cli.search import Refreshed, refresh
+
+if TYPE_CHECKING:
+    from ktx_cli.llm import Embedder
 
 
 def refresh_index(
@@ -20,12 +23,18 @@ def refresh_index(
     Embeddings that fail are the `error` of what is returned: the words are up to date all the same. What there is
     is counted for `ktx status` too. Raises `StorageError`.
     """
+
+    def embedder() -> Embedder | None:
+        from ktx_cli.llm import create_embedder
+
+        return create_embedder(config, layout.root, environ)
+
     keep_counts(layout, config)
     return refresh(
         layout.search_index,
         contents_of(layout, config),
         WorkingTree(layout.root),
-        embedder=lambda: create_embedder(config, layout.root, environ),
+        embedder=embedder,
         emit=emit,
     )
 

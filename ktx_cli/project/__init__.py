@@ -72,7 +72,15 @@ if TYPE_CHECKING:
         shown_config,
     )
     from ktx_cli.project.edit import EditRefusedError, apply
-    from ktx_cli.project.files import can_write_in, read_bytes, remove_dead_leftovers_of, storage_error, write_atomic
+    from ktx_cli.project.files import (
+        can_write_in,
+        hash_of,
+        read_bytes,
+        remove_dead_leftovers_of,
+        signatures_below,
+        storage_error,
+        write_atomic,
+    )
     from ktx_cli.project.git import Git, GitResult, condensed, find_git
     from ktx_cli.project.layout import (
         CONFIG_NAME,
@@ -157,7 +165,7 @@ _HOMES = {
     "config.reference": "json_schema",
     "config.settings": "get_value parse_cli_value resolve_options secret_file_warnings shown_config",
     "edit": "EditRefusedError apply",
-    "files": "can_write_in read_bytes remove_dead_leftovers_of storage_error write_atomic",
+    "files": "can_write_in hash_of read_bytes remove_dead_leftovers_of signatures_below storage_error write_atomic",
     "git": "Git GitResult condensed find_git",
     "layout": (
         "CONFIG_NAME DATABASE_SOURCE EVALS_NAME EmptyTree Layout OWN_NAMES PROMPTS_NAME RAW_NAME SCHEMA_NAME "

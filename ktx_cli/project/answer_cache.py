@@ -25,7 +25,7 @@ _USES: Final = "uses"
 """The kind of the rows that say what connections used; their keys are the ids of the connections."""
 
 LOOK: Final = "look"
-"""The kind of the rows that hold what a look at a whole connection found; they are nobody's answer and stay."""
+"""The kind of the rows that hold the results of a scan; they are nobody's answer and stay."""
 
 CachedAnswer = tuple[str, str]
 """Kind and key of a value."""

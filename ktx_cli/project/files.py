@@ -6,13 +6,15 @@ import contextlib
 import errno
 import fcntl
 import glob
+import hashlib
 import os
 import secrets
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import Command, Hint, Placeholder, StorageError
+from ktx_cli.core import Command, Hint, Placeholder, StorageError, is_utf8
 
 FULL_BYTES: Final = 65536
 
@@ -194,3 +196,46 @@ def _stat_of(path: Path) -> os.stat_result | None:
         return path.stat()
     except FileNotFoundError:
         return None
+
+
+def hash_of(parts: Iterable[str]) -> str:
+    """Return one hash of several texts."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def signatures_below(
+    root: Path | None, folder: str, endings: tuple[str, ...], *, irregular: bool = False
+) -> dict[str, str]:
+    """Return path -> `size mtime_ns` of the files in a folder and below that have one of some endings.
+
+    `irregular`: what is no file counts too, such as a folder or a link that leads nowhere. Links to folders are not
+    followed, and names that are not UTF-8 are passed over. Raises `StorageError` for a folder that cannot be read.
+    """
+    found: dict[str, str] = {}
+    folders = [folder]
+    while root is not None and folders:
+        here = folders.pop()
+        try:
+            with os.scandir(root / here) as entries:
+                for entry in entries:
+                    if not is_utf8(entry.name):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(f"{here}/{entry.name}")
+                    if irregular and entry.name.endswith(endings) and not entry.is_file():
+                        found[f"{here}/{entry.name}"] = "0 0"
+                    elif entry.name.endswith(endings) and entry.is_file():
+                        found[f"{here}/{entry.name}"] = _signature(entry)
+        except (FileNotFoundError, NotADirectoryError):  # there is none
+            continue
+        except OSError as error:
+            raise storage_error(root / here, error, "read") from error
+    return {path: signature for path, signature in found.items() if signature}
+
+
+def _signature(entry: os.DirEntry[str]) -> str:
+    try:
+        state = entry.stat()
+    except FileNotFoundError:  # it went while the folder was read
+        return ""
+    return f"{state.st_size} {state.st_mtime_ns}"

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
         RunRecord,
         UnitAverage,
         find_run,
+        finish_run,
+        last_runs,
         list_runs,
         read_report,
         records_in,
         run_details,
+        start_run,
         unit_average,
     )
     from ktx_cli.runs.transcripts import chosen_transcripts, first_line, masked, read_lines
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "events": "Recorder Replay stored_events",
     "records": (
-        "RUNNING RunDetails RunRecord UnitAverage find_run list_runs read_report records_in run_details unit_average"
+        "RUNNING RunDetails RunRecord UnitAverage find_run finish_run last_runs list_runs read_report records_in "
+        "run_details start_run unit_average"
     ),
     "transcripts": "chosen_transcripts first_line masked read_lines",
 }

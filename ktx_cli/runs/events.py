@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import (
     Command,
@@ -26,10 +26,13 @@ from ktx_cli.core import (
     monotonic,
     now,
 )
-from ktx_cli.llm import CallSpec, EmitLlm, Resumed, UsageReported
+from ktx_cli.llm import Resumed, UsageReported
 from ktx_cli.project import Layout, storage_error
 from ktx_cli.runs.records import prune_runs
 from ktx_cli.runs.transcripts import CUT, LineFile, Transcripts, read_lines
+
+if TYPE_CHECKING:
+    from ktx_cli.llm import CallSpec, EmitLlm
 
 MOST_OF_EVENTS: Final = 16_000_000
 """Bytes of the events of one run."""

@@ -1,6 +1,6 @@
-"""The runs of a project as they are known: from the state database, and from what is left of each on the disk.
+"""The runs of a project: in the state database, and what is left of each on the disk.
 
-Either may be gone: the state database is disposable, and old events and reports are pruned. Nothing is written.
+Either may be gone: the state database is disposable, and old events and reports are pruned.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import RUN_ID, Command, KtxError, ResultWarning, UsageError, did_you_mean, isoformat, listing
+from ktx_cli.core import RUN_ID, Command, KtxError, ResultWarning, UsageError, did_you_mean, isoformat, listing, now
 from ktx_cli.llm import UsageRow, usage_by
 from ktx_cli.project import Layout, current_holder, read_bytes, read_state
 from ktx_cli.runs.transcripts import Transcript, first_line, last_line, read_lines, transcripts_of
@@ -68,12 +68,46 @@ class RunRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What the state database says of runs. `rows`: run id -> command, status, started, finished, commit."""
+class RunRows:
+    """The runs in the state database. `rows`: run id -> command, status, started, finished, commit."""
 
     rows: Mapping[str, tuple[str, str, str, str | None, str | None]] = field(default_factory=dict)
     running: str | None = None
     usage: Mapping[str, UsageRow] = field(default_factory=dict)
+
+
+def start_run(database: sqlite3.Connection, run_id: str, command: str) -> None:
+    """Record that a run has begun; one of the same id, which was interrupted, is begun again."""
+    database.execute(
+        "INSERT OR REPLACE INTO runs (run_id, command, status, started) VALUES (?, ?, 'running', ?)",
+        (run_id, command, isoformat(now())),
+    )
+
+
+def finish_run(database: sqlite3.Connection, run_id: str, status: str, commit: str | None) -> None:
+    """Record how a run ended."""
+    database.execute(
+        "UPDATE runs SET status = ?, finished = ?, commit_id = ? WHERE run_id = ?",
+        (status, isoformat(now()), commit, run_id),
+    )
+
+
+def last_runs(database: sqlite3.Connection, limit: int = 3) -> list[dict[str, str | None]]:
+    """Return the newest runs first; one that did not end and holds no lease was `killed`."""
+    running = _running(database)
+    rows = database.execute(
+        "SELECT run_id, command, status, started, finished, commit_id FROM runs ORDER BY run_id DESC LIMIT ?", (limit,)
+    )
+    names = ("run_id", "command", "status", "started", "finished", "commit")
+    runs = [dict(zip(names, row, strict=True)) for row in rows]
+    killed = {"status": KILLED}
+    return [run | killed if run["status"] == RUNNING and run["run_id"] != running else run for run in runs]
+
+
+def _running(database: sqlite3.Connection) -> str | None:
+    """Return the id of the run that holds the lease."""
+    holder = current_holder(database)
+    return holder.run_id if holder is not None and holder.is_alive(time.time()) else None
 
 
 def list_runs(layout: Layout, limit: int | None = None) -> tuple[list[RunRecord], list[ResultWarning]]:
@@ -122,22 +156,21 @@ def units_of(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _known(layout: Layout) -> tuple[Known, list[ResultWarning]]:
+def _known(layout: Layout) -> tuple[RunRows, list[ResultWarning]]:
     try:
-        return read_state(layout, _ask) or Known(), []
+        return read_state(layout, _read_rows) or RunRows(), []
     except KtxError as error:
-        return Known(), [ResultWarning("state_unreadable", error.message, hint=error.hint)]
+        return RunRows(), [ResultWarning("state_unreadable", error.message, hint=error.hint)]
 
 
-def _ask(database: sqlite3.Connection) -> Known:
+def _read_rows(database: sqlite3.Connection) -> RunRows:
     rows = database.execute("SELECT run_id, command, status, started, finished, commit_id FROM runs").fetchall()
-    holder = current_holder(database)
-    running = holder.run_id if holder is not None and holder.is_alive(time.time()) else None
+    running = _running(database)
     usage = {row.keys[0]: row for row in usage_by(database, ("run",))}
-    return Known({row[0]: tuple(row[1:]) for row in rows}, running, usage)
+    return RunRows({row[0]: tuple(row[1:]) for row in rows}, running, usage)
 
 
-def _ids(layout: Layout, known: Known) -> list[str]:
+def _ids(layout: Layout, known: RunRows) -> list[str]:
     """Return the ids of all runs, the newest first."""
     try:
         left = {path.name.removesuffix(".json") for path in layout.runs.iterdir()}
@@ -153,7 +186,7 @@ def _begun(run_id: str) -> datetime:
     return datetime.strptime(run_id[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
 
 
-def _record(layout: Layout, known: Known, run_id: str) -> RunRecord:
+def _record(layout: Layout, known: RunRows, run_id: str) -> RunRecord:
     report = read_report(layout, run_id) or {}
     events = layout.run_events(run_id)
     command, status, started, finished, commit = known.rows.get(run_id) or _from_disk(run_id, report, events)
@@ -202,8 +235,8 @@ def _usage(row: UsageRow | None, report: Mapping[str, Any]) -> tuple[int, float 
     return tokens, (float(took.get("usd") or 0.0) or None) if tokens else None, unpriced
 
 
-def _seconds(said: object) -> float | None:
-    return float(said) if isinstance(said, int | float) else None
+def _seconds(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _between(started: str, finished: str | None) -> float | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import (
     Event,
@@ -24,8 +24,11 @@ from ktx_cli.core import (
     listing,
     now,
 )
-from ktx_cli.llm import CallSpec, Done, EmitLlm, TextDelta
+from ktx_cli.llm import Done, TextDelta
 from ktx_cli.project import Layout, mask, storage_error
+
+if TYPE_CHECKING:
+    from ktx_cli.llm import CallSpec, EmitLlm
 
 CUT: Final = {"event": "cut"}
 """The last line of a file that came to its size."""

@@ -1,4 +1,4 @@
-"""What could not be looked at is not gone: it is carried over from the last snapshot."""
+"""The committed files of a connection: snapshot, shards and records, and what of them is carried over."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from typing import Any, Final, Protocol
 
 from ktx_cli.core import ConfigError, KtxError, ResultWarning, SourceError, file_stem, is_utf8, yaml
 from ktx_cli.project import DATABASE_SOURCE, Layout
-from ktx_cli.scan import findings
-from ktx_cli.scan.descriptions import record
 from ktx_cli.scan.descriptions.facts import Described, KnownTexts, known_texts
-from ktx_cli.scan.findings import Knowledge
+from ktx_cli.scan.descriptions.record import (
+    DESCRIPTIONS,
+    read_descriptions,
+    record_bytes,
+    updated_record,
+    with_descriptions,
+)
 from ktx_cli.scan.relationships.model import Edge
-from ktx_cli.scan.shards import Places, entries
+from ktx_cli.scan.relationships.record import RELATIONSHIPS, RelationshipRecord, read_record, record_text, restricted
+from ktx_cli.scan.shards import ManifestIndex, entries
 from ktx_cli.semantic import SUFFIXES, Entry, ParsedCopies, Shard, physical_name
 from ktx_cli.warehouses import (
     Column,
@@ -113,7 +118,7 @@ def folders(connection: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class Snapshot:
     """The last snapshot: path -> sha256, and its tables; `tables` None when there is none that can be read."""
 
     hashes: Mapping[str, str]
@@ -132,15 +137,19 @@ class Committed:
         self._copies = copies
 
     @cached_property
-    def read_records(self) -> tuple[Records, tuple[ResultWarning, ...]]:
-        """What earlier scans learned, and a warning for each record that cannot be read."""
+    def _read_records(self) -> tuple[Records, tuple[ResultWarning, ...]]:
         paths = [f"{self.raw_folder}/{name}" for name in FILES]
         return read_records(self.base.read_many(path for path in paths if path in self.files), self.raw_folder)
 
     @property
     def records(self) -> Records:
-        """What earlier scans learned."""
-        return self.read_records[0]
+        """What earlier scans found."""
+        return self._read_records[0]
+
+    @property
+    def warnings(self) -> tuple[ResultWarning, ...]:
+        """A warning for each record that cannot be read."""
+        return self._read_records[1]
 
     @cached_property
     def shards(self) -> dict[str, Shard]:
@@ -150,30 +159,30 @@ class Committed:
         return {path: self._copies.parse(content, path) for path, content in self.base.read_many(paths).items()}
 
     @cached_property
-    def before(self) -> Before:
+    def snapshot(self) -> Snapshot:
         """The last snapshot."""
         where = f"{self.raw_folder}/{MANIFEST}"
         if where not in self.files:
-            return Before({}, None)
+            return Snapshot({}, None)
         try:
             hashes = manifest_hashes(self.base.read_many([where])[where], where)
             hashes = {path: value for path, value in hashes.items() if f"{self.raw_folder}/{path}" in self.files}
             contents = self.base.read_many([f"{self.raw_folder}/{path}" for path in hashes])
-            return Before(hashes, tuple(read_table(content, path) for path, content in contents.items()))
+            return Snapshot(hashes, tuple(read_table(content, path) for path, content in contents.items()))
         except KtxError as error:
             note = ResultWarning("broken_snapshot", f"{error.message}; it is written anew", path=self.raw_folder)
-            return Before({}, None, (note,))
+            return Snapshot({}, None, (note,))
 
     def all_tables(self, schema: DatabaseSchema) -> list[Table]:
         """Return the tables of a database, with those the last scan saw and this one could not read."""
         whole = not schema.problems and all(table.columns for table in schema.tables)
-        return list(schema.tables) if whole else carried_over(schema, self.before.tables or ())[0]
+        return list(schema.tables) if whole else carried_over(schema, self.snapshot.tables or ())[0]
 
     def texts(self, tables: Iterable[Table]) -> dict[TableRef, KnownTexts]:
         """Return what people and other tools wrote about tables; `ConfigError` for a broken shard."""
         refs = [table.ref for table in tables]
-        places = Places.find(self.shards, refs).primary
-        found = {ref: places[physical_name(ref)] for ref in refs if physical_name(ref) in places}
+        primary = ManifestIndex.of(self.shards, refs).primary
+        found = {ref: primary[physical_name(ref)] for ref in refs if physical_name(ref) in primary}
         return {ref: known_texts(self.shards[path].tables[name]) for ref, (path, name) in found.items()}
 
 
@@ -333,28 +342,29 @@ def _from_json(document: dict[str, Any]) -> Table:
     )
 
 
-RELATIONSHIPS: Final = findings.FILE
-DESCRIPTIONS: Final = record.RECORD
 FILES: Final = (RELATIONSHIPS, DESCRIPTIONS)
 
 _READERS: Final[Mapping[str, Callable[[bytes, str], Any]]] = {
-    RELATIONSHIPS: findings.read_record,
-    DESCRIPTIONS: record.read_record,
+    RELATIONSHIPS: read_record,
+    DESCRIPTIONS: read_descriptions,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What is known. None: nobody looked, or the file is among the `broken`, which are left as they are."""
+    """The relationships and texts that scans found.
 
-    knowledge: Knowledge | None = None
+    None: no scan looked for them, or the file is among the `broken`, which are left as they are.
+    """
+
+    relationships: RelationshipRecord | None = None
     described: Mapping[TableRef, Described] | None = None
     broken: frozenset[str] = frozenset()
 
     @property
-    def known(self) -> Knowledge:
+    def known(self) -> RelationshipRecord:
         """Keys and edges; none where nobody looked."""
-        return self.knowledge or Knowledge()
+        return self.relationships or RelationshipRecord()
 
     @property
     def texts(self) -> Mapping[TableRef, Described]:
@@ -366,8 +376,8 @@ class Records:
         by_ref = {table.ref: table for table in tables}
         return replace(
             self,
-            knowledge=None if self.knowledge is None else findings.restricted(self.knowledge, by_ref),
-            described=None if self.described is None else record.updated_record(self.described, (), by_ref.values()),
+            relationships=None if self.relationships is None else restricted(self.relationships, by_ref),
+            described=None if self.described is None else updated_record(self.described, (), by_ref.values()),
         )
 
     def contents(self, before: Records | None = None, written: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
@@ -377,20 +387,20 @@ class Records:
         """
         known = written or {}
         found = {}
-        if self.knowledge is not None:
-            same = before is not None and before.knowledge == self.knowledge
-            found[RELATIONSHIPS] = known[RELATIONSHIPS] if same else findings.record_text(self.knowledge)
+        if self.relationships is not None:
+            same = before is not None and before.relationships == self.relationships
+            found[RELATIONSHIPS] = known[RELATIONSHIPS] if same else record_text(self.relationships)
         if self.described is not None:
             same = before is not None and before.described == self.described
-            found[DESCRIPTIONS] = known[DESCRIPTIONS] if same else record.record_bytes(self.described.values())
+            found[DESCRIPTIONS] = known[DESCRIPTIONS] if same else record_bytes(self.described.values())
         return found
 
     def entries(
         self, tables: Iterable[Table], names: Mapping[TableRef, str], manual: Sequence[Edge] = ()
     ) -> dict[TableRef, Entry]:
         """Return the generated manifest entry of every table; `manual`: edges whose joins are a person's again."""
-        generated = entries(tables, names, self.knowledge, manual)
-        return {ref: record.with_descriptions(entry, self.texts.get(ref)) for ref, entry in generated.items()}
+        generated = entries(tables, names, self.relationships, manual)
+        return {ref: with_descriptions(entry, self.texts.get(ref)) for ref, entry in generated.items()}
 
 
 def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, tuple[ResultWarning, ...]]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, RunStopped, SourceError
-from ktx_cli.scan.findings import Knowledge
-from ktx_cli.scan.relationships.model import Edge
 from ktx_cli.warehouses import TableRef
 
 log = logging.getLogger(__name__)
@@ -113,38 +110,3 @@ def ends_more(error: Exception) -> bool:
     if isinstance(error, SourceError):
         return error.code == "connection"
     return isinstance(error, KtxError | RunStopped) or (isinstance(error, OSError) and error.errno in _NO_ROOM)
-
-
-def with_failed_parts(new: Knowledge, old: Knowledge, failures: Iterable[StageFailure]) -> Knowledge:
-    """Return what was found, with what was known before of the parts that failed."""
-    for failure in failures:
-        new = _with_failed(new, old, failure)
-    return new
-
-
-def _with_failed(new: Knowledge, old: Knowledge, failure: StageFailure) -> Knowledge:
-    rests_on = _RESTING.get(failure.stage)
-    if rests_on is None:
-        return new
-    keys = dict(new.keys)
-    if failure.stage is Stage.KEYS:
-        keys |= {ref: choice for ref, choice in old.keys.items() if failure.table in (None, ref)}
-    held = {
-        (edge.child, column) for edge in old.edges if rests_on(edge, failure.table) for column in edge.child_columns
-    }
-    edges = [edge for edge in new.edges if not _is_held(edge, held)]
-    edges += [edge for edge in old.edges if _is_held(edge, held)]
-    return Knowledge(keys, tuple(edges), new.gone, new.waiting)
-
-
-def _is_held(edge: Edge, held: set[tuple[TableRef, str]]) -> bool:
-    return any((edge.child, column) in held for column in edge.child_columns)
-
-
-_RESTING: dict[Stage, Callable[[Edge, TableRef | None], bool]] = {
-    Stage.KEYS: lambda edge, table: len(edge.child_columns) > 1 and table in (None, edge.parent),
-    Stage.COMPOSITES: lambda edge, table: len(edge.child_columns) > 1,
-    Stage.POLYMORPHIC: lambda edge, table: edge.condition is not None and table in (None, edge.child),
-    Stage.HINTS: lambda edge, table: bool({"view", "model"} & set(edge.sources)),
-}
-"""Whether an edge that an earlier scan found rests on a stage, of one table or of all."""

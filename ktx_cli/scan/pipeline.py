@@ -1,249 +1,433 @@
-"""One scan of one connection: introspect, look at the rows, compare with the last snapshot, plan what changes."""
+"""The scan of one connection: introspect, profile, infer keys and joins, describe, and plan the manifest's files."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
-from ktx_cli.core import ResultWarning
-from ktx_cli.scan.carry import Losses, Ties, adopted_texts, has_comments
-from ktx_cli.scan.committed import (
-    DESCRIPTIONS,
-    MANIFEST,
-    Base,
-    Before,
-    Committed,
-    Records,
-    SnapshotFile,
-    carried_over,
-    manifest_text,
-    require_some_tables,
-    table_file,
-    table_path,
+from ktx_cli.core import (
+    Emit,
+    ResultWarning,
+    StepFinished,
+    StepProgress,
+    StepStarted,
+    ignore_events,
+    listing,
+    monotonic,
+    plural,
 )
-from ktx_cli.scan.descriptions.facts import Described, Join, KnownTexts, TableFacts, gather_facts
-from ktx_cli.scan.descriptions.record import updated_record
-from ktx_cli.scan.failures import Failures, Stage, StageFailure
-from ktx_cli.scan.findings import Knowledge, restricted, steadied
-from ktx_cli.scan.profile.counts import TableProfile
-from ktx_cli.scan.relationships.hints import with_origin
-from ktx_cli.scan.removed_joins import GoneJoin, Passage, Stood, gone_joins, gone_warnings
-from ktx_cli.scan.review import ReviewedEdge, counted
-from ktx_cli.scan.shards import Places, ShardPlan, is_joinable, plan_shards
-from ktx_cli.semantic import ParsedCopies, Shard, physical_name, source_names
-from ktx_cli.warehouses import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableKind, TableRef
+from ktx_cli.project import Database, Scan
+from ktx_cli.scan.committed import Base, Committed, Records, SnapshotFile, table_file
+from ktx_cli.scan.depth import Depth
+from ktx_cli.scan.descriptions.facts import Described
+from ktx_cli.scan.descriptions.port import Describer, DescriptionInput, DescriptionReport
+from ktx_cli.scan.descriptions.record import DESCRIPTIONS, updated_record
+from ktx_cli.scan.failures import Failures, Stage
+from ktx_cli.scan.manifest import plan_manifest
+from ktx_cli.scan.outcome import ManifestPlan, PreviousScan, ScanOutcome
+from ktx_cli.scan.profile.counts import FAILED, NOT_READ, SampledTable, TableProfile, unsampled
+from ktx_cli.scan.profile.profiler import Budget, Profiled, SparingConnector, profile_tables
+from ktx_cli.scan.profile.reuse import (
+    data_fingerprint,
+    hints_digest,
+    relationships_from_json,
+    relationships_to_json,
+)
+from ktx_cli.scan.profile.store import ProfileStore, StoredResults, comes_back_equal, shown_to_models
+from ktx_cli.scan.profile.values import Dictionary, DictionaryLimits, build_dictionary
+from ktx_cli.scan.relationships.hints import GivenHints, HintSource, ViewJoins, recorded_hints, with_origin
+from ktx_cli.scan.relationships.model import Discovery
+from ktx_cli.scan.relationships.record import (
+    RelationshipRecord,
+    restricted,
+    steadied,
+    with_earlier,
+    with_failed_parts,
+)
+from ktx_cli.scan.relationships.search import discover
+from ktx_cli.scan.removed_joins import CommittedJoins
+from ktx_cli.scan.shards import is_joinable
+from ktx_cli.scan.warnings import comment_warnings, problem_warnings, unprofiled_warnings
+from ktx_cli.semantic import ParsedCopies, physical_name
+from ktx_cli.warehouses import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableKind, TableRef, access_gap
 
 GENERATOR = 3
 """Raised when the same structure would give other files, so that an unchanged database is written anew once."""
 
 
-def scan_connection(
-    connector: Connector,
-    scope: Scope,
-    *,
-    connection: str,
-    driver: str,
-    base: Base,
-    previous: PreviousScan | None,
-    copies: ParsedCopies,
-    look: Look | None = None,
-    describe: Describe | None = None,
-) -> ScanOutcome:
-    """Introspect, look at the rows (None: only at the structure), describe (None: not now), and plan.
+@dataclass(frozen=True, slots=True)
+class ScanJob:
+    """What to scan, how deep, and what the last scan left. `base`: the committed tree; `copies`: its parsed shards."""
 
-    Nothing is written; nothing of the shards is parsed when nothing changed. A stage that fails unexpectedly leaves its
-    part as the last scan had it, and is among the outcome's `failures`.
+    connection: str
+    driver: str
+    base: Base
+    copies: ParsedCopies
+    previous: PreviousScan | None = None
+    depth: Depth = Depth.STRUCTURAL
+    settings: Scan = field(default_factory=Scan)
+    entry: Database | None = None
+    """The connection's entry in `ktx.yaml`; hints name it."""
+    describer: Describer | None = None
+    """Proposes joins and writes descriptions; None where nobody does."""
+    store: ProfileStore | None = None
+    """Keeps profiles and value lists; None in a dry run, which lists no values and reuses nothing."""
+    emit: Emit = ignore_events
+
+
+@dataclass(frozen=True, slots=True)
+class RowResults:
+    """What the rows of a database say. `shown`: the profiles as a model may see them."""
+
+    relationships: RelationshipRecord
+    profiles: tuple[TableProfile, ...]
+    shown: tuple[TableProfile, ...] = ()
+    unseen: frozenset[TableRef] = frozenset()
+    """Tables that could not be read: what an earlier scan found in them holds."""
+    report: DescriptionReport | None = None
+    warnings: tuple[ResultWarning, ...] = ()
+
+
+def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOutcome:
+    """Introspect, profile, infer keys and joins, describe, and plan the files that change.
+
+    No file of the project is written, and no shard is parsed where nothing changed. A stage that fails unexpectedly
+    leaves its part as the last scan had it, and is among the outcome's `failures`.
 
     Raises `SourceError` when the database cannot be read, `ConfigError` when a committed shard is broken.
     """
-    committed = Committed(base, connection, copies)
+    failures = Failures()
+    committed = Committed(job.base, job.connection, job.copies)
     schema = connector.introspect(scope)
-    snapshot = {file.path: file for file in map(table_file, schema.tables)}
-    record, noted = committed.read_records
-    failures, findings, learned = Failures(), None, Learned(record)
-    if look is not None:
-        with failures.stage(Stage.RELATIONSHIPS):
-            findings = look(connector, schema.tables, record.known)
-            learned = Learned.of(record, findings, schema)
-            failures.noted += findings.failures
-    if describe is not None and DESCRIPTIONS not in record.broken:
-        with failures.stage(Stage.DESCRIPTIONS):
-            learned = learned.described(describe, committed, schema, findings)
-    contents = learned.records.contents()
-    outcome = ScanOutcome(
-        connection=connection,
-        driver=driver,
-        digest=_digest(driver, snapshot, schema.problems, contents),
+    rows = _scan_rows(job, connector, schema.tables, committed.records.known, failures)
+    records = _with_relationships(committed.records, rows, schema, failures)
+    records, texts, report = _describe(job, committed, schema, records, rows, failures)
+    contents = records.contents()
+    digest = _digest(job.driver, map(table_file, schema.tables), schema.problems, contents)
+    if job.previous is not None and (job.previous.digest, job.previous.files) == (digest, committed.files):
+        plan = _unchanged(committed, schema, records, rows)
+    else:
+        plan = plan_manifest(job.connection, job.driver, schema, committed, records, texts, contents)
+    warnings = [*committed.warnings, *(rows.warnings if rows else ()), *plan.warnings]
+    if not schema.tables:
+        warnings += _nothing_to_read(job, connector, scope)
+    with failures.stage(Stage.DIAGNOSTICS):
+        warnings += problem_warnings(job.connection, schema.problems)
+        warnings += comment_warnings(job.connection, plan.shards, plan.changes)
+    return ScanOutcome(
+        job.connection,
+        job.driver,
+        digest,
+        plan,
         tables=len(schema.tables),
         columns=sum(len(table.columns) for table in schema.tables),
-        problems=schema.problems,
-        row_estimates=_row_estimates(schema.tables),
-        knowledge=learned.records.known,
-        looked=findings is not None,
         views=sum(table.kind is not TableKind.TABLE for table in schema.tables),
         declared=_declared_keys(schema.tables),
-        profiles=findings.profiles if findings else (),
-        warnings=(*noted, *(findings.warnings if findings else ())),
+        row_estimates={physical_name(t.ref): t.row_estimate for t in schema.tables if t.row_estimate is not None},
+        problems=schema.problems,
+        has_rows=rows is not None,
+        profiles=rows.profiles if rows else (),
+        descriptions=report,
+        warnings=tuple(warnings),
         failures=failures.found(),
     )
-    if previous is not None and previous.digest == outcome.digest and previous.files == committed.files:
-        outcome.unchanged = True
-    else:
-        _plan(outcome, schema, snapshot, committed, learned, contents)
-    if outcome.looked and outcome.unchanged:
-        now = {table.ref: table for table in schema.tables}
-        outcome.reviewed = Stood(committed).after(record.known, committed.shards, now)
-    return outcome
 
 
-def _plan(
-    outcome: ScanOutcome,
-    schema: DatabaseSchema,
-    snapshot: dict[str, SnapshotFile],
-    committed: Committed,
-    learned: Learned,
-    contents: Mapping[str, bytes],
-) -> None:
-    before, shards = committed.before, committed.shards
-    outcome.warnings += before.warnings
-    require_some_tables(outcome.connection, schema, before.tables or ())
-    tables, kept = carried_over(schema, before.tables or ())
-    snapshot.update({file.path: file for file in map(table_file, tables)})
-    refs = list(dict.fromkeys(table.ref for table in (*tables, *(before.tables or ()))))
-    places = Places.find(shards, refs)
-    foreign = adopted_texts(refs, committed.records.texts, shards, places)
-    stood, by_ref = Stood(committed), {table.ref: table for table in tables}
-    new = _shown(learned, foreign, committed.records.texts, tables)
-    passage = Passage.of(new.known, committed.records.known, by_ref, stood)
-    if new.knowledge is not None:
-        new = replace(new, knowledge=passage.known)
-    outcome.knowledge = new.known
+def _scan_rows(
+    job: ScanJob, connector: Connector, tables: Sequence[Table], record: RelationshipRecord, failures: Failures
+) -> RowResults | None:
+    """Profile the tables, infer keys and joins, and list values; of a stage that failed the `record` holds.
 
-    reserved = [name for _, name in places.own]
-    names = source_names([table.ref for table in tables], places.used, reserved)
-    old = None
-    if before.tables is not None:
-        old_names = source_names([table.ref for table in before.tables], places.used, reserved)
-        last = _with_texts(committed.records, foreign).restricted(before.tables).entries(before.tables, old_names)
-        old = passage.without_leaving({physical_name(ref): entry for ref, entry in last.items()})
-    plan = plan_shards(
-        committed.schema_folder, shards, places, new.entries(tables, names, passage.returned), names, old
+    Where neither the data nor the hints changed since the last scan, its results are returned and no row is read.
+    """
+    if job.depth is Depth.STRUCTURAL:
+        return None
+    with failures.stage(Stage.RELATIONSHIPS):
+        hints, report, fingerprint = None, None if job.describer is None else job.describer.report, None
+        last: tuple[StoredResults, tuple[TableProfile, ...]] | None = None
+        with failures.stage(Stage.REUSE):
+            fingerprint = None if job.store is None else data_fingerprint(connector, tables, job.settings)
+            last = None if job.store is None or fingerprint is None else job.store.last(fingerprint)
+        if last is not None:
+            hints, report = _hints(job, tables, last[1], record, report, failures)
+            if hints_digest(hints) == last[0].hints:
+                return replace(_reused(job, connector, *last, record, failures), report=report)
+        until = monotonic() + job.settings.budget.seconds
+        profiled = _profile(job, connector, tables, failures)
+        shown = () if job.describer is None else shown_to_models(profiled.tables, job.settings.privacy)
+        if hints is None:
+            hints, report = _hints(job, tables, shown, record, report, failures)
+        unread = [each.profile.ref for each in profiled.tables if each.profile.problem == NOT_READ]
+        sparing: Connector = SparingConnector(connector, unread) if unread else connector
+        discovery = _infer(job, sparing, tables, profiled, hints, record, until, failures)
+        found = with_failed_parts(RelationshipRecord(discovery.keys, discovery.edges), record, failures.found())
+        results = _row_results(job, connector, profiled, found, record, shown, failures)
+        warnings = [*results.warnings, *_unchecked_warnings(job.connection, discovery)]
+        if job.store is not None:
+            reusable = None
+            if fingerprint is not None and monotonic() < until and not discovery.problems and not failures.noted:
+                with failures.stage(Stage.REUSE):
+                    reusable = _reusable(fingerprint, hints, found, profiled)
+            with failures.stage(Stage.STORE):
+                warnings += _store_values(job, job.store, connector, sparing, tables, profiled, reusable, failures)
+        return replace(results, report=report, warnings=tuple(warnings))
+    return None
+
+
+def _reused(
+    job: ScanJob,
+    connector: Connector,
+    last: StoredResults,
+    profiles: tuple[TableProfile, ...],
+    record: RelationshipRecord,
+    failures: Failures,
+) -> RowResults:
+    """Return the results of the last scan, which read the same data."""
+    job.emit(StepStarted("profile", job.connection))
+    summary = f"{plural(len(profiles), 'table')}, nothing changed since the last look"
+    job.emit(StepFinished("profile", summary, 0.0, job.connection))
+    not_read = sum(each.problem == NOT_READ for each in profiles)
+    profiled = Profiled(tuple(map(SampledTable, profiles)), 0, 0, not_read=not_read)
+    shown = () if job.describer is None else profiles
+    return _row_results(job, connector, profiled, relationships_from_json(last.relationships), record, shown, failures)
+
+
+def _row_results(
+    job: ScanJob,
+    connector: Connector,
+    profiled: Profiled,
+    found: RelationshipRecord,
+    record: RelationshipRecord,
+    shown: tuple[TableProfile, ...],
+    failures: Failures,
+) -> RowResults:
+    profiles = tuple(each.profile for each in profiled.tables)
+    warnings: tuple[ResultWarning, ...] = ()
+    with failures.stage(Stage.DIAGNOSTICS):
+        warnings = tuple(unprofiled_warnings(job.connection, connector, profiled))
+    unread = frozenset(each.ref for each in profiles if each.problem == NOT_READ)
+    # The tables that took no part in the inference of joins because of a failure.
+    failed = frozenset(
+        each.table for each in failures.found() if each.stage is Stage.RELATIONSHIPS and each.table is not None
     )
-    outcome.shards = plan.shards
-    outcome.losses = _losses(plan, committed)
-    outcome.reviewed = stood.after(new.known, plan.shards, by_ref)
-    outcome.gone = gone_joins(stood.edges, outcome.reviewed, by_ref, shards, plan.removed)
-    written = _recorded(new, learned)
-    outcome.ties = _ties(outcome, plan, committed, snapshot, written)
-    raw = _raw_files(outcome, committed, snapshot)
-    outcome.files = {**plan.files, **raw, **_record_files(written.contents(learned.records, contents), committed)}
-    outcome.difference = _difference(before, snapshot, tables, kept, plan.removed)
-    outcome.unchanged = not outcome.files
+    return RowResults(
+        relationships=with_earlier(found, record, unread),
+        profiles=profiles,
+        shown=shown,
+        unseen=(frozenset(each.ref for each in profiles if each.problem is not None) - unread) | failed,
+        warnings=warnings,
+    )
 
 
-def _with_texts(records: Records, foreign: Mapping[TableRef, Described]) -> Records:
-    return replace(records, described={**foreign, **records.texts})
-
-
-def _shown(
-    learned: Learned,
-    foreign: Mapping[TableRef, Described],
-    old: Mapping[TableRef, Described],
+def _hints(
+    job: ScanJob,
     tables: Sequence[Table],
+    shown: Sequence[TableProfile],
+    record: RelationshipRecord,
+    report: DescriptionReport | None,
+    failures: Failures,
+) -> tuple[GivenHints, DescriptionReport | None]:
+    """Return the joins that the record or the model propose."""
+    if job.describer is not None and report is not None and job.settings.relationships.enabled:
+        with failures.stage(Stage.PROPOSALS):
+            return job.describer.propose(tables, shown, record, report)
+    return GivenHints(recorded_hints(record)), report
+
+
+def _profile(job: ScanJob, connector: Connector, tables: Sequence[Table], failures: Failures) -> Profiled:
+    job.emit(StepStarted("profile", job.connection))
+    started, relationships = monotonic(), job.settings.relationships
+    profiled = Profiled(tuple(unsampled(table, FAILED) for table in tables), 0, 0)
+    with failures.stage(Stage.PROFILE):
+        profiled = profile_tables(
+            connector,
+            tables,
+            Budget(
+                rows=relationships.profile_sample_rows,
+                bytes=job.settings.budget.megabytes * 1024 * 1024,
+                seconds=float(job.settings.budget.seconds),
+                concurrency=relationships.profile_concurrency,
+                views=job.settings.views,
+            ),
+            lambda done, total: job.emit(StepProgress("profile", done, total, job.connection)),
+            last=None if job.store is None else job.store.profiled_at(),
+            failures=failures,
+        )
+    summary = f"{plural(len(tables), 'table')}, {plural(profiled.statements, 'statement')}"
+    job.emit(StepFinished("profile", summary, monotonic() - started, job.connection))
+    return profiled
+
+
+def _infer(
+    job: ScanJob,
+    connector: Connector,
+    tables: Sequence[Table],
+    profiled: Profiled,
+    hints: GivenHints,
+    record: RelationshipRecord,
+    until: float,
+    failures: Failures,
+) -> Discovery:
+    """Infer keys and joins; what cannot be checked `until` then is put up for review; else the record holds."""
+    with failures.stage(Stage.RELATIONSHIPS):
+        if not job.settings.relationships.enabled:
+            return Discovery({}, ())
+        job.emit(StepStarted("relationships", job.connection))
+        started = monotonic()
+        sources: list[HintSource] = [ViewJoins(connector.dialect), hints]
+        discovery = discover(
+            connector,
+            tables,
+            profiled.tables,
+            job.settings.relationships,
+            sources,
+            seconds=max(0.0, until - started),
+            failures=failures,
+        )
+        summary = f"{plural(len(discovery.accepted()), 'join')} among {plural(len(discovery.edges), 'candidate')}"
+        job.emit(StepFinished("relationships", summary, monotonic() - started, job.connection))
+        # That a spared table was not asked is said once, for all of them.
+        return replace(discovery, problems=tuple(each for each in discovery.problems if NOT_READ not in each))
+    return Discovery(dict(record.keys), record.edges)
+
+
+def _unchecked_warnings(connection: str, discovery: Discovery) -> list[ResultWarning]:
+    if not discovery.problems:
+        return []
+    message = f"connection `{connection}`: some joins could not be checked: {listing(discovery.problems)}"
+    return [ResultWarning("not_checked", message, connection=connection)]
+
+
+def _reusable(
+    fingerprint: str, hints: GivenHints, found: RelationshipRecord, profiled: Profiled
+) -> StoredResults | None:
+    """Return the results for the next scan; None where not everything was read, or not everything comes back equal."""
+    profiles = [each.profile for each in profiled.tables]
+    unread = (column.problem for each in profiles for column in each.columns)
+    if any(each.problem not in (None, NOT_READ) for each in profiles) or any(unread):
+        return None
+    text = relationships_to_json(found)
+    return None if text is None else StoredResults(fingerprint, hints_digest(hints), text)
+
+
+def _store_values(
+    job: ScanJob,
+    store: ProfileStore,
+    connector: Connector,
+    sparing: Connector,
+    tables: Sequence[Table],
+    profiled: Profiled,
+    reusable: StoredResults | None,
+    failures: Failures,
+) -> list[ResultWarning]:
+    """List the values of columns of few values, store them with the profiles, and warn of lists that failed.
+
+    The results are kept for the next scan where all was read, within the time and from the same data. A table whose
+    lists fail unexpectedly keeps those it has.
+    """
+    job.emit(StepStarted("values", job.connection))
+    started = monotonic()
+    until = started + job.settings.budget.seconds
+    dictionary = build_dictionary(
+        sparing,
+        tables,
+        profiled.tables,
+        privacy=job.settings.privacy,
+        limits=DictionaryLimits(),
+        deadline=until,
+        failures=failures,
+    )
+    failed = {each.table for each in failures.noted if each.stage is Stage.VALUES}
+    failed |= {each.profile.ref for each in profiled.tables if each.profile.problem == FAILED}
+    if failed:
+        kept = tuple(each for each in store.lists() if each.ref in failed)
+        dictionary = replace(dictionary, columns=(*dictionary.columns, *kept))
+    complete = monotonic() < until and not failed and not dictionary.problems
+    if reusable is not None and not (complete and _comes_back(job, profiled)):
+        reusable = None
+    if reusable is not None and data_fingerprint(connector, tables, job.settings) != reusable.fingerprint:
+        reusable = None
+    store.save(profiled.tables, dictionary, reusable)
+    summary = f"{plural(len(dictionary.columns), 'list')}, {len(dictionary.withheld)} withheld"
+    job.emit(StepFinished("values", summary, monotonic() - started, job.connection))
+    return _unlisted_warnings(job.connection, dictionary)
+
+
+def _comes_back(job: ScanJob, profiled: Profiled) -> bool:
+    """Whether the profiles as a model may see them can be read back as they are."""
+    return all(map(comes_back_equal, shown_to_models(profiled.tables, job.settings.privacy)))
+
+
+def _unlisted_warnings(connection: str, dictionary: Dictionary) -> list[ResultWarning]:
+    if not dictionary.problems:
+        return []
+    unread = listing(f"{problem.ref}: {problem.message}" for problem in dictionary.problems)
+    message = f"connection `{connection}`: some lists of values could not be read: {unread}"
+    return [ResultWarning("values_not_listed", message, connection=connection)]
+
+
+def _with_relationships(
+    records: Records, rows: RowResults | None, schema: DatabaseSchema, failures: Failures
 ) -> Records:
-    """Return what the manifest shows: where no text takes their place, those of others too."""
-    known = learned.records.restricted(tables)
-    return replace(known, described=updated_record({**foreign, **old}, learned.texts, tables))
+    """Return the records with the keys and joins that were found, and the old ones of tables that nobody could read."""
+    if rows is not None:
+        with failures.stage(Stage.RELATIONSHIPS):
+            old, present = records.known, {table.ref for table in schema.tables}
+            missing = {ref for edge in old.edges for ref in (edge.child, edge.parent)} | set(old.keys)
+            found = steadied(with_origin(rows.relationships), old, rows.unseen | (missing - present))
+            return replace(records, relationships=found)
+    return records
 
 
-def _recorded(shown: Records, learned: Learned) -> Records:
-    """Return what goes into the records: no texts of others, and no record where there was none and nothing is new."""
-    if learned.records.described is None:
-        return replace(shown, described=None)
-    return replace(shown, described={ref: each for ref, each in shown.texts.items() if each.hash})
-
-
-def _losses(plan: ShardPlan, committed: Committed) -> Losses:
-    rewritten = committed.base.read_many(path for path in plan.files if path in committed.shards)
-    comments = (path for path, content in rewritten.items() if has_comments(content, path))
-    return Losses(plan.lost, tuple(sorted(comments)))
-
-
-def _ties(
-    outcome: ScanOutcome,
-    plan: ShardPlan,
+def _describe(
+    job: ScanJob,
     committed: Committed,
-    snapshot: Mapping[str, SnapshotFile],
-    written: Records,
-) -> Ties:
-    folder, before = committed.raw_folder, committed.before
-    shard_of = {f"{folder}/{table_path(ref)}": shard for ref, shard in plan.shard_of.items()}
-    for table in before.tables or ():
-        shard = plan.gone_from.get(physical_name(table.ref))
-        if shard is not None:
-            shard_of[f"{folder}/{table_path(table.ref)}"] = shard
-    new = {path: file.sha256 for path, file in snapshot.items()}
-    old_texts = committed.records.texts
-    return Ties(outcome.connection, outcome.driver, folder, shard_of, before.hashes, new, old_texts, written.texts)
+    schema: DatabaseSchema,
+    records: Records,
+    rows: RowResults | None,
+    failures: Failures,
+) -> tuple[Records, tuple[Described, ...], DescriptionReport | None]:
+    """Return the records with the texts there are now, and the texts; a table without a new one keeps its old text."""
+    describer = job.describer
+    if describer is None:
+        return records, (), None
+    report = (rows.report if rows else None) or describer.report
+    if DESCRIPTIONS not in records.broken:
+        with failures.stage(Stage.DESCRIPTIONS):
+            tables = committed.all_tables(schema)
+            known = restricted(records.known, {table.ref: table for table in tables})
+            shown = rows.shown if rows else ()
+            wanted = DescriptionInput(tables, known, shown, records.texts, lambda: committed.texts(tables))
+            texts, done = describer.describe(wanted, report)
+            described = updated_record(records.texts, texts, tables) or records.described
+            return replace(records, described=described), tuple(texts), done
+    return records, (), report
 
 
-def _raw_files(
-    outcome: ScanOutcome, committed: Committed, snapshot: Mapping[str, SnapshotFile]
-) -> dict[str, bytes | None]:
-    folder, hashes, there = committed.raw_folder, committed.before.hashes, committed.files
-    files: dict[str, bytes | None] = {
-        f"{folder}/{path}": file.content
-        for path, file in snapshot.items()
-        if hashes.get(path) != file.sha256 or f"{folder}/{path}" not in there
-    }
-    wanted = {f"{folder}/{path}" for path in snapshot}
-    ours = (f"{folder}/{path}" for path in hashes)
-    files.update({path: None for path in ours if path in there and path not in wanted})
-    if files or f"{folder}/{MANIFEST}" not in there or set(hashes) != set(snapshot):
-        text = manifest_text(outcome.connection, outcome.driver, {p: f.sha256 for p, f in snapshot.items()})
-        files[f"{folder}/{MANIFEST}"] = text.encode()
-    return files
+def _unchanged(committed: Committed, schema: DatabaseSchema, records: Records, rows: RowResults | None) -> ManifestPlan:
+    """Return the plan of a scan that changes no file; the edges are reviewed where rows were read."""
+    if rows is None:
+        return ManifestPlan(records.known)
+    tables = {table.ref: table for table in schema.tables}
+    reviewed = CommittedJoins(committed).after(committed.records.known, committed.shards, tables)
+    return ManifestPlan(records.known, reviewed=reviewed)
 
 
-def _record_files(contents: Mapping[str, bytes], committed: Committed) -> dict[str, bytes | None]:
-    """Return the records that change."""
-    files = {f"{committed.raw_folder}/{name}": content for name, content in contents.items()}
-    before = committed.base.read_many(path for path in files if path in committed.files)
-    return {path: content for path, content in files.items() if before.get(path) != content}
-
-
-def _difference(
-    before: Before,
-    snapshot: Mapping[str, SnapshotFile],
-    tables: Sequence[Table],
-    kept: Sequence[Table],
-    removed: tuple[str, ...],
-) -> TableChanges:
-    old = {table.ref: before.hashes[table_path(table.ref)] for table in before.tables or ()}
-    new = {table.ref: snapshot[table_path(table.ref)].sha256 for table in tables}
-    gone = {physical_name(ref) for ref in old if ref not in new} | set(removed)
-    return TableChanges(
-        added=_names(ref for ref in new if ref not in old),
-        changed=_names(ref for ref in new if ref in old and old[ref] != new[ref]),
-        removed=tuple(sorted(gone)),
-        kept=_names(table.ref for table in kept),
-    )
-
-
-def _names(refs: Iterable[TableRef]) -> tuple[str, ...]:
-    return tuple(sorted(physical_name(ref) for ref in refs))
+def _nothing_to_read(job: ScanJob, connector: Connector, scope: Scope) -> list[ResultWarning]:
+    gap = None if job.entry is None else access_gap(job.connection, job.entry, connector.test(scope))
+    if gap is None:
+        return []
+    message = f"connection `{job.connection}`: {gap.message}"
+    return [ResultWarning("nothing_to_read", message, hint=gap.hint, connection=job.connection)]
 
 
 def _digest(
-    driver: str,
-    snapshot: Mapping[str, SnapshotFile],
-    problems: Sequence[ObjectProblem],
-    contents: Mapping[str, bytes],
+    driver: str, files: Iterable[SnapshotFile], problems: Sequence[ObjectProblem], contents: Mapping[str, bytes]
 ) -> str:
-    facts: list[Any] = [GENERATOR, driver, sorted((path, file.sha256) for path, file in snapshot.items())]
+    facts: list[Any] = [GENERATOR, driver, sorted((file.path, file.sha256) for file in files)]
     facts.append(sorted((str(problem.ref), problem.what) for problem in problems))
     facts.append(sorted((name, hashlib.sha256(content).hexdigest()) for name, content in contents.items()))
     return hashlib.sha256(json.dumps(facts).encode("utf-8", "surrogatepass")).hexdigest()
@@ -252,156 +436,3 @@ def _digest(
 def _declared_keys(tables: Sequence[Table]) -> int:
     by_ref = {table.ref: table for table in tables}
     return sum(is_joinable(key, by_ref) for table in tables for key in table.foreign_keys)
-
-
-def _row_estimates(tables: Sequence[Table]) -> dict[str, int]:
-    return {physical_name(table.ref): table.row_estimate for table in tables if table.row_estimate is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class PreviousScan:
-    """What the state database remembers: the digest of the structure, and path -> blob id as committed then."""
-
-    digest: str
-    files: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class TableChanges:
-    """Physical names by what happened to them since the last snapshot."""
-
-    added: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-    """Known from before, unreadable now: kept as they were."""
-
-
-@dataclass(slots=True)
-class ScanOutcome:
-    """What a scan found and which files change: path -> new content, None for a file that goes."""
-
-    connection: str
-    driver: str
-    digest: str
-    tables: int
-    columns: int
-    unchanged: bool = False
-    difference: TableChanges = field(default_factory=TableChanges)
-    problems: tuple[ObjectProblem, ...] = ()
-    row_estimates: dict[str, int] = field(default_factory=dict)
-    files: dict[str, bytes | None] = field(default_factory=dict)
-    shards: dict[str, Shard] = field(default_factory=dict)
-    warnings: tuple[ResultWarning, ...] = ()
-    ties: Ties | None = None
-    losses: Losses = field(default_factory=Losses)
-    knowledge: Knowledge = field(default_factory=Knowledge)
-    looked: bool = False
-    """Whether the rows were looked at; else `knowledge` is what an earlier scan found."""
-    profiles: tuple[TableProfile, ...] = ()
-    views: int = 0
-    """How many of the tables are views."""
-    declared: int = 0
-    """How many foreign keys the database declares between the tables."""
-    reviewed: tuple[ReviewedEdge, ...] = ()
-    """What holds for every edge after this scan; nothing where the rows were not looked at."""
-    gone: tuple[GoneJoin, ...] = ()
-    failures: tuple[StageFailure, ...] = ()
-    """The stages that failed; what the last scan knew of their part stays."""
-
-    @property
-    def standings(self) -> dict[str, int]:
-        """How many edges there are by what holds for them."""
-        return counted(self.reviewed)
-
-    def without(self, held: frozenset[str]) -> dict[str, bytes | None]:
-        """Return the files that may change while the held paths keep their old content."""
-        return self.files if self.ties is None else self.ties.without(self.files, held)
-
-    def removals(self, held: frozenset[str], replaced: Mapping[str, str]) -> list[ResultWarning]:
-        """Return what to say of people's words and of joins that are gone: nothing of shards that were held back.
-
-        `replaced`: path -> where its old text is kept, of files that have no history.
-        """
-        losses = self.losses.warnings(self.connection, self.without(held), replaced)
-        return [*losses, *gone_warnings(self.connection, self.gone, held)]
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What a look at the rows found: keys and edges; `unseen`: tables that could not be looked at.
-
-    `told`: the profiles as a model may be told them. `failures`: the stages that failed, whose part is as it was.
-    """
-
-    knowledge: Knowledge
-    unseen: frozenset[TableRef] = frozenset()
-    warnings: tuple[ResultWarning, ...] = ()
-    profiles: tuple[TableProfile, ...] = ()
-    told: tuple[TableProfile, ...] = ()
-    failures: tuple[StageFailure, ...] = ()
-
-
-class Look(Protocol):
-    """Looks at the rows of tables."""
-
-    def __call__(self, connector: Connector, tables: Sequence[Table], record: Knowledge) -> Findings:
-        """Return what was found; `record`: what earlier scans did. Raises `SourceError` when the source is gone."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What there is to describe. `recorded`: texts of earlier scans; `texts`: people's, read when they are needed."""
-
-    tables: Sequence[Table]
-    knowledge: Knowledge
-    profiles: Sequence[TableProfile]
-    recorded: Mapping[TableRef, Described]
-    texts: Callable[[], Mapping[TableRef, KnownTexts]]
-
-    def facts(self, texts: Mapping[TableRef, KnownTexts] | None = None) -> list[TableFacts]:
-        """Return the facts of every table, its accepted joins among them."""
-        accepted = (
-            Join(edge.child, edge.child_columns, edge.parent, edge.parent_columns) for edge in self.knowledge.accepted()
-        )
-        profiles = {profile.ref: profile for profile in self.profiles}
-        return gather_facts(self.tables, profiles=profiles, accepted=accepted, texts=texts)
-
-
-class Describe(Protocol):
-    """Describes tables and columns."""
-
-    def __call__(self, seen: Seen) -> Sequence[Described]:
-        """Return the texts there are now, of earlier answers too; a table without one keeps its old text."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """What is known now. `texts`: what was said of tables in this scan."""
-
-    records: Records
-    texts: tuple[Described, ...] = ()
-
-    @classmethod
-    def of(cls, record: Records, findings: Findings | None, schema: DatabaseSchema) -> Learned:
-        """Take what was found, and the record's words on tables that nobody could look at."""
-        if findings is None:
-            return cls(record)
-        seen = {table.ref for table in schema.tables}
-        old = record.known
-        missing = {ref for edge in old.edges for ref in (edge.child, edge.parent)} | set(old.keys)
-        known = steadied(with_origin(findings.knowledge), old, findings.unseen | (missing - seen))
-        return cls(replace(record, knowledge=known))
-
-    def described(
-        self, describe: Describe, committed: Committed, schema: DatabaseSchema, findings: Findings | None
-    ) -> Learned:
-        """Have the tables described; a table of which nothing new is said keeps its old text."""
-        tables, old = committed.all_tables(schema), self.records.texts
-        known = restricted(self.records.known, {table.ref: table for table in tables})
-        told = findings.told if findings else ()
-        texts = tuple(describe(Seen(tables, known, told, old, lambda: committed.texts(tables))))
-        updated = updated_record(old, texts, tables)
-        return Learned(replace(self.records, described=updated or self.records.described), texts)

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from ktx_cli.core import Command, ResultWarning, plural
 from ktx_cli.scan.committed import Committed
-from ktx_cli.scan.findings import EdgeId, Knowledge, edge_id
 from ktx_cli.scan.overlays import JoinKey, Overlays, join_key
 from ktx_cli.scan.relationships.model import Edge, EdgeStatus
+from ktx_cli.scan.relationships.record import EdgeId, RelationshipRecord, edge_id
 from ktx_cli.scan.review import GENERATED_SOURCES, ReviewedEdge, Scene, Standing, find_join, missing_end
-from ktx_cli.scan.shards import Places
+from ktx_cli.scan.shards import ManifestIndex
 from ktx_cli.semantic import Entry, Shard
 from ktx_cli.warehouses import Table, TableRef
 
@@ -44,8 +44,8 @@ class GoneJoin:
         return {"join": self.name, "reason": self.reason}
 
 
-class Stood:
-    """What held for the edges of the record before a scan; the files that say so are read when somebody asks."""
+class CommittedJoins:
+    """What holds for the edges of the committed record; the files that say so are read when somebody asks."""
 
     def __init__(self, committed: Committed) -> None:
         self._committed = committed
@@ -56,7 +56,7 @@ class Stood:
         known = self._committed.records.known
         if not known.edges and not known.gone:
             return ()
-        tables = {table.ref: table for table in self._committed.before.tables or ()}
+        tables = {table.ref: table for table in self._committed.snapshot.tables or ()}
         return self.after(known, self._committed.shards, tables)
 
     def of(self, edge: Edge) -> Standing:
@@ -64,7 +64,7 @@ class Stood:
         return self._by_id.get(edge_id(edge), Standing.REJECTED)
 
     def after(
-        self, known: Knowledge, shards: Mapping[str, Shard], tables: Mapping[TableRef, Table]
+        self, known: RelationshipRecord, shards: Mapping[str, Shard], tables: Mapping[TableRef, Table]
     ) -> tuple[ReviewedEdge, ...]:
         """Return what holds for the edges that are known, with other shards and tables."""
         if not known.edges and not known.gone:
@@ -92,27 +92,33 @@ class Stood:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
-    """What goes and comes with a scan: the knowledge that says so, and the joins of people among it.
+class JoinChanges:
+    """The joins of people that go and come with a scan, and the record that says so.
 
     `leaving`: physical name of a table -> joins that miss a table or column now. `returned`: edges whose joins are
     people's again.
     """
 
-    known: Knowledge
+    record: RelationshipRecord
     leaving: Mapping[str, Sequence[Mapping[str, Any]]]
     returned: tuple[Edge, ...]
 
     @classmethod
-    def of(cls, now: Knowledge, before: Knowledge, tables: Mapping[TableRef, Table], stood: Stood) -> Passage:
+    def of(
+        cls,
+        now: RelationshipRecord,
+        before: RelationshipRecord,
+        tables: Mapping[TableRef, Table],
+        joins: CommittedJoins,
+    ) -> JoinChanges:
         """Compare what is known now with the record; a join that an overlay makes stays where it is."""
-        known = with_gone(now, before, tables, stood.of)
-        by_hand = stood.by_hand(known.waiting - before.waiting)
-        known = replace(known, waiting=known.waiting & (before.waiting | by_hand.keys()))
+        record = with_gone(now, before, tables, joins.of)
+        by_hand = joins.by_hand(record.waiting - before.waiting)
+        record = replace(record, waiting=record.waiting & (before.waiting | by_hand.keys()))
         leaving: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-        for table, join in (each for joins in by_hand.values() for each in joins):
+        for table, join in (each for listed in by_hand.values() for each in listed):
             leaving[table].append(join)
-        return cls(known, leaving, returned_edges(known, before, tables, stood.of))
+        return cls(record, leaving, returned_edges(record, before, tables, joins.of))
 
     def without_leaving(self, old: Mapping[str, Entry]) -> dict[str, Entry]:
         """Return what the last scan generated, with the leaving joins as if it had, so that nobody keeps them."""
@@ -124,33 +130,35 @@ class Passage:
         }
 
 
-def with_gone(now: Knowledge, before: Knowledge, tables: Mapping[TableRef, Table], stood: Standings) -> Knowledge:
-    """Return what is known now, with the joins of the record that are not in it any more; `stood` is seldom asked."""
+def with_gone(
+    now: RelationshipRecord, before: RelationshipRecord, tables: Mapping[TableRef, Table], standing_of: Standings
+) -> RelationshipRecord:
+    """Return what is known now, with the joins of the record that are not in it any more."""
     found = {edge_id(edge) for edge in now.recorded()}
-    waiting = {edge_id(edge) for edge in (*before.gone, *before.edges) if _waits(edge, before, tables, stood)}
+    waiting = {edge_id(edge) for edge in (*before.gone, *before.edges) if _waits(edge, before, tables, standing_of)}
     unlikely = {edge_id(edge): edge.reason for edge in now.edges}
     gone = []
     for edge in (*before.gone, *before.edges):
         if edge_id(edge) in found:
             continue
         declared = _is_declared(edge, tables)
-        kept = stood(edge) is Standing.DISABLED if declared else edge in before.gone or _counts(edge, stood)
+        kept = standing_of(edge) is Standing.DISABLED if declared else edge in before.gone or _counts(edge, standing_of)
         if kept:
             reason = DECLARED if declared else _reason(edge, tables, unlikely.get(edge_id(edge)))
             gone.append(replace(edge, status=EdgeStatus.REJECTED, reason=reason))
     kept_ids = {edge_id(edge) for edge in gone}
-    return replace(now, gone=_bounded(gone, stood, waiting), waiting=frozenset(waiting & kept_ids))
+    return replace(now, gone=_bounded(gone, standing_of, waiting), waiting=frozenset(waiting & kept_ids))
 
 
-def _waits(edge: Edge, before: Knowledge, tables: Mapping[TableRef, Table], stood: Standings) -> bool:
+def _waits(edge: Edge, before: RelationshipRecord, tables: Mapping[TableRef, Table], standing_of: Standings) -> bool:
     """Whether a person accepted an edge that misses a table or column now."""
     if missing_end(edge, tables) is None:
         return False
-    return stood(edge) is (Standing.REVIEW if edge_id(edge) in before.waiting else Standing.MANUAL)
+    return standing_of(edge) is (Standing.REVIEW if edge_id(edge) in before.waiting else Standing.MANUAL)
 
 
 def returned_edges(
-    known: Knowledge, before: Knowledge, tables: Mapping[TableRef, Table], stood: Standings
+    known: RelationshipRecord, before: RelationshipRecord, tables: Mapping[TableRef, Table], standing_of: Standings
 ) -> tuple[Edge, ...]:
     """Return the edges that waited for a table or column and are whole again, as the scan knows them now."""
     if not before.waiting:
@@ -159,12 +167,12 @@ def returned_edges(
     return tuple(
         found[each]
         for each in sorted(before.waiting - known.waiting, key=repr)
-        if each in found and missing_end(found[each], tables) is None and stood(found[each]) is Standing.REVIEW
+        if each in found and missing_end(found[each], tables) is None and standing_of(found[each]) is Standing.REVIEW
     )
 
 
-def _counts(edge: Edge, stood: Standings) -> bool:
-    return edge.status is EdgeStatus.ACCEPTED or stood(edge) in _DECIDED
+def _counts(edge: Edge, standing_of: Standings) -> bool:
+    return edge.status is EdgeStatus.ACCEPTED or standing_of(edge) in _DECIDED
 
 
 def _is_declared(edge: Edge, tables: Mapping[TableRef, Table]) -> bool:
@@ -187,10 +195,10 @@ def _reason(edge: Edge, tables: Mapping[TableRef, Table], unlikely: str | None) 
     return NOT_FOUND if stale or edge.status is EdgeStatus.REVIEW else edge.reason
 
 
-def _bounded(gone: Sequence[Edge], stood: Standings, waiting: Collection[EdgeId]) -> tuple[Edge, ...]:
+def _bounded(gone: Sequence[Edge], standing_of: Standings, waiting: Collection[EdgeId]) -> tuple[Edge, ...]:
     if len(gone) <= MOST_GONE:
         return tuple(gone)
-    decided = {edge_id(edge) for edge in gone if stood(edge) in _DECIDED or edge_id(edge) in waiting}
+    decided = {edge_id(edge) for edge in gone if standing_of(edge) in _DECIDED or edge_id(edge) in waiting}
     undecided = [edge_id(edge) for edge in gone if edge_id(edge) not in decided]
     dropped = set(undecided[: len(gone) - MOST_GONE])
     return tuple(edge for edge in gone if edge_id(edge) not in dropped)
@@ -213,12 +221,12 @@ def gone_joins(
         later = now.get(edge_id(each.edge))
         lost = each.standing in _JOINED and (later is None or later.standing not in _JOINED)
         if lost and not _is_declared(each.edge, tables):
-            found.append(GoneJoin(each.name, NOT_FOUND if later is None else _said(later), each.joins[0].shard))
+            found.append(GoneJoin(each.name, NOT_FOUND if later is None else _reason_now(later), each.joins[0].shard))
     of_edges = {(join.source, join_key(join.join)) for each in before for join in each.joins}
     return (*found, *_by_hand(of_edges, shards, removed))
 
 
-def _said(now: ReviewedEdge) -> str:
+def _reason_now(now: ReviewedEdge) -> str:
     return now.edge.reason if now.gone else f"{now.standing.value} now: {now.edge.reason}"
 
 
@@ -226,7 +234,7 @@ def _by_hand(
     of_edges: Collection[tuple[str, JoinKey]], shards: Mapping[str, Shard], removed: Collection[str]
 ) -> Iterator[GoneJoin]:
     """Yield the joins of people that go with a table, but those of edges."""
-    physical = {name: table for table, name in Places.find(shards, ()).used.items()} if removed else {}
+    physical = {name: table for table, name in ManifestIndex.of(shards, ()).names.items()} if removed else {}
     gone = {name for name, table in physical.items() if table in removed}
     for path, shard in shards.items() if gone else ():
         for source, entry in shard.tables.items():

@@ -14,12 +14,12 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ktx_cli.core import Command, ConfigError, KtxError, ResultWarning
-from ktx_cli.scan.carry import Losses, has_comments
-from ktx_cli.scan.committed import RELATIONSHIPS, Base, Committed
-from ktx_cli.scan.findings import ARROW, EdgeId, Knowledge, edge_id, edge_name
+from ktx_cli.scan.committed import Base, Committed
+from ktx_cli.scan.linked_files import RemovedTexts, has_comments
 from ktx_cli.scan.overlays import Overlays, disabling, enabling, join_key
 from ktx_cli.scan.relationships.model import Cardinality, Edge, EdgeStatus
-from ktx_cli.scan.shards import Places, entries, is_joinable, is_unique
+from ktx_cli.scan.relationships.record import ARROW, RELATIONSHIPS, EdgeId, RelationshipRecord, edge_id, edge_name
+from ktx_cli.scan.shards import ManifestIndex, entries, is_joinable, is_unique
 from ktx_cli.semantic import Entry, ParsedCopies, Shard, physical_name, plain_on, quoted, render_shard, source_names
 from ktx_cli.warehouses import Table, TableKind, TableRef
 
@@ -149,17 +149,17 @@ def read_review(base: Base, connection: str, copies: ParsedCopies) -> Review | N
     Raises `KtxError` for a damaged record, `ConfigError` for a broken shard.
     """
     committed = Committed(base, connection, copies)
-    records, notes = committed.read_records
+    records = committed.records
     if RELATIONSHIPS in records.broken:
-        note = next(note for note in notes if str(note.details.get("path")).endswith(RELATIONSHIPS))
+        note = next(note for note in committed.warnings if str(note.details.get("path")).endswith(RELATIONSHIPS))
         raise KtxError(note.message, hint=note.hint)
-    if records.knowledge is None:
+    if records.relationships is None:
         return None
     overlays = Overlays.read(base, connection)
-    tables = {table.ref: table for table in committed.before.tables or ()}
+    tables = {table.ref: table for table in committed.snapshot.tables or ()}
     scene = Scene(connection, committed.shards, overlays, tables)
     declared = declared_edges(tables.values())
-    return Review(connection, scene.reviewed(records.knowledge), committed.shards, overlays, scene.edges(declared))
+    return Review(connection, scene.reviewed(records.relationships), committed.shards, overlays, scene.edges(declared))
 
 
 def declared_edges(tables: Iterable[Table]) -> list[Edge]:
@@ -186,7 +186,7 @@ class Scene:
     overlays: Overlays
     tables: Mapping[TableRef, Table]
 
-    def reviewed(self, known: Knowledge) -> tuple[ReviewedEdge, ...]:
+    def reviewed(self, known: RelationshipRecord) -> tuple[ReviewedEdge, ...]:
         """Return the edges of a record, those that are gone last."""
         gone = frozenset(map(edge_id, known.gone))
         return self.edges((*known.recorded(), *known.gone), gone, known.waiting)
@@ -205,18 +205,18 @@ class Scene:
         self, edges: Sequence[Edge], gone: Collection[EdgeId], waiting: Collection[EdgeId]
     ) -> tuple[ReviewedEdge, ...]:
         refs = list(dict.fromkeys((*self.tables, *(ref for edge in edges for ref in (edge.child, edge.parent)))))
-        places = Places.find(self.shards, refs)
-        names = source_names(refs, places.used, [name for _, name in places.own])
+        index = ManifestIndex.of(self.shards, refs)
+        names = source_names(refs, index.names, [name for _, name in index.custom])
         return tuple(
-            self._reviewed(edge, names, places, gone=edge_id(edge) in gone, waits=edge_id(edge) in waiting)
+            self._reviewed(edge, names, index, gone=edge_id(edge) in gone, waits=edge_id(edge) in waiting)
             for edge in edges
         )
 
     def _reviewed(
-        self, edge: Edge, names: Mapping[TableRef, str], places: Places, *, gone: bool, waits: bool
+        self, edge: Edge, names: Mapping[TableRef, str], index: ManifestIndex, *, gone: bool, waits: bool
     ) -> ReviewedEdge:
         joins = tuple(
-            EdgeJoin(names[ref], places.primary.get(physical_name(ref), (None, ""))[0], join)
+            EdgeJoin(names[ref], index.primary.get(physical_name(ref), (None, ""))[0], join)
             for ref, join in _joins(edge, names)
         )
         missing = missing_end(edge, self.tables) if gone else None
@@ -298,7 +298,7 @@ def _turned(edge: Edge) -> EdgeId | None:
 def _joins(edge: Edge, names: Mapping[TableRef, str]) -> list[tuple[TableRef, Mapping[str, Any]]]:
     """Return the joins a scan writes for an edge it accepts, by table."""
     tables = [Table(ref, TableKind.TABLE, ()) for ref in dict.fromkeys((edge.child, edge.parent))]
-    made = entries(tables, names, Knowledge(edges=(replace(edge, status=EdgeStatus.ACCEPTED),)))
+    made = entries(tables, names, RelationshipRecord(edges=(replace(edge, status=EdgeStatus.ACCEPTED),)))
     return [(ref, join) for ref, entry in made.items() for join in entry.get("joins", ())]
 
 
@@ -390,9 +390,9 @@ class Draft:
         }
         return {**self._review.shards, **written}
 
-    def losses(self, contents: Mapping[str, bytes]) -> Losses:
+    def removed_texts(self, contents: Mapping[str, bytes]) -> RemovedTexts:
         """Return what writing the shards anew takes out of `contents`, path -> what stands there now."""
-        return Losses(
+        return RemovedTexts(
             comments=tuple(sorted(p for p in self._documents if p in contents and has_comments(contents[p], p)))
         )
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from ktx_cli.core import file_stem
 from ktx_cli.scan.descriptions.facts import GENERATED_KEYS
-from ktx_cli.scan.findings import EdgeId, Knowledge, edge_id
 from ktx_cli.scan.relationships.model import Cardinality, Edge
+from ktx_cli.scan.relationships.record import EdgeId, RelationshipRecord, edge_id
 from ktx_cli.semantic import Entry, Shard, physical_name, quoted, render_shard, source_names
 from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef
 
@@ -22,7 +22,7 @@ from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef
 def entries(
     tables: Iterable[Table],
     names: Mapping[TableRef, str],
-    knowledge: Knowledge | None = None,
+    record: RelationshipRecord | None = None,
     manual: Sequence[Edge] = (),
 ) -> dict[TableRef, Entry]:
     """Return the generated entry of every table; joins are written on both tables of a reference.
@@ -30,7 +30,7 @@ def entries(
     `manual`: edges that a person accepted and whose joins are not in the files.
     """
     by_ref = {table.ref: table for table in tables}
-    known = knowledge or Knowledge()
+    known = record or RelationshipRecord()
     joins = _joins(by_ref, names)
     found = {edge_id(edge): edge for edge in (*known.accepted(), *manual)}
     _add_found(joins, found.values(), by_ref, names, set(map(edge_id, manual)))
@@ -154,19 +154,19 @@ class ShardPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where the entries of a connection's tables stand, and which entries are people's own.
+class ManifestIndex:
+    """Where the manifest has the entries of a connection's tables, and which entries are people's own.
 
-    `primary`: physical name -> shard path and source name of the entry a scan keeps up to date. `own`: shard path and
-    source name of every other entry: a second source over the same table, or one that names no table.
+    `primary`: physical name -> shard path and source name of the entry a scan keeps up to date. `custom`: shard path
+    and source name of every other entry: a second source over the same table, or one that names no table.
     """
 
     primary: dict[str, tuple[str, str]]
-    own: tuple[tuple[str, str], ...]
+    custom: tuple[tuple[str, str], ...]
 
     @classmethod
-    def find(cls, shards: Mapping[str, Shard], refs: Iterable[TableRef]) -> Places:
-        """Find the places; of several entries over one table the one with the table's own name is primary."""
+    def of(cls, shards: Mapping[str, Shard], refs: Iterable[TableRef]) -> ManifestIndex:
+        """Index the shards; of several entries over one table the one with the table's own name is primary."""
         natural = {physical_name(ref): name for ref, name in source_names(refs, {}).items()}
         entries = [
             (str(entry.get("table")), path, name)
@@ -179,11 +179,11 @@ class Places:
         for physical, path, name in entries:
             primary.setdefault(physical, (path, name))
         kept = set(primary.values())
-        own = [(path, name) for path in sorted(shards) for name in shards[path].tables if (path, name) not in kept]
-        return cls(primary, tuple(own))
+        custom = [(path, name) for path in sorted(shards) for name in shards[path].tables if (path, name) not in kept]
+        return cls(primary, tuple(custom))
 
     @property
-    def used(self) -> dict[str, str]:
+    def names(self) -> dict[str, str]:
         """Physical name -> source name."""
         return {physical: name for physical, (_, name) in self.primary.items()}
 
@@ -191,14 +191,14 @@ class Places:
 def plan_shards(
     folder: str,
     current: Mapping[str, Shard],
-    places: Places,
+    index: ManifestIndex,
     generated: Mapping[TableRef, Entry],
     names: Mapping[TableRef, str],
     old: Mapping[str, Entry] | None,
 ) -> ShardPlan:
     """Return the new shards of a connection.
 
-    `folder`: their folder in the project. `current`: path -> shard as it stands in the base tree, `places` what is
+    `folder`: their folder in the project. `current`: path -> shard as it stands in the base tree, `index` what is
     where in them. `old`: physical name -> entry the last scan generated; None where that is not known. A table stays
     in the shard it is in; a new one goes to the shard of its schema. Entries of tables that are gone are removed and
     named; entries no scan ever made are left as they are.
@@ -206,7 +206,7 @@ def plan_shards(
     present = {physical_name(ref) for ref in generated}
     gone = {
         physical: place
-        for physical, place in places.primary.items()
+        for physical, place in index.primary.items()
         if physical not in present and (old is None or physical in old)
     }
     gone_names = {name for _, name in gone.values()}
@@ -215,7 +215,7 @@ def plan_shards(
     plan = ShardPlan(removed=tuple(sorted(gone)))
     for ref in sorted(generated, key=lambda ref: (ref.schema or "", ref.name)):
         physical = physical_name(ref)
-        path, name = places.primary.get(physical, (f"{folder}/{file_stem(ref.schema or 'main')}.yaml", ""))
+        path, name = index.primary.get(physical, (f"{folder}/{file_stem(ref.schema or 'main')}.yaml", ""))
         entry = generated[ref]
         if name:
             before = None if old is None else old.get(physical)
@@ -223,10 +223,8 @@ def plan_shards(
             entry = keep_entry(before, now, entry, joinable=lambda to: to not in gone_names)
         placed.setdefault(path, {})[names[ref]] = entry
         plan.shard_of[ref] = path
-    untouched = [
-        place for physical, place in places.primary.items() if physical not in present and physical not in gone
-    ]
-    for path, name in (*untouched, *places.own):
+    untouched = [place for physical, place in index.primary.items() if physical not in present and physical not in gone]
+    for path, name in (*untouched, *index.custom):
         placed.setdefault(path, {})[name] = current[path].tables[name]
     plan.lost = {
         physical: path

@@ -28,10 +28,8 @@ if TYPE_CHECKING:
         Passages,
         Values,
         files_between,
-        hash_of,
         layer_signature,
         scan_signature,
-        signatures_below,
         stray_signatures,
         values_signature,
         values_unit,
@@ -45,8 +43,8 @@ _HOMES = {
     "corpus": "Found Hit KINDS Passage Scope Shown documents is_of listed_columns passage_documents",
     "index": "Store identity open_index",
     "parts": (
-        "Contents Layer Pages Part Passages Values files_between hash_of layer_signature scan_signature "
-        "signatures_below stray_signatures values_signature values_unit"
+        "Contents Layer Pages Part Passages Values files_between layer_signature scan_signature "
+        "stray_signatures values_signature values_unit"
     ),
     "ranking": "Index found hits rank",
     "searcher": "Answer Refreshed Searcher refresh",

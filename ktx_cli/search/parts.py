@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
 from ktx_cli.core import KtxError, Recent, ResultWarning, escaped, is_utf8
-from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, storage_error
+from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, hash_of, signatures_below
 from ktx_cli.protection import read_relations
 from ktx_cli.scan import ColumnValues, snapshot_path
 from ktx_cli.search.corpus import (
@@ -330,11 +329,6 @@ def scan_signature(root: Path | None, connection: str) -> str:
     return signatures_below(root, folder, (name,)).get(f"{folder}/{name}", "")
 
 
-def hash_of(parts: Iterable[str]) -> str:
-    """Return one hash of several texts."""
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def stray_signatures(root: Path, configured: Collection[str]) -> dict[str, str]:
     """Return path -> `size mtime_ns` of the files in `semantic-layer/` outside the folders of all connections.
 
@@ -349,41 +343,3 @@ def stray_signatures(root: Path, configured: Collection[str]) -> dict[str, str]:
         else:
             found[escaped(path)] = f"{stat.st_size} {stat.st_mtime_ns}"
     return found
-
-
-def signatures_below(
-    root: Path | None, folder: str, endings: tuple[str, ...], *, irregular: bool = False
-) -> dict[str, str]:
-    """Return path -> `size mtime_ns` of the files in a folder and below that have one of some endings.
-
-    `irregular`: what is no file counts too, such as a folder or a link that leads nowhere. Links to folders are not
-    followed, and names that are not UTF-8 are passed over. Raises `StorageError` for a folder that cannot be read.
-    """
-    found: dict[str, str] = {}
-    folders = [folder]
-    while root is not None and folders:
-        here = folders.pop()
-        try:
-            with os.scandir(root / here) as entries:
-                for entry in entries:
-                    if not is_utf8(entry.name):
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(f"{here}/{entry.name}")
-                    if irregular and entry.name.endswith(endings) and not entry.is_file():
-                        found[f"{here}/{entry.name}"] = "0 0"
-                    elif entry.name.endswith(endings) and entry.is_file():
-                        found[f"{here}/{entry.name}"] = _signature(entry)
-        except (FileNotFoundError, NotADirectoryError):  # there is none
-            continue
-        except OSError as error:
-            raise storage_error(root / here, error, "read") from error
-    return {path: signature for path, signature in found.items() if signature}
-
-
-def _signature(entry: os.DirEntry[str]) -> str:
-    try:
-        stat = entry.stat()
-    except FileNotFoundError:  # it went while the folder was read
-        return ""
-    return f"{stat.st_size} {stat.st_mtime_ns}"

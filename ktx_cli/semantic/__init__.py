@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         LoadLayer,
         Means,
         broken_files_told,
-        calendar_of,
         database_of,
         guard_of,
         json_rows,
@@ -108,6 +107,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.plan.plan import Plan
     from ktx_cli.semantic.plan.planner import parameter_values
     from ktx_cli.semantic.query import DEFAULT_LIMIT, LONGEST, MOST_ITEMS, MOST_ROWS, Query, with_grain
+    from ktx_cli.semantic.time.calendar import calendar_of
     from ktx_cli.semantic.verification import Verified, verify, verify_sample
 
 _HOMES = {
@@ -124,7 +124,7 @@ _HOMES = {
     "formats": "number_styles",
     "graph": "Graph",
     "guarded": (
-        "ANEW DEFAULT_BYTES Guard GuardedConnector LoadLayer Means broken_files_told calendar_of database_of "
+        "ANEW DEFAULT_BYTES Guard GuardedConnector LoadLayer Means broken_files_told database_of "
         "guard_of json_rows layer_ids load_layer load_layers require_defined stray_problems"
     ),
     "interchange.dbt.importer": "NO_ONE_TABLE Relation import_dbt relation_of",
@@ -157,6 +157,7 @@ _HOMES = {
     "plan.plan": "Plan",
     "plan.planner": "parameter_values",
     "query": "DEFAULT_LIMIT LONGEST MOST_ITEMS MOST_ROWS Query with_grain",
+    "time.calendar": "calendar_of",
     "verification": "Verified verify verify_sample",
 }
 

@@ -29,7 +29,8 @@ from ktx_cli.project import SEMANTIC_NAME, Connection, Database, KtxConfig, Layo
 from ktx_cli.semantic.load.files import read_strays
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.manifest import SUFFIXES, load_manifest
-from ktx_cli.semantic.model import CalendarSettings, Model, SemanticError
+from ktx_cli.semantic.model import Model, SemanticError
+from ktx_cli.semantic.time.calendar import calendar_of
 from ktx_cli.warehouses import (
     EITHER,
     CheckedStatement,
@@ -306,22 +307,6 @@ def broken_files_told(model: Model) -> Iterator[None]:
             check = Command("sl", "validate", "-c", model.connection, "--no-data")
             error.hint = Hint("{}; or correct the files with errors: {}", error.hint, check)
         raise
-
-
-def calendar_of(config: KtxConfig) -> CalendarSettings:
-    """Return how the project cuts time; `ConfigError` for a time zone that is none."""
-    from ktx_cli.semantic.time.calendar import require_zone
-
-    zone = config.semantic.timezone
-    try:
-        if zone is not None:
-            require_zone(zone)
-    except SemanticError as error:
-        raise ConfigError(
-            f"ktx.yaml: `semantic.timezone`: {error.message}",
-            hint=Hint("{}, then: {}", error.hint, Command("config", "set", "semantic.timezone", "Europe/Berlin")),
-        ) from error
-    return CalendarSettings(config.semantic.week_start, config.semantic.fiscal_year_start, zone)
 
 
 def _has_files(layout: Layout, connection: str) -> bool:

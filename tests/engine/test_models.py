@@ -15,12 +15,13 @@ import pytest
 from ktx_cli.core.events import ignore_events
 from ktx_cli.engine.base import Run
 from ktx_cli.engine.models import Models, Preflight, PreflightFailed
-from ktx_cli.engine.plan import Depth, RunPlan
+from ktx_cli.engine.plan import RunPlan
 from ktx_cli.engine.report import IngestReport
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.runs.events import Recorder
+from ktx_cli.scan.depth import Depth
 from ktx_cli.testing.model_script import UNAUTHORIZED, Turn, says
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_subjects import subject_config

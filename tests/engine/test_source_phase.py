@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core import SourceError
-from ktx_cli.engine import IngestRequest
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.sources.dbt.source import DbtSource
 

@@ -14,8 +14,7 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import BusyError, ConfigError, NotReadyError, UsageError
-from ktx_cli.engine.base import IngestRequest
-from ktx_cli.engine.plan import Depth
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.review.relationships import (
     Choice,
@@ -28,6 +27,7 @@ from ktx_cli.jobs.review.relationships import (
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_lease
 from ktx_cli.project.state import read_state
+from ktx_cli.scan.depth import Depth
 from ktx_cli.scan.review import Decision, Standing
 
 Change = Callable[..., None]

@@ -13,7 +13,12 @@ import pytest
 from ktx_cli.core import yaml
 from ktx_cli.project.layout import Layout
 from ktx_cli.scan.descriptions.facts import Described, Source
-from ktx_cli.scan.pipeline import Describe, PreviousScan, ScanOutcome, Seen, scan_connection
+from ktx_cli.scan.descriptions.port import DescriptionInput, DescriptionReport
+from ktx_cli.scan.outcome import PreviousScan, ScanOutcome
+from ktx_cli.scan.pipeline import ScanJob, scan_connection
+from ktx_cli.scan.profile.counts import TableProfile
+from ktx_cli.scan.relationships.hints import GivenHints
+from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.semantic.manifest import ParsedCopies
 from ktx_cli.warehouses.port import (
     Column,
@@ -65,17 +70,29 @@ class Teller:
     word: str = "first"
     source: Source = "ai"
     silent: frozenset[str] = frozenset()
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[DescriptionInput] = field(default_factory=list)
+    report: DescriptionReport = field(default_factory=lambda: DescriptionReport("llm"))
 
-    def __call__(self, seen: Seen) -> list[Described]:
-        self.seen.append(seen)
+    def propose(
+        self,
+        tables: Sequence[Table],
+        profiles: Sequence[TableProfile],
+        record: RelationshipRecord,
+        report: DescriptionReport,
+    ) -> tuple[GivenHints, DescriptionReport]:
+        raise AssertionError("rows are not read")
+
+    def describe(
+        self, wanted: DescriptionInput, report: DescriptionReport
+    ) -> tuple[list[Described], DescriptionReport]:
+        self.seen.append(wanted)
         return [
             Described(
                 each.ref, self.word, self.source, f"{self.word} {each.ref.name}", {each.columns[0].name: self.word}
             )
-            for each in seen.tables
+            for each in wanted.tables
             if each.ref.name not in self.silent
-        ]
+        ], report
 
 
 @dataclass
@@ -92,19 +109,11 @@ class Tree:
         return {path: str(hash(content)) for path, content in self.files.items() if path.startswith(prefix + "/")}
 
     def scan(
-        self, database: Database, describe: Describe | None = None, previous: PreviousScan | None = None
+        self, database: Database, describer: Teller | None = None, previous: PreviousScan | None = None
     ) -> ScanOutcome:
         copies = ParsedCopies(Layout(self.folder), "wh")
-        outcome = scan_connection(
-            database,
-            Scope(),
-            connection="wh",
-            driver="duckdb",
-            base=self,
-            previous=previous,
-            copies=copies,
-            describe=describe,
-        )
+        job = ScanJob("wh", "duckdb", self, copies, previous=previous, describer=describer)
+        outcome = scan_connection(database, Scope(), job)
         for path, content in outcome.files.items():
             if content is None:
                 del self.files[path]
@@ -160,7 +169,7 @@ def test_what_is_as_it_was_changes_nothing(tree: Tree) -> None:
     before = dict(tree.files)
     assert tree.scan(Database(A, B), Teller()).files == {}
     again = tree.scan(Database(A, B), Teller(), PreviousScan(outcome.digest, tree.committed()))
-    assert (again.unchanged, again.shards) == (True, {})
+    assert (again.unchanged, again.plan.shards) == (True, {})
     changed = tree.scan(Database(A, B), Teller("second"), PreviousScan(outcome.digest, tree.committed()))
     assert not changed.unchanged
     assert tree.files != before
@@ -238,7 +247,7 @@ def test_texts_nobody_recorded_stay_until_there_are_new_ones(tree: Tree, lost: s
 def test_a_lost_text_of_a_removed_table_is_nobodys_word(tree: Tree) -> None:
     tree.scan(Database(A, B), Teller())
     del tree.files[f"{RAW}/descriptions.json"]
-    assert tree.scan(Database(A)).losses.tables == {}
+    assert tree.scan(Database(A)).plan.removed_texts.tables == {}
 
 
 def test_a_damaged_record_is_named_and_left_alone(tree: Tree) -> None:

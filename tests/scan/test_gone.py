@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.scan.findings import LEAST_SCORE, Knowledge, edge_id, read_record, record_text, restricted, steadied
 from ktx_cli.scan.overlays import Overlays
 from ktx_cli.scan.relationships.hints import recorded_hints
 from ktx_cli.scan.relationships.model import Edge, EdgeStatus
+from ktx_cli.scan.relationships.record import (
+    LEAST_SCORE,
+    RelationshipRecord,
+    edge_id,
+    read_record,
+    record_text,
+    restricted,
+    steadied,
+)
 from ktx_cli.scan.removed_joins import (
     DECLARED,
     MOST_GONE,
@@ -41,7 +49,7 @@ KEY = ForeignKey(("customer_id",), CUSTOMERS, ("id",), None)
 
 def after(edge: Edge, stood: Standing, *, tables: Any = TABLES, now: tuple[Edge, ...] = ()) -> tuple[Edge, ...]:
     """Return what is gone when the record had this edge and a scan finds `now`."""
-    return with_gone(Knowledge(edges=now), Knowledge(edges=(edge,)), tables, lambda _: stood).gone
+    return with_gone(RelationshipRecord(edges=now), RelationshipRecord(edges=(edge,)), tables, lambda _: stood).gone
 
 
 @pytest.mark.parametrize(
@@ -92,8 +100,8 @@ def test_a_join_that_a_key_declares_now_is_not_gone_but_a_persons_no_stays() -> 
 
 def test_a_reason_stays_while_it_is_true() -> None:
     def again(reason: str, tables: Any) -> str:
-        record = Knowledge(gone=(replace(FOUND, status=EdgeStatus.REJECTED, reason=reason),))
-        return with_gone(Knowledge(), record, tables, lambda _: Standing.REJECTED).gone[0].reason
+        record = RelationshipRecord(gone=(replace(FOUND, status=EdgeStatus.REJECTED, reason=reason),))
+        return with_gone(RelationshipRecord(), record, tables, lambda _: Standing.REJECTED).gone[0].reason
 
     assert again("3 % of rows are found", TABLES) == "3 % of rows are found"
     assert again("table customers is gone", {ORDERS: TABLES[ORDERS]}) == "table customers is gone"
@@ -104,16 +112,16 @@ def test_a_record_keeps_a_bounded_number_and_every_decision() -> None:
     many = tuple(replace(FOUND, child_columns=(f"c{n}",), status=EdgeStatus.REJECTED) for n in range(MOST_GONE + 5))
     decided = many[:2]
     stood = {edge: Standing.DISABLED if edge in decided else Standing.REJECTED for edge in many}
-    gone = with_gone(Knowledge(), Knowledge(gone=many), {}, lambda edge: stood[edge]).gone
+    gone = with_gone(RelationshipRecord(), RelationshipRecord(gone=many), {}, lambda edge: stood[edge]).gone
     assert [each.child_columns for each in gone] == [each.child_columns for each in (*decided, *many[7:])]
 
 
 def test_the_record_keeps_what_is_gone_through_scans_that_say_nothing_of_it() -> None:
     gone = replace(FOUND, status=EdgeStatus.REJECTED, reason=NOT_FOUND, sources=("model",))
-    known = Knowledge(gone=(gone,))
+    known = RelationshipRecord(gone=(gone,))
     assert read_record(record_text(known), "there") == known
-    assert b'"gone"' not in record_text(Knowledge(edges=(FOUND,)))
-    assert steadied(Knowledge(), known, ()).gone == (gone,)
+    assert b'"gone"' not in record_text(RelationshipRecord(edges=(FOUND,)))
+    assert steadied(RelationshipRecord(), known, ()).gone == (gone,)
     assert restricted(known, {}).gone == (gone,)
     assert [hint.child for hint in recorded_hints(known)] == [ORDERS], "the model is not asked twice"
 
@@ -127,11 +135,11 @@ def joined(source: str, on: str = "customer_id = customers.id") -> dict[str, str
     return {"to": "customers", "on": on, "relationship": "many_to_one", "source": source}
 
 
-def reviewed(known: Knowledge, files: dict[str, Shard], tables: Any = TABLES) -> tuple[ReviewedEdge, ...]:
+def reviewed(known: RelationshipRecord, files: dict[str, Shard], tables: Any = TABLES) -> tuple[ReviewedEdge, ...]:
     return Scene("shop", files, Overlays("shop", {}, {}), tables).reviewed(known)
 
 
-GONE = Knowledge(gone=(replace(FOUND, status=EdgeStatus.REJECTED, reason=NOT_FOUND),))
+GONE = RelationshipRecord(gone=(replace(FOUND, status=EdgeStatus.REJECTED, reason=NOT_FOUND),))
 BARE = {**TABLES, ORDERS: table(ORDERS, "id")}
 
 
@@ -153,19 +161,19 @@ def test_what_holds_for_a_join_that_is_gone(files: dict[str, Shard], tables: Any
 @pytest.mark.parametrize(
     ("source", "now", "left", "reason"),
     [
-        ("inferred", Knowledge(edges=(OPEN,)), shards(), "review now: every value is found"),
+        ("inferred", RelationshipRecord(edges=(OPEN,)), shards(), "review now: every value is found"),
         ("inferred", GONE, shards(), NOT_FOUND),
-        ("inferred", Knowledge(), shards(), NOT_FOUND),
-        ("inferred", Knowledge(edges=(FOUND,)), shards(joined("inferred")), None),
+        ("inferred", RelationshipRecord(), shards(), NOT_FOUND),
+        ("inferred", RelationshipRecord(edges=(FOUND,)), shards(joined("inferred")), None),
         ("manual", GONE, shards(joined("manual")), None),
-        ("manual", Knowledge(edges=(OPEN,)), shards(joined("manual")), None),
+        ("manual", RelationshipRecord(edges=(OPEN,)), shards(joined("manual")), None),
     ],
 )
 def test_a_run_names_the_joins_that_stand_no_more(
-    source: str, now: Knowledge, left: dict[str, Shard], reason: str | None
+    source: str, now: RelationshipRecord, left: dict[str, Shard], reason: str | None
 ) -> None:
     before = shards(joined(source))
-    stood = reviewed(Knowledge(edges=(FOUND,)), before)
+    stood = reviewed(RelationshipRecord(edges=(FOUND,)), before)
     found = gone_joins(stood, reviewed(now, left), TABLES, before, ())
     assert [(each.name, each.reason, each.shard) for each in found] == (
         [] if reason is None else [("orders.customer_id->customers.id", reason, WHERE)]
@@ -185,7 +193,7 @@ def test_a_join_written_by_hand_is_named_when_its_table_goes() -> None:
 
 def test_nothing_is_said_of_a_file_that_was_held_back() -> None:
     before = shards(joined("inferred"))
-    gone = gone_joins(reviewed(Knowledge(edges=(FOUND,)), before), (), TABLES, before, ())
+    gone = gone_joins(reviewed(RelationshipRecord(edges=(FOUND,)), before), (), TABLES, before, ())
     assert gone_warnings("shop", gone, {WHERE}) == []
     (warning,) = gone_warnings("shop", gone, ())
     assert warning.message == "connection `shop`: 1 join of the last scan gone"
@@ -197,37 +205,37 @@ OWNER = replace(FOUND, condition=("kind", "customer"))
 
 def test_a_reference_goes_with_the_column_it_depends_on() -> None:
     whole = {**TABLES, ORDERS: table(ORDERS, "id", "customer_id", "kind")}
-    assert restricted(Knowledge(edges=(OWNER,)), whole).edges == (OWNER,)
-    assert restricted(Knowledge(edges=(OWNER,)), TABLES).edges == ()
+    assert restricted(RelationshipRecord(edges=(OWNER,)), whole).edges == (OWNER,)
+    assert restricted(RelationshipRecord(edges=(OWNER,)), TABLES).edges == ()
     (gone,) = after(OWNER, Standing.MANUAL)
     assert gone.reason == "column orders.kind is gone"
 
 
 @pytest.mark.parametrize("missing", [{ORDERS: TABLES[ORDERS]}, BARE], ids=["a table", "a column"])
 def test_a_persons_yes_waits_for_what_is_missing(missing: Any) -> None:
-    known = with_gone(Knowledge(), Knowledge(edges=(FOUND,)), missing, lambda _: Standing.MANUAL)
+    known = with_gone(RelationshipRecord(), RelationshipRecord(edges=(FOUND,)), missing, lambda _: Standing.MANUAL)
     assert known.waiting == {edge_id(FOUND)}
     assert read_record(record_text(known), "there") == known
-    assert steadied(Knowledge(), known, ()).waiting == restricted(known, {}).waiting == known.waiting
+    assert steadied(RelationshipRecord(), known, ()).waiting == restricted(known, {}).waiting == known.waiting
     (edge,) = reviewed(known, shards(), missing)
     assert (edge.standing, edge.missing is not None) == (Standing.REVIEW, True)
 
-    again = with_gone(Knowledge(), known, missing, lambda _: Standing.REVIEW)
+    again = with_gone(RelationshipRecord(), known, missing, lambda _: Standing.REVIEW)
     assert (again, returned_edges(again, known, missing, lambda _: Standing.REVIEW)) == (known, ())
-    back = with_gone(Knowledge(edges=(OPEN,)), known, TABLES, lambda _: Standing.REVIEW)
+    back = with_gone(RelationshipRecord(edges=(OPEN,)), known, TABLES, lambda _: Standing.REVIEW)
     assert back.waiting == frozenset()
     assert returned_edges(back, known, TABLES, lambda _: Standing.REVIEW) == (OPEN,)
 
 
 def test_a_no_meanwhile_ends_the_waiting() -> None:
-    known = with_gone(Knowledge(), Knowledge(edges=(FOUND,)), BARE, lambda _: Standing.MANUAL)
-    later = with_gone(Knowledge(), known, BARE, lambda _: Standing.DISABLED)
+    known = with_gone(RelationshipRecord(), RelationshipRecord(edges=(FOUND,)), BARE, lambda _: Standing.MANUAL)
+    later = with_gone(RelationshipRecord(), known, BARE, lambda _: Standing.DISABLED)
     assert (later.waiting, len(later.gone)) == (frozenset(), 1)
     assert returned_edges(later, known, TABLES, lambda _: Standing.DISABLED) == ()
 
 
 def test_what_the_scan_accepted_does_not_wait() -> None:
-    known = with_gone(Knowledge(), Knowledge(edges=(FOUND,)), BARE, lambda _: Standing.ACCEPTED)
+    known = with_gone(RelationshipRecord(), RelationshipRecord(edges=(FOUND,)), BARE, lambda _: Standing.ACCEPTED)
     assert (known.waiting, len(known.gone)) == (frozenset(), 1)
 
 
@@ -241,5 +249,5 @@ def test_what_the_scan_accepted_does_not_wait() -> None:
     ],
 )
 def test_a_line_stays_where_hardly_a_row_changed(before: str, now: str, kept: bool) -> None:
-    old, new = (Knowledge(edges=(replace(FOUND, reason=reason),)) for reason in (before, now))
+    old, new = (RelationshipRecord(edges=(replace(FOUND, reason=reason),)) for reason in (before, now))
     assert (steadied(new, old, ()).edges == old.edges) is kept

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.scan.findings import Knowledge, read_record, record_text
 from ktx_cli.scan.relationships.hints import with_origin
 from ktx_cli.scan.relationships.model import Edge, EdgeStatus
+from ktx_cli.scan.relationships.record import RelationshipRecord, read_record, record_text
 from ktx_cli.warehouses.port import TableRef
 
 
@@ -25,5 +25,5 @@ def edge(reason: str, *sources: str) -> Edge:
     ],
 )
 def test_the_reason_says_that_the_model_proposed_it(found: Edge, reason: str) -> None:
-    known = with_origin(Knowledge(edges=(found,)))
+    known = with_origin(RelationshipRecord(edges=(found,)))
     assert read_record(record_text(known), "there").edges[0].reason == reason

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, KtxError
 from ktx_cli.project.layout import Layout
-from ktx_cli.scan.findings import Knowledge, edge_name, record_text
 from ktx_cli.scan.overlays import Overlays
 from ktx_cli.scan.relationships.model import Cardinality, Edge, EdgeStatus
+from ktx_cli.scan.relationships.record import RelationshipRecord, edge_name, record_text
 from ktx_cli.scan.review import (
     OTHER_WAY,
     Decision,
@@ -85,7 +85,7 @@ class Files(dict[str, bytes]):
 def tree(content: bytes = INFERRED, edges: Iterable[Edge] = EDGES, **files: str) -> Files:
     """Return a scanned project; `files`: source -> text of its file."""
     own = {f"semantic-layer/shop/{name}.yaml": text.encode() for name, text in files.items()}
-    return Files({SHARD: content, RECORD: record_text(Knowledge({}, tuple(edges))), **own})
+    return Files({SHARD: content, RECORD: record_text(RelationshipRecord({}, tuple(edges))), **own})
 
 
 def review_of(files: Files) -> Review:
@@ -425,7 +425,7 @@ def test_tables_of_two_schemas_stand_in_two_shards() -> None:
     }
     files = Files({path: render_shard({"tables": tables}) for path, tables in shards.items()})
     found = Edge(child, ("customer_id",), parent, ("id",), EdgeStatus.REVIEW, 0.6, "")
-    files[RECORD] = record_text(Knowledge({}, (found,)))
+    files[RECORD] = record_text(RelationshipRecord({}, (found,)))
     assert accept(files, "orders.customer_id->people.id").keys() == shards.keys()
     sales, crm = (yaml.load(files[path], where=path)["tables"] for path in shards)
     assert sales["orders"]["joins"] == [join("people", "customer_id = people.id", "manual")]
@@ -458,8 +458,8 @@ def test_comments_that_go_with_a_shard_written_anew_are_known() -> None:
     review = review_of(files)
     draft = Draft(review)
     draft.decide(named("orders.customer_id", review), Decision.ACCEPT)
-    assert draft.losses(files).comments == (SHARD,)
-    assert draft.losses(tree()).comments == ()
+    assert draft.removed_texts(files).comments == (SHARD,)
+    assert draft.removed_texts(tree()).comments == ()
 
 
 MIRROR = replace(SURE, child=SURE.parent, child_columns=SURE.parent_columns, parent=SURE.child,

@@ -10,7 +10,8 @@ from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.project.layout import Layout
 from ktx_cli.scan.committed import read_table, table_file
-from ktx_cli.scan.pipeline import PreviousScan, ScanOutcome, scan_connection
+from ktx_cli.scan.outcome import PreviousScan, ScanOutcome
+from ktx_cli.scan.pipeline import ScanJob, scan_connection
 from ktx_cli.semantic.manifest import MANIFEST_HEADER, ParsedCopies, load_manifest, write_parsed_copies
 from ktx_cli.warehouses.port import (
     Column,
@@ -106,15 +107,13 @@ def copies(tmp_path: Path) -> ParsedCopies:
 
 
 def run(database: Database, tree: Tree, copies: ParsedCopies, previous: PreviousScan | None = None) -> ScanOutcome:
-    return scan_connection(
-        database, Scope(), connection="wh", driver="duckdb", base=tree, previous=previous, copies=copies
-    )
+    return scan_connection(database, Scope(), ScanJob("wh", "duckdb", tree, copies, previous=previous))
 
 
 def test_first_scan_writes_a_shard_and_a_snapshot(tree: Tree, copies: ParsedCopies) -> None:
     outcome = run(Database(CUSTOMERS, ORDERS), tree, copies)
     tree.commit(outcome)
-    assert outcome.difference.added == ("shop.customers", "shop.orders")
+    assert outcome.plan.changes.added == ("shop.customers", "shop.orders")
     assert tree[SHARD].decode().startswith(MANIFEST_HEADER)
     assert tree.data() == {
         "tables": {
@@ -186,9 +185,9 @@ def test_changes_are_named_and_what_people_wrote_survives(tree: Tree, copies: Pa
     wider = table("customers", "id", "name", primary_key=("id",), comment="New comment")
     outcome = run(Database(wider, ORDERS, table("new", "y")), tree, copies)
     tree.commit(outcome)
-    assert outcome.difference.added == ("shop.new",)
-    assert outcome.difference.changed == ("shop.customers",)
-    assert outcome.difference.removed == ("shop.old",)
+    assert outcome.plan.changes.added == ("shop.new",)
+    assert outcome.plan.changes.changed == ("shop.customers",)
+    assert outcome.plan.changes.removed == ("shop.old",)
     customers = tree.data()["tables"]["customers"]
     assert customers["descriptions"] == {"db": "New comment", "user": "our customers"}
     assert customers["columns"][0]["descriptions"] == {"dbt": "key"}
@@ -205,7 +204,7 @@ def test_a_table_that_cannot_be_read_now_is_kept(tree: Tree, copies: ParsedCopie
     outcome = run(Database(CUSTOMERS, problems=[problem]), tree, copies)
     tree.commit(outcome)
     assert dict(tree) == before
-    assert outcome.difference.removed == ()
+    assert outcome.plan.changes.removed == ()
     assert outcome.problems == (problem,)
 
 
@@ -295,7 +294,7 @@ def test_the_parsed_copy_reads_as_the_yaml_does(tree: Tree, copies: ParsedCopies
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
     parsed = load_manifest(layout, "wh")
-    write_parsed_copies(layout, "wh", outcome.shards)
+    write_parsed_copies(layout, "wh", outcome.plan.shards)
     copied = load_manifest(layout, "wh")
     assert parsed == copied
     assert list(parsed.tables) == list(copied.tables)

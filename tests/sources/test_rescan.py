@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.project.layout import Layout
-from ktx_cli.scan.pipeline import PreviousScan, ScanOutcome, scan_connection
+from ktx_cli.scan.pipeline import ScanJob, ScanOutcome, scan_connection
 from ktx_cli.semantic.manifest import ParsedCopies
 from ktx_cli.sources.dbt.source import DbtSource
 from ktx_cli.warehouses.port import Column, DatabaseSchema, Scope, SemanticType, Table, TableKind, TableRef
@@ -66,16 +66,7 @@ ORDERS, CUSTOMERS = table("orders", "id", "customer_id", "status"), table("custo
 
 def scan(project: Project, database: Any, root: Path) -> ScanOutcome:
     copies = ParsedCopies(Layout(root), "shop")
-    previous: PreviousScan | None = None
-    outcome = scan_connection(
-        database,
-        Scope(),
-        connection="shop",
-        driver="duckdb",
-        base=Base(project.files),
-        previous=previous,
-        copies=copies,
-    )
+    outcome = scan_connection(database, Scope(), ScanJob("shop", "duckdb", Base(project.files), copies))
     for path, content in outcome.files.items():
         if content is None:
             del project.files[path]

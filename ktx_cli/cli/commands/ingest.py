@@ -61,7 +61,7 @@ def register(app: typer.Typer) -> None:
                 )
             options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
             return capture_result(session, requests_of(texts_of(text, file)), options, dry_run=dry_run)
-        from ktx_cli.engine import IngestRequest
+        from ktx_cli.jobs.ingest.plan import IngestRequest
 
         request = IngestRequest(
             project_dir=session.require_project(),

@@ -59,8 +59,8 @@ def _register_scan(commands: typer.Typer) -> None:
         wait: WAIT = None,
     ) -> Result:
         """Read the structure of databases, and what their rows tell, and commit what changed. Without IDs: all."""
-        from ktx_cli.engine import Depth as ScanDepth
-        from ktx_cli.engine import IngestRequest
+        from ktx_cli.jobs.ingest.plan import IngestRequest
+        from ktx_cli.scan import Depth as ScanDepth
 
         request = IngestRequest(
             project_dir=session.require_project(),

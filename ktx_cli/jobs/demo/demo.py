@@ -25,9 +25,10 @@ from ktx_cli.core import (
     monotonic,
     plural,
 )
-from ktx_cli.engine import IngestReport, IngestRequest
+from ktx_cli.engine import IngestReport
 from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.demo.company import DBT_PROJECT, HANDBOOK, WAREHOUSE, WAREHOUSE_ID, build_company, write_evals
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.semantic.answer import LayerAnswer, ask_layer
 from ktx_cli.jobs.semantic.answer import Question as LayerQuestion

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, listing, now, one_line, plural
-from ktx_cli.engine import LastScan, last_scans
 from ktx_cli.jobs.connections import check_source, probe_connection
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level, Work, command_to_set, side_by_side
 from ktx_cli.project import Database, KtxConfig, read_bytes, read_state
+from ktx_cli.scan import LastScan, last_scans
 from ktx_cli.sources import History, Place, read_history
 from ktx_cli.warehouses import ConnectionTest, TableRef, access_gap, dialect_of, open_database, reader_role
 
@@ -141,7 +141,7 @@ def _unreadable(context: CheckContext, scan: LastScan) -> list[CheckResult]:
     names = [str(problem["object"]) for each in reports for problem in each["problems"] if problem["object"]]
     hint = Hint("{} && {}", Command("connection", "test", scan.connection), Command("scan", scan.connection))
     if names:
-        from ktx_cli.engine import exclusion_hint
+        from ktx_cli.scan import exclusion_hint
 
         hint = exclusion_hint(scan.connection, dict.fromkeys(names))
     return [CheckResult(PROFILES, Level.WARN, f"connection `{scan.connection}`: {said}", hint)]

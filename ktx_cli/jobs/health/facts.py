@@ -16,15 +16,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, ResultWarning, listing, now
-from ktx_cli.engine import LastFetch, LastScan, last_fetches, last_scans
-from ktx_cli.jobs.clients.targets import CLIENTS, Where
-from ktx_cli.jobs.health.machine_checks import secrets_finding
+from ktx_cli.engine import LastFetch, last_fetches
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level
-from ktx_cli.project import DATABASE_SOURCE, Database, KtxConfig, Layout, read_bytes, read_state, write_atomic
-from ktx_cli.search import hash_of, signatures_below
+from ktx_cli.project import (
+    DATABASE_SOURCE,
+    Database,
+    KtxConfig,
+    Layout,
+    hash_of,
+    read_bytes,
+    read_state,
+    signatures_below,
+    write_atomic,
+)
+from ktx_cli.scan import LastScan, last_scans
 from ktx_cli.semantic import SUFFIXES, Manifest, ParsedCopies, load_manifest, quoted
 
 if TYPE_CHECKING:
+    from ktx_cli.jobs.clients.targets import Where
     from ktx_cli.jobs.clients.uninstall import State
     from ktx_cli.jobs.serve.daemon import ServerStatus
 
@@ -247,6 +256,8 @@ class ConnectionStatus:
 
 def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, ...], list[ResultWarning]]:
     """Return every connection by id with what is built of it, and what could not be read; starts no program."""
+    from ktx_cli.jobs.health.machine_checks import secrets_finding
+
     warnings: list[ResultWarning] = []
     try:
         scans, fetches = read_state(context.layout, _last) or ({}, {})
@@ -321,6 +332,8 @@ class ClientFacts:
 
 def client_facts(layout: Layout, environ: Mapping[str, str]) -> ClientFacts:
     """Look at the files of the clients and of the server; nothing is started."""
+    from ktx_cli.jobs.clients.targets import Where
+
     clients: tuple[State, ...] = ()
     problems: list[str] = []
     try:
@@ -340,6 +353,8 @@ def _installed(layout: Layout, where: Where) -> tuple[State, ...]:
 
 def _is_named(where: Where) -> bool:
     """Say whether a file of a client has the word ktx, without which none can start its server."""
+    from ktx_cli.jobs.clients.targets import CLIENTS
+
     places = (place for client in CLIENTS.values() for place in client.places.values())
     files = {path for place in places for path in where.configs(place)}
     return any(b"ktx" in (read_bytes(path) or b"") for path in sorted(files))

@@ -11,12 +11,11 @@ from typing import Any, Final, Literal
 
 from ktx_cli.core import Command, KtxError, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level
-from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, read_state
+from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, read_state, signatures_below
 from ktx_cli.search import (
     layer_signature,
     open_index,
     scan_signature,
-    signatures_below,
     stray_signatures,
     values_signature,
     values_unit,

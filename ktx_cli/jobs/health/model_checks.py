@@ -162,7 +162,7 @@ def _claude_backend(config: KtxConfig) -> str | None:
 
 
 def _without_models(config: KtxConfig) -> CheckResult:
-    from ktx_cli.engine import not_enriched
+    from ktx_cli.scan import not_enriched
 
     unserved = not_enriched(config)
     if unserved is not None:

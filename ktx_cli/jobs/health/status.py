@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from ktx_cli.core import Command, Emit, KtxError, NotReadyError, ResultWarning, ignore_events, listing, plural
-from ktx_cli.engine import last_runs
 from ktx_cli.jobs.health.connection_checks import check_profiles
 from ktx_cli.jobs.health.facts import ClientFacts, ConnectionStatus, client_facts, connection_statuses
 from ktx_cli.jobs.health.index_facts import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
@@ -40,6 +39,7 @@ from ktx_cli.project import (
     load_config,
     read_state,
 )
+from ktx_cli.runs import last_runs
 
 PATHS: Final = (CONFIG_NAME, SEMANTIC_NAME, WIKI_NAME, RAW_NAME, PROMPTS_NAME, "evals")
 """What of a project ktx reads or writes."""

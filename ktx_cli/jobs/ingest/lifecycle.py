@@ -1,4 +1,4 @@
-"""What every run that writes does around its own work: lease, recovery, the rows and files that say how it ended."""
+"""The lifecycle of a run that writes: lease, recovery, the rows and files that record how it ended."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import contextlib
 import logging
 import sqlite3
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ktx_cli.core import Command, KtxError, Notice, ResultWarning, RunStarted, plural
-from ktx_cli.engine import (
-    BrokenDefinition,
-    Preflight,
-    PreflightFailed,
-    ProjectBase,
-    Run,
-    broken_now,
-    folder,
-    keep_broken,
-    newly_broken,
-    said,
-    way_out,
-    write_report,
+from ktx_cli.engine import PreflightFailed, ProjectBase, Run, write_report
+from ktx_cli.project import (
+    EDITED_AFTER_KILL,
+    SEMANTIC_NAME,
+    Held,
+    HeldReason,
+    Lease,
+    Repository,
+    hold_lease,
+    prepare_private_folder,
+    translated,
 )
-from ktx_cli.engine import base as ledger
-from ktx_cli.jobs.index import refresh_index
-from ktx_cli.project import EDITED_AFTER_KILL, Lease, Repository, hold_lease, prepare_private_folder, translated
-from ktx_cli.scan import ends_more, unexpected
+from ktx_cli.runs import finish_run, start_run
+from ktx_cli.scan import ends_more, folders, unexpected
+
+if TYPE_CHECKING:
+    from ktx_cli.engine import BrokenDefinition, Preflight
 
 log = logging.getLogger(__name__)
 
@@ -33,40 +33,45 @@ Work = Callable[[Repository, Lease, sqlite3.Connection], None]
 """What a run does while it holds the lease."""
 
 
-def under_lease(run: Run, repository: Repository | None, preflight: Preflight, work: Work) -> None:
+def under_lease(run: Run, repository: Repository | None, preflight: Preflight | None, work: Work) -> None:
     """Do a run's work under the lease, and leave its report, whatever becomes of it.
 
-    `repository` None: one is made. Raises `GitError` where git tracks files of `.ktx`, `BusyError` where another run
-    holds the lease, and what `work` raises.
+    `repository` None: one is made; `preflight` None: the run asks no model. Raises `GitError` where git tracks files of
+    `.ktx`, `BusyError` where another run holds the lease, and what `work` raises.
     """
-    request, layout, report = run.request, run.layout, run.report
+    plan, layout, report = run.plan, run.plan.layout, run.report
     prepare_private_folder(layout)
     if repository is not None:
         repository.require_hidden()
     with hold_lease(
         layout,
         run_id=report.run_id,
-        command=request.command,
-        wait_seconds=request.wait_seconds,
-        emit=request.emit,
-        warn=run.warnings.append,
+        command=plan.command,
+        wait_seconds=plan.wait_seconds,
+        emit=plan.emit,
+        warn=run.plan.warn,
     ) as (lease, database):
-        request.emit(RunStarted(report.run_id, request.command))
+        plan.emit(RunStarted(report.run_id, plan.command))
         with translated(layout.state):
-            ledger.start_run(database, report.run_id, request.command)
+            start_run(database, report.run_id, plan.command)
         try:
             work(repository or _created(run), lease, database)
         except BaseException as error:
             report.end(error.error if isinstance(error, PreflightFailed) else error)
             with contextlib.suppress(sqlite3.Error, KtxError):  # the error itself matters more
-                preflight.store()
-                ledger.finish_run(database, report.run_id, report.status, report.commit)
+                _store(preflight)
+                finish_run(database, report.run_id, report.status, report.commit)
             write_report(run)
             raise
-        preflight.store()
+        _store(preflight)
         with translated(layout.state):
-            ledger.finish_run(database, report.run_id, report.status, report.commit)
+            finish_run(database, report.run_id, report.status, report.commit)
         write_report(run)
+
+
+def _store(preflight: Preflight | None) -> None:
+    if preflight is not None:
+        preflight.store()
 
 
 def recover(run: Run, repository: Repository) -> None:
@@ -76,7 +81,7 @@ def recover(run: Run, repository: Repository) -> None:
     run.report.held = tuple((path, EDITED_AFTER_KILL) for path in recovery.left)
     if recovery.finished:
         count = plural(len(recovery.finished), "file")
-        run.request.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
+        run.plan.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
 
 
 def refresh_search(run: Run) -> None:
@@ -84,10 +89,12 @@ def refresh_search(run: Run) -> None:
 
     A run that changed nothing makes no index where there is none: that is for `ktx index`, after a fresh clone.
     """
-    if run.report.commit is None and not run.layout.search_index.exists():
+    if run.report.commit is None and not run.plan.layout.search_index.exists():
         return
+    from ktx_cli.jobs.index import refresh_index
+
     try:
-        problem = refresh_index(run.layout, run.config, run.request.environ, emit=run.request.emit).error
+        problem = refresh_index(run.plan.layout, run.plan.config, run.plan.environ, emit=run.plan.emit).error
     except KtxError as error:
         problem = error
     except Exception as error:
@@ -96,14 +103,26 @@ def refresh_search(run: Run) -> None:
         log.debug("the search index could not be updated", exc_info=error)
         problem = KtxError(f"the search index: {unexpected(type(error).__name__)}", hint=Command("index", "--debug"))
     if problem is not None:
-        run.warnings.append(ResultWarning("not_indexed", problem.message, hint=problem.hint))
+        run.plan.warn(ResultWarning("not_indexed", problem.message, hint=problem.hint))
 
 
 def _created(run: Run) -> Repository:
-    repository = Repository.create(run.layout.root)
+    repository = Repository.create(run.plan.layout.root)
     run.report.created_repository = True
-    run.request.emit(Notice(f"created a git repository in {run.layout.root}"))
+    run.plan.emit(Notice(f"created a git repository in {run.plan.layout.root}"))
     return repository
+
+
+def report_absent(run: Run, repository: Repository, base: ProjectBase) -> None:
+    """Name the committed files that nothing changes and that are not there to be read; a sparse checkout is meant."""
+    absent: list[Held] = []
+    for outcome in run.outcomes:
+        known = (path for folder in folders(outcome.connection) for path in base.paths(f"{folder}/"))
+        absent += repository.absent(path for path in known if path not in outcome.files)
+    if absent and repository.head().commit != base.commit:  # the user went to another branch meanwhile
+        return
+    named = ((held.path, held.reason.value) for held in absent if held.reason is not HeldReason.SKIP_WORKTREE)
+    run.report.held = tuple(dict.fromkeys((*run.report.held, *named)))
 
 
 def report_broken(run: Run, base: ProjectBase, *, dry_run: bool = False) -> None:
@@ -111,16 +130,22 @@ def report_broken(run: Run, base: ProjectBase, *, dry_run: bool = False) -> None
 
     Of a database whose definitions did not change nothing is read. That a check cannot be made is a warning.
     """
+    from ktx_cli.engine import broken_now, keep_broken
+
     try:
         fresh = _broken_by(run, base)
-        now = broken_now(run.layout, run.config) if dry_run else keep_broken(run.layout, run.config, run.layers)
+        now = (
+            broken_now(run.plan.layout, run.plan.config)
+            if dry_run
+            else keep_broken(run.plan.layout, run.plan.config, lambda: run.plan.layers)
+        )
     except Exception as error:
         if ends_more(error) and not isinstance(error, KtxError):
             raise
         log.debug("the definitions could not be checked", exc_info=error)
         why = error.message if isinstance(error, KtxError) else unexpected(type(error).__name__)
         hint = error.hint if isinstance(error, KtxError) else Command("sl", "validate", "--no-data", "--debug")
-        run.warn(ResultWarning("definitions_not_checked", f"the definitions were not checked: {why}", hint=hint))
+        run.plan.warn(ResultWarning("definitions_not_checked", f"the definitions were not checked: {why}", hint=hint))
         return
     known = {each.identity for each in fresh}
     if dry_run:
@@ -131,13 +156,21 @@ def report_broken(run: Run, base: ProjectBase, *, dry_run: bool = False) -> None
 
 
 def _broken_by(run: Run, base: ProjectBase) -> tuple[BrokenDefinition, ...]:
-    layers, changed = run.layers, run.workspace.changes()
-    touched = [each for each in layers.dialects if any(path.startswith(folder(each)) for path in changed)]
-    return tuple(found for each in touched for found in newly_broken(layers, base, run.workspace, each))
+    changed = run.workspace.changes()
+    folder_of = {each: f"{SEMANTIC_NAME}/{each}/" for each in run.plan.config.databases()}
+    touched = [each for each, folder in folder_of.items() if any(path.startswith(folder) for path in changed)]
+    if not touched:
+        return ()
+    from ktx_cli.engine import newly_broken
+
+    layers = run.plan.layers
+    return tuple(broken for each in touched for broken in newly_broken(layers, base, run.workspace, each))
 
 
 def _warn(run: Run, broken: tuple[BrokenDefinition, ...], verb: str) -> None:
     if broken:
+        from ktx_cli.engine import said, way_out
+
         definitions = [each.to_json() for each in broken]
         message, hint = said(broken, verb), way_out(broken)
-        run.warn(ResultWarning("broken_definitions", message, hint=hint, definitions=definitions))
+        run.plan.warn(ResultWarning("broken_definitions", message, hint=hint, definitions=definitions))

@@ -35,8 +35,7 @@ from ktx_cli.core import (
     yaml,
 )
 from ktx_cli.engine import ProjectBase
-from ktx_cli.engine import base as ledger
-from ktx_cli.jobs.ingest.targets import choose_targets
+from ktx_cli.jobs.ingest.plan import choose_targets
 from ktx_cli.project import (
     EDITED_AFTER_KILL,
     EDITED_MEANWHILE,
@@ -52,11 +51,12 @@ from ktx_cli.project import (
     read_bytes,
     translated,
 )
+from ktx_cli.runs import finish_run, start_run
 from ktx_cli.scan import (
     Decision,
     Draft,
-    Losses,
     Overlays,
+    RemovedTexts,
     Review,
     ReviewedEdge,
     Standing,
@@ -112,7 +112,7 @@ def list_relationships(
 
     Raises `UsageError` for an unknown connection or table, `NotReadyError` where no scan has looked at rows.
     """
-    from ktx_cli.jobs.ingest.targets import choose_targets
+    from ktx_cli.jobs.ingest.plan import choose_targets
     from ktx_cli.project import load_config
 
     loaded = load_config(layout.config)
@@ -342,12 +342,12 @@ class _Run:
         self.connections = connections
         self.warnings = warnings
         self.report = DecisionReport(new_run_id(), layout.root)
-        self._losses: dict[str, Losses] = {}
+        self._removed: dict[str, RemovedTexts] = {}
 
     def recorded(self, lease: Lease, database: sqlite3.Connection) -> None:
         """Do the work, and record in the state database how it ended."""
         with translated(self.layout.state):
-            ledger.start_run(database, self.report.run_id, COMMAND)
+            start_run(database, self.report.run_id, COMMAND)
         try:
             self._work(lease)
         except BaseException as error:
@@ -355,10 +355,10 @@ class _Run:
             if isinstance(error, KtxError):  # the branch may have moved before the error
                 self.report.commit = error.details.get("commit", self.report.commit)
             with contextlib.suppress(sqlite3.Error):  # the error itself matters more
-                ledger.finish_run(database, self.report.run_id, self.report.status, self.report.commit)
+                finish_run(database, self.report.run_id, self.report.status, self.report.commit)
             raise
         with translated(self.layout.state):
-            ledger.finish_run(database, self.report.run_id, self.report.status, self.report.commit)
+            finish_run(database, self.report.run_id, self.report.status, self.report.commit)
 
     def _work(self, lease: Lease) -> None:
         self._recover()
@@ -423,7 +423,7 @@ class _Run:
     def _committed(self, drafts: Sequence[Draft], base: ProjectBase, tip: str | None, lease: Lease) -> CommitResult:
         """Commit all changes, or none where one of their paths is held."""
         changes = self._without_ignored_removals(drafts, base)
-        self._losses = {draft.connection: draft.losses(base.read_many(changes)) for draft in drafts}
+        self._removed = {draft.connection: draft.removed_texts(base.read_many(changes)) for draft in drafts}
         return self.repository.commit(
             changes,
             message=self._message(),
@@ -431,7 +431,7 @@ class _Run:
             author=self.config.storage.git.author,
             before_publish=lease.check,
             adjust=lambda held: {},
-            spared=[path for losses in self._losses.values() for path in losses.shards],
+            spared=[path for removed in self._removed.values() for path in removed.shards],
         )
 
     def _without_ignored_removals(self, drafts: Sequence[Draft], base: ProjectBase) -> dict[str, bytes | None]:
@@ -461,7 +461,9 @@ class _Run:
         report.commit, report.committed, report.ignored = result.commit, result.committed, result.ignored
         report.held = (*report.held, *((path, EDITED_MEANWHILE) for path in result.left))
         for draft in drafts:
-            self.warnings += self._losses[draft.connection].warnings(draft.connection, draft.changes(), result.replaced)
+            self.warnings += self._removed[draft.connection].warnings(
+                draft.connection, draft.changes(), result.replaced
+            )
             write_parsed_copies(self.layout, draft.connection, draft.shards())
         if result.ignored:
             self.warnings.append(

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ktx_cli.core import Command, Emit, KtxError, ResultWarning, UsageError
-from ktx_cli.engine import Depth, IngestReport, IngestRequest
+from ktx_cli.engine import IngestReport
 from ktx_cli.jobs.clients.install import Report, Wanted, install
 from ktx_cli.jobs.clients.targets import Where
 from ktx_cli.jobs.connections import check_connection_of
 from ktx_cli.jobs.health.connection_checks import history_warnings
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.llm import probe_embeddings
 from ktx_cli.jobs.setup.answers import AgentsAnswer, Build, ModelAnswer
@@ -20,6 +21,7 @@ from ktx_cli.jobs.setup.request import SetupReport, SetupRequest, first_question
 from ktx_cli.jobs.setup.save import same_secret, save_answers
 from ktx_cli.llm import require_models, secret_names
 from ktx_cli.project import KtxConfig, Layout, load_config, read_bytes
+from ktx_cli.scan import Depth
 
 
 def setup(request: SetupRequest) -> SetupReport:

@@ -16,11 +16,11 @@ from ktx_cli.scan.descriptions.packing import Labels, Piece
 from ktx_cli.semantic import Entry
 from ktx_cli.warehouses import Table, TableRef
 
-RECORD: Final = "descriptions.json"
+DESCRIPTIONS: Final = "descriptions.json"
 FORMAT: Final = 1
 
 
-def read_record(content: bytes, where: str) -> dict[TableRef, Described]:
+def read_descriptions(content: bytes, where: str) -> dict[TableRef, Described]:
     """Return the texts by table. Raises `KtxError` when the file is damaged or a newer ktx wrote it."""
     try:
         document = json.loads(content)

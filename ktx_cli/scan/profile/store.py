@@ -1,6 +1,6 @@
 """Profiles and value lists in the state database: disposable, on this machine only, never committed.
 
-Beside them stands what a look at unchanged data would find again (`StoredLook`).
+Beside them stands what a scan of unchanged data would find again (`StoredResults`).
 
 Everything of a connection is replaced at once, so that a value that is withheld from now on is gone. The functions take
 an open state database; `project.state.translated` around them names the file in errors.
@@ -13,12 +13,14 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core import isoformat, now, plain_value
 from ktx_cli.privacy import ValueKind, refusal
-from ktx_cli.project import LOOK, Privacy, transaction
-from ktx_cli.scan.profile.counts import ColumnProfile, SampledTable, TableProfile
+from ktx_cli.project import LOOK, Privacy, transaction, translated
+from ktx_cli.scan.profile.counts import NOT_READ, ColumnProfile, SampledTable, TableProfile
+from ktx_cli.scan.profile.profiler import OUT_OF_TIME
 from ktx_cli.scan.profile.values import ColumnValues, Dictionary
 from ktx_cli.warehouses import SampleMethod, TableRef
 
@@ -72,12 +74,15 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredLook:
-    """What a look found. `proof`: of what data and settings; `hints`: of what was told beside; `found`: as JSON."""
+class StoredResults:
+    """The results of a scan for the next one. `fingerprint`: of data and settings; `hints`: their digest.
 
-    proof: str
+    `relationships`: as JSON.
+    """
+
+    fingerprint: str
     hints: str
-    found: str
+    relationships: str
 
 
 _FIELDS: Final = ("nulls", "distinct", "shortest", "longest", "problem")
@@ -94,14 +99,14 @@ def save_values(
     dictionary: Dictionary,
     *,
     privacy: Privacy,
-    turns: Mapping[TableRef, str] | None = None,
-    look: StoredLook | None = None,
+    profiled_at: Mapping[TableRef, str] | None = None,
+    results: StoredResults | None = None,
 ) -> None:
     """Replace what is stored of a connection, in one transaction. `strict` stores counts and lengths, and no value.
 
-    `turns`: table -> when it was profiled, as `load_turns` gives it back. `look`: what was found in these profiles.
+    `profiled_at`: table -> when, as `load_profile_times` returns it. `results`: of these profiles.
     """
-    stamps = turns or {}
+    stamps = profiled_at or {}
     withheld = [[ref.schema, ref.name, column, str(why)] for ref, column, why in dictionary.withheld]
     with transaction(database):
         _forget(database, connection)
@@ -114,10 +119,15 @@ def save_values(
             "INSERT INTO profiles VALUES (?, ?, ?, ?)",
             ((connection, each.ref.schema, each.ref.name, _profile_text(each, stamps)) for each in profiles),
         )
-        if look is not None:
+        if results is not None:
             database.execute(
                 "INSERT OR REPLACE INTO enrichment VALUES (?, ?, ?, ?)",
-                (LOOK, connection, json.dumps([look.proof, look.hints, look.found]), isoformat(now())),
+                (
+                    LOOK,
+                    connection,
+                    json.dumps([results.fingerprint, results.hints, results.relationships]),
+                    isoformat(now()),
+                ),
             )
         for listed in dictionary.columns if privacy != "strict" else ():
             _save_list(database, connection, listed)
@@ -137,20 +147,20 @@ def load_profiles(database: sqlite3.Connection, connection: str) -> tuple[TableP
     return tuple(_from_json(TableRef(schema, name), json.loads(text)) for schema, name, text in rows)
 
 
-def load_turns(database: sqlite3.Connection, connection: str) -> dict[TableRef, str]:
+def load_profile_times(database: sqlite3.Connection, connection: str) -> dict[TableRef, str]:
     """Return table -> when it was profiled last, in ISO 8601; those that never were are not in it."""
     rows = database.execute(
-        "SELECT schema_name, table_name, json_extract(profile, '$.profiled') AS turn FROM profiles"
-        " WHERE connection = ? AND turn IS NOT NULL",
+        "SELECT schema_name, table_name, json_extract(profile, '$.profiled') AS at FROM profiles"
+        " WHERE connection = ? AND at IS NOT NULL",
         (connection,),
     )
-    return {TableRef(schema, name): turn for schema, name, turn in rows}
+    return {TableRef(schema, name): at for schema, name, at in rows}
 
 
-def load_look(database: sqlite3.Connection, connection: str) -> StoredLook | None:
-    """Return what the last look at a connection found, None where it could not be kept."""
+def load_results(database: sqlite3.Connection, connection: str) -> StoredResults | None:
+    """Return the results of the last scan of a connection, None where they could not be kept."""
     row = database.execute("SELECT value FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection)).fetchone()
-    return None if row is None else StoredLook(*json.loads(row[0]))
+    return None if row is None else StoredResults(*json.loads(row[0]))
 
 
 def comes_back_equal(profile: TableProfile) -> bool:
@@ -263,8 +273,8 @@ def _searched(database: sqlite3.Connection, connection: str | None) -> Iterable[
         yield Searched(name, privacy, finished, tables, columns, incomplete, len(json.loads(withheld)))
 
 
-def _profile_text(profile: TableProfile, turns: Mapping[TableRef, str]) -> str:
-    return json.dumps({**_to_json(profile), "profiled": turns.get(profile.ref)})
+def _profile_text(profile: TableProfile, profiled_at: Mapping[TableRef, str]) -> str:
+    return json.dumps({**_to_json(profile), "profiled": profiled_at.get(profile.ref)})
 
 
 def _to_json(profile: TableProfile) -> dict[str, Any]:
@@ -299,3 +309,57 @@ def _from_json(ref: TableRef, stored: dict[str, Any]) -> TableProfile:
 def _column_from_json(stored: dict[str, Any]) -> ColumnProfile:
     kind, top = ValueKind(stored.pop("kind")), tuple((value, count) for value, count in stored.pop("top"))
     return ColumnProfile(kind=kind, top=top, **stored)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileStore:
+    """The profiles and value lists of one connection; `privacy` says which values may be kept.
+
+    Every method raises `StorageError` where the state database does not work.
+    """
+
+    database: sqlite3.Connection
+    state: Path
+    connection: str
+    privacy: Privacy
+
+    def profiled_at(self) -> Mapping[TableRef, str]:
+        """Return table -> when it was profiled last."""
+        with translated(self.state):
+            return load_profile_times(self.database, self.connection)
+
+    def lists(self) -> tuple[ColumnValues, ...]:
+        """Return the value lists."""
+        with translated(self.state):
+            return load_lists(self.database, self.connection)
+
+    def last(self, fingerprint: str) -> tuple[StoredResults, tuple[TableProfile, ...]] | None:
+        """Return the results and profiles of the last scan, None where data or settings were others."""
+        with translated(self.state):
+            stored = load_results(self.database, self.connection)
+            if stored is None or stored.fingerprint != fingerprint:
+                return None
+            profiles = load_profiles(self.database, self.connection)
+        return stored, profiles if self.privacy == "off" else tuple(map(bare, profiles))
+
+    def save(self, sampled: Sequence[SampledTable], dictionary: Dictionary, results: StoredResults | None) -> None:
+        """Replace everything that is stored of the connection."""
+        profiled_at, moment = dict(self.profiled_at()), isoformat(now())
+        # What the time did not reach keeps its time, so that it comes before what was reached now.
+        reached = (each.profile for each in sampled if each.profile.problem not in (OUT_OF_TIME, NOT_READ))
+        profiled_at.update((profile.ref, moment) for profile in reached)
+        with translated(self.state):
+            save_values(
+                self.database,
+                self.connection,
+                sampled,
+                dictionary,
+                privacy=self.privacy,
+                profiled_at=profiled_at,
+                results=results,
+            )
+
+
+def shown_to_models(sampled: Iterable[SampledTable], privacy: Privacy) -> tuple[TableProfile, ...]:
+    """Return the profiles as a model may see them: values of rows only where `scan.privacy` is `off`."""
+    return tuple(map(without_private if privacy == "off" else without_values, sampled))

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
-from ktx_cli.scan.findings import Knowledge
 from ktx_cli.scan.relationships.facts import ColumnFacts, DatabaseFacts, TableFacts
 from ktx_cli.scan.relationships.keys import is_unique
 from ktx_cli.scan.relationships.model import Edge
 from ktx_cli.scan.relationships.proposals import ProposedJoin
+from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.warehouses import Table, TableRef
 
 
@@ -241,18 +241,18 @@ def proposed_hints(proposals: Iterable[ProposedJoin]) -> tuple[Hint, ...]:
     )
 
 
-def recorded_hints(knowledge: Knowledge) -> tuple[Hint, ...]:
+def recorded_hints(record: RelationshipRecord) -> tuple[Hint, ...]:
     """Return what the model proposed to earlier scans, so that a scan that does not ask it finds the same."""
     return tuple(
         Hint(edge.child, edge.child_columns, edge.parent, edge.parent_columns, SOURCE)
-        for edge in (*knowledge.edges, *knowledge.gone)
+        for edge in (*record.edges, *record.gone)
         if SOURCE in edge.sources
     )
 
 
-def with_origin(knowledge: Knowledge) -> Knowledge:
+def with_origin(record: RelationshipRecord) -> RelationshipRecord:
     """Return the same with reasons that say of which edges it was the model that proposed them."""
-    return replace(knowledge, edges=tuple(map(_with_origin, knowledge.edges)))
+    return replace(record, edges=tuple(map(_with_origin, record.edges)))
 
 
 def _with_origin(edge: Edge) -> Edge:

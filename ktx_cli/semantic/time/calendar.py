@@ -12,6 +12,8 @@ from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
+from ktx_cli.core import Command, ConfigError, Hint
+from ktx_cli.project import KtxConfig
 from ktx_cli.semantic.model import (
     DAY,
     FISCAL_QUARTER,
@@ -285,3 +287,17 @@ _END: Final = "write it as 2024-01-31 or 2024-01-31T10:00:00, in the time zone o
 
 def _wrong(message: str, hint: str) -> SemanticError:
     return SemanticError(message, hint=hint)
+
+
+def calendar_of(config: KtxConfig) -> CalendarSettings:
+    """Return how the project cuts time; `ConfigError` for a time zone that is none."""
+    zone = config.semantic.timezone
+    try:
+        if zone is not None:
+            require_zone(zone)
+    except SemanticError as error:
+        raise ConfigError(
+            f"ktx.yaml: `semantic.timezone`: {error.message}",
+            hint=Hint("{}, then: {}", error.hint, Command("config", "set", "semantic.timezone", "Europe/Berlin")),
+        ) from error
+    return CalendarSettings(config.semantic.week_start, config.semantic.fiscal_year_start, zone)

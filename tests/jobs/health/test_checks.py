@@ -17,11 +17,11 @@ import pytest
 
 from ktx_cli.core.diagnostics import Command
 from ktx_cli.core.errors import KtxError, SecretError
-from ktx_cli.engine.base import IngestRequest
 from ktx_cli.jobs.connections import probe_connection
 from ktx_cli.jobs.health import client_checks, connection_checks, machine_checks, model_checks, project_checks
 from ktx_cli.jobs.health.doctor import CHECKS, diagnose, examine
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, Work, side_by_side
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.serve.daemon import ServerStatus
 from ktx_cli.jobs.serve.state import ServedFolder, ServerSettings, state_of_this_process, write_server_state

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.engine.base import IngestRequest
-from ktx_cli.engine.plan import Depth
 from ktx_cli.jobs.health.doctor import diagnose
 from ktx_cli.jobs.health.model import CheckResult
 from ktx_cli.jobs.health.status import project_status
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.scan.depth import Depth
 from ktx_cli.scan.profile.counts import NOT_READ
 from ktx_cli.scan.profile.profiler import OUT_OF_TIME
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.engine.base import IngestRequest
 from ktx_cli.jobs.health.status import project_status
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.project.repository.store import Repository
 

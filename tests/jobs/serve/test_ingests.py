@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import KtxError, NotSupportedError, UsageError
-from ktx_cli.engine.base import IngestRequest
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.serve import ingests
 from ktx_cli.jobs.serve.ingests import IngestState, IngestWish, cancel_ingest, ingest_state, start_ingest

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.scan.descriptions.facts import Described, Source
-from ktx_cli.scan.descriptions.record import read_record, record_bytes, updated_record, with_descriptions
+from ktx_cli.scan.descriptions.record import read_descriptions, record_bytes, updated_record, with_descriptions
 from ktx_cli.warehouses.port import Table, TableRef
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -51,8 +51,8 @@ RECORDS = st.lists(
 @given(RECORDS)
 def test_what_is_written_is_read(record: list[Described]) -> None:
     content = record_bytes(record)
-    assert read_record(content, "r") == {each.ref: each for each in record}
-    assert record_bytes(read_record(content, "r").values()) == content
+    assert read_descriptions(content, "r") == {each.ref: each for each in record}
+    assert record_bytes(read_descriptions(content, "r").values()) == content
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_what_is_written_is_read(record: list[Described]) -> None:
 )
 def test_a_damaged_file_is_named(content: bytes) -> None:
     with pytest.raises(KtxError) as caught:
-        read_record(content, "raw-sources/w/live-database/descriptions.json")
+        read_descriptions(content, "raw-sources/w/live-database/descriptions.json")
     assert "raw-sources/w/live-database/descriptions.json is damaged" in caught.value.message
     assert (caught.value.hint or "").startswith("git checkout -- raw-sources/w/live-database/descriptions.json")
 
 
 def test_a_newer_format_is_not_called_damaged() -> None:
     with pytest.raises(KtxError, match="has the format 2, and this ktx knows 1"):
-        read_record(b'{"format": 2, "tables": []}', "r")
+        read_descriptions(b'{"format": 2, "tables": []}', "r")
 
 
 UPDATES = {

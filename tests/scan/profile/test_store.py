@@ -19,14 +19,14 @@ from ktx_cli.scan.profile.counts import SampledTable, count_sample, unsampled
 from ktx_cli.scan.profile.store import (
     MatchKind,
     Searched,
-    StoredLook,
+    StoredResults,
     comes_back_equal,
     find_values,
     forget_values,
     load_lists,
-    load_look,
+    load_profile_times,
     load_profiles,
-    load_turns,
+    load_results,
     save_values,
     without_values,
 )
@@ -199,22 +199,22 @@ def test_saving_again_replaces(database: sqlite3.Connection) -> None:
     assert database.execute("SELECT COUNT(*) FROM dictionary_values").fetchone() == (3,)
 
 
-LOOK = StoredLook("proof", "hints", '{"keys": []}')
+RESULTS = StoredResults("proof", "hints", '{"keys": []}')
 
 
-def test_turns_and_the_look_come_back_until_they_are_replaced_or_forgotten(database: sqlite3.Connection) -> None:
+def test_profile_times_and_results_come_back_until_they_are_replaced_or_forgotten(database: sqlite3.Connection) -> None:
     bare = sampled(BARE, town=["Ålesund"])
     stored = {ORDERS: "2026-01-31T09:30:00.250Z"}
-    save_values(database, "shop", [ORDER_SAMPLE, bare], LISTS, privacy="local", turns=stored, look=LOOK)
-    assert load_turns(database, "shop") == stored
-    assert load_look(database, "shop") == LOOK
-    assert (load_turns(database, "mart"), load_look(database, "mart")) == ({}, None)
+    save_values(database, "shop", [ORDER_SAMPLE, bare], LISTS, privacy="local", profiled_at=stored, results=RESULTS)
+    assert load_profile_times(database, "shop") == stored
+    assert load_results(database, "shop") == RESULTS
+    assert (load_profile_times(database, "mart"), load_results(database, "mart")) == ({}, None)
     assert load_profiles(database, "shop")[0].columns == bare.profile.columns
     save_values(database, "shop", [bare], Dictionary(), privacy="local")
-    assert (load_turns(database, "shop"), load_look(database, "shop")) == ({}, None)
-    save_values(database, "shop", [bare], Dictionary(), privacy="local", look=LOOK)
+    assert (load_profile_times(database, "shop"), load_results(database, "shop")) == ({}, None)
+    save_values(database, "shop", [bare], Dictionary(), privacy="local", results=RESULTS)
     forget_values(database, "shop")
-    assert load_look(database, "shop") is None
+    assert load_results(database, "shop") is None
 
 
 def test_a_profile_comes_back_equal_where_json_has_its_values() -> None:

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ktx_cli.project.layout import Layout
-from ktx_cli.scan.findings import Knowledge
 from ktx_cli.scan.relationships.model import Edge, EdgeStatus
+from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.shards import entries
 from ktx_cli.semantic.check.check import check_model
 from ktx_cli.semantic.load.load import load_model
@@ -45,7 +45,7 @@ def test_scanned_tables_are_read_back(tables: list[str], columns: list[str], dia
         child, (own_key,), parent, (key,), EdgeStatus.ACCEPTED, 0.9, "values fit", condition=(kind, "it's"),
     )  # fmt: skip
     names = source_names((parent, child), {})
-    found = entries(known, names, Knowledge({}, (edge,)))
+    found = entries(known, names, RelationshipRecord({}, (edge,)))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "semantic-layer" / "shop" / "_schema" / "main.yaml"
         path.parent.mkdir(parents=True)

@@ -21,11 +21,11 @@ from ktx_cli.engine import Target
 from ktx_cli.jobs.check.diff.model import REFERRED_TO, Change, ChangeKind, ConnectionDrift, Drift
 from ktx_cli.jobs.check.eval.cases import Case, load_evals
 from ktx_cli.jobs.check.lint.history import targets_of
-from ktx_cli.jobs.ingest.targets import broken_targets, choose_targets
+from ktx_cli.jobs.ingest.plan import broken_targets, choose_targets
 from ktx_cli.jobs.review.relationships import WorkingFiles
 from ktx_cli.project import KtxConfig, Layout, WorkingTree
 from ktx_cli.protection import LayerUses, Named, Part, Use, Uses, asked_names, names_in, sources_of
-from ktx_cli.scan import Committed, Places, carried_over, require_some_tables
+from ktx_cli.scan import Committed, ManifestIndex, carried_over, require_some_tables
 from ktx_cli.semantic import Entry, Model, ParsedCopies, Place, layer_ids, load_layers, physical_name
 from ktx_cli.warehouses import (
     Column,
@@ -129,14 +129,14 @@ class Known:
 def read_known(layout: Layout, connection: str) -> Known:
     """Return what the files of a project know; `NotReadyError` for a connection that was never scanned."""
     committed = Committed(WorkingFiles(layout.root), connection, ParsedCopies(layout, connection))
-    before = committed.before
+    before = committed.snapshot
     if before.tables is not None:
         return Known(before.tables, SNAPSHOT)
     if not committed.shards:
         hint = Command("ingest", connection)
         raise NotReadyError(f"connection `{connection}` was never scanned", hint=hint)
-    places = Places.find(committed.shards, ())
-    entries = [committed.shards[path].tables[name] for path, name in places.primary.values()]
+    index = ManifestIndex.of(committed.shards, ())
+    entries = [committed.shards[path].tables[name] for path, name in index.primary.values()]
     return Known(tuple(_tables(entries)), MANIFEST, tuple(_damaged(each) for each in before.warnings))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ktx_cli.core import CancelledError, Command, listing, plural
-from ktx_cli.engine import last_runs
 from ktx_cli.jobs.clients.targets import Target, Where
 from ktx_cli.jobs.clients.uninstall import NOT_INSTALLED, list_clients
 from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, EmbeddingAnswer, Step
@@ -20,6 +19,7 @@ from ktx_cli.jobs.setup.wizard.prompter import Choice, capital
 from ktx_cli.jobs.setup.wizard.work import AgainError, LeftOutError, Work
 from ktx_cli.llm import NO_BACKEND, distinct_models, last_probes
 from ktx_cli.project import Connection, Repository, read_state
+from ktx_cli.runs import last_runs
 
 
 def project_step(work: Work) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ktx_cli.jobs.semantic.validate import validate_layers
 from ktx_cli.project.config.file import load_config
-from ktx_cli.scan.findings import Knowledge, record_text
 from ktx_cli.scan.relationships.model import Edge, EdgeStatus
+from ktx_cli.scan.relationships.record import RelationshipRecord, record_text
 from ktx_cli.warehouses.port import TableRef
 from tests.jobs.check.lint.conftest import Project
 
@@ -47,7 +47,7 @@ def test_found_joins_that_wait_are_counted(project: Project) -> None:
         Edge(shop[0], ("amount",), shop[1], ("id",), EdgeStatus.REJECTED, 0.1, "no"),
     )
     record = "raw-sources/warehouse/live-database/relationships.json"
-    project.write(record, record_text(Knowledge(edges=edges)).decode())
+    project.write(record, record_text(RelationshipRecord(edges=edges)).decode())
     (found,) = project.found("KTX340")
     assert (found.severity, found.location.path) == ("info", record)
     assert found.message == "1 found join of `warehouse` waits for a decision"

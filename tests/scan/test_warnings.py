@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from ktx_cli.core import yaml
-from ktx_cli.engine.base import IngestRequest
-from ktx_cli.engine.profile import problem_warnings
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.scan.pipeline import ScanOutcome
+from ktx_cli.scan.warnings import problem_warnings
 from ktx_cli.warehouses.port import ObjectProblem, TableRef, matches
 
 Change = Callable[..., None]
@@ -47,7 +46,7 @@ def broken(name: str, what: str = "view", message: str = "no such table: x") -> 
     ],
 )
 def test_warnings(problems: tuple[ObjectProblem, ...], expected: dict[str, list[str]]) -> None:
-    warnings = problem_warnings(ScanOutcome("shop", "sqlite", "", 1, 1, problems=problems))
+    warnings = problem_warnings("shop", problems)
     assert [warning.code for warning in warnings] == list(expected)
     for warning in warnings:
         assert warning.message.startswith("connection `shop`: ")
@@ -105,7 +104,6 @@ def test_nothing_to_read_is_a_warning(shop_project: Path, change: Change, more: 
     [("main.v", "main.v"), ("pw.csv", "pw.csv"), ("gl*b.csv", '"gl[*]b.csv"'), ("a b", '"a b"'), ('"x', r'"\"x"')],
 )
 def test_the_hint_gives_the_entry_that_leaves_it_out(name: str, entry: str) -> None:
-    outcome = ScanOutcome("shop", "sqlite", "", 1, 1, problems=(broken(name),))
-    (warning,) = problem_warnings(outcome)
+    (warning,) = problem_warnings("shop", [broken(name)])
     assert (warning.hint or "").endswith(f"in ktx.yaml: {entry}")
     assert matches(yaml.load(f"- {entry}".encode(), where="x")[0], TableRef(None, name))

@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.engine import profile
-from ktx_cli.engine.profile import digest_of_hints, found_from_json, found_to_json, proof_of
 from ktx_cli.project.config.blocks import Scan
-from ktx_cli.scan.findings import Knowledge
+from ktx_cli.scan.profile import reuse
+from ktx_cli.scan.profile.reuse import (
+    data_fingerprint,
+    hints_digest,
+    relationships_from_json,
+    relationships_to_json,
+)
 from ktx_cli.scan.relationships.hints import GivenHints, Hint
 from ktx_cli.scan.relationships.model import Cardinality, Check, Edge, EdgeStatus, KeyChoice
+from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 
 A, B = TableRef("main", "a"), TableRef(None, "b")
@@ -34,7 +39,7 @@ def table(kind: TableKind = TableKind.TABLE, view_sql: str | None = None, **colu
 
 
 def proof(source: Any, *tables: Table, scan: Scan | None = None) -> str | None:
-    return proof_of(source, tables, scan or Scan())
+    return data_fingerprint(source, tables, scan or Scan())
 
 
 def test_the_same_gives_the_same_proof_and_anything_else_another() -> None:
@@ -55,9 +60,9 @@ def test_the_same_gives_the_same_proof_and_anything_else_another() -> None:
 def test_another_ktx_gives_another_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     first = proof(Source(), table())
     with monkeypatch.context() as patch:
-        patch.setattr(profile, "__version__", "0.0.0")
+        patch.setattr(reuse, "__version__", "0.0.0")
         assert proof(Source(), table()) != first
-    monkeypatch.setattr(profile, "_code", lambda: "edited")
+    monkeypatch.setattr(reuse, "_code", lambda: "edited")
     assert proof(Source(), table()) != first
 
 
@@ -102,7 +107,7 @@ def edge(**fields: Any) -> Edge:
     return Edge(A, ("b_id",), B, ("id",), EdgeStatus.ACCEPTED, 0.912345678901, "said so", **fields)
 
 
-FOUND = Knowledge(
+FOUND = RelationshipRecord(
     {A: KeyChoice(("id",), False, 0.25, (("x", "y"), ("z",)), False), B: KeyChoice(("id",), True)},
     (
         edge(),
@@ -114,18 +119,20 @@ FOUND = Knowledge(
 
 
 def test_what_was_found_comes_back_equal_with_rejected_edges_of_any_score() -> None:
-    text = found_to_json(FOUND)
+    text = relationships_to_json(FOUND)
     assert text is not None
-    assert found_from_json(text) == FOUND
-    assert found_from_json(found_to_json(Knowledge()) or "") == Knowledge()
+    assert relationships_from_json(text) == FOUND
+    assert relationships_from_json(relationships_to_json(RelationshipRecord()) or "") == RelationshipRecord()
 
 
 def test_what_does_not_come_back_equal_is_not_kept() -> None:
-    assert found_to_json(Knowledge(edges=(edge(condition=("day", datetime.date(2024, 1, 2))),))) is None
-    assert found_to_json(Knowledge(edges=(edge(condition=("kind", (1, 2))),))) is None
+    assert (
+        relationships_to_json(RelationshipRecord(edges=(edge(condition=("day", datetime.date(2024, 1, 2))),))) is None
+    )
+    assert relationships_to_json(RelationshipRecord(edges=(edge(condition=("kind", (1, 2))),))) is None
 
 
 def test_other_hints_are_told_apart() -> None:
     one, two = Hint(A, ("b_id",), B, ("id",), "model"), Hint(A, ("c_id",), B, ("id",), "model")
-    assert digest_of_hints(GivenHints((one,))) == digest_of_hints(GivenHints((one,)))
-    assert len({digest_of_hints(GivenHints(given)) for given in ((), (one,), (two,), (one, two))}) == 4
+    assert hints_digest(GivenHints((one,))) == hints_digest(GivenHints((one,)))
+    assert len({hints_digest(GivenHints(given)) for given in ((), (one,), (two,), (one, two))}) == 4

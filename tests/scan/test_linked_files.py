@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.scan.carry import Ties
 from ktx_cli.scan.committed import manifest_hashes
 from ktx_cli.scan.descriptions.facts import Described
-from ktx_cli.scan.descriptions.record import read_record, record_bytes
+from ktx_cli.scan.descriptions.record import read_descriptions, record_bytes
+from ktx_cli.scan.linked_files import LinkedFiles
 from ktx_cli.warehouses.port import TableRef
 
 FOLDER = "raw"
@@ -35,8 +35,8 @@ FILES: dict[str, bytes | None] = {
 }
 
 
-def ties(old: dict[str, Described], new: dict[str, Described]) -> Ties:
-    return Ties(
+def ties(old: dict[str, Described], new: dict[str, Described]) -> LinkedFiles:
+    return LinkedFiles(
         "wh",
         "sqlite",
         FOLDER,
@@ -62,7 +62,7 @@ def test_texts_and_hashes_are_those_of_what_is_written(
     held: set[str], texts: dict[str, str], hashes: dict[str, str]
 ) -> None:
     kept: dict[str, Any] = ties(OLD, NEW).without(FILES, frozenset(held))
-    record = read_record(kept[f"{FOLDER}/descriptions.json"], "x")
+    record = read_descriptions(kept[f"{FOLDER}/descriptions.json"], "x")
     assert {ref.name: each.text for ref, each in record.items()} == texts
     listed = manifest_hashes(kept[f"{FOLDER}/manifest.yaml"], "x")
     assert {path[7:-5]: value for path, value in listed.items()} == hashes

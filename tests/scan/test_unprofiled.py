@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import ResultWarning, SourceError
-from ktx_cli.engine.profile import MOST_REASONS, left_out_warnings
 from ktx_cli.privacy.columns import ValueKind
 from ktx_cli.scan.profile.counts import ColumnProfile, SampledTable, TableProfile, unread, unsampled
 from ktx_cli.scan.profile.profiler import OUT_OF_TIME, Profiled
+from ktx_cli.scan.warnings import MOST_REASONS, unprofiled_warnings
 from ktx_cli.warehouses.port import Column, ConnectionTest, SemanticType, Table, TableKind, TableRef
 from ktx_cli.warehouses.sampling.statements import SampleMethod
 
@@ -36,7 +36,7 @@ def table(name: str, schema: str | None = "mart") -> Table:
 def warnings(problems: Mapping[str, str], server: object = None, **facts: int) -> list[ResultWarning]:
     source: Any = server or Server()
     tables = tuple(unsampled(table(name), problem) for name, problem in problems.items())
-    return left_out_warnings("shop", source, Profiled(tables, 0, 0, **facts))
+    return unprofiled_warnings("shop", source, Profiled(tables, 0, 0, **facts))
 
 
 def test_one_reason_is_one_warning_with_the_count_and_the_first_names() -> None:
@@ -104,13 +104,13 @@ def test_columns_are_counted_apart() -> None:
     ref = TableRef("mart", "a")
     profile = TableProfile(ref, SampleMethod.ALL, 1, 1, True, (column,))
     both = (SampledTable(profile), unsampled(table("b"), "bad cast of 'other'"))
-    (warning,) = left_out_warnings("shop", Server(), Profiled(both, 0, 0))  # type: ignore[arg-type]
+    (warning,) = unprofiled_warnings("shop", Server(), Profiled(both, 0, 0))  # type: ignore[arg-type]
     assert "the rows of 1 table and 1 column could not be read (mart.a.x, mart.b)" in warning.message
 
 
 def test_views_are_counted_on_one_line_and_are_no_failure() -> None:
     tables = tuple(unread(table(f"v{number}")) for number in range(12))
-    (warning,) = left_out_warnings("shop", Server(), Profiled(tables, 0, 0, not_read=12))  # type: ignore[arg-type]
+    (warning,) = unprofiled_warnings("shop", Server(), Profiled(tables, 0, 0, not_read=12))  # type: ignore[arg-type]
     assert (warning.code, warning.message) == ("views_not_read", "connection `shop`: 12 views not read: scan.views")
     assert warning.hint == "ktx config set scan.views always"
 

@@ -1,65 +1,25 @@
-"""Texts under the keys of scans that no scan of ours recorded: another program's, or of a record that is lost.
-
-They count as generated: they stay until there is a text to take their place.
-"""
+"""Files of a scan that change together or not at all, and texts of people that a scan removes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ktx_cli.core import ConfigError, ResultWarning, listing, yaml
-from ktx_cli.scan.committed import DESCRIPTIONS, FILES, MANIFEST, RELATIONSHIPS, manifest_text, table_path
-from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Described, Source
-from ktx_cli.scan.descriptions.record import record_bytes
-from ktx_cli.scan.shards import Places
-from ktx_cli.semantic import MANIFEST_HEADER, Entry, Shard, physical_name
+from ktx_cli.scan.committed import FILES, MANIFEST, manifest_text, table_path
+from ktx_cli.scan.descriptions.facts import Described
+from ktx_cli.scan.descriptions.record import DESCRIPTIONS, record_bytes
+from ktx_cli.scan.relationships.record import RELATIONSHIPS
+from ktx_cli.semantic import MANIFEST_HEADER
 from ktx_cli.warehouses import TableRef
 
 
-def adopted_texts(
-    refs: Iterable[TableRef], recorded: Mapping[TableRef, Described], shards: Mapping[str, Shard], places: Places
-) -> dict[TableRef, Described]:
-    """Return the texts of tables that are not `recorded`, with an empty hash: they answer to nothing known."""
-    found = {}
-    for ref in refs:
-        place = places.primary.get(physical_name(ref))
-        if ref in recorded or place is None:
-            continue
-        path, name = place
-        described = _described(ref, shards[path].tables[name])
-        if described is not None:
-            found[ref] = described
-    return found
-
-
-def _described(ref: TableRef, entry: Entry) -> Described | None:
-    """Return the texts of an entry: the model's where there is one, else those of rules."""
-    sources: tuple[Source, ...] = ("ai", "rules")
-    for source in sources:
-        key = TEXT_KEYS[source]
-        text = _text(entry, key)
-        listed = entry.get("columns")
-        texts = {str(column.get("name")): _text(column, key) for column in (listed if isinstance(listed, list) else [])}
-        columns = {name: said for name, said in texts.items() if said is not None}
-        if text is not None or columns:
-            return Described(ref, "", source, text, columns)
-    return None
-
-
-def _text(fields: Mapping[str, Any], key: str) -> str | None:
-    texts = fields.get("descriptions")
-    text = texts.get(key) if isinstance(texts, dict) else None
-    return text if isinstance(text, str) else None
-
-
 @dataclass(frozen=True, slots=True)
-class Ties:
-    """What ties a table's snapshot file to its shard: the next scan tells people's values from generated ones by both.
+class LinkedFiles:
+    """Which snapshot file belongs to which shard: by both, the next scan tells people's values from generated ones.
 
-    So they change together or not at all. So does the record of relationships, which tells for all tables, and each
+    So they change together or not at all. So do the record of relationships, which is one for all tables, and each
     table's part of the descriptions. `shard_of`: snapshot path -> shard path. `old`, `new`: path below `folder` ->
     sha256, before and after; `old_texts`, `new_texts`: the record of descriptions, before and after.
     """
@@ -74,30 +34,30 @@ class Ties:
     new_texts: Mapping[TableRef, Described] = field(default_factory=dict)
 
     def without(self, files: Mapping[str, bytes | None], held: frozenset[str]) -> dict[str, bytes | None]:
-        """Return `files` less what is tied to a held path, with a manifest that says so."""
+        """Return `files` less those that are linked to a held path, with a manifest that says so."""
         manifest = f"{self.folder}/{MANIFEST}"
         if held & {manifest, *(f"{self.folder}/{name}" for name in FILES)}:
             return {}
         shards = {shard for raw, shard in self.shard_of.items() if raw in held} | held
-        tied = {raw for raw, shard in self.shard_of.items() if shard in shards}
-        kept = {path: content for path, content in files.items() if path not in shards and path not in tied}
-        if tied:
+        linked = {raw for raw, shard in self.shard_of.items() if shard in shards}
+        kept = {path: content for path, content in files.items() if path not in shards and path not in linked}
+        if linked:
             kept.pop(f"{self.folder}/{RELATIONSHIPS}", None)
-            self._hold_texts(kept, tied)
+            self._hold_texts(kept, linked)
         if manifest in files:
-            kept[manifest] = manifest_text(self.connection, self.driver, self._hashes(tied)).encode()
+            kept[manifest] = manifest_text(self.connection, self.driver, self._hashes(linked)).encode()
         return kept
 
-    def _hashes(self, tied: set[str]) -> dict[str, str]:
-        hashes = {path: value for path, value in self.new.items() if f"{self.folder}/{path}" not in tied}
-        return hashes | {path: value for path, value in self.old.items() if f"{self.folder}/{path}" in tied}
+    def _hashes(self, linked: set[str]) -> dict[str, str]:
+        hashes = {path: value for path, value in self.new.items() if f"{self.folder}/{path}" not in linked}
+        return hashes | {path: value for path, value in self.old.items() if f"{self.folder}/{path}" in linked}
 
-    def _hold_texts(self, kept: dict[str, bytes | None], tied: set[str]) -> None:
-        """Leave the record of descriptions as it was for the tied tables."""
+    def _hold_texts(self, kept: dict[str, bytes | None], linked: set[str]) -> None:
+        """Leave the record of descriptions as it was for the linked tables."""
         path = f"{self.folder}/{DESCRIPTIONS}"
         if path not in kept:
             return
-        held = {ref for ref in (*self.old_texts, *self.new_texts) if f"{self.folder}/{table_path(ref)}" in tied}
+        held = {ref for ref in (*self.old_texts, *self.new_texts) if f"{self.folder}/{table_path(ref)}" in linked}
         texts = {ref: each for ref, each in self.new_texts.items() if ref not in held}
         texts |= {ref: each for ref, each in self.old_texts.items() if ref in held}
         if texts == self.old_texts:
@@ -110,7 +70,7 @@ _COMMENT = re.compile(r"(?m)(?:^|[ \t])#")
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
+class RemovedTexts:
     """`tables`: physical name of a removed table people wrote about -> its shard. `comments`: shards that had some."""
 
     tables: Mapping[str, str] = field(default_factory=dict)

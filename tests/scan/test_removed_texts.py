@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.scan.carry import Losses, has_comments
+from ktx_cli.scan.linked_files import RemovedTexts, has_comments
 from ktx_cli.semantic.manifest import MANIFEST_HEADER
 
 PLAIN = "tables:\n  a:\n    table: a\n"
@@ -37,7 +37,7 @@ def test_comments_are_told_from_text(text: str, expected: bool) -> None:
     assert has_comments(text.encode(), "shard.yaml") is expected
 
 
-LOSSES = Losses({"b": "two.yaml", "a": "one.yaml"}, ("one.yaml", "three.yaml"))
+LOSSES = RemovedTexts({"b": "two.yaml", "a": "one.yaml"}, ("one.yaml", "three.yaml"))
 
 
 @pytest.mark.parametrize(

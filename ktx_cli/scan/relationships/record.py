@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.core import Command, Hint, KtxError
+from ktx_cli.scan.failures import Stage, StageFailure
 from ktx_cli.scan.relationships.model import Cardinality, Edge, EdgeStatus, KeyChoice
 from ktx_cli.semantic import quoted
 from ktx_cli.warehouses import Table, TableRef
 
-FILE = "relationships.json"
+RELATIONSHIPS: Final = "relationships.json"
 FORMAT = 1
 LEAST_SCORE = 0.2
 """Rejected edges with a lower score are not worth a line."""
@@ -32,7 +33,7 @@ EdgeId = tuple[TableRef, tuple[str, ...], TableRef, tuple[str, ...], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Knowledge:
+class RelationshipRecord:
     """Keys nobody declared, and edges with their status.
 
     `gone`: edges that were joins, or that a person decided on, and that a scan finds no more; each is rejected and
@@ -63,19 +64,19 @@ class Knowledge:
         return tuple(each for each in self.edges if each.status is not EdgeStatus.REJECTED or each.score >= LEAST_SCORE)
 
 
-def record_text(knowledge: Knowledge) -> bytes:
+def record_text(record: RelationshipRecord) -> bytes:
     """Return the file, a line for every key and edge."""
-    keys = [_key_to_json(ref, choice) for ref, choice in sorted(knowledge.keys.items(), key=lambda each: str(each[0]))]
-    edges = map(_edge_to_json, knowledge.recorded())
+    keys = [_key_to_json(ref, choice) for ref, choice in sorted(record.keys.items(), key=lambda each: str(each[0]))]
+    edges = map(_edge_to_json, record.recorded())
     encode = json.JSONEncoder(ensure_ascii=False).encode
     lines = [f' "format": {FORMAT}', _listed("keys", map(encode, keys)), _listed("edges", map(encode, edges))]
-    if knowledge.gone:
-        gone = ({**_edge_to_json(each), **_waits(each, knowledge)} for each in knowledge.gone)
+    if record.gone:
+        gone = ({**_edge_to_json(each), **_waits(each, record)} for each in record.gone)
         lines.append(_listed("gone", map(encode, gone)))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
 
 
-def read_record(content: bytes, where: str) -> Knowledge:
+def read_record(content: bytes, where: str) -> RelationshipRecord:
     """Return what a file says. Raises `KtxError` for a damaged one."""
     try:
         document = json.loads(content)
@@ -83,7 +84,7 @@ def read_record(content: bytes, where: str) -> Knowledge:
         edges, gone = (tuple(map(_edge_from_json, listed)) for listed in (document["edges"], document.get("gone", ())))
         waits = (bool(each.get("manual")) for each in document.get("gone", ()))
         waiting = frozenset(edge_id(edge) for edge, each in zip(gone, waits, strict=True) if each)
-        return Knowledge(keys, edges, gone, waiting)
+        return RelationshipRecord(keys, edges, gone, waiting)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KtxError(
             f"{where} is damaged ({type(error).__name__})",
@@ -91,7 +92,7 @@ def read_record(content: bytes, where: str) -> Knowledge:
         ) from error
 
 
-def steadied(new: Knowledge, old: Knowledge, unseen: Iterable[TableRef]) -> Knowledge:
+def steadied(new: RelationshipRecord, old: RelationshipRecord, unseen: Iterable[TableRef]) -> RelationshipRecord:
     """Return what is new, with old lines where nothing of weight changed, and where a table could not be looked at."""
     blind = set(unseen)
     before = {edge_id(edge): edge for edge in old.edges}
@@ -99,27 +100,85 @@ def steadied(new: Knowledge, old: Knowledge, unseen: Iterable[TableRef]) -> Know
     edges += [edge for edge in old.edges if {edge.child, edge.parent} & blind]
     keys = {ref: _steady_key(choice, old.keys.get(ref)) for ref, choice in new.keys.items() if ref not in blind}
     keys |= {ref: choice for ref, choice in old.keys.items() if ref in blind}
-    return Knowledge(keys, tuple(sorted(edges, key=lambda edge: _order(edge_id(edge)))), old.gone, old.waiting)
+    return RelationshipRecord(keys, tuple(sorted(edges, key=lambda edge: _order(edge_id(edge)))), old.gone, old.waiting)
 
 
-def restricted(knowledge: Knowledge, tables: Mapping[TableRef, Table]) -> Knowledge:
+def restricted(record: RelationshipRecord, tables: Mapping[TableRef, Table]) -> RelationshipRecord:
     """Return what is said of tables and columns that are there, and of those that are gone what it says of that."""
     columns = {ref: {column.name for column in table.columns} for ref, table in tables.items()}
 
     def known(ref: TableRef, names: Iterable[str], condition: tuple[str, Any] | None = None) -> bool:
         return ref in columns and set(names) <= columns[ref] and (condition is None or condition[0] in columns[ref])
 
-    keys = {ref: choice for ref, choice in knowledge.keys.items() if known(ref, choice.primary)}
+    keys = {ref: choice for ref, choice in record.keys.items() if known(ref, choice.primary)}
     edges = (
         edge
-        for edge in knowledge.edges
+        for edge in record.edges
         if known(edge.child, edge.child_columns, edge.condition) and known(edge.parent, edge.parent_columns)
     )
-    return Knowledge(keys, tuple(edges), knowledge.gone, knowledge.waiting)
+    return RelationshipRecord(keys, tuple(edges), record.gone, record.waiting)
 
 
-def _waits(edge: Edge, knowledge: Knowledge) -> dict[str, bool]:
-    return {"manual": True} if edge_id(edge) in knowledge.waiting else {}
+def with_failed_parts(
+    new: RelationshipRecord, old: RelationshipRecord, failures: Iterable[StageFailure]
+) -> RelationshipRecord:
+    """Return what was found, with what was known before of the parts that failed."""
+    for failure in failures:
+        new = _with_failed(new, old, failure)
+    return new
+
+
+def _with_failed(new: RelationshipRecord, old: RelationshipRecord, failure: StageFailure) -> RelationshipRecord:
+    rests_on = _RESTING.get(failure.stage)
+    if rests_on is None:
+        return new
+    keys = dict(new.keys)
+    if failure.stage is Stage.KEYS:
+        keys |= {ref: choice for ref, choice in old.keys.items() if failure.table in (None, ref)}
+    held = {
+        (edge.child, column) for edge in old.edges if rests_on(edge, failure.table) for column in edge.child_columns
+    }
+    edges = [edge for edge in new.edges if not _is_held(edge, held)]
+    edges += [edge for edge in old.edges if _is_held(edge, held)]
+    return RelationshipRecord(keys, tuple(edges), new.gone, new.waiting)
+
+
+def _is_held(edge: Edge, held: set[tuple[TableRef, str]]) -> bool:
+    return any((edge.child, column) in held for column in edge.child_columns)
+
+
+_RESTING: dict[Stage, Callable[[Edge, TableRef | None], bool]] = {
+    Stage.KEYS: lambda edge, table: len(edge.child_columns) > 1 and table in (None, edge.parent),
+    Stage.COMPOSITES: lambda edge, table: len(edge.child_columns) > 1,
+    Stage.POLYMORPHIC: lambda edge, table: edge.condition is not None and table in (None, edge.child),
+    Stage.HINTS: lambda edge, table: bool({"view", "model"} & set(edge.sources)),
+}
+"""Whether an edge that an earlier scan found rests on a stage, of one table or of all."""
+
+
+def with_earlier(new: RelationshipRecord, old: RelationshipRecord, unread: Collection[TableRef]) -> RelationshipRecord:
+    """Return what is new, with what rows said of tables that are not read any more.
+
+    An edge that was accepted or rejected, and a key that was confirmed, rest on rows.
+    """
+    if not unread:
+        return new
+    decided = {
+        _ends(edge): edge
+        for edge in old.edges
+        if {edge.child, edge.parent} & set(unread) and edge.status is not EdgeStatus.REVIEW
+    }
+    edges = (*(edge for edge in new.edges if _ends(edge) not in decided), *decided.values())
+    keys = {ref: choice for ref, choice in old.keys.items() if ref in unread and choice.confirmed}
+    return RelationshipRecord({**new.keys, **keys}, edges)
+
+
+def _ends(edge: Edge) -> tuple[object, ...]:
+    return edge.child, edge.child_columns, edge.parent, edge.parent_columns, edge.condition
+
+
+def _waits(edge: Edge, record: RelationshipRecord) -> dict[str, bool]:
+    return {"manual": True} if edge_id(edge) in record.waiting else {}
 
 
 def _steady(edge: Edge, before: Edge | None) -> Edge:

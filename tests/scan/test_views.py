@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.engine.base import IngestRequest
-from ktx_cli.engine.plan import Depth
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.scan.depth import Depth
 from ktx_cli.testing.servers import PostgresServer
 
 VIEWS = (

@@ -13,21 +13,18 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import ResultWarning, StorageError
-from ktx_cli.core.events import Event, ignore_events
-from ktx_cli.engine import profile
-from ktx_cli.engine.base import IngestRequest
-from ktx_cli.engine.plan import Depth
-from ktx_cli.engine.profile import ValueKeeper, with_earlier
+from ktx_cli.core.events import Event
 from ktx_cli.engine.report import IngestReport
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing, read_state
-from ktx_cli.scan.findings import Knowledge
-from ktx_cli.scan.profile import values as dictionary
-from ktx_cli.scan.profile.profiler import Profiled
-from ktx_cli.scan.profile.store import load_turns
-from ktx_cli.scan.profile.values import ColumnValues, Dictionary
+from ktx_cli.scan import pipeline
+from ktx_cli.scan.depth import Depth
+from ktx_cli.scan.profile.store import ProfileStore, load_profile_times
+from ktx_cli.scan.profile.values import ColumnValues, Dictionary, build_dictionary
 from ktx_cli.scan.relationships.model import Edge, EdgeStatus, KeyChoice
+from ktx_cli.scan.relationships.record import RelationshipRecord, with_earlier
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.port import TableRef
 from ktx_cli.warehouses.sqlite.connector import SqliteConnector
@@ -146,14 +143,13 @@ def test_any_change_is_a_new_look(what: str, shop: Path, change: Change, sent: l
 def test_a_change_while_the_rows_are_read_is_not_taken_for_what_was_read(
     shop: Path, change: Change, sent: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build = dictionary.build_dictionary
 
     def late(*args: Any, **options: Any) -> Any:
         change(shop, "UPDATE orders SET status = 'sent'")
-        return build(*args, **options)
+        return build_dictionary(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(profile, "build_dictionary", late)
+        patch.setattr(pipeline, "build_dictionary", late)
         scan(shop)
     sent.clear()
     scan(shop)
@@ -182,7 +178,7 @@ def test_what_the_time_did_not_reach_is_first_in_the_next_run(
         assert [each.details.get("left") for each in warnings if each.code == "profile_out_of_time"] == [1]
         reached.append({name for name in ("customers", "orders") for sql in sent if f'FROM "{name}"' in sql})
     assert reached[0] | reached[1] == {"customers", "orders"}
-    turns = read_state(Layout(shop), lambda database: load_turns(database, "shop"))
+    turns = read_state(Layout(shop), lambda database: load_profile_times(database, "shop"))
     assert turns is not None
     assert set(turns) == {TableRef(None, "customers"), TableRef(None, "orders")}
 
@@ -228,9 +224,9 @@ def test_a_full_disk_is_an_error_that_names_the_state_database(shop: Path) -> No
     with open_for_writing(layout) as database:
         pages = database.execute("PRAGMA page_count").fetchone()[0]
         database.execute(f"PRAGMA max_page_count = {pages + 3}")
-        keeper = ValueKeeper(database, layout.state, "shop", "local", 9.0, ignore_events)
+        store = ProfileStore(database, layout.state, "shop", "local")
         with pytest.raises(StorageError, match=r"state\.sqlite cannot be used") as caught:
-            keeper._save(Profiled((), 0, 0), lists, None)
+            store.save((), lists, None)
     assert "free" in str(caught.value.hint)
     assert "space" in str(caught.value.hint)
 
@@ -246,8 +242,10 @@ ACCEPTED, REVIEW, REJECTED = EdgeStatus.ACCEPTED, EdgeStatus.REVIEW, EdgeStatus.
 
 
 def test_what_rows_once_said_of_a_view_stays_while_it_is_not_read() -> None:
-    new = Knowledge({A: KeyChoice(("id",), True)}, (edge(V, A, REVIEW), edge(V, B, REVIEW), edge(A, B, REVIEW)))
-    old = Knowledge(
+    new = RelationshipRecord(
+        {A: KeyChoice(("id",), True)}, (edge(V, A, REVIEW), edge(V, B, REVIEW), edge(A, B, REVIEW))
+    )
+    old = RelationshipRecord(
         {V: KeyChoice(("id",), False), B: KeyChoice(("old",), False), A: KeyChoice(("x",), False)},
         (edge(V, A, ACCEPTED), edge(V, V, REJECTED), edge(A, B, ACCEPTED), edge(B, V, REVIEW)),
     )

@@ -17,11 +17,11 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, KtxError
 from ktx_cli.core.events import Event, StepFinished, StepProgress, StepStarted, ignore_events
-from ktx_cli.engine.base import IngestRequest, Run
-from ktx_cli.engine.describe import ByRules
+from ktx_cli.engine.base import Run
 from ktx_cli.engine.models import Models
-from ktx_cli.engine.plan import Depth, RunPlan, choose_depth, needs_model
-from ktx_cli.engine.report import ConnectionReport, Enriched, IngestReport
+from ktx_cli.engine.plan import RunPlan
+from ktx_cli.engine.report import ConnectionReport, IngestReport
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.llm import factory
 from ktx_cli.llm.port import LlmRuntime
@@ -31,11 +31,13 @@ from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.runs.events import Recorder
+from ktx_cli.scan.depth import Depth, choose_depth, needs_model
+from ktx_cli.scan.descriptions.describers import RuleDescriber
 from ktx_cli.scan.descriptions.facts import Described
 from ktx_cli.scan.descriptions.model import Estimate
-from ktx_cli.scan.findings import Knowledge
-from ktx_cli.scan.pipeline import Seen
+from ktx_cli.scan.descriptions.port import DescriptionInput, DescriptionReport
 from ktx_cli.scan.profile.counts import TableProfile
+from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.testing.model_script import NO_CREDIT, Failure, ModelRequest, Reply, Turn, gives, says
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_subjects import subject_config
@@ -116,7 +118,7 @@ def test_what_stops_the_questions_stops_them_for_the_run(two: Path, model_server
     assert (report.status, report.commit is None) == ("partial", False)
     assert len([call for call in model_server.model_calls if "<tables>" in call.words]) == 1
     assert sorted(w.details["connection"] for w in warnings if w.code == "not_described") == ["atelier", "shop"]
-    assert [c.enriched.left_out() for c in report.connections if c.enriched] == [
+    assert [c.descriptions.left_out() for c in report.connections if c.descriptions] == [
         ["descriptions of customers, orders", "proposals of joins"]
     ] * 2
     assert (two / "semantic-layer" / "shop" / "_schema" / "main.yaml").exists()
@@ -151,49 +153,60 @@ def test_an_unusable_prompt_stops_before_anything_is_written(two: Path, model_se
 def test_a_dry_run_counts_and_asks_nobody(two: Path, model_server: ModelServer) -> None:
     report, _ = ingest(request(two, dry_run=True))
     assert model_server.requests == []
-    asks = [c.enriched.to_ask for c in report.connections if c.enriched and c.enriched.to_ask]
+    asks = [c.descriptions.to_ask for c in report.connections if c.descriptions and c.descriptions.to_ask]
     assert [(ask.tables, ask.calls) for ask in asks] == [(2, 2), (2, 2)]
     ingest(request(two))
     report, _ = ingest(request(two, dry_run=True))
     assert report.status == "unchanged"
-    assert [c.enriched.to_ask for c in report.connections if c.enriched] == [Estimate(), Estimate()]
+    assert [c.descriptions.to_ask for c in report.connections if c.descriptions] == [Estimate(), Estimate()]
 
 
 @pytest.mark.parametrize(
-    ("enriched", "summary", "left"),
+    ("descriptions", "summary", "left"),
     [
-        (Enriched("deterministic", 3), "3 described", []),
-        (Enriched("llm", 3, 1), "3 described, 1 asked about", []),
-        (Enriched("llm", 3, to_ask=Estimate()), "3 described, 0 asked about", []),
+        (DescriptionReport("deterministic", 3), "3 described", []),
+        (DescriptionReport("llm", 3, 1), "3 described, 1 asked about", []),
+        (DescriptionReport("llm", 3, to_ask=Estimate()), "3 described, 0 asked about", []),
         (
-            Enriched("llm", 3, to_ask=Estimate(2, 4, 12_345)),
+            DescriptionReport("llm", 3, to_ask=Estimate(2, 4, 12_345)),
             "the model would be asked: 2 tables to describe, 4 calls, about 12,345 tokens",
             [],
         ),
-        (Enriched("llm", 1, 2, failed={"t": "no"}), "1 described, 2 asked about, 1 left", ["descriptions of t"]),
-        (Enriched("llm", 1, unproposed=("no",)), "1 described, 0 asked about", ["proposals of joins"]),
+        (
+            DescriptionReport("llm", 1, 2, failed={"t": "no"}),
+            "1 described, 2 asked about, 1 left",
+            ["descriptions of t"],
+        ),
+        (DescriptionReport("llm", 1, unproposed=("no",)), "1 described, 0 asked about", ["proposals of joins"]),
     ],
 )
-def test_what_is_said_of_it(enriched: Enriched, summary: str, left: list[str]) -> None:
-    assert (enriched.summary, enriched.left_out()) == (summary, left)
-    assert [warning.code for warning in enriched.warnings("c")] == [
+def test_what_is_said_of_it(descriptions: DescriptionReport, summary: str, left: list[str]) -> None:
+    assert (descriptions.summary, descriptions.left_out()) == (summary, left)
+    assert [warning.code for warning in descriptions.warnings("c")] == [
         {"descriptions": "not_described", "proposals": "not_proposed"}[each.split()[0]] for each in left
     ]
-    assert all(warning.hint == "ktx scan c --depth enriched" for warning in enriched.warnings("c"))
+    assert all(warning.hint == "ktx scan c --depth enriched" for warning in descriptions.warnings("c"))
+
+
+LIMIT = KtxError("wait", code="rate_limit")
 
 
 @pytest.mark.parametrize(
-    ("enriched", "held", "code"),
+    ("descriptions", "held", "code"),
     [
-        (Enriched("llm"), False, None),
-        (Enriched("llm", failed={"t": "no"}), False, "partial"),
-        (Enriched("llm", failed={"t": "no"}, stopped=KtxError("wait", code="rate_limit")), False, "rate_limit"),
-        (Enriched("llm", failed={"t": "no"}, stopped=KtxError("wait", code="rate_limit")), True, "partial"),
+        (DescriptionReport("llm"), False, None),
+        (DescriptionReport("llm", failed={"t": "no"}), False, "partial"),
+        (
+            DescriptionReport("llm", failed={"t": "no"}, stopped=KtxError("wait", code="rate_limit")),
+            False,
+            "rate_limit",
+        ),
+        (DescriptionReport("llm", failed={"t": "no"}, stopped=LIMIT), True, "partial"),
     ],
 )
-def test_what_the_command_ends_with(enriched: Enriched, held: bool, code: str | None) -> None:
+def test_what_the_command_ends_with(descriptions: DescriptionReport, held: bool, code: str | None) -> None:
     report = IngestReport("run", "ktx scan", held=(("a.yaml", "modified"),) if held else ())
-    report.connections.append(ConnectionReport("c", "sqlite", "done", enriched=enriched))
+    report.connections.append(ConnectionReport("c", "sqlite", "done", descriptions=descriptions))
     error = report.error()
     assert (error.code if error else None) == code
     assert (report.status == "partial") is (code is not None)
@@ -376,8 +389,10 @@ def test_a_table_that_could_not_be_read_keeps_the_text_of_rules() -> None:
     unread = dataclasses.replace(read, method=SampleMethod.HEAD, row_count=None, problem="out of time")
 
     def text(profiles: list[TableProfile], recorded: list[Described], of: Table = table) -> Described:
-        seen = Seen([of], Knowledge({}, ()), profiles, {each.ref: each for each in recorded}, dict)
-        return ByRules().describe(seen)[0]
+        wanted = DescriptionInput(
+            [of], RelationshipRecord({}, ()), profiles, {each.ref: each for each in recorded}, dict
+        )
+        return RuleDescriber().describe(wanted, RuleDescriber.report)[0][0]
 
     before = text([read], [])
     assert before.text == "One row for each id; fewer than 10 rows."

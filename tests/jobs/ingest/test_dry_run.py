@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.engine.base import IngestRequest
 from ktx_cli.engine.report import FileChanges
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 
 Change = Callable[..., None]

@@ -15,8 +15,8 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import BusyError, CancelledError, KtxError, ResultWarning, RunStopped, StorageError
-from ktx_cli.engine.base import IngestRequest
 from ktx_cli.engine.report import IngestReport
+from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.scan.failures import Stage
 
@@ -110,12 +110,12 @@ class Injection:
 
 
 INJECTIONS = [
-    Injection(Stage.REUSE, "ktx_cli.engine.profile.proof_of"),
+    Injection(Stage.REUSE, "ktx_cli.scan.pipeline.data_fingerprint"),
     Injection(Stage.PROFILE, "ktx_cli.scan.profile.profiler.read_sample", "notes"),
     Injection(Stage.PROFILE, "ktx_cli.scan.profile.profiler.count_sample", "notes"),
     Injection(Stage.PROFILE, "ktx_cli.scan.profile.profiler.exact_texts"),
-    Injection(Stage.PROFILE, "ktx_cli.engine.profile.profile_tables"),
-    Injection(Stage.PROPOSALS, "ktx_cli.engine.describe.ByRules.propose"),
+    Injection(Stage.PROFILE, "ktx_cli.scan.pipeline.profile_tables"),
+    Injection(Stage.PROPOSALS, "ktx_cli.scan.descriptions.describers.RuleDescriber.propose"),
     Injection(Stage.HINTS, "ktx_cli.scan.relationships.search.hints_of"),
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.facts._table", "notes"),
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.key_choice.unique_columns", "notes"),
@@ -132,12 +132,12 @@ INJECTIONS = [
     Injection(Stage.POLYMORPHIC, "ktx_cli.scan.relationships.composites._branch", "notes"),
     Injection(Stage.POLYMORPHIC, "ktx_cli.scan.relationships.search.find_branches"),
     Injection(Stage.VALUES, "ktx_cli.scan.profile.values._lists", "orders"),
-    Injection(Stage.STORE, "ktx_cli.engine.profile.save_values"),
-    Injection(Stage.DIAGNOSTICS, "ktx_cli.engine.profile.left_out_warnings"),
-    Injection(Stage.DIAGNOSTICS, "ktx_cli.engine.scan.problem_warnings"),
-    Injection(Stage.DESCRIPTIONS, "ktx_cli.scan.pipeline.Learned.described"),
-    Injection(Stage.DESCRIPTIONS, "ktx_cli.engine.describe._by_rules", "notes"),
-    Injection(Stage.REMEMBER, "ktx_cli.engine.base.record_scan"),
+    Injection(Stage.STORE, "ktx_cli.scan.profile.store.save_values"),
+    Injection(Stage.DIAGNOSTICS, "ktx_cli.scan.pipeline.unprofiled_warnings"),
+    Injection(Stage.DIAGNOSTICS, "ktx_cli.scan.pipeline.problem_warnings"),
+    Injection(Stage.DESCRIPTIONS, "ktx_cli.scan.pipeline.updated_record"),
+    Injection(Stage.DESCRIPTIONS, "ktx_cli.scan.descriptions.describers._by_rules", "notes"),
+    Injection(Stage.REMEMBER, "ktx_cli.engine.publication.record_scan"),
     Injection(Stage.REMEMBER, "ktx_cli.engine.publication.write_parsed_copies"),
 ]
 
@@ -204,7 +204,7 @@ def test_a_stage_that_fails_costs_what_it_touches(
 
 
 @pytest.mark.parametrize(
-    "target", ["ktx_cli.scan.pipeline.plan_shards", "ktx_cli.warehouses.sqlite.connector.SqliteConnector.introspect"]
+    "target", ["ktx_cli.scan.manifest.plan_shards", "ktx_cli.warehouses.sqlite.connector.SqliteConnector.introspect"]
 )
 def test_what_a_scan_cannot_do_without_costs_its_connection(
     project: Path, monkeypatch: pytest.MonkeyPatch, target: str

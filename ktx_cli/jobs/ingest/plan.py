@@ -1,0 +1,132 @@
+"""The plan of `ktx ingest` and `ktx scan`: what is asked, of which connections, how deep, with which prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ktx_cli.core import Command, ConfigError, Emit, NotReadyError, UsageError, ignore_events, new_run_id
+from ktx_cli.engine import FAILED, ConnectionReport, IngestReport, RunPlan, Target
+from ktx_cli.project import (
+    SOURCES,
+    Connection,
+    KtxConfig,
+    Layout,
+    connection_of,
+    file_name_warnings,
+    load_config,
+)
+from ktx_cli.runs import Recorder
+from ktx_cli.scan import Depth, ScanPrompts, choose_depth, needs_model, not_enriched
+
+INGEST: Final = Command("ingest")
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRequest:
+    """What to do: which connections (none: all), how, and for how long to wait for another run (seconds).
+
+    `depth` None: as deep as the configuration allows. `max_usd` (at list prices), `max_tokens`: what models may take.
+    `run_id`: where somebody waits for this very run; its model is then checked before anything is read.
+    """
+
+    project_dir: Path
+    environ: Mapping[str, str]
+    connections: Sequence[str] = ()
+    command: Command = INGEST
+    databases_only: bool = False
+    depth: Depth | None = None
+    no_llm: bool = False
+    dry_run: bool = False
+    wait_seconds: float = 0.0
+    max_usd: float | None = None
+    max_tokens: int | None = None
+    emit: Emit = ignore_events
+    run_id: str | None = None
+
+
+def plan_run(request: IngestRequest) -> RunPlan:
+    """Return the plan of a run. Raises `KtxError` where the configuration or the request is wrong."""
+    layout = Layout(request.project_dir)
+    loaded = load_config(layout.config)
+    config = loaded.config
+    targets = choose_targets(layout, config, request.connections, databases_only=request.databases_only)
+    depth = choose_depth(config, request.depth, no_llm=request.no_llm)
+    asks = needs_model(config, depth, no_llm=request.no_llm)
+    prompts = ScanPrompts.load(layout.prompts) if asks else None
+    warnings = loaded.notices()
+    undescribed = None if request.no_llm or request.depth is not None else not_enriched(config)
+    warnings += [] if undescribed is None else [undescribed]
+    warnings += file_name_warnings(layout.root)
+    return RunPlan(
+        request.command,
+        layout,
+        config,
+        request.environ,
+        Recorder(layout, request.run_id or new_run_id(), request.emit, warnings),
+        targets=tuple(targets),
+        broken=broken_targets(config, request.connections, databases_only=request.databases_only),
+        depth=depth,
+        prompts=prompts,
+        max_usd=request.max_usd,
+        max_tokens=request.max_tokens,
+        databases_only=request.databases_only,
+        no_llm=request.no_llm,
+        dry_run=request.dry_run,
+        awaited=request.run_id is not None,
+        wait_seconds=request.wait_seconds,
+    )
+
+
+def new_report(plan: RunPlan) -> IngestReport:
+    """Return the report of a run that has only been planned: connections that cannot be used have failed."""
+    return IngestReport(
+        plan.run_id,
+        plan.command,
+        dry_run=plan.dry_run,
+        project_dir=plan.layout.root,
+        llm="none" if plan.no_llm else plan.config.llm.provider.backend,
+        depth=plan.depth.value,
+        connections=[
+            ConnectionReport(target.connection, target.driver, FAILED, error=error)
+            for target, error in plan.broken.items()
+        ],
+    )
+
+
+def choose_targets(layout: Layout, config: KtxConfig, wanted: Sequence[str], *, databases_only: bool) -> list[Target]:
+    """Return the connections to work on, by id: the wanted ones, or all that can be used.
+
+    Raises `UsageError` for an unknown id or one of the wrong kind, `ConfigError` for a disabled one, `NotReadyError`
+    when there are none.
+    """
+    candidates: Mapping[str, Connection] = config.databases() if databases_only else config.usable()
+    for connection in wanted:
+        connection_of(config, connection)
+        if connection not in candidates:
+            raise UsageError(
+                f"connection `{connection}` is a context source, not a database", hint=Command("ingest", connection)
+            )
+    for entry in () if candidates else config.disabled().values():
+        raise NotReadyError(f"no connection of ktx.yaml can be used: {entry.error().message}", hint=entry.error().hint)
+    if not candidates:
+        from ktx_cli.jobs.setup.request import how_to_connect
+
+        raise NotReadyError("ktx.yaml names no database to read", hint=how_to_connect(layout.root))
+    return [
+        Target(connection, config.connections[connection].driver) for connection in sorted(set(wanted) or candidates)
+    ]
+
+
+def broken_targets(config: KtxConfig, wanted: Sequence[str], *, databases_only: bool) -> dict[Target, ConfigError]:
+    """Return the connections a run was to work on and that an error in ktx.yaml disables, with that error.
+
+    Those of a driver that only the TypeScript ktx has are meant for that program: nothing is missing without them.
+    """
+    return {
+        Target(connection, entry.driver): entry.error()
+        for connection, entry in sorted(config.disabled().items())
+        if not wanted and not entry.is_foreign and not (databases_only and entry.driver in SOURCES)
+    }

@@ -1,0 +1,353 @@
+"""Who describes the tables of a connection and proposes joins: rules, the model, or in a dry run an estimate.
+
+An error that ends all questions (no session, a limit, a budget) ends them for the whole run; what was answered before
+is kept, in the state database and in the commit, and the next run asks for the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ktx_cli.core import (
+    Emit,
+    KtxError,
+    StepFinished,
+    StepProgress,
+    StepStarted,
+    monotonic,
+    one_line,
+    plural,
+)
+from ktx_cli.llm import LlmError
+from ktx_cli.project import CachedAnswer, KtxConfig, Layout, StateEnrichmentStore
+from ktx_cli.scan.depth import ScanPrompts
+from ktx_cli.scan.descriptions.facts import Described, TableFacts, content_hash, gather_facts
+from ktx_cli.scan.descriptions.model import KIND, Descriptions, Estimate, answers_so_far, describe, estimate
+from ktx_cli.scan.descriptions.packing import estimated_tokens
+from ktx_cli.scan.descriptions.port import DescriptionInput, DescriptionReport
+from ktx_cli.scan.descriptions.rules import describe_by_rules
+from ktx_cli.scan.failures import Failures, Stage, unexpected
+from ktx_cli.scan.profile.counts import TableProfile
+from ktx_cli.scan.relationships.hints import GivenHints, proposed_hints, recorded_hints
+from ktx_cli.scan.relationships.proposals import Proposals, propose
+from ktx_cli.scan.relationships.record import RelationshipRecord
+from ktx_cli.warehouses import Table, TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.llm import LlmRuntime
+
+Answer = TypeVar("Answer")
+
+
+class ModelAccess(Protocol):
+    """Asks the model for one run. `stopped`: the error after which nothing more is asked."""
+
+    stopped: KtxError | None
+
+    def ask(self, question: Callable[[LlmRuntime], Coroutine[Any, Any, Answer]]) -> Answer:
+        """Return the answer to a question."""
+        ...
+
+
+class RuleDescriber:
+    """Describes by rules; proposes what an earlier scan had from the model."""
+
+    report = DescriptionReport("deterministic")
+
+    def propose(
+        self,
+        tables: Sequence[Table],
+        profiles: Sequence[TableProfile],
+        record: RelationshipRecord,
+        report: DescriptionReport,
+    ) -> tuple[GivenHints, DescriptionReport]:
+        """Return what is recorded."""
+        return GivenHints(recorded_hints(record)), report
+
+    def describe(
+        self, wanted: DescriptionInput, report: DescriptionReport
+    ) -> tuple[Sequence[Described], DescriptionReport]:
+        """Return the texts of the rules for every table; one whose rows could not be read now keeps its text."""
+        failures, texts = Failures(), []
+        for facts in wanted.facts():
+            with failures.stage(Stage.DESCRIPTIONS, facts.ref):
+                texts.append(_by_rules(facts, wanted.recorded.get(facts.ref)))
+        failed = {str(each.table): unexpected(each.error) for each in failures.found()}
+        return texts, replace(report, described=len(texts), failed=failed)
+
+
+def _by_rules(facts: TableFacts, recorded: Described | None) -> Described:
+    described = describe_by_rules(facts)
+    unread = facts.profile is None or facts.profile.problem is not None
+    if unread and recorded is not None and (recorded.source, recorded.hash) == ("rules", described.hash):
+        return recorded
+    return described
+
+
+class ModelDescriber:
+    """Asks the model where no earlier answer is kept."""
+
+    report = DescriptionReport("llm")
+
+    def __init__(
+        self,
+        connection: str,
+        config: KtxConfig,
+        prompts: ScanPrompts,
+        store: StateEnrichmentStore,
+        models: ModelAccess,
+        emit: Emit,
+    ) -> None:
+        self._connection, self._config, self._prompts = connection, config, prompts
+        self._store, self._models, self._emit = _UsageStore(store), models, emit
+
+    def propose(
+        self,
+        tables: Sequence[Table],
+        profiles: Sequence[TableProfile],
+        record: RelationshipRecord,
+        report: DescriptionReport,
+    ) -> tuple[GivenHints, DescriptionReport]:
+        """Return the model's proposals; with those of earlier scans where not all of it was answered."""
+        kept = recorded_hints(record)
+        if not self._config.scan.relationships.llm_proposals or not tables:
+            return GivenHints(kept), report
+        if self._models.stopped is not None:
+            stopped = self._models.stopped
+            return GivenHints(kept), replace(report, stopped=stopped, unproposed=(one_line(stopped.message),))
+        facts = gather_facts(tables, profiles={profile.ref: profile for profile in profiles})
+        with self._step("proposals") as step:
+            try:
+                proposals = self._models.ask(lambda runtime: self._ask_for_joins(runtime, facts, step.progress))
+            except LlmError as error:
+                step.summary = "stopped"
+                self._models.stopped = error
+                return GivenHints(kept), replace(report, stopped=error, unproposed=(error.message,))
+            step.summary = _proposal_summary(proposals)
+        failed = tuple(dict.fromkeys(one_line(each.message) for each in proposals.failed))
+        hints = GivenHints((*proposed_hints(proposals.joins), *(kept if proposals.failed else ())))
+        return hints, replace(report, proposed=len(proposals.joins), unproposed=failed)
+
+    def describe(
+        self, wanted: DescriptionInput, report: DescriptionReport
+    ) -> tuple[Sequence[Described], DescriptionReport]:
+        """Return the texts of all tables the model ever answered about as they are now."""
+        facts = wanted.facts()
+        known: Mapping[TableRef, Described]
+        known = answers_so_far(facts, self._prompts.describe, wanted.recorded, self._store)
+        waiting = [each.ref for each in facts if each.ref not in known]
+        stopped = self._models.stopped
+        if waiting and stopped is None:
+            known, report = self._ask_about(wanted, waiting, report)
+        elif waiting and stopped is not None:
+            report = replace(report, stopped=stopped, failed=_failed(waiting, stopped.message))
+        if report.stopped is None:
+            # The answers this run used include those that the committed record made unnecessary.
+            described = {(KIND, content_hash(each, self._prompts.describe.version)) for each in facts}
+            self._store.settle(self._connection, described, self._config.databases())
+        return list(known.values()), replace(report, described=len(known))
+
+    def _ask_about(
+        self, wanted: DescriptionInput, waiting: Sequence[TableRef], report: DescriptionReport
+    ) -> tuple[Mapping[TableRef, Described], DescriptionReport]:
+        facts, report = wanted.facts(wanted.texts()), replace(report, asked=len(waiting))
+        with self._step("describe") as step:
+            try:
+                answered = self._models.ask(
+                    lambda runtime: self._ask_for_texts(runtime, facts, wanted.recorded, step.progress)
+                )
+            except LlmError as error:
+                known = answers_so_far(facts, self._prompts.describe, wanted.recorded, self._store)
+                left = [ref for ref in waiting if ref not in known]
+                step.summary = f"stopped: {len(left)} of {plural(len(facts), 'table')} left"
+                self._models.stopped = error
+                return known, replace(report, stopped=error, failed=_failed(left, error.message))
+            step.summary = f"{plural(len(answered.tables), 'table')}, {plural(answered.calls, 'call')}"
+        failed = {str(each.ref): one_line(each.message) for each in answered.failed}
+        return {each.ref: each for each in answered.tables}, replace(report, failed=failed)
+
+    async def _ask_for_joins(
+        self, runtime: LlmRuntime, facts: Sequence[TableFacts], progress: Callable[[int, int], None]
+    ) -> Proposals:
+        return await propose(
+            runtime,
+            facts,
+            self._store,
+            prompt=self._prompts.propose,
+            privacy=self._config.scan.privacy,
+            tables_per_batch=self._config.scan.relationships.max_llm_tables_per_batch,
+            concurrency=self._config.ingest.work_units.max_concurrency,
+            on_progress=progress,
+        )
+
+    async def _ask_for_texts(
+        self,
+        runtime: LlmRuntime,
+        facts: Sequence[TableFacts],
+        recorded: Mapping[TableRef, Described],
+        progress: Callable[[int, int], None],
+    ) -> Descriptions:
+        return await describe(
+            runtime,
+            facts,
+            self._store,
+            prompt=self._prompts.describe,
+            privacy=self._config.scan.privacy,
+            concurrency=self._config.ingest.work_units.max_concurrency,
+            recorded=recorded,
+            on_progress=progress,
+        )
+
+    def _step(self, name: str) -> _Step:
+        return _Step(name, self._connection, self._emit)
+
+
+def _failed(refs: Iterable[TableRef], why: str) -> dict[str, str]:
+    return {str(ref): one_line(why) for ref in refs}
+
+
+def _proposal_summary(proposals: Proposals) -> str:
+    several = sum(len(each.join.child_columns) > 1 for each in proposals.joins)
+    note = f", {several} of several columns left out" if several else ""
+    return f"{plural(len(proposals.joins), 'join')} proposed{note}, {plural(proposals.calls, 'call')}"
+
+
+class _UsageStore:
+    """The store of answers, which notes what of it was used."""
+
+    def __init__(self, store: StateEnrichmentStore) -> None:
+        self._store = store
+        self._used: set[CachedAnswer] = set()
+
+    def get(self, kind: str, key: str) -> Any | None:
+        """See `EnrichmentStore`."""
+        self._used.add((kind, key))
+        return self._store.get(kind, key)
+
+    def put(self, kind: str, key: str, value: Any) -> None:
+        """See `EnrichmentStore`."""
+        self._used.add((kind, key))
+        self._store.put(kind, key, value)
+
+    def settle(self, connection: str, more: Collection[CachedAnswer], connections: Collection[str]) -> None:
+        """Record which answers a connection used in this run, `more` of them without the store."""
+        self._store.settle(connection, self._used | set(more), connections)
+
+
+class _Step:
+    """The events of one step."""
+
+    def __init__(self, name: str, connection: str, emit: Emit) -> None:
+        self._name, self._connection, self._emit = name, connection, emit
+        self._started = monotonic()
+        self.summary = ""
+
+    def progress(self, done: int, total: int) -> None:
+        """Report how far the step is."""
+        self._emit(StepProgress(self._name, done, total, self._connection))
+
+    def __enter__(self) -> _Step:
+        self._emit(StepStarted(self._name, self._connection))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if exc[0] is None:
+            seconds = monotonic() - self._started
+            self._emit(StepFinished(self._name, self.summary, seconds, self._connection))
+
+
+Answers = Mapping[tuple[str, str], str]
+"""Kind and key -> JSON."""
+
+
+def kept_answers(database: sqlite3.Connection) -> Answers:
+    """Return what models have answered to earlier runs, for `read_state`."""
+    rows = database.execute("SELECT kind, key, value FROM enrichment")
+    return {(kind, key): value for kind, key, value in rows}
+
+
+class _KeptAnswers:
+    """A store that only reads. `blank`: the answer in place of one it has not; `missed` counts these."""
+
+    def __init__(self, answers: Answers, blank: Any = None) -> None:
+        self._answers = answers
+        self._blank = blank
+        self.missed = 0
+
+    def get(self, kind: str, key: str) -> Any | None:
+        """Return a kept answer."""
+        if (kind, key) in self._answers:
+            return json.loads(self._answers[kind, key])
+        self.missed += 1
+        return self._blank
+
+    def put(self, kind: str, key: str, value: Any) -> None:
+        """Refuse: a dry run keeps nothing."""
+        raise RuntimeError("a dry run has no answers to keep")
+
+
+class Estimator:
+    """Takes the answers of earlier runs, and counts what a run would ask: the describer of a dry run."""
+
+    report = DescriptionReport("llm", to_ask=Estimate())
+
+    def __init__(self, layout: Layout, config: KtxConfig, prompts: ScanPrompts, answers: Answers) -> None:
+        self._layout, self._config, self._prompts, self._answers = layout, config, prompts, answers
+
+    def propose(
+        self,
+        tables: Sequence[Table],
+        profiles: Sequence[TableProfile],
+        record: RelationshipRecord,
+        report: DescriptionReport,
+    ) -> tuple[GivenHints, DescriptionReport]:
+        """Return the proposals of earlier runs."""
+        if not self._config.scan.relationships.llm_proposals:
+            return GivenHints(recorded_hints(record)), report
+        facts = gather_facts(tables, profiles={profile.ref: profile for profile in profiles})
+        store = _KeptAnswers(self._answers, blank=[])
+        kept = asyncio.run(self._kept_proposals(facts, store))
+        if not store.missed:
+            return GivenHints(proposed_hints(kept.joins)), report
+        hints = GivenHints((*proposed_hints(kept.joins), *recorded_hints(record)))
+        return hints, _asking(report, self._questions(facts, store.missed, kept.reused))
+
+    async def _kept_proposals(self, facts: Sequence[TableFacts], store: _KeptAnswers) -> Proposals:
+        """Return the kept proposals; the runtime is there and not asked, for the store has an answer to everything."""
+        from ktx_cli.llm import create_runtime
+
+        async with create_runtime(self._config, self._layout.root, {}) as runtime:
+            return await propose(
+                runtime,
+                facts,
+                store,
+                prompt=self._prompts.propose,
+                privacy=self._config.scan.privacy,
+                tables_per_batch=self._config.scan.relationships.max_llm_tables_per_batch,
+            )
+
+    def _questions(self, facts: Sequence[TableFacts], missed: int, batches: int) -> Estimate:
+        whole = estimate(facts, {}, prompt=self._prompts.propose, privacy=self._config.scan.privacy)
+        prompt = estimated_tokens(self._prompts.propose.text)
+        tokens = (whole.tokens - whole.calls * prompt) * missed // batches
+        return Estimate(0, missed, tokens + missed * prompt)
+
+    def describe(
+        self, wanted: DescriptionInput, report: DescriptionReport
+    ) -> tuple[Sequence[Described], DescriptionReport]:
+        """Return the texts of earlier runs."""
+        facts, prompt = wanted.facts(), self._prompts.describe
+        known = answers_so_far(facts, prompt, wanted.recorded, _KeptAnswers(self._answers))
+        if len(known) < len(facts):
+            more = estimate(wanted.facts(wanted.texts()), known, prompt=prompt, privacy=self._config.scan.privacy)
+            report = _asking(report, more)
+        return list(known.values()), replace(report, described=len(known))
+
+
+def _asking(report: DescriptionReport, more: Estimate) -> DescriptionReport:
+    return replace(report, to_ask=(report.to_ask or Estimate()) + more)

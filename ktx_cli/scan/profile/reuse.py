@@ -1,0 +1,129 @@
+"""What a scan of unchanged data would find again: a fingerprint of the data, and the relationships found in it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli import __version__
+from ktx_cli.project import Scan
+from ktx_cli.scan.relationships.hints import GivenHints
+from ktx_cli.scan.relationships.model import Cardinality, Check, Edge, EdgeStatus, KeyChoice
+from ktx_cli.scan.relationships.record import RelationshipRecord
+from ktx_cli.warehouses import Connector, Evident, Table, TableKind, TableRef
+
+_CODE: Final = ("warehouses/sampling", "scan/profile", "scan/relationships")
+_BODY: Final = re.compile(r"\bas\b\s*\(?\s*((?:select|with|values|from)\b.*)", re.IGNORECASE | re.DOTALL)
+_CALL: Final = re.compile(r'(\w+|"|\])\s*\(')
+_OF_THE_MOMENT: Final = re.compile(
+    r"\b(now|today|yesterday|tomorrow|current_\w+|localtime\w*|\w*sample|random\w*|user)\b", re.IGNORECASE
+)
+_PURE: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "select from where and or not in as on using over by union all exists values join distinct partition case when"
+        " then else between like is with abs avg cast coalesce concat count dense_rank extract first_value greatest"
+        " group_concat ifnull iif instr lag last_value lead least length lower ltrim max min nullif rank replace round"
+        " row_number rtrim string_agg substr substring sum total trim upper char decimal numeric varchar",
+    )
+)
+"""Words a view may have before a parenthesis and still give the same rows every time."""
+
+
+def data_fingerprint(connector: Connector, tables: Sequence[Table], scan: Scan) -> str | None:
+    """Return a text that differs whenever a scan could find something else; None where nothing is sure.
+
+    It covers the data, the structure, the settings and ktx itself. A view whose text may give other rows at another
+    moment, or a generated column that may, leaves nothing sure.
+    """
+    evidence = connector.evidence() if isinstance(connector, Evident) else None
+    if evidence is None or not all(_is_steady(table, connector.dialect) for table in tables):
+        return None
+    return _digest([evidence, __version__, _code(), scan.model_dump_json(), *map(repr, tables)])
+
+
+def hints_digest(hints: GivenHints) -> str:
+    """Return a text that differs when other joins are proposed; those of views are a part of the structure."""
+    return _digest(map(repr, hints.given))
+
+
+def relationships_to_json(record: RelationshipRecord) -> str | None:
+    """Return a record as JSON; None where it would not come back equal (a condition on a value without JSON)."""
+    document = {
+        "keys": [[_parts(ref), asdict(choice)] for ref, choice in record.keys.items()],
+        "edges": [{**asdict(edge), "features": {}} for edge in record.edges],
+    }
+    try:
+        text = json.dumps(document)
+    except TypeError:
+        return None
+    return text if relationships_from_json(text) == record else None
+
+
+def relationships_from_json(text: str) -> RelationshipRecord:
+    """Return the record that `relationships_to_json` wrote."""
+    document = json.loads(text)
+    keys = {TableRef(*parts): _key(fields) for parts, fields in document["keys"]}
+    return RelationshipRecord(keys, tuple(map(_edge, document["edges"])))
+
+
+def _is_steady(table: Table, dialect: str) -> bool:
+    if dialect == "duckdb" and any(column.generated for column in table.columns):
+        return False  # unlike SQLite, DuckDB lets one call now() or random()
+    return table.kind is not TableKind.VIEW or _is_pure(table.view_sql or "")
+
+
+def _is_pure(view_sql: str) -> bool:
+    body = _BODY.search(view_sql)
+    if body is None or _OF_THE_MOMENT.search(body[1]):
+        return False
+    return all(name.lower() in _PURE for name in _CALL.findall(body[1]))
+
+
+@functools.cache
+def _code() -> str:
+    """Return a digest of the code and data a scan rests on: an edited checkout keeps its version."""
+    package = Path(__file__).parents[2]
+    files = sorted(
+        path for folder in _CODE for path in (package / folder).rglob("*") if path.suffix in (".py", ".json")
+    )
+    return _digest(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
+
+
+def _digest(parts: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()
+
+
+def _parts(ref: TableRef) -> list[str | None]:
+    return [ref.schema, ref.name]
+
+
+def _key(fields: dict[str, Any]) -> KeyChoice:
+    alternates = tuple(map(tuple, fields.pop("alternates")))
+    return KeyChoice(primary=tuple(fields.pop("primary")), alternates=alternates, **fields)
+
+
+def _edge(fields: dict[str, Any]) -> Edge:
+    check, condition = fields["check"], fields["condition"]
+    return Edge(
+        child=TableRef(**fields["child"]),
+        child_columns=tuple(fields["child_columns"]),
+        parent=TableRef(**fields["parent"]),
+        parent_columns=tuple(fields["parent_columns"]),
+        status=EdgeStatus(fields["status"]),
+        score=fields["score"],
+        reason=fields["reason"],
+        cardinality=Cardinality(fields["cardinality"]),
+        sources=tuple(fields["sources"]),
+        check=None if check is None else Check(**check),
+        condition=None if condition is None else (condition[0], condition[1]),
+    )
