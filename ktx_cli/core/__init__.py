@@ -9,6 +9,7 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.core.clock import RUN_ID, Recent, isoformat, monotonic, new_run_id, now
     from ktx_cli.core.diagnostics import (
+        AND,
         THEN,
         Command,
         Diagnostic,
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
         Placeholder,
         SettingPath,
         Severity,
+        Statement,
         Suggestion,
+        Variable,
         severity_counts,
     )
     from ktx_cli.core.errors import (
@@ -97,10 +100,14 @@ if TYPE_CHECKING:
         without_noise,
     )
     from ktx_cli.core.yaml import Layout, Node, load
+    from ktx_cli.core.yaml_text import line_hint
 
 _HOMES = {
     "clock": "RUN_ID Recent isoformat monotonic new_run_id now",
-    "diagnostics": "Command Diagnostic Hint Location Placeholder SettingPath Severity Suggestion THEN severity_counts",
+    "diagnostics": (
+        "AND Command Diagnostic Hint Location Placeholder SettingPath Severity Statement "
+        "Suggestion THEN Variable severity_counts"
+    ),
     "errors": (
         "BusyError CancelledError ConfigError EXIT_FAILED EXIT_INTERRUPTED EXIT_LIMIT EXIT_NOT_READY EXIT_OK "
         "EXIT_READER_GONE EXIT_UNREACHABLE EXIT_USAGE GitError GitMissingError KtxError NoProjectError "
@@ -119,6 +126,7 @@ _HOMES = {
     ),
     "values": "NumberFormat NumberStyle column_format json_value plain_number plain_value row_formats without_noise",
     "yaml": "Layout Node load",
+    "yaml_text": "line_hint",
 }
 
 if not TYPE_CHECKING:

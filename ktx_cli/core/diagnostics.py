@@ -68,7 +68,9 @@ class Location:
 
 
 THEN: Final = "; then: "
-"""What stands between commands that are typed one after the other."""
+"""What stands between steps that are taken one after the other."""
+AND: Final = " && "
+"""What stands between commands that are typed in one line."""
 
 
 class Hint(str):
@@ -108,6 +110,11 @@ class Hint(str):
     def steps(cls, *hints: str, between: str = THEN) -> Hint:
         """Return a hint of commands to type, or of hints to follow, one after the other."""
         return cls._of([item for hint in hints for item in (between, *_parts(hint))][1:])
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether a shell can run this hint as it stands: a command, or several with `&&` between them."""
+        return bool(self.commands) and all(isinstance(part, Command) or part == AND for part in self.parts)
 
     @property
     def commands(self) -> tuple[Command, ...]:
@@ -193,6 +200,18 @@ class Placeholder(str):
 
 class SettingPath(str):
     """The dotted path of a setting in `ktx.yaml`, as part of a hint."""
+
+    __slots__ = ()
+
+
+class Variable(str):
+    """The name of an environment variable, as part of a hint."""
+
+    __slots__ = ()
+
+
+class Statement(str):
+    """SQL for a person who may run it, as part of a hint."""
 
     __slots__ = ()
 

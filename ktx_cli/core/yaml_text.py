@@ -37,6 +37,11 @@ _WORDS: Final[dict[str, bool | None]] = {
 _NUMBER_STARTS: Final = frozenset("+-.0123456789")
 
 
+def line_hint(line: int, where: str) -> str:
+    """Return the hint for a text that cannot be read, where nothing better is known."""
+    return f"correct line {line} of {where}"
+
+
 class Source:
     """A text to parse, decoded, with its name for errors.
 
@@ -111,7 +116,7 @@ class Source:
     def _error(self, line: int, column: int, what: str, hint: str | None) -> ConfigError:
         return ConfigError(
             f"{self.where}:{line}:{column}: {what}",
-            hint=hint or f"correct line {line} of {self.where}",
+            hint=hint or line_hint(line, self.where),
             details={"path": self.where, "line": line, "column": column},
         )
 

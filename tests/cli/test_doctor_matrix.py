@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 import pytest
 
 from ktx_cli.jobs.health import doctor
-from ktx_cli.jobs.health.model import is_command
 from ktx_cli.llm.errors import AUTH_HINT
 from tests.cli.doctor_situations import SITUATIONS, Situation, World
+from tests.cli.shell import is_command
 
 Run = Callable[..., Any]
 REPORT = "report.xml"

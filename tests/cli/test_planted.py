@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.health.model import is_command
+from tests.cli.shell import is_command
 
 Run = Callable[..., Any]
 Git = Callable[..., str]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, listing, now, one_line, plural
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, Statement, listing, now, one_line, plural
 from ktx_cli.jobs.connections import check_source, probe_connection
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level, Work, command_to_set, side_by_side
 from ktx_cli.project import Database, KtxConfig, read_bytes, read_state
@@ -85,7 +85,7 @@ def _select_only(context: CheckContext, connection: str, entry: Database, test: 
         return Hint("give ktx a role that may only SELECT, and name it in {} of ktx.yaml", place)
     named = next((key for key in ("url", "username", "user") if getattr(entry, key, None)), "username")
     named_by = command_to_set(f"connections.{connection}.{named}", context.loaded.raw, context.project_dir)
-    return f"as an administrator: {statements}; then: {named_by}"
+    return Hint("as an administrator: {}; then: {}", Statement(statements), named_by)
 
 
 def _source(context: CheckContext, connection: str) -> list[CheckResult]:

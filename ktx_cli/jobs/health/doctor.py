@@ -18,6 +18,7 @@ from ktx_cli.core import (
     NotReadyError,
     UsageError,
     did_you_mean,
+    line_hint,
     listing,
     plural,
 )
@@ -158,8 +159,8 @@ def _without_settings(
     context = CheckContext(layout, LoadedConfig(layout.config, KtxConfig(), (), {}), environ, live=True)
     answers = _answers(context, [check for check in checks if not check.settings])
     line = error.details.get("line")
-    hint: str | None = error.hint
-    if line and hint and not hint.startswith("correct line"):
+    hint = error.hint
+    if line and hint and hint != line_hint(line, error.details["path"]):
         hint = Hint("in {} line {}: {}", CONFIG_NAME, line, hint)
     finding = CheckResult(
         "config", Level.FAIL, error.message, hint, Concern.SETUP, location=Location(CONFIG_NAME, line)

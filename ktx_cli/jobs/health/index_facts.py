@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any, Final, Literal
 
 from ktx_cli.core import Command, KtxError, listing, plural
-from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed
 from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, read_state, signatures_below
 from ktx_cli.search import (
     layer_signature,
@@ -161,7 +161,7 @@ def embedding_facts(context: CheckContext) -> EmbeddingFacts:
     try:
         model = _require(context)
     except KtxError as error:
-        finding = CheckResult(CHECK, Level.WARN, f"{name}: {error.message}", error.hint, Concern.SETUP)
+        finding = failed(CHECK, error, Concern.SETUP, where=name, level=Level.WARN)
         return EmbeddingFacts(settings.backend, settings.model, "unusable", finding)
     return EmbeddingFacts(
         settings.backend, model, "usable", CheckResult(CHECK, Level.OK, f"{settings.backend}:{model}")

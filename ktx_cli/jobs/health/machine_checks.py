@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core import Command, GitMissingError, KtxError, listing
-from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed
 from ktx_cli.project import (
     KINDS,
     RAW_NAME,
@@ -256,8 +256,7 @@ def secrets_finding(context: CheckContext, connection: str, entry: Connection) -
     try:
         resolve_options(entry, project_dir=context.project_dir, environ=context.environ, kinds=kinds)
     except KtxError as error:
-        message = f"connection `{connection}`: {error.message}"
-        return CheckResult(CHECK, Level.FAIL, message, error.hint, Concern.SETUP)
+        return failed(CHECK, error, Concern.SETUP, where=f"connection `{connection}`")
     # What stands in the file, not what it resolves to: a value is never shown.
     written = resolve_options(entry, project_dir=context.project_dir, environ=context.environ, kinds=())
     unasked = [f"`{reference}`" for reference in _references(written) if reference.kind not in kinds]

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import functools
 import logging
-import re
-import shlex
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Command, Diagnostic, Hint, KtxError, Location, Record, Severity, monotonic, shell_words
+from ktx_cli.core import (
+    AND,
+    THEN,
+    Command,
+    Diagnostic,
+    Hint,
+    KtxError,
+    Location,
+    Record,
+    Severity,
+    Statement,
+    Variable,
+    monotonic,
+    shell_words,
+)
 from ktx_cli.project import Layout, LoadedConfig, SecretRef, is_variable, secret_path
 from ktx_cli.semantic import Manifest, load_manifest
 
@@ -75,6 +87,8 @@ class CheckResult(Record):
     repair: Repair | None = field(default=None, compare=False, repr=False)
     """What `ktx doctor --fix` does about it, None where a person has to decide."""
     location: Location = field(default_factory=Location)
+    secret: str | None = None
+    """The setting of the secret that cannot be resolved."""
     json_keys = ("check", "level", "message", "hint", "concern")
 
     @property
@@ -126,67 +140,35 @@ class Check:
     seconds: float = TIME_LIMIT
 
 
-PROGRAMS: Final = frozenset(
-    {
-        *("chmod", "claude", "df", "export", "gcloud", "git", "hf", "keyring", "ktx", "mkdir", "mv", "pip", "printf"),
-        *("rm", "unset", "uv"),
-    }
-)
-"""What a command of a fix begins with; else it is a program by its whole path."""
-
-_PARTS: Final = re.compile(r"[:;,] +(?:or:? +|then:? +(?:run:? +)?|for example:? +)?")
-_QUOTED: Final = re.compile(r"`([^`]+)`")
-_NEXT: Final = re.compile(r"; then:? (?:run:? )?")
-_SETTING: Final = re.compile(r"\b(?:connections\.[\w-]+|llm|ingest|scan)\.[\w.-]*\w")
-_SECRET: Final = re.compile(r"secret reference `[^`]*` of ([\w.-]*\w)")
-_STATEMENT: Final = re.compile(r"(?:^|: )(?:ALTER|CREATE|GRANT|REVOKE) ")
-_VARIABLE: Final = re.compile(r"correct ([A-Z][A-Z0-9_]+), or remove it")
-
-
 def typed(finding: CheckResult, settings: Mapping[str, Any], project_dir: Path) -> CheckResult:
     """Return a finding whose hint is a command, where its hint holds one or names a setting; `settings`: of `ktx.yaml`.
 
-    A hint that is neither stays: an edit, or a statement for a database. So does every hint about a line of a file: it
-    may quote a name out of it, or out of a database, and a table can be called as a command is.
+    A hint that is neither stays: an edit, or a statement for a database. So does every hint about a line of a file.
     """
-    hint = finding.hint
-    if hint is None or finding.level in (Level.OK, Level.SKIP) or finding.location.line is not None:
+    if not finding.hint or finding.level in (Level.OK, Level.SKIP) or finding.location.line is not None:
         return finding
-    if is_command(hint) or _STATEMENT.search(hint):
+    hint = Hint(finding.hint)
+    if hint.is_typed or any(isinstance(part, Statement) for part in hint.parts):
         return finding
-    for_secret = _SECRET.search(finding.message)  # its hint may have a path out of ktx.yaml
-    found = None if for_secret else chained(hint) or command_in(hint)
-    command = found or _command_for(finding.message, hint, settings, project_dir)
-    if command is None:
-        return finding
-    told = finding.message if chained(hint) else f"{finding.message} ({hint})"
-    return replace(finding, message=told, hint=command)
+    commands = hint.commands
+    if commands == tuple(part for part in hint.parts if part != THEN):
+        return replace(finding, hint=Hint.steps(*commands, between=AND))
+    command = commands[0] if commands and finding.secret is None else _command_for(finding, settings, project_dir)
+    return finding if command is None else replace(finding, message=f"{finding.message} ({hint})", hint=command)
 
 
-def is_command(text: str) -> bool:
-    """Whether a shell could run a text: it begins with a program, and no word of it ends as one of a sentence does."""
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        return False
-    if not words or not (words[0] in PROGRAMS or PurePath(words[0]).is_absolute()):
-        return False
-    return not any(word.endswith((",", ";", ":")) for word in words)
+def _command_for(finding: CheckResult, settings: Mapping[str, Any], project_dir: Path) -> Hint | None:
+    """Return what changes the first setting a hint names, or the secret a finding is about."""
+    hint = Hint(finding.hint or "")
+    variable = next((part for part in hint.parts if isinstance(part, Variable)), None)
+    if variable is not None:
+        return Command(variable, program="unset")
+    named = (path for path in hint.settings if path.count(".") > path.startswith("connections."))
+    key = next(named, finding.secret)
+    return None if key is None else command_to_set(key, settings, project_dir)
 
 
-def chained(hint: str) -> str | None:
-    """Return commands that are to be typed one after the other as one line; None where not all of them are."""
-    parts = _NEXT.split(hint)
-    return " && ".join(parts) if len(parts) > 1 and all(map(is_command, parts)) else None
-
-
-def command_in(hint: str) -> str | None:
-    """Return the first command that stands in a sentence, None where there is none."""
-    quoted = (part for part in _QUOTED.findall(hint) if " " in part)
-    return next((part for part in (*_PARTS.split(hint), *quoted) if is_command(part)), None)
-
-
-def command_to_set(key: str, settings: Mapping[str, Any], project_dir: Path) -> str:
+def command_to_set(key: str, settings: Mapping[str, Any], project_dir: Path) -> Hint:
     """Return what gives a setting of `ktx.yaml` another value, or the secret it refers to; a person fills it in."""
     value: Any = settings
     for name in key.split("."):
@@ -204,19 +186,9 @@ def command_to_set(key: str, settings: Mapping[str, Any], project_dir: Path) -> 
     return Command("set", service, name, program="keyring")
 
 
-def _command_to_write(path: Path) -> str:
+def _command_to_write(path: Path) -> Hint:
     folder = Hint() if path.parent.is_dir() else Hint("{} && ", Command("-p", path.parent, program="mkdir"))
     return Hint("{}printf %s '...' > {} && {}", folder, shell_words(path), Command("600", path, program="chmod"))
-
-
-def _command_for(message: str, hint: str, settings: Mapping[str, Any], project_dir: Path) -> str | None:
-    """Return what changes the first setting a hint names, or the secret a message is about."""
-    variable = _VARIABLE.fullmatch(hint)
-    if variable is not None:
-        return Command(variable[1], program="unset")
-    named, about = _SETTING.search(hint), _SECRET.search(message)
-    key = named[0] if named else about[1] if about else None
-    return None if key is None else command_to_set(key, settings, project_dir)
 
 
 log = logging.getLogger(__name__)
@@ -244,9 +216,13 @@ def side_by_side(pieces: Iterable[Work]) -> list[list[CheckResult]]:
     return [worker.outcome(started) for worker in workers]
 
 
-def failed(name: str, error: KtxError) -> CheckResult:
-    """Return the finding for an error that a check ended with."""
-    return CheckResult(name, Level.FAIL, error.message, error.hint, concern_of(error))
+def failed(
+    name: str, error: KtxError, concern: Concern | None = None, *, where: str = "", level: Level = Level.FAIL
+) -> CheckResult:
+    """Return the finding for an error that a check ended with; `where` stands before its message."""
+    secret = error.details.get("setting") if "reference" in error.details else None
+    message = f"{where}: {error.message}" if where else error.message
+    return CheckResult(name, level, message, error.hint, concern or concern_of(error), secret=secret)
 
 
 class _Worker(threading.Thread):

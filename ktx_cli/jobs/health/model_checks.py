@@ -113,7 +113,7 @@ def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()
     try:
         models = distinct_models(config)
     except KtxError as error:
-        return LlmFacts(backend, note=CheckResult(MODELS, Level.FAIL, error.message, error.hint, Concern.SETUP))
+        return LlmFacts(backend, note=failed(MODELS, error, Concern.SETUP))
     if not models:
         return LlmFacts(backend, note=_without_models(config))
     last, results = _last_probes(context), {each.ref: each for each in fresh}
@@ -136,7 +136,7 @@ def ask_session(context: CheckContext) -> SessionFacts | None:
         )
     except KtxError as error:
         concern = Concern.AUTH if concern_of(error) is Concern.AUTH else Concern.SETUP
-        finding = CheckResult(MODELS, Level.FAIL, error.message, error.hint, concern)
+        finding = failed(MODELS, error, concern)
         return SessionFacts("missing" if error.code == "auth" else "failed", finding)
     finding = CheckResult(MODELS, Level.OK, f"session present: {session.account}; {session.binary}")
     return SessionFacts("present", finding, session.account, str(session.binary))
@@ -177,15 +177,14 @@ def _facts(
     serves = f"{ref} ({listing(roles, 6)})"
     problem = _credentials(context, ref.backend)
     if problem is not None:
-        unset = CheckResult(MODELS, Level.FAIL, f"{serves}: {problem.message}", problem.hint, Concern.SETUP)
+        unset = failed(MODELS, problem, Concern.SETUP, where=serves)
         return ModelFacts(ref, roles, last, unset, unset)
     return ModelFacts(ref, roles, last, _probed(ref, serves, last, fresh))
 
 
 def _probed(ref: ModelRef, serves: str, last: LastProbe | None, fresh: ProbeResult | None) -> CheckResult:
     if fresh is not None and fresh.error is not None:
-        said = f"{serves}: {fresh.error.message}"
-        return CheckResult(MODELS, Level.FAIL, said, fresh.error.hint, concern_of(fresh.error))
+        return failed(MODELS, fresh.error, where=serves)
     if last is not None and last.error is not None:
         message = f"{serves}: the last probe, {last.finished}, failed: {last.error}"
         return CheckResult(MODELS, Level.FAIL, message, SESSION_HINT, Concern.AUTH)
@@ -260,7 +259,7 @@ def check_probes(context: CheckContext) -> list[CheckResult]:
             return [CheckResult(PROBE, Level.SKIP, "no backend to probe")]
         probes = probe_models(context.layout, config, context.environ, command=Command("doctor"), warn=warnings.append)
     except KtxError as error:
-        return [CheckResult(PROBE, Level.FAIL, error.message, error.hint, Concern.SETUP)]
+        return [failed(PROBE, error, Concern.SETUP)]
     try:
         probes.store(context.layout)
     except KtxError as error:  # what the models answered counts all the same
@@ -279,7 +278,7 @@ def _backends_probed(result: ProbeResult, backend: str) -> list[CheckResult]:
     """Say whether a model answered and, of the local session, that the process was isolated; `backend`: the default."""
     check, error = f"{PROBE}:{result.ref}", result.error
     if error is not None:
-        return [CheckResult(check, Level.FAIL, error.message, _hint(result, error, backend), concern_of(error))]
+        return [replace(failed(check, error), hint=_hint(result, error, backend))]
     report = result.report
     assert report is not None
     model = f"{report.resolved_model} " if report.resolved_model else ""
@@ -327,7 +326,7 @@ def check_claude(context: CheckContext) -> list[CheckResult]:
     try:
         host, binary = claude_host(used[0], config, project_dir=context.project_dir, environ=context.environ)
     except KtxError as error:
-        return [CheckResult(CLAUDE, Level.FAIL, error.message, error.hint, Concern.SETUP)]
+        return [failed(CLAUDE, error, Concern.SETUP)]
     dropped = dropped_names(context.environ, secret_names=secret_names(config))
     names = f": {', '.join(dropped)}" if dropped else ""
     kept_back = f"{plural(len(dropped), 'variable')} kept from its processes{names}"

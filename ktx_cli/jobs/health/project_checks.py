@@ -25,7 +25,7 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.engine import broken_now, said, way_out
-from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, is_command
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level
 from ktx_cli.jobs.index import index_project
 from ktx_cli.jobs.semantic.validate import validate_layers
 from ktx_cli.jobs.wiki import lint_wiki
@@ -63,9 +63,10 @@ def check_config(context: CheckContext) -> list[CheckResult]:
 def _of_config(warning: ResultWarning, *, is_error: bool) -> CheckResult:
     """Return the finding for a warning; a hint that is no command is an edit, so it says where."""
     line: int | None = warning.details.get("line")
-    hint: str | None = warning.hint
-    if line and hint and not is_command(hint):
-        does = "take it out; " if hint.startswith("known here") else ""
+    hint = warning.hint
+    if line and hint and not hint.is_typed:
+        is_strange = warning.code == "config_unknown_key" and hint.suggestion is None
+        does = "take it out; " if is_strange else ""
         hint = Hint("in {} line {}: {}{}", CONFIG_NAME, line, does, hint)
     level, concern = (Level.FAIL, Concern.SETUP) if is_error else (Level.WARN, Concern.OTHER)
     return CheckResult("config", level, warning.message, hint, concern, location=Location(CONFIG_NAME, line))

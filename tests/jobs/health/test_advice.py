@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.jobs.health.model import CheckResult, Level, command_to_set, is_command, typed
+from ktx_cli.core import Command, Hint, SecretError, SettingPath, Statement, Variable
+from ktx_cli.jobs.health.model import CheckResult, Level, command_to_set, failed, typed
+from ktx_cli.project.secrets import resolve
 
 SETTINGS = {
     "connections": {
@@ -19,44 +21,42 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("ktx ingest shop", True),
-        ("chmod u+rwx '/a, b'", True),
-        ("/usr/bin/python -m pip install ktx-cli", True),
-        ("export PG_URL=...", True),
-        ("rm a && ktx index", True),
-        ("git switch BRANCH, or git switch -c NEW-BRANCH to keep what is here", False),
-        ("check the network", False),
-        ("give this user access, for example: chmod u+r a", False),
-        ("GRANT SELECT ON a TO b", False),
-        ("say 'when", False),
-        ("", False),
-    ],
-)
-def test_what_a_shell_could_run(text: str, expected: bool) -> None:
-    assert is_command(text) is expected
+def git(*words: str) -> Command:
+    return Command(*words, program="git")
+
+
+PG, INGEST = SettingPath("connections.pg"), Command("ingest", "pg")
+CHMOD, RM = Command("u+r", "a", program="chmod"), Command("a.lock", program="rm")
 
 
 @pytest.mark.parametrize(
     ("hint", "command", "told"),
     [
-        ("ktx ingest shop", "ktx ingest shop", "broken"),
-        ("ktx config set a.b 1; then: ktx scan shop", "ktx config set a.b 1 && ktx scan shop", "broken"),
-        ("give this user access, for example: chmod u+r a", "chmod u+r a", None),
-        ("wait until it is done; if no git command is running: rm a.lock", "rm a.lock", None),
-        ("create a table in it, or correct connections.pg in ktx.yaml; then: ktx ingest pg", "ktx ingest pg", None),
-        ("ktx setup --llm-backend x; by rules instead: ktx config set a b", "ktx setup --llm-backend x", None),
-        ("start the server, or check the host and the port in connections.pg.url", "export PG_URL=...", None),
-        ("check llm.provider.anthropic.api_key", "export ANTHROPIC_API_KEY=...", None),
-        ("check connections.pg.host and .port", "ktx config set connections.pg.host HOST", None),
-        ("check connections.sf.password", "keyring set ktx 'snow flake'", None),
-        ("correct KTX_CLAUDE_CLI_BIN, or remove it", "unset KTX_CLAUDE_CLI_BIN", None),
-        ("as the tables' owner: GRANT SELECT ON a TO b", "as the tables' owner: GRANT SELECT ON a TO b", "broken"),
-        ("point connections.pg at another database", "point connections.pg at another database", "broken"),
-        ("finish it with `git merge --continue`, or give up", "git merge --continue", None),
+        (INGEST, "ktx ingest pg", "broken"),
+        (Hint("{} && {}", RM, INGEST), "rm a.lock && ktx ingest pg", "broken"),
+        (Hint.steps(Command("config", "set", "a.b", "1"), INGEST), "ktx config set a.b 1 && ktx ingest pg", "broken"),
+        (Hint("give this user access, for example: {}", CHMOD), "chmod u+r a", None),
+        (Hint("wait until it is done; if no git command is running: {}", RM), "rm a.lock", None),
+        (Hint("create a table in it, or correct {} in ktx.yaml; then: {}", PG, INGEST), "ktx ingest pg", None),
+        (Hint("{}; by rules instead: {}", Command("setup"), Command("config", "set", "a", "b")), "ktx setup", None),
+        (Hint("check the port in {}", SettingPath("connections.pg.url")), "export PG_URL=...", None),
+        (Hint("check {}", SettingPath("llm.provider.anthropic.api_key")), "export ANTHROPIC_API_KEY=...", None),
+        (
+            Hint("check {} and .port", SettingPath("connections.pg.host")),
+            "ktx config set connections.pg.host HOST",
+            None,
+        ),
+        (Hint("check {}", SettingPath("connections.sf.password")), "keyring set ktx 'snow flake'", None),
+        (Hint("correct {}, or remove it", Variable("KTX_BIN")), "unset KTX_BIN", None),
+        (
+            Hint("as an administrator: {}; then: {}", Statement("GRANT SELECT ON a TO b"), INGEST),
+            "as an administrator: GRANT SELECT ON a TO b; then: ktx ingest pg",
+            "broken",
+        ),
+        (Hint("point {} at another database", PG), "point connections.pg at another database", "broken"),
+        (Hint("finish it with `{}`, or give up", git("merge", "--continue")), "git merge --continue", None),
         ("run `claude` and sign in with /login", "run `claude` and sign in with /login", "broken"),
+        ("did you mean `rm -rf ~`, or: ktx demo ~", "did you mean `rm -rf ~`, or: ktx demo ~", "broken"),
         ("edit wiki/a.md", "edit wiki/a.md", "broken"),
     ],
 )
@@ -67,8 +67,9 @@ def test_what_can_be_typed_of_a_hint(hint: str, command: str, told: str | None, 
 
 
 def test_a_secret_is_given_where_its_reference_looks(tmp_path: Path) -> None:
-    message = "the secret reference `file:secrets/pg` of connections.pg.password names x, which is not there"
-    finding = typed(CheckResult("secrets", Level.FAIL, message, "write the secret to x"), SETTINGS, tmp_path)
+    with pytest.raises(SecretError) as raised:
+        resolve("file:secrets/pg", project_dir=tmp_path, environ={}, where="connections.pg.password")
+    finding = typed(failed("secrets", raised.value), SETTINGS, tmp_path)
     assert finding.hint is not None
     subprocess.run(["sh", "-c", finding.hint.replace("...", "made-up")], check=True)
     written = tmp_path / "secrets" / "pg"
@@ -79,5 +80,5 @@ def test_a_secret_is_given_where_its_reference_looks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("level", [Level.OK, Level.SKIP])
 def test_what_is_well_keeps_its_words(level: Level, tmp_path: Path) -> None:
-    finding = CheckResult("a", level, "fine", "give it, for example: chmod u+r a")
+    finding = CheckResult("a", level, "fine", Hint("give it, for example: {}", CHMOD))
     assert typed(finding, {}, tmp_path) is finding

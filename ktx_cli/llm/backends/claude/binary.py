@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import Command
+from ktx_cli.core import Command, Hint, SettingPath, Variable
 from ktx_cli.llm.backends.claude.environment import claude_environment
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.settings import claude_environment as caching_environment
@@ -66,7 +66,8 @@ def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str
     """
     for origin, path in candidates(cli_path=cli_path, project_dir=project_dir, environ=environ):
         if not (path.is_file() and os.access(path, os.X_OK)):
-            hint = f"correct {origin}, or remove it"
+            place = SettingPath(origin) if origin == _SETTING else Variable(origin)
+            hint = Hint("correct {}, or remove it", place)
             raise _unusable(backend, f"{origin} names {path}, which is no program that can be run", hint)
         if origin == _SETTING and came_along(path, project_dir):
             message = f"{origin} names {path}, which lies in the project: it could have come with it, so it is not run"
