@@ -10,7 +10,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
-from ktx_cli.core import ConfigError, did_you_mean
+from ktx_cli.core import ConfigError, Diagnostic, Location, Severity, did_you_mean
 
 
 class SemanticType(StrEnum):
@@ -100,13 +100,20 @@ class Table:
     view_sql: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectProblem:
-    """One object (or one kind of metadata of it) that could not be read; the rest was."""
+@dataclass(frozen=True, slots=True, init=False)
+class ObjectProblem(Diagnostic):
+    """An object, or one kind of metadata of it, that could not be read; the rest was."""
 
     ref: TableRef | None
+    """The object; None: the whole database."""
     what: str
-    message: str
+    """What could not be read: the kind of the object, or of its metadata."""
+
+    def __init__(self, ref: TableRef | None, what: str, message: str) -> None:
+        place = Location(object=None if ref is None else str(ref))
+        Diagnostic.__init__(self, "unreadable_object", Severity.WARNING, message, place)
+        object.__setattr__(self, "ref", ref)
+        object.__setattr__(self, "what", what)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ def test_all_errors_of_a_file_come_together_in_its_order() -> None:
 
 def test_columns_count_characters_from_one() -> None:
     issue = load('"é": 1\nllm:\n    modls: {}\n').issues
-    assert [(i.path, i.line, i.column) for i in issue] == [("é", 1, 1), ("llm.modls", 3, 5)]
+    assert [(i.setting, i.line, i.column) for i in issue] == [("é", 1, 1), ("llm.modls", 3, 5)]
 
 
 def test_a_secret_of_the_wrong_type_is_not_repeated() -> None:
