@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from ktx_cli.core import Command, Diagnostic, Location, Severity, UsageError, did_you_mean
+from ktx_cli.core import Command, Diagnostic, Hint, Location, Severity, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.check.lint.project import LintedProject
@@ -122,6 +122,40 @@ def defined_rules() -> list[Rule]:
 
     modules = [import_module(f"{rules.__name__}.{module.name}") for module in pkgutil.iter_modules(rules.__path__)]
     return [rule for module in modules for rule in (module.RULES if hasattr(module, "RULES") else (module.RULE,))]
+
+
+def shared_rule(code: str, alias: str, severity: Severity, summary: str, explanation: str, bad: Files) -> Rule:
+    """Return a rule that reports what its group's checker has under the code `alias`."""
+    check = _check(code, lambda other: other == alias)
+    return Rule(code, alias.replace("_", "-"), severity, summary, explanation, check, bad=bad, good={}, alias=alias)
+
+
+def other_rule(code: str, name: str, summary: str, explanation: str) -> Rule:
+    """Return a rule that reports what its group's checker has under codes that no rule names."""
+
+    def is_other(other: str) -> bool:
+        return all(rule.alias != other for rule in all_rules().values() if rule.group == code[:4])
+
+    return Rule(code, name, Severity.ERROR, summary, explanation, _check(code, is_other), bad={}, good={})
+
+
+def _check(code: str, wants: Callable[[str], bool]) -> Check:
+    """Return a check that gives the diagnostics of `ktx wiki lint` or `ktx sl validate` the code of a rule."""
+
+    def of_pages(project: LintedProject) -> Iterator[Diagnostic]:
+        for problem in project.page_problems:
+            if wants(problem.code):
+                yield replace(problem, code=code, hint=problem.hint or Hint(f"correct {problem.path}"))
+
+    def of_layers(project: LintedProject) -> Iterator[Diagnostic]:
+        for connection, problem in project.layer_problems:
+            if wants(problem.code):
+                known = problem.location if problem.path else Location()
+                location = known.within(object=problem.location.object, connection=connection)
+                hint = problem.hint or Hint(f"correct {problem.path}")
+                yield replace(problem, code=code, location=location, hint=hint)
+
+    return {WIKI: of_pages, LAYER: of_layers}[code[:4]]
 
 
 @dataclass(frozen=True, slots=True)

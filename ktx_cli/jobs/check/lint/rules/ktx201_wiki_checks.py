@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ktx_cli.core import Severity
-from ktx_cli.jobs.check.lint.registry import Files, Rule
-from ktx_cli.jobs.check.lint.shared_checks import other_rule, shared_rule
+from ktx_cli.jobs.check.lint.registry import Files, Rule, other_rule, shared_rule
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 

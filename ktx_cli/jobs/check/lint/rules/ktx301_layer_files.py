@@ -6,7 +6,7 @@ One checker, that of `ktx sl validate --no-data`, reports all of them, so these 
 from __future__ import annotations
 
 from ktx_cli.core import Severity
-from ktx_cli.jobs.check.lint.shared_checks import shared_rule
+from ktx_cli.jobs.check.lint.registry import shared_rule
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 _SHARD = "semantic-layer/warehouse/_schema/shop.yaml"

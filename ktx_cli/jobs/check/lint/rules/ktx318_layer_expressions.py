@@ -6,7 +6,7 @@ One checker, that of `ktx sl validate --no-data`, reports all of them, so these 
 from __future__ import annotations
 
 from ktx_cli.core import Severity
-from ktx_cli.jobs.check.lint.shared_checks import other_rule, shared_rule
+from ktx_cli.jobs.check.lint.registry import other_rule, shared_rule
 
 _ERROR, _WARNING = Severity.ERROR, Severity.WARNING
 _ORDERS = "semantic-layer/warehouse/orders.yaml"
