@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
-from ktx_cli.core import Command, ResultWarning, plural
+from ktx_cli.core import Command, Record, ResultWarning, plural
 from ktx_cli.scan.committed import Committed
 from ktx_cli.scan.overlays import JoinKey, Overlays, join_key
 from ktx_cli.scan.relationships.model import Edge, EdgeStatus
@@ -32,16 +32,14 @@ Standings = Callable[[Edge], Standing]
 
 
 @dataclass(frozen=True, slots=True)
-class GoneJoin:
+class GoneJoin(Record):
     """A join that stood before a scan and stands no more. `shard`: the file it stood in; None: in none."""
 
     name: str
     reason: str
     shard: str | None
 
-    def to_json(self) -> dict[str, str]:
-        """Return the join as it stands in the report of a run."""
-        return {"join": self.name, "reason": self.reason}
+    json_keys = ("join=name", "reason")
 
 
 class CommittedJoins:

@@ -16,6 +16,7 @@ from ktx_cli.core import (
     Location,
     NoProjectError,
     NotReadyError,
+    Record,
     UsageError,
     did_you_mean,
     line_hint,
@@ -23,7 +24,6 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.jobs.health import client_checks, connection_checks, machine_checks, model_checks, project_checks
-from ktx_cli.jobs.health import project_checks as context
 from ktx_cli.jobs.health.model import Check, CheckContext, CheckResult, Concern, Level, Work, side_by_side, typed
 from ktx_cli.project import CONFIG_NAME, KtxConfig, Layout, LoadedConfig, load_config
 
@@ -32,16 +32,19 @@ PROJECT = "project"
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class Repaired(Record):
     """What `--fix` did about a check; `error`: why it could not."""
 
     check: str
     message: str
     error: KtxError | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the envelope."""
-        return {"check": self.check, "message": self.message, "done": self.error is None}
+    json_keys = ("check", "message", "done")
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing went wrong."""
+        return self.error is None
 
 
 @dataclass(slots=True)
@@ -201,7 +204,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check("databases", "a database is configured", project_checks.check_databases),
     Check(machine_checks.CHECK, "secret references resolve", machine_checks.check_secrets),
-    Check(context.CONTEXT, "every database has context", context.check_context),
+    Check(project_checks.CONTEXT, "every database has context", project_checks.check_context),
     Check(connection_checks.PROFILES, "the last scans left nothing out", connection_checks.check_profiles),
     Check(project_checks.WIKI, "references of wiki pages lead somewhere", project_checks.check_wiki),
     Check(project_checks.SEMANTIC, "the files of the semantic layer have no errors", project_checks.check_semantic),

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import KtxError, ResultWarning, listing, now
+from ktx_cli.core import KtxError, Record, ResultWarning, listing, now
 from ktx_cli.engine import LastFetch, last_fetches
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level
 from ktx_cli.project import (
@@ -45,7 +45,7 @@ Edge = frozenset[frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Record):
     """What is in the files of one connection.
 
     `sources`: the tables a scan found; `own_sources`: those people wrote; `columns` and `measures`: of both. `joins`:
@@ -59,14 +59,6 @@ class Counts:
     measures: int = 0
     joins: int = 0
     relationships: Mapping[str, int] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the counts as plain values."""
-        found = None if self.relationships is None else dict(self.relationships)
-        return {
-            **{name: getattr(self, name) for name in ("sources", "columns", "own_sources", "measures", "joins")},
-            "relationships": found,
-        }
 
 
 def counted_by_runs(layout: Layout) -> dict[str, tuple[str, Counts]]:

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from ktx_cli.core import Command, KtxError, listing, plural
+from ktx_cli.core import Command, KtxError, Record, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed
 from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, read_state, signatures_below
 from ktx_cli.search import (
@@ -30,7 +30,7 @@ _VALUE_SCANS: Final = "SELECT connection, privacy, finished FROM value_scans WHE
 
 
 @dataclass(frozen=True, slots=True)
-class IndexFacts:
+class IndexFacts(Record):
     """`pages`: of the wiki as it is now. `documents`: in the index. `behind`: what is not in it as it is now."""
 
     state: Literal["current", "behind", "missing", "other_version", "unusable"]
@@ -39,14 +39,7 @@ class IndexFacts:
     behind: tuple[str, ...] = ()
     problem: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the facts as they stand in the envelope."""
-        return {
-            "state": self.state,
-            "documents": self.documents,
-            "behind": list(self.behind),
-            "problem": self.problem,
-        }
+    json_keys = ("state", "documents", "behind", "problem")
 
     @property
     def text(self) -> str:
@@ -134,7 +127,7 @@ CHECK: Final = "embeddings"
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingFacts:
+class EmbeddingFacts(Record):
     """`usable`: nothing that it needs is missing; whether vectors come, `ktx doctor` tries."""
 
     backend: str
@@ -142,9 +135,7 @@ class EmbeddingFacts:
     state: Literal["none", "usable", "unverified", "unusable"]
     finding: CheckResult
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the facts as they stand in the envelope."""
-        return {"backend": self.backend, "model": self.model, "state": self.state}
+    json_keys = ("backend", "model", "state")
 
 
 def embedding_facts(context: CheckContext) -> EmbeddingFacts:

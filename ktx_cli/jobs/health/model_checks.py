@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, did_you_mean, listing, plural
+from ktx_cli.core import Command, Hint, KtxError, Record, ResultWarning, SettingPath, did_you_mean, listing, plural
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, concern_of, failed
 from ktx_cli.llm import (
     CLAUDE_BACKENDS,
@@ -31,7 +31,7 @@ UNVERIFIED: Final = "unverified: the local Claude Code session was not asked for
 
 
 @dataclass(frozen=True, slots=True)
-class SessionFacts:
+class SessionFacts(Record):
     """The local Claude Code session. `failed`: the binary could not be asked; `unverified`: it was not."""
 
     state: Literal["present", "missing", "failed", "unverified"]
@@ -39,13 +39,11 @@ class SessionFacts:
     account: str | None = None
     binary: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the session as it stands in the envelope."""
-        return {"state": self.state, "account": self.account, "binary": self.binary}
+    json_keys = ("state", "account", "binary")
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFacts:
+class ModelFacts(Record):
     """A backend's model, the roles it serves, and when it was probed last; None: never.
 
     `unset`: what of its settings is missing or wrong, None where nothing is.
@@ -62,15 +60,7 @@ class ModelFacts:
         """The backend and model with its roles, in a few words."""
         return f"{self.ref} ({listing(self.roles, 6)})"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the model as it stands in the envelope."""
-        return {
-            "backend": self.ref.backend,
-            "model": self.ref.model,
-            "roles": list(self.roles),
-            "level": self.finding.level.value,
-            "last_probe": None if self.last is None else {"finished": self.last.finished, "error": self.last.error},
-        }
+    json_keys = ("backend=ref.backend", "model=ref.model", "roles", "level=finding.level", "last_probe=last")
 
 
 @dataclass(frozen=True, slots=True)

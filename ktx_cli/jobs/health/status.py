@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from ktx_cli.core import Command, Emit, KtxError, NotReadyError, ResultWarning, ignore_events, listing, plural
+from ktx_cli.core import Command, Emit, KtxError, NotReadyError, Record, ResultWarning, ignore_events, listing, plural
 from ktx_cli.jobs.health.connection_checks import check_profiles
 from ktx_cli.jobs.health.facts import ClientFacts, ConnectionStatus, client_facts, connection_statuses
 from ktx_cli.jobs.health.index_facts import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
@@ -46,7 +46,7 @@ PATHS: Final = (CONFIG_NAME, SEMANTIC_NAME, WIKI_NAME, RAW_NAME, PROMPTS_NAME, "
 
 
 @dataclass(frozen=True, slots=True)
-class GitFacts:
+class GitFacts(Record):
     """The repository and its branch; `top_level` None: there is none. `problem`: why nothing is known of it."""
 
     top_level: Path | None = None
@@ -57,17 +57,7 @@ class GitFacts:
     uncommitted: tuple[str, ...] = ()
     problem: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the facts as they stand in the envelope."""
-        return {
-            "repository": None if self.top_level is None else str(self.top_level),
-            "branch": self.branch,
-            "upstream": self.upstream,
-            "ahead": self.ahead,
-            "behind": self.behind,
-            "uncommitted": list(self.uncommitted),
-            "problem": self.problem,
-        }
+    json_keys = ("repository=top_level", "branch", "upstream", "ahead", "behind", "uncommitted", "problem")
 
     @property
     def text(self) -> str:

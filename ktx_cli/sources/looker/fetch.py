@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from ktx_cli.core import Hint, ResultWarning, SettingPath, SourceError, listing, one_line
+from ktx_cli.core import Hint, Record, ResultWarning, SettingPath, SourceError, listing, one_line
 from ktx_cli.documents import Snapshot
 from ktx_cli.sources.fetch import Document, Gathering, require_shallow
 from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError, Site
@@ -305,7 +305,7 @@ class Lane(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Record):
     """Queries and users of 30 days, each rounded down to 1, 3, 10, 30, ..."""
 
     queries: int = 0
@@ -318,9 +318,7 @@ class Usage:
             return Lane.FULL
         return Lane.LIGHT if self.queries or self.users else Lane.SKIP
 
-    def to_json(self) -> dict[str, int]:
-        """Return it as it stands in a raw file."""
-        return {"queries_at_least": self.queries, "users_at_least": self.users}
+    json_keys = ("queries_at_least=queries", "users_at_least=users")
 
     @classmethod
     def stored(cls, value: Any) -> Usage | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from ktx_cli.core import one_line, plural
+from ktx_cli.core import Record, one_line, plural
 from ktx_cli.documents import Snapshot
 from ktx_cli.semantic import UnresolvedSqlError, condition
 from ktx_cli.sources.looker.documents import FOLDERS_PATH, USAGE_PATH, Target, Why, column_of, kind_of, source_name
@@ -48,30 +48,22 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ProposedMeasure:
+class ProposedMeasure(Record):
     """A measure; `expr` None where Looker does not say it in a way that is certain."""
 
     name: str
     field: str
     expr: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as a tool shows it."""
-        return {"name": self.name, "field": self.field, "expr": self.expr}
-
 
 @dataclass(frozen=True, slots=True)
-class ProposedSegment:
+class ProposedSegment(Record):
     """A filter of the query; `expr` None where it has no form in SQL that is certain, such as a relative date."""
 
     name: str
     field: str
     filter: str
     expr: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as a tool shows it."""
-        return {"name": self.name, "field": self.field, "filter": self.filter, "expr": self.expr}
 
 
 @dataclass(frozen=True, slots=True)

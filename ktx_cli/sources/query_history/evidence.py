@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from ktx_cli.core import Record
 from ktx_cli.semantic import Model, quoted
 from ktx_cli.sources.port import EvidenceForm
 from ktx_cli.sources.query_history import model as buckets
@@ -111,7 +112,7 @@ def most_executed(facts: Iterable[PatternFacts]) -> PatternFacts:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class JoinHint:
+class JoinHint(Record):
     """Two sources that queries join by equal columns. `frequency`: `high`, `mid` or `low` among those of either."""
 
     left: str
@@ -123,14 +124,7 @@ class JoinHint:
         terms = (f"{quoted(self.left)}.{quoted(a)} = {quoted(self.right)}.{quoted(b)}" for a, b in self.pairs)
         return f"{' AND '.join(terms)} ({self.frequency} frequency)"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in a report."""
-        return {
-            "left": self.left,
-            "right": self.right,
-            "on": [list(pair) for pair in self.pairs],
-            "frequency": self.frequency,
-        }
+    json_keys = ("left", "right", "on=pairs", "frequency")
 
 
 def missing_joins(tables: Iterable[Mapping[str, Any]], model: Model) -> tuple[JoinHint, ...]:

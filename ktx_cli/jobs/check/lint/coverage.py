@@ -47,12 +47,13 @@ class Share(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Record):
     """How much of a connection (or of all) has a description."""
 
     tables: Share = Share()
     columns: Share = Share()
     measures: Share = Share()
+    json_keys = ("tables", "columns", "measures", "all")
 
     def __add__(self, other: Coverage) -> Coverage:
         return Coverage(self.tables + other.tables, self.columns + other.columns, self.measures + other.measures)
@@ -61,10 +62,6 @@ class Coverage:
     def all(self) -> Share:
         """Tables, columns and measures together."""
         return self.tables + self.columns + self.measures
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the shares by kind."""
-        return {kind: getattr(self, kind).to_json() for kind in ("tables", "columns", "measures", "all")}
 
 
 @dataclass(frozen=True, slots=True)
