@@ -52,7 +52,6 @@ if TYPE_CHECKING:
         is_interruptible,
         parse_name,
         scope_from_options,
-        semantic_type,
     )
     from ktx_cli.warehouses.privileges import access_gap, reader_role
     from ktx_cli.warehouses.registry import (
@@ -91,7 +90,7 @@ _HOMES = {
     "port": (
         "Column ConnectionSpec ConnectionTest Connector DatabaseSchema Evident ForeignKey ForwardingConnector Index "
         "Interruptible ObjectProblem QueryResult Scope SemanticType Table TableKind TableRef UniqueKey decimal_places "
-        "is_interruptible parse_name scope_from_options semantic_type"
+        "is_interruptible parse_name scope_from_options"
     ),
     "privileges": "access_gap reader_role",
     "registry": (

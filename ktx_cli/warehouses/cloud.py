@@ -12,6 +12,7 @@ from ktx_cli.core import Command, ConfigError
 from ktx_cli.project import redact
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error
+from ktx_cli.warehouses.dialect import dialect_named
 from ktx_cli.warehouses.pool import Pool
 from ktx_cli.warehouses.port import (
     Column,
@@ -27,7 +28,6 @@ from ktx_cli.warehouses.port import (
     TableRef,
     UniqueKey,
     select,
-    semantic_type,
 )
 from ktx_cli.warehouses.server import MAX_CONNECTIONS, PartReader, Reader, ServerAddress, ServerConnector
 
@@ -346,7 +346,7 @@ def _add_columns(dialect: str, draft: TableDraft, rows: Rows) -> None:
             Column(
                 name=name,
                 native_type=str(native),
-                type=semantic_type(dialect, str(native)),
+                type=dialect_named(dialect).semantic_type(str(native)),
                 nullable=bool(nullable),
                 comment=comment or None,
                 default=None if generated else default,

@@ -13,7 +13,7 @@ from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from ktx_cli.project import WAREHOUSES
-from ktx_cli.warehouses.port import Table, TableRef
+from ktx_cli.warehouses.port import SemanticType, Table, TableRef, semantic_type
 from ktx_cli.warehouses.time_arithmetic import TimeArithmetic
 
 if TYPE_CHECKING:
@@ -200,6 +200,14 @@ class Dialect(TimeArithmetic):
     is_local: bool = False
     """Whether the database is a file on this machine, with nobody's rights to run functions with."""
 
+    def semantic_type(self, native_type: str) -> SemanticType:
+        """Return the type of a column from its type as the database spells it.
+
+        What is neither number, time nor boolean (text, JSON, arrays, structs, UUIDs, bytes, intervals, geometries, an
+        absent type) is a string; a time of day is a time.
+        """
+        return semantic_type(native_type)
+
     def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
         """Return the text behind a table's name for about `count` rows, or so many per cent; None without one."""
         return None
@@ -336,6 +344,11 @@ class Dialect(TimeArithmetic):
     def rendered(self, tree: exp.Expr) -> str:
         """Return the text of a checked statement, without comments, names of functions as they were written."""
         return tree.sql(dialect=self.name, comments=False, normalize_functions=False)
+
+    # Query history
+
+    history: Literal["pg_stat_statements", "account_usage", "jobs", ""] = ""
+    """What the database keeps of the statements it was asked, where ktx reads it."""
 
     # Rights
 

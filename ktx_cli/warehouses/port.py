@@ -456,8 +456,6 @@ _NUMBER = re.compile(
 )
 _TIME = re.compile(r"(date|time|datetime)\d*|timestamp\w*|timetz|smalldatetime|datetimeoffset")
 _BOOLEAN = re.compile(r"bool(ean)?")
-# A value that may be absent, is kept in a dictionary, or is the state of an aggregation that is a plain value.
-_WRAPPED = re.compile(r"(?:nullable\(|lowcardinality\(|simpleaggregatefunction\(\w+(?:\(.*?\))?,)(.*)\)")
 _UNSIGNED = re.compile(r"^(unsigned|signed)\s+(big\s+)?")
 
 _SCALED = re.compile(r"\b(?:numeric|number|decimal|dec|fixed)\s*\(\s*\d+\s*(?:,\s*(\d+)\s*)?\)")
@@ -466,21 +464,9 @@ _WHOLE = re.compile(r"\b(?:(?:tiny|small|medium|big|huge|u)*int(?:eger)?\d*|(?:b
 _POSTGRES_CATEGORIES = {"N": SemanticType.NUMBER, "B": SemanticType.BOOLEAN, "D": SemanticType.TIME}
 
 
-def semantic_type(dialect: str, native_type: str) -> SemanticType:
-    """Return the type of a column from its type as the database spells it (Postgres has `postgres_type`).
-
-    What is neither number, time nor boolean (text, JSON, arrays, structs, UUIDs, bytes, intervals, geometries, an
-    absent type) is a string. MySQL's `tinyint(1)` and `bit(1)` and SQL Server's `bit` are booleans; every dialect's
-    time of day is a time, and SQL Server's `timestamp`, which counts changes of a row, is none. ClickHouse's
-    `Nullable(T)`, `LowCardinality(T)` and `SimpleAggregateFunction(f, T)` are as `T`.
-    """
+def semantic_type(native_type: str) -> SemanticType:
+    """Return the type of a column from its type as databases spell it; see `Dialect.semantic_type`."""
     spelled = native_type.strip().lower()
-    if dialect == "clickhouse":
-        spelled = _unwrapped(spelled)
-    if dialect == "mysql" and re.match(r"(tinyint|bit)\(1\)", spelled):
-        return SemanticType.BOOLEAN
-    if dialect == "tsql" and spelled in ("bit", "timestamp"):
-        return SemanticType.BOOLEAN if spelled == "bit" else SemanticType.STRING
     if spelled.endswith("]"):
         return SemanticType.STRING
     word = re.match(r"\w*", _UNSIGNED.sub("", spelled))
@@ -490,12 +476,6 @@ def semantic_type(dialect: str, native_type: str) -> SemanticType:
     if _NUMBER.fullmatch(base):
         return SemanticType.NUMBER
     return SemanticType.TIME if _TIME.fullmatch(base) else SemanticType.STRING
-
-
-def _unwrapped(spelled: str) -> str:
-    while found := _WRAPPED.fullmatch(spelled):
-        spelled = found[1].strip()
-    return spelled
 
 
 def postgres_type(category: str) -> SemanticType:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.warehouses.port import SemanticType, postgres_type, semantic_type
+from ktx_cli.warehouses.dialect import dialect_named
+from ktx_cli.warehouses.port import SemanticType, postgres_type
 
 NUMBERS = {
     "sqlite": ["INTEGER", "int", "BIGINT", "UNSIGNED BIG INT", "INT2", "REAL", "DOUBLE PRECISION", "FLOAT",
@@ -65,7 +66,7 @@ STRINGS = {
     ],
 )
 def test_semantic_type(dialect: str, native: str, expected: SemanticType) -> None:
-    assert semantic_type(dialect, native) is expected
+    assert dialect_named(dialect).semantic_type(native) is expected
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 from ktx_cli.core import did_you_mean
 from ktx_cli.semantic.load.entries import Entry
 from ktx_cli.semantic.model import GRAINS, SECOND, Column, Place, Visibility
-from ktx_cli.warehouses import SemanticType, semantic_type
+from ktx_cli.warehouses import SemanticType, dialect_named
 
 TYPES = tuple(each.value for each in SemanticType)
 VISIBILITIES = tuple(each.value for each in Visibility)
@@ -135,7 +135,7 @@ def _type(entry: Entry, dialect: str, *, generated: bool) -> SemanticType | None
     word = entry.text("type")
     if word is None or word in TYPES:
         return SemanticType(word) if word else None
-    native = semantic_type(dialect, word)
+    native = dialect_named(dialect).semantic_type(word)
     if generated or native is not SemanticType.STRING or word.lower().split("(")[0] in _TEXTS:
         return native
     entry.word("type", TYPES)

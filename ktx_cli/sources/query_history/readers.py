@@ -24,10 +24,7 @@ from ktx_cli.sources.query_history.model import (
     unavailable,
 )
 from ktx_cli.sources.query_history.redaction import quiet
-from ktx_cli.warehouses import Connector
-
-DIALECTS: Final = ("postgres", "snowflake", "bigquery")
-"""The dialects of databases whose own history can be read."""
+from ktx_cli.warehouses import DIALECTS, Connector, dialect_named
 
 Opens = Callable[[], AbstractContextManager[Connector]]
 """Opens the connection; called only where the database's own history is read."""
@@ -58,20 +55,21 @@ def read_history(place: Place, settings: QueryHistory, now: datetime) -> History
         path = place.project / Path(settings.file).expanduser()
         executions = max(1, settings.min_executions)
         return read_sql_files(path, settings.file, dialect=place.dialect, executions=executions, cut=place.cut)
-    if place.dialect not in DIALECTS:
+    history = dialect_named(place.dialect).history
+    if not history:
         raise NotSupportedError(
             f"there is no query history of `{place.dialect}` databases to read (connection `{place.connection}`)",
             hint=Hint(
                 "{} reads a file of SQL; databases with one: {}",
                 Command("config", "set", f"connections.{place.connection}.context.queryHistory.file", "PATH"),
-                listing(DIALECTS),
+                listing(name for name in DIALECTS if dialect_named(name).history),
             ),
         )
     options: dict[str, Any] = {"window_days": settings.window_days}
     with place.connect() as connector:
-        if place.dialect == "postgres":
+        if history == "pg_stat_statements":
             return read_postgres(connector, place.connection, now=now, **options)
-        if place.dialect == "snowflake":
+        if history == "account_usage":
             return read_snowflake(connector, place.connection, **options)
         return read_bigquery(connector, place.connection, location=place.location, **options)
 

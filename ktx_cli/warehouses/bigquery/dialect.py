@@ -30,6 +30,7 @@ class BigQueryDialect(Dialect):
     columns_query = "SELECT column_name, data_type FROM DATASET.INFORMATION_SCHEMA.COLUMNS WHERE table_name = '{}'"
     free_places = frozenset({"hll_count", "kll_quantiles", "net", "safe"})
     reads_lists_by_path = True
+    history = "jobs"
     osi_name = "BIGQUERY"
     system = SystemCatalog(
         closed_information=("jobs", "sessions", "streaming", "object_privileges", "effective_", "write_api")

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from ktx_cli.core import Command, Hint, listing, one_line
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error
+from ktx_cli.warehouses.clickhouse.dialect import DIALECT
 from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, option_file
 from ktx_cli.warehouses.pool import Pool
 from ktx_cli.warehouses.port import (
@@ -29,7 +30,6 @@ from ktx_cli.warehouses.port import (
     at_home,
     in_schemas,
     select,
-    semantic_type,
 )
 from ktx_cli.warehouses.server import PartReader, Reader, ServerConnector, option_flag, tagged
 
@@ -406,7 +406,7 @@ def _add_column(draft: TableDraft, name: str, native: str, kind: str, expression
         Column(
             name=name,
             native_type=native,
-            type=semantic_type("clickhouse", native),
+            type=DIALECT.semantic_type(native),
             nullable=_NULLABLE.match(native) is not None,
             comment=comment or None,
             default=expression if kind == "DEFAULT" else None,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.port import SemanticType
 from ktx_cli.warehouses.time_arithmetic import ENDS, FIRST, LAST, PERIOD, UTC, DateOrTimestamp, Step, ends
 from ktx_cli.warehouses.trees import call, multiple, number, text
 
@@ -15,6 +17,8 @@ _OPEN_CATALOG: Final = """
 columns contributors data_skipping_indices databases formats functions one parts parts_columns tables
 time_zones
 """
+# A value that may be absent, is kept in a dictionary, or is the state of an aggregation that is a plain value.
+_WRAPPED: Final = re.compile(r"(?:nullable\(|lowcardinality\(|simpleaggregatefunction\(\w+(?:\(.*?\))?,)(.*)\)")
 _MOVES: Final = {"second": "addSeconds", "day": "addDays", "month": "addMonths"}
 _TIME_FORMATS: Final = {
     "second": "%Y-%m-%d %H:%i:%S",
@@ -55,6 +59,12 @@ class ClickHouseDialect(Dialect):
     def functions(self) -> frozenset[str]:
         """Return the names of functions that only compute."""
         return lower_words_in(__package__, "functions.txt")
+
+    def semantic_type(self, native_type: str) -> SemanticType:
+        """Return the type of a column; `Nullable`, `LowCardinality` and `SimpleAggregateFunction` are looked into."""
+        while wrapped := _WRAPPED.fullmatch(native_type.strip().lower()):
+            native_type = wrapped[1]
+        return super().semantic_type(native_type)
 
     def null_safe(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
         """Return the condition that two values are equal, or both missing."""

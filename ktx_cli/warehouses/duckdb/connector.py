@@ -11,6 +11,7 @@ from typing import Any
 from ktx_cli.core import Command, SourceError, monotonic, one_line
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error, reason
+from ktx_cli.warehouses.duckdb.dialect import DIALECT
 from ktx_cli.warehouses.location import require_file, source_path
 from ktx_cli.warehouses.port import (
     Column,
@@ -27,7 +28,6 @@ from ktx_cli.warehouses.port import (
     TableRef,
     UniqueKey,
     select,
-    semantic_type,
 )
 from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import IsolatedConnector, Session, TimedSession
@@ -309,7 +309,7 @@ def _column(row: tuple[Any, ...]) -> Column:
     return Column(
         name=name,
         native_type=native,
-        type=semantic_type("duckdb", native),
+        type=DIALECT.semantic_type(native),
         nullable=bool(nullable),
         comment=comment or None,
         default=None if generated else default,

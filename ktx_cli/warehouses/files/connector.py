@@ -14,6 +14,7 @@ from typing import Any
 from ktx_cli.core import Command, SourceError
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS, DuckDbSession, quoted
+from ktx_cli.warehouses.duckdb.dialect import DIALECT
 from ktx_cli.warehouses.location import source_path, unreadable
 from ktx_cli.warehouses.port import (
     Column,
@@ -27,7 +28,6 @@ from ktx_cli.warehouses.port import (
     TableRef,
     excluded,
     select,
-    semantic_type,
 )
 from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import Session, TimedSession
@@ -254,7 +254,7 @@ def _columns(session: TimedSession) -> dict[str, tuple[Column, ...]]:
     ).fetchall()
     found: dict[str, list[Column]] = {}
     for table, name, native in rows:
-        found.setdefault(table, []).append(Column(name, native, semantic_type("duckdb", native)))
+        found.setdefault(table, []).append(Column(name, native, DIALECT.semantic_type(native)))
     return {table: tuple(columns) for table, columns in found.items()}
 
 

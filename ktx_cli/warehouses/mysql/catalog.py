@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ktx_cli.warehouses.base import TableDraft, reason
+from ktx_cli.warehouses.mysql.dialect import DIALECT
 from ktx_cli.warehouses.port import (
     Column,
     ForeignKey,
@@ -22,7 +23,6 @@ from ktx_cli.warehouses.port import (
     TableRef,
     UniqueKey,
     select,
-    semantic_type,
 )
 from ktx_cli.warehouses.server import PartReader, Reader
 
@@ -135,7 +135,7 @@ def _set_columns(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:
             Column(
                 name=name,
                 native_type=_text(native),
-                type=semantic_type("mysql", _text(native)),
+                type=DIALECT.semantic_type(_text(native)),
                 nullable=bool(nullable),
                 comment=comment or None,
                 # MariaDB spells "no default" of a nullable column as the word NULL.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in, words_in
-from ktx_cli.warehouses.port import Table
+from ktx_cli.warehouses.port import SemanticType, Table
 from ktx_cli.warehouses.time_arithmetic import DAY, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, enclosed, number, text, word
 from ktx_cli.warehouses.zones import YearlyChange
@@ -114,6 +114,11 @@ class MySqlDialect(Dialect):
     def _yearly(self, value: exp.Expr, change: YearlyChange) -> exp.Expr:
         month_and_day = text(f"-{change.month:02}-{change.day:02}")
         return self._by_weeks(value, change, self.as_date(call("CONCAT", self.extract("YEAR", value), month_and_day)))
+
+    def semantic_type(self, native_type: str) -> SemanticType:
+        """Return the type of a column; `tinyint(1)` and `bit(1)` are booleans."""
+        is_boolean = re.match(r"(tinyint|bit)\(1\)", native_type.strip().lower()) is not None
+        return SemanticType.BOOLEAN if is_boolean else super().semantic_type(native_type)
 
     def readable(self, value: str, native_type: str) -> str:
         """Return a value, a number for bits."""

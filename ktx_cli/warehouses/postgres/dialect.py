@@ -43,6 +43,7 @@ class PostgresDialect(Dialect):
     attributes_call = True
     padded_types = frozenset({"CHAR", "NCHAR", "BPCHAR", "BIT"})
     type_schema = "pg_catalog."
+    history: Literal["pg_stat_statements", "account_usage", "jobs", ""] = "pg_stat_statements"
     has_grants = True
     system = SystemCatalog(
         schemas=frozenset({"pg_catalog", "pg_toast"}),

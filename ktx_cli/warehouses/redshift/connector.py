@@ -22,9 +22,9 @@ from ktx_cli.warehouses.port import (
     UniqueKey,
     in_schemas,
     select,
-    semantic_type,
 )
 from ktx_cli.warehouses.postgres.connector import PostgresConnector
+from ktx_cli.warehouses.redshift.dialect import DIALECT
 from ktx_cli.warehouses.server import PartReader, Reader
 
 SESSION = ("SET statement_timeout TO {milliseconds}", "SET search_path TO pg_catalog")
@@ -240,7 +240,7 @@ class RedshiftCatalog:
             rows = self._parts(what, in_schemas(sql, len(schemas)), schemas) if wanted else []
             for schema, table, name, native in rows:
                 if (ref := TableRef(schema, table)) in wanted:
-                    wanted[ref].columns.append(Column(name, native, semantic_type("redshift", native)))
+                    wanted[ref].columns.append(Column(name, native, DIALECT.semantic_type(native)))
 
 
 class _KeyColumns:
@@ -274,7 +274,7 @@ def _add_column(
     draft: TableDraft, name: str, native: str, nullable: bool, comment: str | None, default: str | None
 ) -> None:
     draft.columns.append(
-        Column(name, native, semantic_type("redshift", native), bool(nullable), comment or None, _default(default))
+        Column(name, native, DIALECT.semantic_type(native), bool(nullable), comment or None, _default(default))
     )
 
 

@@ -30,6 +30,7 @@ class RedshiftDialect(PostgresDialect):
     rounds_averages = True
     explain_options = r"(?:verbose)?"
     headers_from = ""
+    history = ""
     keeps_quoted_case = False
     unnests_paths = True
     system = SystemCatalog(

@@ -29,6 +29,7 @@ class SnowflakeDialect(Dialect):
     positional_columns = True
     recurses_without_word = True
     files_are_tables = True
+    history = "account_usage"
     osi_name = "SNOWFLAKE"
     system = SystemCatalog(
         schemas=frozenset({"snowflake", "account_usage", "organization_usage", "reader_account_usage"})

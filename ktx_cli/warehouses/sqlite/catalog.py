@@ -21,8 +21,8 @@ from ktx_cli.warehouses.port import (
     TableRef,
     UniqueKey,
     select,
-    semantic_type,
 )
+from ktx_cli.warehouses.sqlite.dialect import DIALECT
 from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import TimedSession
 
@@ -235,7 +235,7 @@ def _set_columns(draft: TableDraft, rows: Iterable[tuple[Any, ...]]) -> None:
             Column(
                 name=name,
                 native_type=native,
-                type=semantic_type("sqlite", native),
+                type=DIALECT.semantic_type(native),
                 nullable=not notnull and not rowid,
                 default=default,
                 generated=hidden in (2, 3),

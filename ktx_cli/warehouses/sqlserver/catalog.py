@@ -21,9 +21,9 @@ from ktx_cli.warehouses.port import (
     at_home,
     in_schemas,
     select,
-    semantic_type,
 )
 from ktx_cli.warehouses.server import PartReader, Reader
+from ktx_cli.warehouses.sqlserver.dialect import DIALECT
 
 HOME = "dbo"
 """The schema that is read when nothing names one."""
@@ -185,7 +185,7 @@ def _add_columns(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:
             Column(
                 name=name,
                 native_type=declared if own else native_type(declared, length, precision, scale),
-                type=semantic_type("tsql", stored),
+                type=DIALECT.semantic_type(stored),
                 nullable=bool(nullable),
                 comment=comment or None,
                 default="IDENTITY" if identity else default,

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.port import SemanticType
 from ktx_cli.warehouses.time_arithmetic import SECOND, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, enclosed, negative, number, text, word
 from ktx_cli.warehouses.zones import Stretch, YearlyChange
@@ -102,6 +103,11 @@ class SqlServerDialect(Dialect):
     def _yearly(self, value: exp.Expr, change: YearlyChange) -> exp.Expr:
         parts = self.extract("YEAR", value), number(change.month), number(change.day)
         return self._by_weeks(value, change, call("DATEFROMPARTS", *parts))
+
+    def semantic_type(self, native_type: str) -> SemanticType:
+        """Return the type of a column; `bit` is a boolean, and `timestamp`, which counts changes of a row, no time."""
+        special = {"bit": SemanticType.BOOLEAN, "timestamp": SemanticType.STRING}.get(native_type.strip().lower())
+        return special or super().semantic_type(native_type)
 
     def as_text(self, value: str) -> str:
         """Return a value as a text."""

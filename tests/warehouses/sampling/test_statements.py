@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef, semantic_type
+from ktx_cli.warehouses.dialect import dialect_named
+from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 from ktx_cli.warehouses.sampling.statements import (
     BLOCKS,
     RowRange,
@@ -74,7 +75,7 @@ NAMES = ("id", 'say "hi"', "select", "a.b", "Größe", "back`tick", "]", "it's",
 
 
 def column(native: str, dialect: str, name: str = "c") -> Column:
-    return Column(name, native, semantic_type(dialect, native))
+    return Column(name, native, dialect_named(dialect).semantic_type(native))
 
 
 def table(dialect: str, kind: TableKind = TableKind.TABLE) -> Table:

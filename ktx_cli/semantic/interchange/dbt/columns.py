@@ -24,7 +24,7 @@ from ktx_cli.semantic.interchange.report import Item, Report
 from ktx_cli.semantic.interchange.writer import on_text
 from ktx_cli.semantic.load.columns import NATURAL as GRAINS
 from ktx_cli.semantic.model import Place
-from ktx_cli.warehouses import semantic_type
+from ktx_cli.warehouses import dialect_named
 
 _CUT: Final = re.compile(
     r"date_trunc\(\s*'(?P<grain>\w+)'\s*,\s*(?P<cut>\w+)\s*\)|(?:cast\(\s*(?P<cast>\w+)\s+as\s+date\s*\)|"
@@ -253,7 +253,7 @@ def _describe(item: Item, column: ColumnDraft, what: str, draft: SourceDraft, re
         column.description = text
         report.kept(what, item.place, f"{draft.name}.{column.name}")
     if native and draft.base is None and column.type is None:
-        column.type = semantic_type(draft.dialect, native).value
+        column.type = dialect_named(draft.dialect).semantic_type(native).value
 
 
 def _add_tests(item: Item, column: ColumnDraft, what: str, draft: SourceDraft, report: Report) -> list[Reference]:

@@ -1,0 +1,86 @@
+"""Dialects: found by name, unchangeable, brought by other warehouses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
+
+import pytest
+from sqlglot import exp
+
+from ktx_cli.core import NotSupportedError
+from ktx_cli.project import WAREHOUSES
+from ktx_cli.semantic.time.calendar import Clock
+from ktx_cli.semantic.time.periods import truncate, within
+from ktx_cli.warehouses import dialect as dialects
+from ktx_cli.warehouses.dialect import DIALECTS, Dialect, dialect_named, quote
+from ktx_cli.warehouses.guard.check import check
+from ktx_cli.warehouses.registry import dialect_of
+
+VALUE = exp.column("at")
+
+
+class OtherDialect(Dialect):
+    """The dialect of somebody else's warehouse."""
+
+    name = "presto"
+    name_quotes = ("«", "»")
+
+    def functions(self) -> frozenset[str]:
+        return frozenset({"upper"})
+
+    def as_date(self, value: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this="THEIR_DATE", expressions=[value.copy()])
+
+
+@pytest.fixture
+def other() -> Iterator[OtherDialect]:
+    found = OtherDialect()
+    dialects.find_dialects_by(lambda name: found if name == "presto" else None)
+    yield found
+    dialects._finders.clear()
+    dialect_named.cache_clear()
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_built_in_dialect_is_found_by_its_name(name: str) -> None:
+    found = dialect_named(name)
+    assert (found.name, found.title != "", bool(found.functions())) == (name, True, True)
+    assert dialect_named(name) is found
+
+
+def test_every_warehouse_has_a_dialect() -> None:
+    assert {dialect_of(driver) for driver in WAREHOUSES.built_in} == set(DIALECTS)
+
+
+def test_a_dialect_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        dialect_named("duckdb").name = "sqlite"
+
+
+def test_an_unknown_dialect_has_no_peculiarities_and_runs_no_statements() -> None:
+    assert (dialect_named("hive").name, quote('a"b', "hive")) == ("hive", '"a""b"')
+    with pytest.raises(NotSupportedError, match="no list of functions"):
+        check("SELECT 1", "hive", max_rows=1)
+
+
+def test_another_warehouse_brings_its_own(other: OtherDialect) -> None:
+    assert dialect_named("presto") is other
+    assert quote("a»b", "presto") == "«a»»b»"
+    clock = Clock("presto")
+    assert truncate(VALUE, "day", "date", clock).sql("presto") == "THEIR_DATE(at)"
+    condition = within(VALUE, date(2024, 1, 1), None, "date", clock)
+    assert condition is not None
+    assert condition.sql("presto") == "THEIR_DATE(at) >= THEIR_DATE('2024-01-01')"
+    assert check("SELECT upper(a) FROM t", "presto", max_rows=1).sql == "SELECT UPPER(a) FROM t LIMIT 2"
+
+
+def test_a_process_imports_the_dialects_it_asks_for_and_no_parser() -> None:
+    program = (
+        "import sys; from ktx_cli.warehouses import dialect_named; dialect_named('mysql').quote('a'); "
+        "print(sorted(name for name in sys.modules if name.endswith('.dialect')), 'sqlglot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['ktx_cli.warehouses.dialect', 'ktx_cli.warehouses.mysql.dialect'] False"
