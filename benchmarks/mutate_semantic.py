@@ -68,7 +68,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "a measure's filter is dropped",
         "plan/measures.py",
-        "conditions = tuple(from_fact(self._names, each, fact) for each in context.conditions)",
+        "conditions = tuple(from_fact(self._names, condition, fact) for condition in context.conditions)",
         "conditions = ()",
     ),
     Mutation(
@@ -98,8 +98,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "a filter over details joins them",
         "compile/filters.py",
-        "prefixes = {prefix for prefix in _prefixes(rows, each) if prefix not in rows.joins}",
-        "prefixes = _prefixes(rows, each) & set(rows.joins)",
+        "prefixes = {prefix for prefix in _prefixes(rows, condition) if prefix not in rows.joins}",
+        "prefixes = _prefixes(rows, condition) & set(rows.joins)",
     ),
     Mutation(
         "filters over the same details are held apart",
@@ -152,8 +152,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "conditions on details of members are not held",
         "compile/members.py",
-        "return all(group.leads(each) for each in paths)",
-        "return all(group.covers(each) for each in paths)",
+        "return all(group.leads(path) for path in paths)",
+        "return all(group.covers(path) for path in paths)",
     ),
     Mutation(
         "a running total starts with the time range",
@@ -218,7 +218,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "a day the range cuts is whole a month before",
         "compile/windows.py",
-        "return [exp.paren(each, copy=False) for each in found]",
+        "return [exp.paren(each, copy=False) for each in result]",
         "return []",
     ),
     Mutation(
@@ -230,8 +230,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "the last day is looked for behind the days asked for",
         "compile/filters.py",
-        "on_time = [each for each in filters if times.read(each.expression) is not None]",
-        "on_time = [each for each in filters if not each]",
+        "on_time = [condition for condition in filters if times.read(condition.expression) is not None]",
+        "on_time = [condition for condition in filters if not condition]",
     ),
     Mutation(
         "the last day is looked for behind those of the measure's filter",
@@ -284,8 +284,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "ties come in any order",
         "compile/statement.py",
-        "found.append(_ordered(value.of(place), descending=False))",
-        "found.append(_ordered(value.of(place), descending=True))",
+        "result.append(_ordered(value.of(place), descending=False))",
+        "result.append(_ordered(value.of(place), descending=True))",
     ),
     Mutation(
         "one row too many is not noticed",
@@ -308,7 +308,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "the axis is any grain, not the finest",
         "plan/axis.py",
-        "finest = next((each for each in cuts if all(nests(each, other, self.settings) for other in cuts)), None)",
+        "finest = next((cut for cut in cuts if all(nests(cut, other, self.settings) for other in cuts)), None)",
         "finest = cuts[0]",
     ),
     Mutation(
@@ -404,14 +404,15 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "fill crosses the years of its months",
         "plan/axis.py",
-        "found.append(FilledTime(number, grain, readings))",
-        "found.append(FilledTime(number, grain, {number: readings[number]}))",
+        "result.append(FilledTime(number, grain, readings))",
+        "result.append(FilledTime(number, grain, {number: readings[number]}))",
     ),
     Mutation(
         "a time without a granularity stays as it is",
         "plan/planner.py",
-        "each = replace(each, grain=self._natural(each, columns))",
-        "each = replace(each, grain=self._natural(each, columns) if each.column.is_metric_time else None)",
+        "dimension = replace(dimension, grain=self._natural(dimension, columns))",
+        "dimension = replace("
+        "dimension, grain=self._natural(dimension, columns) if dimension.column.is_metric_time else None)",
     ),
     Mutation(
         "periods are those of the rows, not of the calendar they are read from",

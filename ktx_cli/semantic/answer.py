@@ -25,7 +25,7 @@ from ktx_cli.warehouses import Connector
 def receipt(build: Build, sql: str, probes: Sequence[Probe], timing: Mapping[str, float]) -> dict[str, Any]:
     """Return the receipt as plain data. `timing`: milliseconds by what took them."""
     plan = build.plan
-    counted = {each.fact: each for each in probes}
+    counted = {probe.fact: probe for probe in probes}
     facts = list(dict.fromkeys(leaf.fact for leaf in plan.leaves))
     clock = build.clock(None)
     return {
@@ -55,7 +55,7 @@ def _fact(build: Build, use: FactUse, probe: Probe | None) -> dict[str, Any]:
         "aggregates": list(dict.fromkeys(leaf.aggregate.text for leaf in leaves.values())),
         "measures": measures,
         "paths": [{"path": str(path), "why": _why(build, path)} for path in _longest(use.paths)],
-        "filters": [each for index, each in enumerate(filters) if each not in filters[:index]],
+        "filters": [condition for index, condition in enumerate(filters) if condition not in filters[:index]],
         "rows": None if probe is None else probe.rows,
         "unmatched": []
         if probe is None
@@ -83,7 +83,10 @@ def _measures(build: Build, number: int, leaf: Leaf, probe: Probe | None) -> Ite
             "measure": name,
             "aggregate": leaf.aggregate.text,
             "earlier": None if offset is None else str(offset),
-            "filters": [{"expr": each.text, "measure": _declarer(build, each, declared)} for each in leaf.conditions],
+            "filters": [
+                {"expr": condition.text, "measure": _declarer(build, condition, declared)}
+                for condition in leaf.conditions
+            ],
             "rows": None if probe is None or not plain else probe.counted.get(number, probe.rows),
         }
 
@@ -94,7 +97,7 @@ def _declarer(build: Build, condition: Expression, chain: Sequence[str]) -> str 
         source, _, name = ref.rpartition(".")
         owner = build.names.model.sources[source]
         measure = owner.measures[name]
-        if condition.text in (measure.filter, *(owner.segments[each].expr for each in measure.segments)):
+        if condition.text in (measure.filter, *(owner.segments[segment].expr for segment in measure.segments)):
             return ref
     return None
 
@@ -112,7 +115,7 @@ def _longest(paths: Mapping[str, Path]) -> list[Path]:
 def _why(build: Build, path: Path) -> str:
     last = path.edges[-1]
     others = build.names.graph.longer(path, (last.name,))
-    asked = [via for each in build.plan.dimensions for via in each.expression.via]
+    asked = [via for dimension in build.plan.dimensions for via in dimension.expression.via]
     if any(label in asked for edge in path.edges for label in edge.labels):
         return f"via {'.'.join(dict.fromkeys(asked))}"
     return "the only one" if not others else f"the shortest; also {', '.join(map(str, others[:3]))}"
@@ -188,10 +191,10 @@ def _totals(query: Query, compiled: Callable[[Query], Asked]) -> Asked | None:
     except SemanticError:
         bare = replace(bare, comparison=None)
     kept = []
-    for each in bare.measures:
+    for measure in bare.measures:
         with contextlib.suppress(SemanticError):  # its column has no total; all others do
-            compiled(replace(bare, measures=(each,)))
-            kept.append(each)
+            compiled(replace(bare, measures=(measure,)))
+            kept.append(measure)
     return compiled(replace(bare, measures=tuple(kept))) if kept else None
 
 
@@ -256,7 +259,7 @@ def ask_prepared(
     asked = prepared.asked
     build = asked.compiled.build
     require_periods(asked.compiled, connector)
-    probes = [each.run(probing or connector) for each in prepared.probes]
+    probes = [probe.run(probing or connector) for probe in prepared.probes]
     checked = monotonic()
     limit = asked.plan.query.limit
     found = connector.query(asked.sql, max_rows=limit + 1)
@@ -273,8 +276,8 @@ def _total_row(asked: Asked, totals: Asked, connector: Connector) -> tuple[Any, 
     row = _only_row(connector, totals.sql)
     if row is None:
         return None
-    found = dict(zip((each.asked for each in totals.plan.outputs), row, strict=True))
-    return tuple(found.get(each.asked) for each in asked.plan.outputs)
+    found = dict(zip((output.asked for output in totals.plan.outputs), row, strict=True))
+    return tuple(found.get(output.asked) for output in asked.plan.outputs)
 
 
 def _only_row(connector: Connector, sql: str) -> tuple[Any, ...] | None:

@@ -106,20 +106,20 @@ class Cells:
         """
         fresh = self._build.again()
         aggregates: dict[int, exp.Expr] = {}
-        for number in sorted({int(place.name) for each in outputs for place in placeholders(each.formula)}):
+        for number in sorted({int(place.name) for output in outputs for place in placeholders(output.formula)}):
             try:
                 value = self._aggregate(fresh, self._build.plan.leaves[number], keys)
             except NotPlacedError as error:
                 self.unplaced.setdefault(number, str(error))
             else:
                 aggregates[number] = called(value, f"a{number}")
-        kept = [each for each in outputs if self.reason(each) is None]
+        kept = [output for output in outputs if self.reason(output) is None]
         if not kept:
             return {}, {}
         formulas = [each for each in kept if leaf_of(each) is None]
         selected = [
-            called(filled(each.formula, lambda number: column(f"a{number}", _AGGREGATES)), f"v{index}")
-            for index, each in enumerate(formulas)
+            called(filled(formula.formula, lambda number: column(f"a{number}", _AGGREGATES)), f"v{index}")
+            for index, formula in enumerate(formulas)
         ]
         inner = exp.select(*aggregates.values(), copy=False)
         if formulas:
@@ -128,7 +128,7 @@ class Cells:
             inner = exp.select(*selected, *of_leaves, copy=False).from_(relation, copy=False)
         (values,) = self._run(fresh.with_queries(inner).sql(fresh.dialect)).rows
         leaves = dict(zip(aggregates, values[len(formulas) :], strict=True))
-        found = dict(zip((each.name for each in formulas), values, strict=False))
+        found = dict(zip((formula.name for formula in formulas), values, strict=False))
         bare = {each.name: leaves[place] for each in kept if (place := leaf_of(each)) is not None}
         return found | bare, leaves
 
@@ -169,17 +169,17 @@ class Cells:
         """Return the query of one aggregate over the rows that belong to one row of the answer."""
         plan = build.plan
         rows, axis, others, details = self._seen_from(build, leaf, keys)
-        filters = [each for each in plan.filters if each.facts is None or leaf.fact in each.facts]
+        filters = [condition for condition in plan.filters if condition.facts is None or leaf.fact in condition.facts]
         conditions: list[exp.Expr] = []
         if is_over_time(leaf):
             asked: Ends = (None, None)
             if axis is not None:
                 filters, asked = self._without_ranges(rows, leaf.treatment, axis, filters)
             conditions += self._in_stretch(rows, leaf.treatment, axis, others, asked)
-            others = [each for each in others if axis is None or not axis.is_on(each[0].expression)]
+            others = [other for other in others if axis is None or not axis.is_on(other[0].expression)]
         elif plan.time_range is not None:
             conditions.append(in_range(rows, plan.time_range))
-        conditions += [_has_value(rows, *each) for each in others]
+        conditions += [_has_value(rows, *other) for other in others]
         conditions += [_of_details(rows, details, filters)] if details else row_conditions(rows, plan, filters)
         if leaf.treatment.semi_additive is not None and axis is not None:
             return _at_moment(rows, leaf, leaf.treatment.semi_additive, axis, conditions, [*others, *details])
@@ -193,8 +193,8 @@ class Cells:
         rows = Lookups(build, leaf.fact, time=build.time_of(source, leaf.treatment.time))
         kept = range(len(plan.dimensions)) if leaf.treatment.keep is None else leaf.treatment.keep
         pairs = [(plan.dimensions[index], keys[index]) for index in kept]
-        details = [each for each in pairs if rows.many_prefixes(each[0].expression)]
-        others = [each for each in pairs if each not in details]
+        details = [pair for pair in pairs if rows.many_prefixes(pair[0].expression)]
+        others = [pair for pair in pairs if pair not in details]
         return rows, self._axis(rows, leaf), others, details
 
     def _axis(self, rows: Lookups, leaf: Leaf) -> TimeAxis | None:
@@ -238,13 +238,13 @@ class Cells:
         """
         kept: list[RowFilter] = []
         asked = ends = axis.ends(rows.build.plan.time_range)
-        for each in filters:
-            found = self._ends_of(rows, treatment, axis, each.expression)
+        for condition in filters:
+            found = self._ends_of(rows, treatment, axis, condition.expression)
             if found is None:
-                kept.append(each)
+                kept.append(condition)
             else:
                 ends = both(ends, found)
-        first, last = (None if each is None else instant(each) for each in ends)
+        first, last = (None if end is None else instant(end) for end in ends)
         return (list(filters), asked) if first and last and first >= last else (kept, ends)
 
     def _ends_of(self, rows: Lookups, treatment: Treatment, axis: TimeAxis, condition: Expression) -> Ends | None:
@@ -317,7 +317,11 @@ class Cells:
 def _asked_time(rows: Lookups, default: Name | None) -> Name | None:
     """Return the fact's time that a question is about: its default, unless periods or the range are of another one."""
     plan = rows.build.plan
-    asked = [each.expression for each in plan.dimensions if each.grain is not None and each.column is not None]
+    asked = [
+        dimension.expression
+        for dimension in plan.dimensions
+        if dimension.grain is not None and dimension.column is not None
+    ]
     asked += [] if plan.time_range is None else [plan.time_range.expression]
     times: list[Name] = []
     for each in asked:
@@ -338,7 +342,7 @@ def _has_value(rows: Rows, dimension: Dimension, value: Any) -> exp.Expr:
 
 def _aggregated(rows: Rows, leaf: Leaf, conditions: Sequence[exp.Expr]) -> exp.Select:
     """Return the query of an aggregate over the rows that meet the conditions, and its own."""
-    bound = [exp.paren(rows.bind(each), copy=False) for each in leaf.conditions]
+    bound = [exp.paren(rows.bind(condition), copy=False) for condition in leaf.conditions]
     columns = distinct_columns(leaf.aggregate.tree)
     if columns:
         parts = [rows.bind(replace(leaf.aggregate, tree=each)) for each in columns]
@@ -378,10 +382,10 @@ def _at_moment(
     among = Lookups(build, leaf.fact, alias=f"{rows.alias}__at", time=rows.time)
     pick = exp.Min if semi.take == "first" else exp.Max
     query = among.select([pick(this=among.bind(over))])
-    held = [each for each in plan.filters if axis.is_on(each.expression)]
+    held = [condition for condition in plan.filters if axis.is_on(condition.expression)]
     where = row_conditions(among, plan, held)
-    where += [exp.paren(among.bind(each), copy=False) for each in leaf.conditions if axis.is_on(each)]
-    where += [_has_value(among, *each) for each in dimensions if axis.is_on(each[0].expression)]
+    where += [exp.paren(among.bind(condition), copy=False) for condition in leaf.conditions if axis.is_on(condition)]
+    where += [_has_value(among, *pair) for pair in dimensions if axis.is_on(pair[0].expression)]
     where += [build.syntax.null_safe(among.own(name), rows.own(name)) for name in semi.per]
     if plan.time_range is not None:
         where.append(in_range(among, plan.time_range))
@@ -392,7 +396,7 @@ def _at_moment(
 def _of_details(rows: Rows, dimensions: Sequence[Keyed], filters: Sequence[RowFilter]) -> exp.Expr:
     """Return the condition that one of the rows joined to a fact's row has the values, and meets the conditions."""
     inner = Rows(rows.build, rows.fact.name, alias=f"{rows.alias}__any", time=rows.time)
-    conditions = [_has_value(inner, *each) for each in dimensions]
+    conditions = [_has_value(inner, *pair) for pair in dimensions]
     conditions += row_conditions(inner, rows.build.plan, filters)
     query = inner.select([exp.Literal.number(1)])
     for condition in (inner.same_row(rows), *conditions):
@@ -636,26 +640,26 @@ class TimeAxis:
         The finest is the axis. Every other one must hold all of it, or it is of another time and the row of none.
         """
         on_it = [(each, value) for each, value in dimensions if self.is_on(each.expression)]
-        found: list[Period] = []
+        result: list[Period] = []
         attributes: list[tuple[Dimension, Any, NotPlacedError]] = []
         for each, value in on_it:
             try:
-                found.append(self._bounds(each, value))
+                result.append(self._bounds(each, value))
             except NotPlacedError as error:
                 attributes.append((each, value, error))
-        if not found:
+        if not result:
             if attributes:
                 raise attributes[0][2]
             return None
-        found.sort(key=lambda each: each.end - each.start)
-        finest = found[0]
+        result.sort(key=lambda each: each.end - each.start)
+        finest = result[0]
         empty = Period(finest.start, finest.start, finest.grain)
-        for other in found[1:]:
+        for other in result[1:]:
             if other.end <= finest.start or finest.end <= other.start:
                 return empty
             if finest.start < other.start or other.end < finest.end:
                 raise NotPlacedError(f"periods of {other.grain} and {finest.grain} overlap")
-        return finest if all(self._has(finest, *each) for each in attributes) else empty
+        return finest if all(self._has(finest, *attribute) for attribute in attributes) else empty
 
     def _has(self, period: Period, dimension: Dimension, value: Any, error: NotPlacedError) -> bool:
         """Say whether a calendar has a value in a period: the name of a month, whether it is a holiday."""
@@ -760,7 +764,7 @@ def both(one: Ends, other: Ends) -> Ends:
 
 def _of_far_side(expression: Expression) -> Expression:
     """Return an expression over the columns of a calendar as one of the calendar itself."""
-    names = tuple(Name((), each.column) for each in expression.names)
+    names = tuple(Name((), name.column) for name in expression.names)
     return Expression(expression.tree, names, None, expression.text)
 
 

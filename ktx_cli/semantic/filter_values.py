@@ -122,11 +122,11 @@ class ValueFindings:
 
 def comparisons(asked: Asked) -> list[Comparison]:
     """Return the literals that the question's own conditions compare plain columns with, each once."""
-    found: dict[tuple[object, ...], Comparison] = {}
-    for each in asked.plan.filters:
-        for made in _of_filter(asked.compiled.build, each):
-            found.setdefault((made.name, made.literal, made.like, made.negated), made)
-    return list(found.values())
+    result: dict[tuple[object, ...], Comparison] = {}
+    for condition in asked.plan.filters:
+        for made in _of_filter(asked.compiled.build, condition):
+            result.setdefault((made.name, made.literal, made.like, made.negated), made)
+    return list(result.values())
 
 
 def periods(asked: Asked) -> list[Period]:
@@ -135,7 +135,7 @@ def periods(asked: Asked) -> list[Period]:
     last = None if plan.query.time_range is None else plan.query.time_range.last
     if last is None or plan.time_range is None:
         return []
-    found = []
+    result = []
     for leaf in {leaf.fact: leaf for leaf in reversed(plan.leaves)}.values():
         source = build.names.model.sources[leaf.fact]
         name = plan.time_range.expression.names[0]
@@ -145,8 +145,8 @@ def periods(asked: Asked) -> list[Period]:
             continue
         source = build.names.model.sources[path.end]
         read = source.column(time.column)
-        found.append(Period(leaf.fact, last, read is not None and _is_public(build, source, read)))
-    return found[::-1]
+        result.append(Period(leaf.fact, last, read is not None and _is_public(build, source, read)))
+    return result[::-1]
 
 
 def is_proven(comparison: Comparison, asked: Asked, rows: Sequence[Sequence[Any]]) -> bool:
@@ -224,9 +224,9 @@ def _literals(node: exp.Expr) -> Iterator[tuple[exp.Placeholder, exp.Expr, type[
         if isinstance(place, exp.Placeholder) and isinstance(literal, exp.Literal) and literal.is_string:
             yield place, literal, type(node)
     elif isinstance(node, exp.In) and isinstance(node.this.unnest(), exp.Placeholder):
-        for each in node.expressions:
-            if _is_literal(each.unnest()):
-                yield node.this.unnest(), each.unnest(), None
+        for expression in node.expressions:
+            if _is_literal(expression.unnest()):
+                yield node.this.unnest(), expression.unnest(), None
 
 
 def _is_literal(node: exp.Expr) -> bool:
@@ -276,7 +276,9 @@ def _leaf_of(formula: exp.Expr) -> int | None:
     node = formula.unnest()
     if isinstance(node, exp.Placeholder):
         return int(node.name) if int(node.name) >= 0 else None
-    if isinstance(node, exp.Coalesce) and all(each.is_number and float(each.name) == 0 for each in node.expressions):
+    if isinstance(node, exp.Coalesce) and all(
+        expression.is_number and float(expression.name) == 0 for expression in node.expressions
+    ):
         return _leaf_of(node.this)
     if isinstance(node, exp.Cast | exp.Nullif | exp.Div):
         return _leaf_of(node.this)

@@ -59,7 +59,7 @@ def number_styles(asked: Asked, scale_of: ScaleOf) -> list[NumberStyle | None]:
     """Return for each column of the answer what its numbers are wanted like, None where nothing is known."""
     scales = _Scales(asked.compiled.build.names, asked.plan, scale_of)
     return [
-        *(scales.dimension(each.expression) for each in asked.plan.dimensions),
+        *(scales.dimension(dimension.expression) for dimension in asked.plan.dimensions),
         *map(scales.output, asked.plan.outputs),
     ]
 
@@ -205,12 +205,12 @@ class _Scales:
             )
         if isinstance(tree, exp.Div):
             return self._quotient(tree, of)
-        parts = [self._scale(each, of) for each in _parts(tree)]
-        if not parts or any(each.decimals is None for each in parts):
-            return _Scale(None, any(each.computed for each in parts))
-        decimals = [each.decimals or 0 for each in parts]
+        parts = [self._scale(part, of) for part in _parts(tree)]
+        if not parts or any(part.decimals is None for part in parts):
+            return _Scale(None, any(part.computed for part in parts))
+        decimals = [part.decimals or 0 for part in parts]
         whole = sum(decimals) if isinstance(tree, exp.Mul) else max(decimals)
-        return _Scale(whole, any(each.computed for each in parts))
+        return _Scale(whole, any(part.computed for part in parts))
 
     def _quotient(self, tree: exp.Div, of: Callable[[int], _Scale]) -> _Scale:
         """Return the scale of a division: cents by 100 are exact, with two digits more."""
@@ -232,9 +232,9 @@ def _parts(tree: exp.Expr) -> Sequence[exp.Expr]:
     if isinstance(tree, exp.Coalesce):
         return [tree.this, *tree.expressions]
     if isinstance(tree, exp.Case):
-        found = [each.args["true"] for each in tree.args["ifs"]]
+        result = [branch.args["true"] for branch in tree.args["ifs"]]
         default = tree.args.get("default")
-        chosen = found if default is None else [*found, default]
+        chosen = result if default is None else [*result, default]
         return [each for each in chosen if not isinstance(each, exp.Null)]
     return []
 
@@ -258,6 +258,6 @@ def _is_hundredfold(formula: exp.Expr) -> bool:
     if not isinstance(node, exp.Mul):
         return False
     ends = (node.this.unnest(), node.expression.unnest())
-    return any(isinstance(each, exp.Literal) and each.is_number and float(each.name) == 100 for each in ends) or any(
-        _is_hundredfold(each) for each in ends if isinstance(each, exp.Mul | exp.Div)
+    return any(isinstance(end, exp.Literal) and end.is_number and float(end.name) == 100 for end in ends) or any(
+        _is_hundredfold(end) for end in ends if isinstance(end, exp.Mul | exp.Div)
     )

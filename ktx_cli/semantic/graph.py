@@ -182,7 +182,7 @@ class Graph:
         begin = 1 if wanted[0] == start and len(wanted) > 1 else 0
         queue: list[tuple[int, int, int, tuple[Edge, ...], int]] = [(0, 0, 0, (), begin)]
         best: dict[tuple[str, int], tuple[int, int]] = {}
-        found: list[Path] = []
+        result: list[Path] = []
         cost: tuple[int, int] | None = None
         serial = 0
         while queue:
@@ -192,8 +192,8 @@ class Graph:
             if met == len(wanted):
                 if length > beyond:
                     cost = (length, several)
-                    found.append(Path(start, edges))
-                    if len(found) >= MOST_CHOICES:
+                    result.append(Path(start, edges))
+                    if len(result) >= MOST_CHOICES:
                         break
                 continue
             here = edges[-1].target if edges else start
@@ -212,7 +212,7 @@ class Graph:
                     continue
                 serial += 1
                 heapq.heappush(queue, (length + 1, several + (not edge.to_one), serial, (*edges, edge), then))
-        return found
+        return result
 
     def _add(self, source: str, join: Join) -> None:
         forward = Edge(
@@ -222,7 +222,7 @@ class Graph:
             join.pairs,
             join.relationship is not Relationship.ONE_TO_MANY,
             join.alias,
-            tuple((each.own, each.column, each.value) for each in join.conditions),
+            tuple((condition.own, condition.column, condition.value) for condition in join.conditions),
             join.provenance,
         )
         back = replace(

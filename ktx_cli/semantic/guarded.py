@@ -294,7 +294,7 @@ def stray_problems(layout: Layout, config: KtxConfig) -> list[Diagnostic]:
     """Return the problems of files outside the folders of all connections that close its databases to raw SQL."""
     if not config.databases():
         return []
-    return [each.problem for each in read_strays(WorkingTree(layout.root), config.connections.keys())]
+    return [stray.problem for stray in read_strays(WorkingTree(layout.root), config.connections.keys())]
 
 
 @contextlib.contextmanager
@@ -303,7 +303,7 @@ def broken_files_told(model: Model) -> Iterator[None]:
     try:
         yield
     except SemanticError as error:
-        if error.code == "unknown_name" and any(each.severity == "error" for each in model.problems):
+        if error.code == "unknown_name" and any(problem.severity == "error" for problem in model.problems):
             check = Command("sl", "validate", "-c", model.connection, "--no-data")
             error.hint = Hint("{}; or correct the files with errors: {}", error.hint, check)
         raise

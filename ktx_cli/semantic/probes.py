@@ -120,10 +120,10 @@ class _Kept:
     def _add_range(self) -> None:
         """Add the time range: of what accumulates alone its end; an earlier value has another one."""
         rows, asked = self._rows, self._rows.build.plan.time_range
-        over_time = [is_over_time(each) for each in _leaves(rows)]
+        over_time = [is_over_time(leaf) for leaf in _leaves(rows)]
         if asked is not None and over_time and all(over_time):
             asked = replace(asked, start=None)
-            if asked.end is None or any(each.treatment.offset for each in _leaves(rows)):
+            if asked.end is None or any(leaf.treatment.offset for leaf in _leaves(rows)):
                 return
         if asked is None:
             return
@@ -140,13 +140,13 @@ class _Kept:
     def _add_filters(self) -> None:
         """Add the question's filters."""
         rows, others = self._rows, []
-        for each in rows.build.plan.filters:
-            if each.facts is not None and rows.fact.name not in each.facts:
+        for condition in rows.build.plan.filters:
+            if condition.facts is not None and rows.fact.name not in condition.facts:
                 continue
             alone = Rows(rows.build, rows.fact.name, time=rows.time)
-            bound = alone.bind(each.expression)
+            bound = alone.bind(condition.expression)
             if alone.joins:
-                others.append(each)
+                others.append(condition)
             else:
                 self.where.append(exp.paren(bound, copy=False))
         if others:
@@ -157,18 +157,18 @@ class _Kept:
 
     def count(self, *own: exp.Expr) -> exp.Expr:
         """Return the count of the rows that meet the conditions."""
-        conditions = [*(each.copy() for each in self._conditions), *own]
+        conditions = [*(condition.copy() for condition in self._conditions), *own]
         if not conditions:
             return exp.Count(this=exp.Star(), big_int=True)
-        if not any(each.find(exp.Query) for each in conditions):
+        if not any(condition.find(exp.Query) for condition in conditions):
             return _count_if(exp.and_(*conditions, copy=False))
         query = self._rows.select([exp.Count(this=exp.Star(), big_int=True)])
         return exp.Subquery(this=query.where(*(each.copy() for each in self.where), *conditions, copy=False))
 
     def of_all(self) -> exp.Expr:
         """Return the count of the rows that any aggregate counts."""
-        leaves = [each for each in _leaves(self._rows) if each.nested is None]
-        conditions = [own_conditions(each) for each in leaves]
+        leaves = [leaf for leaf in _leaves(self._rows) if leaf.nested is None]
+        conditions = [own_conditions(leaf) for leaf in leaves]
         if not all(conditions) or not leaves:
             return self.count()
         own = {tuple(each.key for each in found): found for found in conditions}
@@ -176,17 +176,17 @@ class _Kept:
         return self.count(exp.paren(exp.or_(*each_own, copy=False), copy=False))
 
     def _bound(self, conditions: Sequence[Expression]) -> list[exp.Expr]:
-        return [exp.paren(self._rows.bind(each), copy=False) for each in conditions]
+        return [exp.paren(self._rows.bind(condition), copy=False) for condition in conditions]
 
     def of_leaves(self) -> dict[int, exp.Expr]:
         """Return the counts for the aggregates with conditions of their own, by their numbers."""
         rows = self._rows
-        found = {}
+        result = {}
         for number, leaf in enumerate(rows.build.plan.leaves):
             own = own_conditions(leaf)
             if leaf.fact == rows.fact.name and own and leaf.nested is None and not is_over_time(leaf):
-                found[number] = self.count(*self._bound(own))
-        return found
+                result[number] = self.count(*self._bound(own))
+        return result
 
 
 def is_over_time(leaf: Leaf) -> bool:
@@ -227,7 +227,7 @@ def _joined_rows(build: Build, fact: str) -> Rows:
 
 
 def _leaves(rows: Rows) -> list[Leaf]:
-    return [each for each in rows.build.plan.leaves if each.fact == rows.fact.name]
+    return [leaf for leaf in rows.build.plan.leaves if leaf.fact == rows.fact.name]
 
 
 def _count(build: Build, fact: str, where: list[exp.Expr]) -> exp.Select:

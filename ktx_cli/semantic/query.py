@@ -119,7 +119,9 @@ def _with_via(query: Query, via: Mapping[str, tuple[str, ...]]) -> Query:
     def path_of(field: str) -> tuple[str, ...]:
         return next((path for target, path in via.items() if field == target or field.startswith(f"{target}.")), ())
 
-    dimensions = tuple(replace(each, via=each.via or path_of(each.field)) for each in query.dimensions)
+    dimensions = tuple(
+        replace(dimension, via=dimension.via or path_of(dimension.field)) for dimension in query.dimensions
+    )
     return replace(query, dimensions=dimensions)
 
 

@@ -74,9 +74,9 @@ class Verified:
             "skipped": dict(self.skipped),
             "stopped": self.stopped,
             "mismatches": [
-                {"row": list(map(_plain, each.row)), "column": each.column}
-                | {"answered": _plain(each.answered), "verified": _plain(each.verified)}
-                for each in self.mismatches
+                {"row": list(map(_plain, mismatch.row)), "column": mismatch.column}
+                | {"answered": _plain(mismatch.answered), "verified": _plain(mismatch.verified)}
+                for mismatch in self.mismatches
             ],
         }
 
@@ -115,11 +115,11 @@ def verify_sample(
     `statement_seconds`: how long its statement took, which says how long this may take. A statement of this that the
     database refuses costs no answer: the result says so.
     """
-    over_time = [each for each in build.plan.outputs if _is_over_time(build.plan, each)]
+    over_time = [output for output in build.plan.outputs if _is_over_time(build.plan, output)]
     if not over_time:
         return None
     # The time goes to more rows rather than to what is computed from numbers that stand beside it.
-    bare = {leaf_of(each) for each in build.plan.outputs}
+    bare = {leaf_of(output) for output in build.plan.outputs}
     outputs = [each for each in over_time if leaf_of(each) is not None or not _numbers(each) <= bare]
     seconds = max(LEAST_SECONDS, SHARE * statement_seconds)
     run = _Verification(build, connector, outputs, seconds, sampled=True, expected=statement_seconds)
@@ -132,11 +132,11 @@ def _without_changed(found: Verified, plan: Plan, ask_again: AskAgain | None) ->
         return found
     width = len(plan.dimensions)
     now = {tuple(row[:width]): row[width:] for row in ask_again()}
-    places = {each.name: index for index, each in enumerate(plan.outputs)}
+    places = {output.name: index for index, output in enumerate(plan.outputs)}
     kept = tuple(
-        each
-        for each in found.mismatches
-        if (row := now.get(each.row)) is not None and _equal(row[places[each.column]], each.answered, 0.0)
+        mismatch
+        for mismatch in found.mismatches
+        if (row := now.get(mismatch.row)) is not None and _equal(row[places[mismatch.column]], mismatch.answered, 0.0)
     )
     if len(kept) == len(found.mismatches):
         return found
@@ -152,9 +152,9 @@ def _is_over_time(plan: Plan, output: Output) -> bool:
     leaves = [plan.leaves[int(place.name)] for place in placeholders(output.formula)]
     inside = [
         plan.leaves[int(place.name)]
-        for each in leaves
-        if each.nested
-        for formula in each.nested.formulas
+        for leaf in leaves
+        if leaf.nested
+        for formula in leaf.nested.formulas
         for place in placeholders(formula)
     ]
     return any(is_over_time(each) for each in [*leaves, *inside])
@@ -184,15 +184,17 @@ class _Verification:
         self._sampled = sampled
         self._expected = 0.0 if is_interruptible(connector) else expected
         self._cells = Cells(build, self._query)
-        self._skipped = {each.name: why for each in outputs if (why := unsupported(build, each.formula)) is not None}
-        self._outputs = [each for each in outputs if each.name not in self._skipped]
+        self._skipped = {
+            output.name: why for output in outputs if (why := unsupported(build, output.formula)) is not None
+        }
+        self._outputs = [output for output in outputs if output.name not in self._skipped]
 
     def run(self, rows: Sequence[Sequence[Any]], most: int) -> Verified:
         """Check up to `most` rows, spread over all."""
         done, numbers, stopped = 0, 0, None
         wrong: list[tuple[int, Mismatch]] = []
         width = len(self._build.plan.dimensions)
-        places = {each.name: width + index for index, each in enumerate(self._build.plan.outputs)}
+        places = {output.name: width + index for index, output in enumerate(self._build.plan.outputs)}
         try:
             for number in _spread(len(rows), most):
                 if not self._outputs:
@@ -221,12 +223,12 @@ class _Verification:
         Outputs nothing says the time of are skipped from here on.
         """
         found, aggregates = self._cells.row(keys, self._outputs)
-        for each in self._outputs:
-            why = self._cells.reason(each)
+        for output in self._outputs:
+            why = self._cells.reason(output)
             if why is not None:
-                self._skipped[each.name] = why
-        self._outputs = [each for each in self._outputs if each.name not in self._skipped]
-        return found, {each.name: _noise(each, aggregates) for each in self._outputs}
+                self._skipped[output.name] = why
+        self._outputs = [output for output in self._outputs if output.name not in self._skipped]
+        return found, {output.name: _noise(output, aggregates) for output in self._outputs}
 
     def _is_unseen(self, keys: tuple[Any, ...], name: str, answered: Any) -> bool:
         """Say whether there is no number because the period is not shown for itself."""
@@ -271,7 +273,7 @@ def _spread(count: int, most: int) -> Iterator[int]:
 def _noise(output: Output, aggregates: Mapping[int, Any]) -> float:
     """Return how far off a difference of floating-point sums may be: the order of rows changes their last digits."""
     values = [aggregates.get(int(place.name)) for place in placeholders(output.formula)]
-    floats = [abs(each) for each in values if isinstance(each, float) and each]
+    floats = [abs(value) for value in values if isinstance(value, float) and value]
     if not floats or not output.formula.find(exp.Sub, exp.Add):
         return 0.0
     noise = _FLOAT_NOISE * max(floats)

@@ -120,8 +120,8 @@ def projected(sql: str, dialect: str, what: str = "it") -> list[str] | None:
     from sqlglot import exp
 
     tree = _query(sql, dialect, what)
-    names = [each.alias_or_name for each in tree.selects]
-    has_star = any(isinstance(each, exp.Star) or each.is_star for each in tree.selects)
+    names = [select.alias_or_name for select in tree.selects]
+    has_star = any(isinstance(select, exp.Star) or select.is_star for select in tree.selects)
     return None if has_star or not all(names) or not names else names
 
 
@@ -132,12 +132,12 @@ def _query(sql: str, dialect: str, what: str) -> exp.Query:
 
     silence_parser()
     try:
-        found = [each for each in sqlglot.parse(sql, read=dialect) if each is not None]
+        result = [each for each in sqlglot.parse(sql, read=dialect) if each is not None]
     except (SqlglotError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise _refused(f"{what} is no statement of {dialect}: {one_line(sql, 100)}") from error
-    if len(found) != 1 or not isinstance(found[0], exp.Query):
+    if len(result) != 1 or not isinstance(result[0], exp.Query):
         raise _refused(f"{what} is not one query: {one_line(sql, 100)}")
-    return found[0]
+    return result[0]
 
 
 def _refused(what: str) -> SemanticError:
@@ -165,7 +165,7 @@ def _check_join(source: Source, join: Join, sources: Mapping[str, Source], repor
         report.error("unknown_source", what, source, join.place, unknown_name(join.to, sources))
         return
     wanted = [(source, own) for own, _ in join.pairs] + [(target, other) for _, other in join.pairs]
-    wanted += [(source if each.own else target, each.column) for each in join.conditions]
+    wanted += [(source if condition.own else target, condition.column) for condition in join.conditions]
     missing = [(side, name) for side, name in dict.fromkeys((side.name, name) for side, name in wanted)
                if sources[side].column(name) is None]  # fmt: skip
     for side, name in missing:
@@ -194,8 +194,8 @@ def _check_aliases(source: Source, sources: Mapping[str, Source], report: Report
 
 def _check_cardinality(source: Source, target: Source, join: Join, report: Report) -> None:
     """Warn where the side that is to have one row is not joined by columns known to be unique."""
-    own = {name for name, _ in join.pairs} | {each.column for each in join.conditions if each.own}
-    other = {name for _, name in join.pairs} | {each.column for each in join.conditions if not each.own}
+    own = {name for name, _ in join.pairs} | {condition.column for condition in join.conditions if condition.own}
+    other = {name for _, name in join.pairs} | {condition.column for condition in join.conditions if not condition.own}
     sides = []
     if join.relationship is not Relationship.ONE_TO_MANY:
         sides.append((target, other))
@@ -210,9 +210,9 @@ def _check_cardinality(source: Source, target: Source, join: Join, report: Repor
 
 
 def _is_unique(source: Source, columns: set[str]) -> bool:
-    found = [column for name in columns if (column := source.column(name)) is not None]
+    result = [column for name in columns if (column := source.column(name)) is not None]
     grain = [source.column(name) for name in source.grain]
-    return any(column.unique for column in found) or (source.keyed and bool(grain) and all(c in found for c in grain))
+    return any(column.unique for column in result) or (source.keyed and bool(grain) and all(c in result for c in grain))
 
 
 def _check_meaning(source: Source, target: Source, join: Join, report: Report) -> None:

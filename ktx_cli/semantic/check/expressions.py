@@ -339,7 +339,7 @@ def cycles(uses: Mapping[_Key, Sequence[_Key]]) -> list[list[_Key]]:
     A graph without cycles gives none; one with cycles gives at least one through each of its strong components.
     """
     order = {key: position for position, key in enumerate(uses)}
-    found: dict[frozenset[_Key], list[_Key]] = {}
+    result: dict[frozenset[_Key], list[_Key]] = {}
     done: set[_Key] = set()
     for start in uses:
         path: list[_Key] = []
@@ -353,10 +353,10 @@ def cycles(uses: Mapping[_Key, Sequence[_Key]]) -> list[list[_Key]]:
             elif following in path:
                 cycle = path[path.index(following) :]
                 first = min(range(len(cycle)), key=lambda at: order.get(cycle[at], 0))
-                found.setdefault(frozenset(cycle), cycle[first:] + cycle[:first])
+                result.setdefault(frozenset(cycle), cycle[first:] + cycle[:first])
             else:
                 _enter(following, uses, done, path, stack)
-    return list(found.values())
+    return list(result.values())
 
 
 def _enter(

@@ -49,15 +49,15 @@ def branches(plan: Plan) -> list[Branch]:
         alone: object = number if leaf.nested or needs_stage_alone(leaf) else None
         semi = leaf.treatment.semi_additive
         if semi is not None and semi.take != "average" and alone is None:
-            alone = frozenset(each.key for each in leaf.conditions)  # may say at which moments is looked
+            alone = frozenset(condition.key for condition in leaf.conditions)  # may say at which moments is looked
         groups.setdefault((leaf.fact, leaf.treatment, alone), {})[number] = leaf
     every = tuple(range(len(plan.dimensions)))
-    found = []
+    result = []
     for leaves in groups.values():
         first = next(iter(leaves.values()))
         kept = first.treatment.keep
-        found.append(Branch(first.fact, first.treatment, leaves, every if kept is None else kept))
-    return found
+        result.append(Branch(first.fact, first.treatment, leaves, every if kept is None else kept))
+    return result
 
 
 def needs_stage_alone(leaf: Leaf) -> bool:
@@ -116,7 +116,7 @@ class BranchBuilder:
     def _filters(self) -> list[RowFilter]:
         """Return the question's conditions on the branch's rows, but those that say the same as a time range."""
         fact = self.branch.fact
-        held = [each for each in self.plan.filters if each.facts is None or fact in each.facts]
+        held = [condition for condition in self.plan.filters if condition.facts is None or fact in condition.facts]
         if self.axis is None:
             return held
         for each in held:
@@ -227,27 +227,27 @@ class BranchBuilder:
         return query.where(*where, copy=False)
 
     def _aggregates(self, value: Stage | None = None) -> list[exp.Expr]:
-        found: list[exp.Expr] = []
+        result: list[exp.Expr] = []
         for number, leaf in self.branch.leaves.items():
             bind = self.rows.bind if value is None else value.bind
             tree = bind(leaf.aggregate)
             condition = self._condition(leaf, value)
-            found.append(called(with_condition(tree, condition, self.build.dialect), f"m{number}"))
-        return found
+            result.append(called(with_condition(tree, condition, self.build.dialect), f"m{number}"))
+        return result
 
     def _condition(self, leaf: Leaf, stage: Stage | None = None) -> exp.Expr | None:
-        for each in leaf.conditions:
-            if self.rows.many_prefixes(each):
+        for condition in leaf.conditions:
+            if self.rows.many_prefixes(condition):
                 raise SemanticError(
-                    f"the filter `{each.text}` of a measure of `{leaf.fact}` reads rows it has several of",
+                    f"the filter `{condition.text}` of a measure of `{leaf.fact}` reads rows it has several of",
                     hint="filter the question instead, or declare the measure where these rows are",
                     code="unreachable",
                 )
         bind = self.rows.bind if stage is None else stage.bind
-        found: list[exp.Expr] = [exp.paren(bind(each), copy=False) for each in leaf.conditions]
+        result: list[exp.Expr] = [exp.paren(bind(condition), copy=False) for condition in leaf.conditions]
         last = None if stage is None else stage.last()
-        found += [] if last is None else [last]
-        return exp.and_(*found, copy=False) if found else None
+        result += [] if last is None else [last]
+        return exp.and_(*result, copy=False) if result else None
 
     def _staged(self, values: dict[int, exp.Expr], where: list[exp.Expr], ranged: list[exp.Expr]) -> exp.Select:
         """Aggregate over rows picked first: each once, or those of the last day alone, or in their order.
@@ -329,7 +329,10 @@ class BranchBuilder:
                 hint="count one column, or combine them in a computed column",
                 code="definition",
             )
-        parts = [self.rows.bind(replace(leaf.aggregate, tree=each)) for each in distinct_columns(leaf.aggregate.tree)]
+        parts = [
+            self.rows.bind(replace(leaf.aggregate, tree=distinct_column))
+            for distinct_column in distinct_columns(leaf.aggregate.tree)
+        ]
         condition = self._condition(leaf)
         kept = [exp.Not(this=exp.Is(this=part.copy(), expression=exp.null())) for part in parts]
         wanted = exp.and_(*kept, *([] if condition is None else [condition]), copy=False)

@@ -56,7 +56,7 @@ class Build:
         self.limits: list[tuple[str, exp.Expr]] = []
         self._queries: dict[str, exp.Expr] = {}
         self._relations: dict[str, exp.Expr] = {}
-        self._taken = {part.casefold() for each in names.model.sources.values() for part in each.table or ()}
+        self._taken = {part.casefold() for source in names.model.sources.values() for part in source.table or ()}
 
     def again(self) -> Build:
         """Return the start of another statement about the same question, with the same record of facts."""
@@ -119,10 +119,10 @@ class Build:
         """Return the query with its own named queries in front of the statement, where it may have none inside."""
         if self.syntax.nests_with or not body.ctes:
             return body
-        for each in body.ctes:
-            inner = self.add(f"{source.name}__{each.alias}", each.this)
-            for used in [node for node in body.find_all(exp.Table) if node.name == each.alias and not node.db]:
-                used.replace(aliased(named(inner), used.alias or each.alias))
+        for cte in body.ctes:
+            inner = self.add(f"{source.name}__{cte.alias}", cte.this)
+            for used in [node for node in body.find_all(exp.Table) if node.name == cte.alias and not node.db]:
+                used.replace(aliased(named(inner), used.alias or cte.alias))
         body.set("with_", None)
         return body
 
@@ -162,7 +162,7 @@ class Build:
             times = readable_times(
                 condition.tree, lambda number: source.column(condition.names[number].column), self.syntax
             )
-            readable |= dict.fromkeys(filled(each, lambda number: value(condition.names[number])) for each in times)
+            readable |= dict.fromkeys(filled(time, lambda number: value(condition.names[number])) for time in times)
         return self.bound(condition, value)
 
     def bound(self, expression: Expression, value: Callable[[Name], exp.Expr], time: Column | None = None) -> exp.Expr:

@@ -97,21 +97,21 @@ def _compared(node: exp.Expr, read: Read, syntax: Dialect) -> exp.Expr:
 
 def _both_numbers(sides: Sequence[_Side], syntax: Dialect) -> Iterator[exp.Expr]:
     """Yield for columns of timestamps the condition that all are numbers: these are compared as they are."""
-    if all(each.column is not None and each.form == "timestamp" for each in sides):
-        yield exp.and_(*(syntax.is_number(each.tree) for each in sides), copy=False)
+    if all(side.column is not None and side.form == "timestamp" for side in sides):
+        yield exp.and_(*(syntax.is_number(side.tree) for side in sides), copy=False)
 
 
 def _sides(node: exp.Expr, read: Read) -> list[_Side]:
     """Return the sides of a comparison of times, none of any other."""
     if isinstance(node, exp.In) and not node.expressions:
         return []
-    trees = [each.unnest() for each in _places(node)]
-    columns = {int(each.name): read(int(each.name)) for each in trees if isinstance(each, exp.Placeholder)}
-    times = [each for each in columns.values() if each is not None and each.type is SemanticType.TIME]
-    zone = next((each.timezone for each in times if each.timezone), UTC_NAME)
-    found = [_side(each, columns, zone) for each in trees]
-    sides = [each for each in found if each is not None]
-    return sides if len(sides) == len(trees) and any(each.form for each in sides) else []
+    trees = [place.unnest() for place in _places(node)]
+    columns = {int(tree.name): read(int(tree.name)) for tree in trees if isinstance(tree, exp.Placeholder)}
+    times = [column for column in columns.values() if column is not None and column.type is SemanticType.TIME]
+    zone = next((time.timezone for time in times if time.timezone), UTC_NAME)
+    result = [_side(tree, columns, zone) for tree in trees]
+    sides = [each for each in result if each is not None]
+    return sides if len(sides) == len(trees) and any(side.form for side in sides) else []
 
 
 def _places(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -23,24 +23,24 @@ def row_conditions(rows: Rows, plan: Plan, filters: Sequence[RowFilter] | None =
     over the same joins must be met by the same row. Rows already joined for a dimension are filtered themselves.
     `filters`: some of the plan's conditions, None for all.
     """
-    found: list[exp.Expr] = []
+    result: list[exp.Expr] = []
     apart: list[tuple[set[tuple[Edge, ...]], list[Expression]]] = []
     uses = rows.build.use(rows.fact.name).filters
-    for each in plan.filters if filters is None else filters:
-        if each.facts is not None and rows.fact.name not in each.facts:
+    for condition in plan.filters if filters is None else filters:
+        if condition.facts is not None and rows.fact.name not in condition.facts:
             continue
-        prefixes = {prefix for prefix in _prefixes(rows, each) if prefix not in rows.joins}
+        prefixes = {prefix for prefix in _prefixes(rows, condition) if prefix not in rows.joins}
         if not prefixes:
-            found.append(exp.paren(rows.bind(each.expression), copy=False))
-            uses[each.expression.text] = "where"
+            result.append(exp.paren(rows.bind(condition.expression), copy=False))
+            uses[condition.expression.text] = "where"
             continue
-        uses[each.expression.text] = "semi_join"
-        group = (prefixes, [each.expression])
+        uses[condition.expression.text] = "semi_join"
+        group = (prefixes, [condition.expression])
         for other in [other for other in apart if other[0] & prefixes]:
             group = (group[0] | other[0], [*other[1], *group[1]])
             apart.remove(other)
         apart.append(group)
-    return found + [_exists(rows, conditions) for _, conditions in apart]
+    return result + [_exists(rows, conditions) for _, conditions in apart]
 
 
 def _prefixes(rows: Rows, each: RowFilter) -> set[tuple[Edge, ...]]:
@@ -157,8 +157,8 @@ def _column(rows: Rows, expression: Expression) -> Column | None:
 
 def split_by_time(filters: Sequence[RowFilter], times: TimeReader) -> tuple[list[RowFilter], list[RowFilter]]:
     """Return the conditions on that time alone, and all others."""
-    on_time = [each for each in filters if times.read(each.expression) is not None]
-    return on_time, [each for each in filters if each not in on_time]
+    on_time = [condition for condition in filters if times.read(condition.expression) is not None]
+    return on_time, [condition for condition in filters if condition not in on_time]
 
 
 def note_of_rest(fact: str, take: str, over: Name, rest: Sequence[RowFilter]) -> str:

@@ -34,7 +34,7 @@ def dimension_rows(build: Build) -> exp.Expr:
     plan = build.plan
     root = finest(build, plan.dimensions)
     rows = Rows(build, root, time=build.time_of(build.names.model.sources[root], None))
-    values = [dimension_value(rows, each) for each in plan.dimensions]
+    values = [dimension_value(rows, dimension) for dimension in plan.dimensions]
     where = row_conditions(rows, plan)
     if plan.time_range is not None:
         where.append(in_range(rows, plan.time_range))
@@ -45,7 +45,7 @@ def dimension_rows(build: Build) -> exp.Expr:
 def finest(build: Build, dimensions: tuple[Dimension, ...]) -> str:
     """Return the source from which all dimensions are reached; `SemanticError` where there is none or a choice."""
     graph, model = build.names.graph, build.names.model
-    ends = list(dict.fromkeys(end for each in dimensions for end in _starts(build, each)))
+    ends = list(dict.fromkeys(end for dimension in dimensions for end in _starts(build, dimension)))
     able = [source for source in model.sources if all(graph.reaches(source, end) for end in ends)]
     own = [source for source in able if source in ends]
     chosen = own or able
@@ -68,25 +68,25 @@ def finest(build: Build, dimensions: tuple[Dimension, ...]) -> str:
 
 def sources_of(build: Build, dimension: Dimension) -> list[str]:
     """Return the sources a dimension's columns are of."""
-    found = []
+    result = []
     for name in dimension.expression.names:
         if name.is_metric_time:
             raise SemanticError(
                 "metric_time needs a measure: it is the time of each measure's fact",
                 hint="ask for a measure too, or name the column",
             )
-        found.append(build.names.target_of(name.hops))
-    return found
+        result.append(build.names.target_of(name.hops))
+    return result
 
 
 def _starts(build: Build, dimension: Dimension) -> list[str]:
     """Return the sources whose rows a dimension needs: of a role the one that declares it."""
     ends = sources_of(build, dimension)
-    found = []
+    result = []
     for name, end in zip(dimension.expression.names, ends, strict=True):
         first = name.hops[0]
         if first in build.names.model.sources:
-            found.append(first if len(name.hops) > 1 else end)
+            result.append(first if len(name.hops) > 1 else end)
             continue
         owners = sorted({edge.source for edge in build.names.graph if edge.alias == first and not edge.reverse})
         if len(owners) > 1:
@@ -96,8 +96,8 @@ def _starts(build: Build, dimension: Dimension) -> list[str]:
                 code="ambiguous_path",
                 details={"candidates": owners},
             )
-        found.append(owners[0])
-    return found
+        result.append(owners[0])
+    return result
 
 
 def members(build: Build) -> exp.Expr | None:
@@ -106,7 +106,7 @@ def members(build: Build) -> exp.Expr | None:
     wanted = plan.query.include_empty
     if not plan.wanted or not plan.dimensions or wanted is False:
         return None
-    if wanted is None and any(each.seen is not None and each.seen.names[0].hops for each in plan.axes.values()):
+    if wanted is None and any(axis.seen is not None and axis.seen.names[0].hops for axis in plan.axes.values()):
         return None  # a running or earlier value is shown for periods with rows
     groups = grouped_members(build, own=wanted is True)
     if groups is None:
@@ -195,19 +195,19 @@ def _with_times(groups: list[Group], index: int) -> None:
 
 def paths_of(build: Build, facts: Sequence[str], name: Name, expression: Expression) -> dict[str, Path]:
     """Return the path from each fact to a name's source; `SemanticError` where there is none."""
-    found = {}
+    result = {}
     for fact in facts:
         path = build.names.graph.path(fact, name.hops, expression.via)
         if path is None:
             raise unreachable(fact, name, expression)
-        found[fact] = path
-    return found
+        result[fact] = path
+    return result
 
 
 def _put(groups: list[Group], new: Group, paths: Sequence[Mapping[str, Path]]) -> None:
     """Put a dimension to the members it is reached from, or make it those the others are reached from."""
     for group in groups:
-        if all(group.holds(each) for each in paths):
+        if all(group.holds(path) for path in paths):
             group.numbers = sorted([*group.numbers, *new.numbers])
             return
     for group in [each for each in groups if each.root is not None and new.holds(each.root)]:
@@ -326,7 +326,7 @@ def _inside(build: Build, group: Group, condition: RowFilter) -> bool:
         paths = [paths_of(build, facts, name, condition.expression) for name in condition.expression.names]
     except SemanticError:  # the facts' own queries say so, where they need it
         return False
-    return all(group.leads(each) for each in paths)
+    return all(group.leads(path) for path in paths)
 
 
 _KEY = "day"

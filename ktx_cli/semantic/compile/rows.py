@@ -163,7 +163,7 @@ class Rows:
         """Return what to say in place of metric_time: times a question may name, those of joined sources last."""
         own, plan = self._public_times(self.fact), self.build.plan
         asked = plan.time_range is not None and _is_metric_time(plan.time_range.expression)
-        grouped = any(_is_metric_time(each.expression) for each in plan.dimensions)
+        grouped = any(_is_metric_time(dimension.expression) for dimension in plan.dimensions)
         place = "as `field` of the time range" if asked else ""
         place += " and " if asked and grouped else ""
         place += "as a dimension, in place of metric_time" if grouped else "" if asked else "in place of metric_time"
@@ -174,18 +174,18 @@ class Rows:
     def _joined_times(self) -> list[str]:
         """Return the times of the nearest sources that the fact has one row of."""
         near: dict[int, list[str]] = defaultdict(list)
-        for each in self.names.model.sources.values():
-            times = self._public_times(each)
-            if not times or each is self.fact or not self.names.graph.reaches(self.fact.name, each.name):
+        for source in self.names.model.sources.values():
+            times = self._public_times(source)
+            if not times or source is self.fact or not self.names.graph.reaches(self.fact.name, source.name):
                 continue
             with contextlib.suppress(SemanticError):  # several paths lead there: none can be named in short
-                path = self.names.graph.path(self.fact.name, (each.name,))
+                path = self.names.graph.path(self.fact.name, (source.name,))
                 near[0 if path is None else len(path.edges)] += times
         return near[min(near)] if near else []
 
     def _public_times(self, source: Source) -> list[str]:
         times = (each for each in source.columns.values() if each.type is SemanticType.TIME)
-        public = (each.name for each in times if self.names.visibility(source, each) is Visibility.PUBLIC)
+        public = (time.name for time in times if self.names.visibility(source, time) is Visibility.PUBLIC)
         return [f"{source.name}.{name}" for name in public]
 
     def _value(self, path: Path, name: str) -> exp.Expr:
@@ -260,7 +260,7 @@ def _can_be_known(tree: exp.Expr) -> bool:
 
 
 def _is_metric_time(expression: Expression) -> bool:
-    return any(each.is_metric_time for each in expression.names)
+    return any(name.is_metric_time for name in expression.names)
 
 
 def unreachable(fact: str, name: Name, expression: Expression) -> SemanticError:
@@ -368,8 +368,8 @@ def rank_query(relation: str, value: exp.Expr, keys: Sequence[str], where: Seque
         default=exp.Literal.number(0),
     )
     order = exp.Order(expressions=[_ascending(missing), _ascending(value.copy())])
-    rank = exp.Window(this=exp.RowNumber(), partition_by=[each.copy() for each in parts], order=order)
-    count = exp.Window(this=exp.Count(this=value.copy(), big_int=True), partition_by=[each.copy() for each in parts])
+    rank = exp.Window(this=exp.RowNumber(), partition_by=[part.copy() for part in parts], order=order)
+    count = exp.Window(this=exp.Count(this=value.copy(), big_int=True), partition_by=[part.copy() for part in parts])
     columns = {"x": value, "r": rank, "n": count}
     selected += [exp.Alias(this=each, alias=identifier(name)) for name, each in columns.items()]
     query = exp.select(*selected, copy=False).from_(named(relation), copy=False)

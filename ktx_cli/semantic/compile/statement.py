@@ -31,9 +31,9 @@ def compile_plan(build: Build) -> Compiled:
     """Return the statement of a plan."""
     plan = build.plan
     relation, whole = combined(build)
-    columns = [called(_dimension(relation, index), each.name) for index, each in enumerate(plan.dimensions)]
+    columns = [called(_dimension(relation, index), dimension.name) for index, dimension in enumerate(plan.dimensions)]
     value = _Values(build, relation, whole)
-    columns += [called(value.of(each.formula), each.name) for each in plan.outputs]
+    columns += [called(value.of(output.formula), output.name) for output in plan.outputs]
     query = value.joined(exp.select(*columns, copy=False).from_(named_query(relation), copy=False))
     for condition in plan.having:
         query = query.where(exp.paren(value.of(condition), copy=False), copy=False)
@@ -43,7 +43,7 @@ def compile_plan(build: Build) -> Compiled:
     query = query.limit(plan.query.limit + 1, copy=False)
     if plan.query.offset:
         query = query.offset(plan.query.offset, copy=False)
-    names = (*(each.name for each in plan.dimensions), *(each.name for each in plan.outputs))
+    names = (*(dimension.name for dimension in plan.dimensions), *(output.name for output in plan.outputs))
     tree = build.with_queries(query)
     return Compiled(tree if build.syntax.conditions_are_values else without_booleans(tree), names, build)
 
@@ -87,11 +87,13 @@ def _two_level(build: Build, number: int, leaf: Leaf, branch: Branch) -> exp.Exp
     kept = [plan.dimensions[index] for index in branch.kept]
     keys = [Dimension(f"k{n}", key, key.text) for n, key in enumerate(leaf.nested.keys)]
     outputs = [Output(f"v{n}", formula, f"v{n}") for n, formula in enumerate(leaf.nested.formulas)]
-    needed = sorted({int(each.name) for formula in leaf.nested.formulas for each in placeholders(formula)})
+    needed = sorted(
+        {int(placeholder.name) for formula in leaf.nested.formulas for placeholder in placeholders(formula)}
+    )
     renumbered = {old: new for new, old in enumerate(needed)}
     outputs = [
-        replace(each, formula=filled(each.formula, lambda old: exp.Placeholder(this=str(renumbered[old]))))
-        for each in outputs
+        replace(output, formula=filled(output.formula, lambda old: exp.Placeholder(this=str(renumbered[old]))))
+        for output in outputs
     ]
     inner_query = replace(plan.query, fill=False, include_empty=False, limit=0, offset=0)
     inner = Plan(
@@ -113,7 +115,7 @@ def _two_level(build: Build, number: int, leaf: Leaf, branch: Branch) -> exp.Exp
         relation, whole = combined(build)
         value = _Values(build, relation, whole)
         columns = [called(_dimension(relation, index), f"d{number}") for index, number in enumerate(branch.kept)]
-        columns += [called(value.of(each.formula), each.name) for each in outputs]
+        columns += [called(value.of(output.formula), output.name) for output in outputs]
         query = value.joined(exp.select(*columns, copy=False).from_(named_query(relation), copy=False))
     finally:
         build.plan = outer_plan
@@ -247,13 +249,13 @@ def _dimension(relation: str, index: int) -> exp.Column:
 
 def _order(plan: Plan, value: _Values) -> list[exp.Expr]:
     """Return what to sort by: as asked, then by the dimensions, so that ties always come in the same order."""
-    found: list[exp.Expr] = [_ordered(value.of(each.tree), each.descending) for each in plan.order]
+    result: list[exp.Expr] = [_ordered(value.of(each.tree), each.descending) for each in plan.order]
     asked = {each.tree for each in plan.order}
     for index in range(len(plan.dimensions)):
         place = exp.Placeholder(this=str(-1 - index))
         if place not in asked:
-            found.append(_ordered(value.of(place), descending=False))
-    return found
+            result.append(_ordered(value.of(place), descending=False))
+    return result
 
 
 def _ordered(value: exp.Expr, descending: bool) -> exp.Ordered:

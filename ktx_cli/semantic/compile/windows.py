@@ -83,7 +83,9 @@ def filled_periods(build: Build, seen: list[str], grain: str) -> str:
 def _shares(build: Build, leaf: Leaf, time: Name, grain: str) -> bool:
     """Say whether the rows of another fact are in the same periods: its own time is cut to them."""
     times = reader(build.names, build.plan, leaf.fact, time, leaf.treatment.time)
-    return any(each.grain == grain and times.is_itself(each.expression) for each in build.plan.dimensions)
+    return any(
+        dimension.grain == grain and times.is_itself(dimension.expression) for dimension in build.plan.dimensions
+    )
 
 
 def _union(build: Build, names: list[str]) -> str:
@@ -149,17 +151,19 @@ class Window:
         offset, grain = self.treatment.offset, self.periods.grain
         if offset is None:
             return []
-        found = []
+        result = []
         if not self.rows.build.plan.query.fill:
-            found.append("a period without rows of its own is not shown, also where it has an earlier value; see fill")
+            result.append("a period without rows of its own is not shown, also where it has an earlier value; see fill")
         if not lines_up(offset, grain):
-            found.append(
+            result.append(
                 f"periods of a {grain} do not lie {offset} apart: each is held against its own days or hours moved back"
                 + ("; 52 weeks would compare whole weeks" if grain == WEEK else "")
             )
         if differs_in_length(offset, grain):
-            found.append(f"months differ in length: by {grain}, values {offset} earlier need not add up to their total")
-        return found
+            result.append(
+                f"months differ in length: by {grain}, values {offset} earlier need not add up to their total"
+            )
+        return result
 
     def _stretch(self) -> tuple[exp.Expr, exp.Expr]:
         """Return start and end of the period, or of what is so much earlier."""
@@ -217,15 +221,15 @@ class Window:
         offset = self.treatment.offset
         if self.asked is None or offset is None or not differs_in_length(offset, self.periods.grain):
             return []
-        found: list[exp.Expr] = []
+        result: list[exp.Expr] = []
         first, last = self._cut_period(last=False), self._cut_period(last=True)
         if first is not None and self.treatment.cumulative is None:
             part = replace(self.asked, start=self._back(self.asked.start), end=None)
-            found.append(exp.or_(exp.GT(this=self._shown(), expression=first), in_range(self.rows, part)))
+            result.append(exp.or_(exp.GT(this=self._shown(), expression=first), in_range(self.rows, part)))
         if last is not None:
             part = replace(self.asked, start=None, end=self._back(self.asked.end))
-            found.append(exp.or_(exp.LT(this=self._shown(), expression=last), in_range(self.rows, part)))
-        return [exp.paren(each, copy=False) for each in found]
+            result.append(exp.or_(exp.LT(this=self._shown(), expression=last), in_range(self.rows, part)))
+        return [exp.paren(each, copy=False) for each in result]
 
     def _cut_period(self, *, last: bool) -> exp.Expr | None:
         """Return the start of the period the range's start or end lies in, None where it cuts none."""

@@ -67,10 +67,10 @@ def counts_rows(aggregate: exp.Expr) -> bool:
 def distinct_columns(aggregate: exp.Expr) -> list[exp.Expr]:
     """Return the arguments of count(distinct a, b, ...) where there are several, else none."""
     if isinstance(aggregate, exp.Count) and isinstance(aggregate.this, exp.Distinct):
-        found: list[exp.Expr] = aggregate.this.expressions
-        if len(found) == 1 and isinstance(found[0], exp.Tuple):
-            found = found[0].expressions
-        return found if len(found) > 1 else []
+        result: list[exp.Expr] = aggregate.this.expressions
+        if len(result) == 1 and isinstance(result[0], exp.Tuple):
+            result = result[0].expressions
+        return result if len(result) > 1 else []
     return []
 
 

@@ -156,7 +156,7 @@ def _formatted(tree: exp.TimeToStr, settings: Settings) -> DatePart | None:
     letters = frozenset(_DIRECTIVE.findall(form.name))
     if letters - _YEARS - _MONTHS - _DAYS - frozenset("yq") - _FINEST.keys():
         return None
-    fine = [_FINEST[each] for each in letters if each in _FINEST]
+    fine = [_FINEST[letter] for letter in letters if letter in _FINEST]
     if fine:
         return DatePart(min(fine, key=GRAINS.index))
     with_year = bool(letters & _YEARS)
@@ -184,7 +184,7 @@ def _composed(tree: exp.Expr, settings: Settings) -> DatePart | None:
         return None
     if RAW in grains:
         return DatePart(RAW)
-    finest = (each for each in grains if all(nests(each, other, settings) for other in grains))
+    finest = (grain for grain in grains if all(nests(grain, other, settings) for other in grains))
     return DatePart(next(finest, DAY))
 
 

@@ -86,15 +86,15 @@ def column_parts(column: exp.Column) -> tuple[str, ...]:
 
 def conjuncts(tree: exp.Expr) -> list[exp.Expr]:
     """Return the conditions a condition is made of by AND at its top."""
-    found: list[exp.Expr] = []
+    result: list[exp.Expr] = []
     ahead = [tree]
     while ahead:
         node = ahead.pop().unnest()
         if isinstance(node, exp.And):
             ahead += (node.expression, node.this)
         else:
-            found.append(node)
-    return found
+            result.append(node)
+    return result
 
 
 def with_names(
@@ -193,7 +193,7 @@ class Names:
 
     def example_count(self) -> str | None:
         """Return a count a question may ask for: of a fact's rows, else of any source with a key; None without one."""
-        sources = [self.model.sources[each] for each in self.facts]
+        sources = [self.model.sources[fact] for fact in self.facts]
         for source in (*sources, *self.model.sources.values()):
             key = source.column(source.grain[0]) if source.grain else None
             public = source.visibility is Visibility.PUBLIC
@@ -208,9 +208,9 @@ class Names:
             return
         for node in expression.tree.find_all(exp.Sub):
             sides = node.this.unnest(), node.expression.unnest()
-            if not all(isinstance(each, exp.Placeholder) for each in sides):
+            if not all(isinstance(side, exp.Placeholder) for side in sides):
                 continue
-            first, second = (expression.names[int(each.name)] for each in sides)
+            first, second = (expression.names[int(side.name)] for side in sides)
             if self._is_time(first, expression.home) and self._is_time(second, expression.home):
                 raise SemanticError(
                     f"`{first} - {second}` subtracts times, which {self.model.dialect} reads as numbers",
@@ -292,7 +292,9 @@ class Names:
         return column
 
     def _listed(self, source: Source) -> Iterable[str]:
-        visible = (each for each in source.columns.values() if self.visibility(source, each) is not Visibility.HIDDEN)
+        visible = (
+            column for column in source.columns.values() if self.visibility(source, column) is not Visibility.HIDDEN
+        )
         return (each.name for each in visible)
 
     def _require_visible(self, source: Source, column: Column, *, grouped: bool) -> None:
@@ -324,10 +326,10 @@ class Names:
         own = source.column(name)
         if own is not None:
             return Name((), own.name)
-        owners = [each for each in self._owners(name) if self.graph.reaches(source.name, each.name)]
+        owners = [owner for owner in self._owners(name) if self.graph.reaches(source.name, owner.name)]
         if len(owners) == 1:
             found = owners[0].column(name)
             return Name((owners[0].name,), name if found is None else found.name)
         if owners:
-            raise ambiguous(f"in {what}, the column", name, (f"{each.name}.{name}" for each in owners))
+            raise ambiguous(f"in {what}, the column", name, (f"{owner.name}.{name}" for owner in owners))
         raise unknown("column", name, source.columns, f" in `{source.name}` (for {what})")

@@ -296,7 +296,7 @@ def type_of(tree: exp.Expr) -> str | None:
     while isinstance(tree, exp.Paren | exp.Neg):
         tree = tree.this
     if isinstance(tree, exp.Case):
-        branches = [each.args["true"] for each in tree.args["ifs"]]
+        branches = [branch.args["true"] for branch in tree.args["ifs"]]
         return next((kind for branch in branches if (kind := type_of(branch))), None)
     if isinstance(tree, exp.Literal):
         return "string" if tree.is_string else "number"
@@ -367,11 +367,11 @@ def _missing(draft: SourceDraft, columns: Iterable[tuple[str, ...]], found: Read
 
 def _owner(draft: SourceDraft, hops: tuple[str, ...]) -> SourceDraft | None:
     """Return the source some hops lead to."""
-    found: SourceDraft | None = draft
+    result: SourceDraft | None = draft
     for hop in hops:
-        if found is not None and hop != found.name:
-            found = found.hops.get(hop)
-    return found
+        if result is not None and hop != result.name:
+            result = result.hops.get(hop)
+    return result
 
 
 def plain_name(text: str) -> str | None:

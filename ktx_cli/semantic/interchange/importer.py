@@ -75,7 +75,7 @@ def read_inputs(path: Path, suffixes: tuple[str, ...]) -> dict[str, str]:
     """
     if path.is_file():
         return {path.name: text_of(read_bytes(path) or b"")}
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     try:
         paths = sorted(each for each in path.rglob("*") if each.suffix in suffixes and each.is_file())
     except OSError as error:
@@ -83,8 +83,8 @@ def read_inputs(path: Path, suffixes: tuple[str, ...]) -> dict[str, str]:
     for each in paths:
         below = each.relative_to(path)
         if not any(part in _LEFT_OUT or part.startswith(".") for part in below.parts[:-1]):
-            found[below.as_posix()] = text_of(read_bytes(each) or b"")
-    return found
+            result[below.as_posix()] = text_of(read_bytes(each) or b"")
+    return result
 
 
 def place(imported: Imported, layout: Layout, connection: str) -> Placed:

@@ -64,8 +64,8 @@ class Report:
 
     def sorted(self) -> tuple[Fidelity, ...]:
         """Return the items by path and line, each once; what is not kept as it is does not count as kept too."""
-        changed = {(each.what, each.place) for each in self.items if each.kind is not Kind.KEPT}
-        items = (each for each in self.items if each.kind is not Kind.KEPT or (each.what, each.place) not in changed)
+        changed = {(item.what, item.place) for item in self.items if item.kind is not Kind.KEPT}
+        items = (item for item in self.items if item.kind is not Kind.KEPT or (item.what, item.place) not in changed)
         unique = dict.fromkeys(items)
         return tuple(sorted(unique, key=lambda each: (each.place.path, each.place.line, each.what, each.why)))
 

@@ -188,17 +188,17 @@ def best(descriptions: Mapping[str, str]) -> str | None:
 
 def texts_in(value: Any) -> list[str]:
     """Return all texts in a value, in its order, keys of mappings not among them."""
-    found: list[str] = []
+    result: list[str] = []
     stack = [value]
     while stack:
         each = stack.pop()
         if isinstance(each, str) and each.strip():
-            found.append(each.strip())
+            result.append(each.strip())
         elif isinstance(each, dict):
             stack += reversed(list(each.values()))
         elif isinstance(each, list):
             stack += reversed(each)
-    return found
+    return result
 
 
 def words_by_tool(entry: Entry, key: str) -> tuple[str, ...]:
@@ -206,18 +206,18 @@ def words_by_tool(entry: Entry, key: str) -> tuple[str, ...]:
 
     Of an item that is a mapping (a test with arguments) its keys are the words.
     """
-    found: list[str] = []
+    result: list[str] = []
     stack = [entry.values.get(key)]
     while stack:
         value = stack.pop()
         if isinstance(value, dict):
             stack += reversed(list(value.values()))
         elif isinstance(value, list):
-            found += [word for item in value for word in _words(item)]
+            result += [word for item in value for word in _words(item)]
         elif value is not None:
             hint = f"write {key}: {{dbt: [first, second]}}"
             entry.error("shape", f"`{key}` of {entry.what} must be a list", key, hint=hint)
-    return unique(found)
+    return unique(result)
 
 
 def _words(item: Any) -> list[str]:

@@ -201,20 +201,20 @@ class Entry:
 
     def read_all(self, key: str, noun: str, read: Callable[[Entry], _Named | None]) -> dict[str, _Named]:
         """Return name -> what `read` makes of each item; of two with one name the first, none of what it refused."""
-        found: dict[str, _Named] = {}
+        result: dict[str, _Named] = {}
         for entry in self.items(key, noun):
             made = read(entry)
             if made is None:
                 continue
-            if made.name in found:
+            if made.name in result:
                 entry.error(
                     "duplicate",
-                    f"`{key}` of {self.what} has two named `{made.name}`: the other is at {found[made.name].place}",
+                    f"`{key}` of {self.what} has two named `{made.name}`: the other is at {result[made.name].place}",
                     hint="rename or remove one of them",
                 )
             else:
-                found[made.name] = made
-        return found
+                result[made.name] = made
+        return result
 
     def _wrong(self, key: str, wanted: str, hint: str | None) -> None:
         self.error("shape", f"`{key}` of {self.what} must be {wanted}", key, hint=hint or f"correct `{key}:` there")

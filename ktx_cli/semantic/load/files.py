@@ -241,7 +241,9 @@ def _read_stray(tree: Tree, path: str, connections: Collection[str]) -> Stray | 
 
 
 def _way_out(folder: str | None, connections: Collection[str]) -> str:
-    alike = sorted(each for each in connections if folder is not None and each.casefold() == folder.casefold())
+    alike = sorted(
+        connection for connection in connections if folder is not None and connection.casefold() == folder.casefold()
+    )
     if alike or len(connections) == 1:
         target = Layout.context_paths((alike or list(connections))[0])[0]
         return f"move it to {target}/, or remove it"
@@ -261,7 +263,7 @@ def _protected(content: bytes) -> tuple[tuple[str, ...], bool] | None:
     tables: Any = document.get("tables") if isinstance(document, dict) else None
     if isinstance(tables, dict):
         rest = {key: value for key, value in document.items() if key != "tables"}
-        names = () if may_protect(rest) else tuple(str(name) for name, each in tables.items() if may_protect(each))
+        names = () if may_protect(rest) else tuple(str(name) for name, table in tables.items() if may_protect(table))
         return names, False
     if not isinstance(document, dict):
         return (), False

@@ -130,13 +130,13 @@ class _Reader:
         self._tokens, self._sides, self._at, self._open = found, sides, 0, 0
 
     def equalities(self) -> list[tuple[_Operand, _Operand]]:
-        found: list[tuple[_Operand, _Operand]] = []
+        result: list[tuple[_Operand, _Operand]] = []
         while True:
             self._brackets("(", 1)
             left = self._operand()
             if not self._take_mark("="):
                 _refuse("it may hold equalities (`=`) alone", self._sides)
-            found.append((left, self._operand()))
+            result.append((left, self._operand()))
             self._brackets(")", -1)
             if self._at == len(self._tokens):
                 break
@@ -144,7 +144,7 @@ class _Reader:
                 _refuse("it may hold equalities joined by AND alone", self._sides)
         if self._open:
             _refuse("a bracket is not closed", self._sides)
-        return found
+        return result
 
     def _brackets(self, mark: str, by: int) -> None:
         while self._take_mark(mark):
@@ -259,15 +259,15 @@ def tokens(text: str, dialect: str) -> list[Token] | None:
     """Return the tokens of names, constants and equalities; None where there is something else in the text."""
     escaped = dialect_named(dialect).escapes_in_texts
     pattern = _ESCAPED_TOKENS if escaped else _TOKENS
-    found: list[Token] = []
+    result: list[Token] = []
     position, end = 0, len(text.rstrip())
     while position < end:
         match = pattern.match(text, position, end)
         if match is None:
             return None
-        found.append(_token(match, escaped=escaped))
+        result.append(_token(match, escaped=escaped))
         position = match.end()
-    return found
+    return result
 
 
 def _token(match: re.Match[str], *, escaped: bool) -> Token:
@@ -306,13 +306,13 @@ def table_parts(text: str) -> tuple[str, ...]:
 def _quoted_parts(text: str) -> tuple[str, ...]:
     """Return the parts of a name of which some are in backticks or brackets; none where it is not one."""
     part = re.compile(_IDENTIFIER + r"| (?P<plain>[^.\"`\[\]]+)", re.VERBOSE)
-    found: list[str] = []
+    result: list[str] = []
     position = 0
     while (match := part.match(text, position)) is not None:
         piece = match[0]
-        found.append(piece if match.lastgroup == "plain" else piece[1:-1].replace(piece[-1] * 2, piece[-1]))
+        result.append(piece if match.lastgroup == "plain" else piece[1:-1].replace(piece[-1] * 2, piece[-1]))
         if match.end() == len(text):
-            return tuple(found)
+            return tuple(result)
         if text[match.end()] != ".":
             return ()
         position = match.end() + 1

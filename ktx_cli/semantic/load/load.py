@@ -64,7 +64,7 @@ class _Loader:
 
     def __init__(self, files: Files, dialect: str, strays: Sequence[Stray] = ()) -> None:
         self.files, self.dialect, self.strays = files, dialect, strays
-        self.problems: list[Diagnostic] = [*files.problems, *(each.problem for each in strays)]
+        self.problems: list[Diagnostic] = [*files.problems, *(stray.problem for stray in strays)]
         self.drafts: dict[str, SourceDraft] = {}
         self.manifest: dict[str, SourceDraft] = {}
         self.barred: dict[str, Barred] = {}
@@ -270,8 +270,8 @@ class _Loader:
         """Return the manifest's source of that name, else the only one that differs in case alone."""
         if name in self.manifest:
             return self.manifest[name]
-        found = [draft for each, draft in self.manifest.items() if each.casefold() == name.casefold()]
-        return found[0] if len(found) == 1 else None
+        result = [draft for each, draft in self.manifest.items() if each.casefold() == name.casefold()]
+        return result[0] if len(result) == 1 else None
 
     def _drop(self, name: str) -> None:
         """Keep a source out of the model: what a file about it says is not known."""
@@ -321,8 +321,8 @@ def _is_back(join: Join, disabled: Join, source: str) -> bool:
     """Say whether a join of the manifest is a disabled one of another source, seen from the other side."""
     generated = join.alias is None and join.place is not None and f"/{SCHEMA_NAME}/" in join.place.path
     pairs = {(other, own) for own, other in disabled.pairs}
-    conditions = {(not each.own, each.column, each.value) for each in disabled.conditions}
-    same = {(each.own, each.column, each.value) for each in join.conditions} == conditions
+    conditions = {(not condition.own, condition.column, condition.value) for condition in disabled.conditions}
+    same = {(condition.own, condition.column, condition.value) for condition in join.conditions} == conditions
     return generated and join.to.casefold() == source.casefold() and set(join.pairs) == pairs and same
 
 
@@ -336,7 +336,8 @@ def _spelled(join: Join, draft: SourceDraft, drafts: Mapping[str, SourceDraft]) 
         target = alike[0]
     pairs = tuple((draft.spelled(own), target.spelled(other)) for own, other in join.pairs)
     conditions = tuple(
-        replace(each, column=(draft if each.own else target).spelled(each.column)) for each in join.conditions
+        replace(condition, column=(draft if condition.own else target).spelled(condition.column))
+        for condition in join.conditions
     )
     if (target.name, pairs, conditions) == (join.to, join.pairs, join.conditions):
         return join
@@ -350,11 +351,11 @@ def read_source(tree: Tree, connection: str, name: str) -> list[tuple[str, str]]
     `StorageError` for a file that cannot be read.
     """
     files = read_files(tree, connection)
-    found = [(file.path, text) for file in files.shards if (text := _entry_text(file, name)) is not None]
-    found += [(file.path, text_of(file.content)) for file in files.own if file.document["name"] == name]
+    result = [(file.path, text) for file in files.shards if (text := _entry_text(file, name)) is not None]
+    result += [(file.path, text_of(file.content)) for file in files.own if file.document["name"] == name]
     broken = sorted(path for path, each in files.broken.items() if name in (*each.names, each.problem.location.object))
     contents = ((path, tree.read(path)) for path in broken)
-    return found + [(path, text_of(content)) for path, content in contents if content is not None]
+    return result + [(path, text_of(content)) for path, content in contents if content is not None]
 
 
 def _entry_text(file: SourceFile, name: str) -> str | None:

@@ -287,9 +287,9 @@ def _entries(wanted: str, manifest: Mapping[str, SourceDraft]) -> list[SourceDra
         return [manifest[wanted]]
     folded = wanted.casefold().replace('"', "")
     for fits in (_is_named, _is_table, _ends_table):
-        found = [draft for draft in manifest.values() if fits(draft, folded)]
-        if found:
-            return found
+        result = [draft for draft in manifest.values() if fits(draft, folded)]
+        if result:
+            return result
     return []
 
 
@@ -351,15 +351,15 @@ def _refuse_keys(entry: Entry) -> None:
 
 def _exclude(entry: Entry, draft: SourceDraft) -> set[str]:
     """Return the columns taken out, as the source spells them."""
-    found: set[str] = set()
+    result: set[str] = set()
     for index, name in enumerate(entry.names(EXCLUDED) or ()):
         column = draft.find(name)
         if column is None:
             what = f"`{EXCLUDED}` of {entry.what} names `{name}`, which `{draft.name}` does not have"
             entry.warn("unknown_column", what, EXCLUDED, index, hint=unknown_name(name, draft.columns))
         else:
-            found.add(column.name)
-    return found
+            result.add(column.name)
+    return result
 
 
 def _override(entry: Entry, draft: SourceDraft, excluded: set[str]) -> None:
@@ -427,9 +427,9 @@ def _computed(item: Entry, draft: SourceDraft, dialect: str) -> ColumnDraft | No
 def _disable_joins(entry: Entry, draft: SourceDraft) -> None:
     """Take out the joins whose `on` is listed, compared without regard to blanks."""
     for index, listed in enumerate(entry.names(DISABLED) or ()):
-        found = [key for key in draft.joins if key[1] == plain_on(listed)]
-        draft.disabled += [draft.joins.pop(key) for key in found]
-        if not found:
+        result = [key for key in draft.joins if key[1] == plain_on(listed)]
+        draft.disabled += [draft.joins.pop(key) for key in result]
+        if not result:
             what = f"`{DISABLED}` of {entry.what} lists `{listed}`, which is the `on` of no join of `{draft.name}`"
             entry.warn(
                 "unknown_join", what, DISABLED, index, hint=unknown_name(listed, (key[1] for key in draft.joins))

@@ -42,7 +42,7 @@ class TimeReader:
         if found is None or not found[1]:
             return None
         tree, reads = found
-        looked_up = [each for each in reads if not each.is_time]
+        looked_up = [read for read in reads if not read.is_time]
         if not all(self._is_of_calendar(each) for each in looked_up):
             return None
         if looked_up:
@@ -78,7 +78,7 @@ class TimeReader:
         if found is None or not found[1] or not all(each.is_time for each in found[1]):
             return None
         tree, reads = found
-        own = all(each.edges == self._time.edges for each in reads)
+        own = all(read.edges == self._time.edges for read in reads)
         bounds = bounds_of(tree, self._settings, is_date=self.is_date or not own)
         return None if self._is_shifted and bounds != (None, None) else bounds
 
@@ -125,7 +125,7 @@ class TimeReader:
         return (self._zone or UTC_NAME) != (column.timezone or UTC_NAME)
 
     def _part(self, tree: exp.Expr, reads: Sequence[Read], grain: str | None) -> DatePart | None:
-        own = all(each.edges == self._time.edges and each.column == self._time.column for each in reads)
+        own = all(read.edges == self._time.edges and read.column == self._time.column for read in reads)
         plain = isinstance(tree, exp.Placeholder)
         if self._is_shifted and not (plain and own):
             return None
@@ -184,7 +184,7 @@ class TimeReader:
             tree = self._value(Path(self._fact, self._time.edges), own, reads)
         except LookupError:
             return False
-        part = date_part(tree, self._settings) if all(each.is_time for each in reads) and reads else None
+        part = date_part(tree, self._settings) if all(read.is_time for read in reads) and reads else None
         return part is not None and part.starts and (part.grain == DAY or (part.grain == RAW and self.is_date))
 
     def _source(self, edges: tuple[Edge, ...]) -> Source:
@@ -221,25 +221,25 @@ def with_axes(names: Names, plan: Plan, among: Collection[int] | None = None) ->
 
     `among`: the numbers of the dimensions that are looked at, None for all.
     """
-    found: dict[tuple[str, Treatment], Axis] = {}
+    result: dict[tuple[str, Treatment], Axis] = {}
     for number in _wanted(plan):
         leaf = plan.leaves[number]
         key = leaf.fact, leaf.treatment
-        if leaf.treatment.is_windowed and key not in found:
+        if leaf.treatment.is_windowed and key not in result:
             axis = _AxisFinder(names, plan, leaf, number, among).axis()
             if axis is not None:
-                found[key] = axis
-    notes = [note for (fact, treatment), axis in found.items() for note in _notes(names, plan, fact, treatment, axis)]
-    return replace(plan, axes=found, notes=tuple(dict.fromkeys((*plan.notes, *notes))))
+                result[key] = axis
+    notes = [note for (fact, treatment), axis in result.items() for note in _notes(names, plan, fact, treatment, axis)]
+    return replace(plan, axes=result, notes=tuple(dict.fromkeys((*plan.notes, *notes))))
 
 
 def _notes(names: Names, plan: Plan, fact: str, treatment: Treatment, axis: Axis) -> Iterator[str]:
     """Yield what conditions on the time do to running and earlier values, where they are no stretch of it."""
     times = reader(names, plan, fact, axis.over, treatment.time)
-    for each in axis.filters:
-        if times.read(each.expression) is not None:
+    for condition in axis.filters:
+        if times.read(condition.expression) is not None:
             yield (
-                f"`{each.expression.text}` also leaves rows out of running and earlier values; "
+                f"`{condition.expression.text}` also leaves rows out of running and earlier values; "
                 f"a time range, or a condition such as {axis.over} >= '2025-01-01', would not"
             )
 
@@ -283,7 +283,7 @@ class _AxisFinder:
     def _with_range(self, axis: Axis, times: TimeReader) -> Axis:
         """Return the axis with the stretch of time the question is about, and the conditions that are none."""
         fact, asked = self._leaf.fact, self._plan.time_range
-        held = [each for each in self._plan.filters if each.facts is None or fact in each.facts]
+        held = [condition for condition in self._plan.filters if condition.facts is None or fact in condition.facts]
         beside = None
         if asked is not None:
             whole = all(each is None or instant(each).time() == time.min for each in (asked.start, asked.end))
@@ -300,8 +300,8 @@ class _AxisFinder:
 
     def _placed(self, over: Name, times: TimeReader) -> Axis:
         readings = {}
-        for index, each in self._dimensions.items():
-            reading = times.read(each.expression, each.grain)
+        for index, dimension in self._dimensions.items():
+            reading = times.read(dimension.expression, dimension.grain)
             if reading is not None:
                 readings[index] = reading
         if not readings:
@@ -334,20 +334,24 @@ class _AxisFinder:
 
     def _own_times(self) -> list[Name]:
         """Return the fact's own times that the question cuts to a grain, or has its time range on."""
-        asked = [each.expression for each in self._dimensions.values() if each.grain is not None and each.column]
+        asked = [
+            dimension.expression
+            for dimension in self._dimensions.values()
+            if dimension.grain is not None and dimension.column
+        ]
         asked += [] if self._plan.time_range is None else [self._plan.time_range.expression]
         own = time_of(self._source, self._leaf.treatment.time)
-        found: dict[Name, None] = {}
+        result: dict[Name, None] = {}
         for expression in asked:
             name = expression.names[0]
             if name.is_metric_time:
-                found |= {} if own is None else {own: None}
+                result |= {} if own is None else {own: None}
                 continue
             path = self._names.graph.path(self._leaf.fact, name.hops, expression.via)
             column = self._source.column(name.column) if path is not None and not path.edges else None
             if column is not None and column.type is SemanticType.TIME:
-                found[Name((), column.name)] = None
-        return list(found)
+                result[Name((), column.name)] = None
+        return list(result)
 
     def _own(self, name: str) -> Name:
         found = self._source.column(name)
@@ -377,24 +381,25 @@ class _AxisFinder:
 
     def _require_no_other_time(self, over: Name) -> None:
         """Raise `SemanticError` where another time of the fact would be taken for the one the aggregate goes over."""
-        for each in self._dimensions.values():
-            name = each.column
+        for dimension in self._dimensions.values():
+            name = dimension.column
             if name is None or name.is_metric_time:
                 continue
-            path = self._names.graph.path(self._leaf.fact, name.hops, each.expression.via)
+            path = self._names.graph.path(self._leaf.fact, name.hops, dimension.expression.via)
             column = self._source.column(name.column) if path is not None and not path.edges else None
             if column is not None and column.type is SemanticType.TIME:
                 raise SemanticError(
-                    f"{self._what} goes over `{self._source.name}.{over}`, and the question groups by `{shown(each)}`",
-                    hint=f"group by `{self._source.name}.{over}{_suffix(each.grain)}`",
+                    f"{self._what} goes over `{self._source.name}.{over}`, and the question groups by "
+                    f"`{shown(dimension)}`",
+                    hint=f"group by `{self._source.name}.{over}{_suffix(dimension.grain)}`",
                     code="grain",
                 )
 
     def _seen(self, over: Name, readings: Mapping[int, Reading]) -> Expression:
         """Return what the periods are read from: the time, or where no dimension has it the date of a calendar."""
-        cutting = [index for index, each in readings.items() if each.part is not None and each.part.cuts]
+        cutting = [index for index, reading in readings.items() if reading.part is not None and reading.part.cuts]
         for index in cutting:
-            if not all(each.edges for each in readings[index].reads):
+            if not all(read.edges for read in readings[index].reads):
                 break
         else:
             expression = self._dimensions[cutting[0]].expression
@@ -425,7 +430,7 @@ class _Placing:
             cuts += [part.grain for part in parts.values() if part.of_year and part.grain not in cuts]
         if not cuts:
             raise self._no_period(next(iter(self.readings)))
-        finest = next((each for each in cuts if all(nests(each, other, self.settings) for other in cuts)), None)
+        finest = next((cut for cut in cuts if all(nests(cut, other, self.settings) for other in cuts)), None)
         if finest is None:
             raise self._overlapping([index for index, part in parts.items() if part.cuts], cuts)
         for index, part in parts.items():
@@ -472,10 +477,10 @@ class FilledTime:
 
 def filled_time(names: Names, plan: Plan) -> FilledTime:
     """Return the time that `fill` goes along; `SemanticError` where there is none, or several."""
-    times = [index for index, each in enumerate(plan.dimensions) if each.grain is not None]
+    times = [index for index, dimension in enumerate(plan.dimensions) if dimension.grain is not None]
     facts = dict.fromkeys((plan.leaves[number].fact, plan.leaves[number].treatment.time) for number in plan.wanted)
     dimensions = dict(enumerate(plan.dimensions))
-    found: list[FilledTime] = []
+    result: list[FilledTime] = []
     for fact, said in facts:
         for index in times:
             readings = _readings_by(names, plan, fact, said, dimensions[index])
@@ -483,11 +488,14 @@ def filled_time(names: Names, plan: Plan) -> FilledTime:
                 continue
             what, asked = "`fill`", dimensions[index].asked
             grain = _Placing(what, asked, dimensions, readings, names.model.calendar).finest()
-            number = next(each for each in readings if readings[each].part == DatePart(grain, cuts=True, starts=True))
-            found.append(FilledTime(number, grain, readings))
+            period = DatePart(grain, cuts=True, starts=True)
+            number = next(index for index, reading in readings.items() if reading.part == period)
+            result.append(FilledTime(number, grain, readings))
             break
-    if found and all(each.number == found[0].number and set(each.readings) == set(found[0].readings) for each in found):
-        return found[0]
+    if result and all(
+        each.number == result[0].number and set(each.readings) == set(result[0].readings) for each in result
+    ):
+        return result[0]
     if len(times) == 1:
         grain = plan.dimensions[times[0]].grain or DAY
         return FilledTime(

@@ -37,7 +37,7 @@ _AS_MUCH: Final = (exp.Paren, exp.Cast, exp.Round, exp.Abs, exp.Ceil, exp.Floor)
 
 def _askable(source: Source) -> list[str]:
     """Return the measures of a source that a question may name."""
-    return [name for name, each in source.measures.items() if each.visibility is Visibility.PUBLIC]
+    return [name for name, measure in source.measures.items() if measure.visibility is Visibility.PUBLIC]
 
 
 def _without_measures(source: Source | None, written: str, example: str | None = None) -> SemanticError:
@@ -75,15 +75,15 @@ class Measures:
             return None if source is None or measure is None else (source, measure)
         if len(parts) != 1:
             return None
-        found = [
+        result = [
             (each, measure)
             for each in self._names.model.sources.values()
             if (measure := each.measure(parts[0])) is not None
         ]
-        found = [each for each in found if each[1].name == parts[0]] or found
-        if len(found) > 1:
-            raise ambiguous("the measure", parts[0], (f"{each.name}.{measure.name}" for each, measure in found))
-        return found[0] if found else None
+        result = [each for each in result if each[1].name == parts[0]] or result
+        if len(result) > 1:
+            raise ambiguous("the measure", parts[0], (f"{each.name}.{measure.name}" for each, measure in result))
+        return result[0] if result else None
 
     def of(self, source: Source, measure: Measure, context: Context = NO_CONTEXT) -> exp.Expr:
         """Return the formula of a measure of a source."""
@@ -218,7 +218,7 @@ class Measures:
 
     def _offered(self) -> list[Source]:
         """Return the sources a question may name."""
-        return [each for each in self._names.model.sources.values() if each.visibility is not Visibility.HIDDEN]
+        return [source for source in self._names.model.sources.values() if source.visibility is not Visibility.HIDDEN]
 
     def _leaf(self, aggregate: exp.Expr, source: Source | None, context: Context, what: str) -> exp.Expr:
         if sum(isinstance(node, exp.AggFunc) for node in aggregate.walk()) > 1:
@@ -230,7 +230,7 @@ class Measures:
         text = aggregate.sql(self._names.model.dialect)
         expression = self._aggregate_names(aggregate, source, text, what)
         fact, expression = fact_of(self._names, expression, source, what)
-        conditions = tuple(from_fact(self._names, each, fact) for each in context.conditions)
+        conditions = tuple(from_fact(self._names, condition, fact) for condition in context.conditions)
         conditions += self._segments_of(fact, source)
         home = None if source is None else source.name
         leaf = Leaf(fact, expression, kind_of(aggregate), conditions, context.treatment, home=home)
@@ -257,19 +257,19 @@ class Measures:
         return source is not None and source.column(parts[-1]) is not None
 
     def _segments_of(self, fact: str, source: Source | None) -> tuple[Expression, ...]:
-        found = []
+        result = []
         for index, (owner, expression) in enumerate(self._segments):
             if owner.name == fact or (source is not None and owner.name == source.name):
                 self._segments_used.add(index)
-                found.append(from_fact(self._names, expression, fact))
-        return tuple(found)
+                result.append(from_fact(self._names, expression, fact))
+        return tuple(result)
 
     def _segment(self, ref: str) -> tuple[Source, Expression]:
         name, _, segment = ref.rpartition(".")
         if not name:
             owners = [each for each in self._names.model.sources.values() if segment in each.segments]
             if len(owners) > 1:
-                raise ambiguous("the segment", segment, (f"{each.name}.{segment}" for each in owners))
+                raise ambiguous("the segment", segment, (f"{owner.name}.{segment}" for owner in owners))
             if not owners:
                 raise unknown("segment", segment, self._all_segments())
             source = owners[0]
@@ -371,8 +371,8 @@ def exact_divisions(tree: exp.Expr) -> exp.Expr:
     for node in reversed(list(around.find_all(exp.Div))):  # those inside of others first
         if not _is_exact(node):
             node.replace(_exact(node))
-    found: exp.Expr = around.this
-    return found.pop()
+    result: exp.Expr = around.this
+    return result.pop()
 
 
 def _exact(node: exp.Div) -> exp.Div:

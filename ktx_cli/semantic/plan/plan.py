@@ -155,11 +155,11 @@ class Leaf:
     def key(self) -> tuple[object, ...]:
         """What makes two leaves the same."""
         nested = None if self.nested is None else self.nested.formulas
-        keys = () if self.nested is None else tuple(each.key for each in self.nested.keys)
+        keys = () if self.nested is None else tuple(key.key for key in self.nested.keys)
         return (
             self.fact,
             self.aggregate.key,
-            frozenset(each.key for each in self.conditions),
+            frozenset(condition.key for condition in self.conditions),
             self.treatment,
             nested,
             keys,
@@ -231,15 +231,15 @@ class Plan:
     @property
     def composed(self) -> tuple[str, ...]:
         """What the question adds up by itself: measures that no source defines, and aggregates in its conditions."""
-        own = {each.expr for each in self.query.measures}
-        formulas = [each.asked for each in self.outputs if each.ref is None and each.asked in own]
-        aggregates = [each.aggregate.text for each in self.leaves if each.home is None]
+        own = {measure.expr for measure in self.query.measures}
+        formulas = [output.asked for output in self.outputs if output.ref is None and output.asked in own]
+        aggregates = [leaf.aggregate.text for leaf in self.leaves if leaf.home is None]
         return tuple(dict.fromkeys(formulas or aggregates))
 
     @property
     def wanted(self) -> list[int]:
         """The numbers of the leaves the answer itself is made of; the others are inside of two-level ones."""
-        trees = [*(each.formula for each in self.outputs), *self.having, *(each.tree for each in self.order)]
+        trees = [*(output.formula for output in self.outputs), *self.having, *(each.tree for each in self.order)]
         numbers = {int(place.name) for tree in trees for place in placeholders(tree)}
         return sorted(number for number in numbers if number >= 0)
 

@@ -81,11 +81,11 @@ class Planner:
         self._dimensions = self._named_dimensions()
         kept = self._kept_names()
         measures = Measures(self.names, query.segments, kept)
-        for each in query.measures:
-            if each.name is not None and measures.find((each.name,)) is None:
-                measures.named[each.name] = (each.expr, self._measure_tree(each))
+        for measure in query.measures:
+            if measure.name is not None and measures.find((measure.name,)) is None:
+                measures.named[measure.name] = (measure.expr, self._measure_tree(measure))
         self._outputs = [self._output(asked, measures) for asked in query.measures]
-        self._outputs = _distinct_names(self._outputs, {each.name for each in self._dimensions})
+        self._outputs = _distinct_names(self._outputs, {dimension.name for dimension in self._dimensions})
         if query.comparison is not None:
             self._outputs = self._compared(measures, query.comparison)
         measures.require_segments_used()
@@ -189,18 +189,18 @@ class Planner:
                 hint='"time_range": {"start": ..., "end": ...}, or "comparison": {"offset": "1 year"}',
             )
         span = length(start, end)
-        for each in self._dimensions:
-            if each.grain is not None and not lines_up(span, each.grain):
+        for dimension in self._dimensions:
+            if dimension.grain is not None and not lines_up(span, dimension.grain):
                 raise SemanticError(
-                    f"the previous period is {span} earlier, which periods of a {each.grain} are not",
+                    f"the previous period is {span} earlier, which periods of a {dimension.grain} are not",
                     hint="ask for days, or for a time_range of whole periods",
                     code="grain",
                 )
         return span
 
     def _named_dimensions(self) -> list[Dimension]:
-        found = [self._dimension(asked) for asked in self._query.dimensions]
-        unique = list({(each.expression.key, each.grain): each for each in reversed(found)}.values())[::-1]
+        result = [self._dimension(asked) for asked in self._query.dimensions]
+        unique = list({(each.expression.key, each.grain): each for each in reversed(result)}.values())[::-1]
         leaves = [each.name for each in unique]
         named = []
         for each in unique:
@@ -282,15 +282,15 @@ class Planner:
 
         That is where periods are gone through: for running and earlier values, with `fill`, and of `metric_time`.
         """
-        found = []
-        timed = any(each.grain is not None for each in self._dimensions)
-        for each in self._dimensions:
-            if each.grain is None and each.column is not None:
-                columns = self._columns_of_time(each, leaves, filled=self._query.fill and not timed)
+        result = []
+        timed = any(dimension.grain is not None for dimension in self._dimensions)
+        for dimension in self._dimensions:
+            if dimension.grain is None and dimension.column is not None:
+                columns = self._columns_of_time(dimension, leaves, filled=self._query.fill and not timed)
                 if columns:
-                    each = replace(each, grain=self._natural(each, columns))
-            found.append(each)
-        return found
+                    dimension = replace(dimension, grain=self._natural(dimension, columns))
+            result.append(dimension)
+        return result
 
     def _columns_of_time(self, dimension: Dimension, leaves: Sequence[Leaf], *, filled: bool) -> list[Column | None]:
         """Return the columns a dimension's periods are of, none where rows are only grouped by its values."""
@@ -324,19 +324,20 @@ class Planner:
     def _natural(self, dimension: Dimension, columns: Sequence[Column | None]) -> str:
         """Return the finest grain all columns are known by, a day where one does not say it."""
         known = [
-            DAY if each is None or each.natural_granularity is None else each.natural_granularity for each in columns
+            DAY if column is None or column.natural_granularity is None else column.natural_granularity
+            for column in columns
         ]
-        if any(each is None or each.natural_granularity is None for each in columns):
+        if any(column is None or column.natural_granularity is None for column in columns):
             self._notes.append(f"`{dimension.asked}` is cut to days; `{dimension.asked}:month` would cut it to months")
         return max(known, key=GRAINS.index)
 
     def _kept_names(self) -> dict[str, int]:
         """Return what the dimensions may be called in `percent_of`."""
         kept: dict[str, int] = {}
-        for index, each in enumerate(self._dimensions):
-            names = {each.name, each.asked}
-            if each.column is not None:
-                names |= {str(each.column), each.column.column}
+        for index, dimension in enumerate(self._dimensions):
+            names = {dimension.name, dimension.asked}
+            if dimension.column is not None:
+                names |= {str(dimension.column), dimension.column.column}
             for name in names:
                 kept.setdefault(name, index)
         return kept
@@ -356,11 +357,11 @@ class Planner:
 
     def _require_no_names_of_answer(self, tree: exp.Expr, text: str) -> None:
         """Raise `SemanticError` where a condition on rows names a dimension as the answer calls it, and no column."""
-        called = {each.name.casefold(): each for each in self._dimensions}
+        called = {dimension.name.casefold(): dimension for dimension in self._dimensions}
         for column in tree.find_all(exp.Column):
             parts = column_parts(column)
             found = called.get(parts[0].casefold()) if len(parts) == 1 else None
-            if found is None or any(each.column(parts[0]) for each in self._model.sources.values()):
+            if found is None or any(source.column(parts[0]) for source in self._model.sources.values()):
                 continue
             if parts[0].casefold() == METRIC_TIME:
                 continue
@@ -404,16 +405,16 @@ class Planner:
         for output in self._outputs:
             if written in (output.name.casefold(), output.asked.casefold(), (output.ref or "").casefold()):
                 return exp.paren(output.formula)
-        for index, each in enumerate(self._dimensions):
-            column = "" if each.column is None else str(each.column)
-            if written in (each.name.casefold(), each.asked.casefold(), column.casefold()):
+        for index, dimension in enumerate(self._dimensions):
+            column = "" if dimension.column is None else str(dimension.column)
+            if written in (dimension.name.casefold(), dimension.asked.casefold(), column.casefold()):
                 return placeholder(-1 - index)
         return None
 
     def _order(self, asked: AskedOrder, measures: Measures) -> Order:
         tree = self._of_answer((asked.field,)) or self._of_reference(asked.field)
         if tree is None:
-            known = [each.name for each in self._dimensions] + [each.name for each in self._outputs]
+            known = [dimension.name for dimension in self._dimensions] + [output.name for output in self._outputs]
             raise unknown("column", asked.field, known, " in the answer to sort by")
         return Order(tree.unnest(), asked.descending)
 
@@ -427,10 +428,11 @@ class Planner:
         written = {field.casefold(), ".".join(parts or ()).casefold()}
         matches = [
             index
-            for index, each in enumerate(self._dimensions)
-            if grain in (None, each.grain)
-            and each.column is not None
-            and written & {each.asked.casefold(), str(each.column).casefold(), each.column.column.casefold()}
+            for index, dimension in enumerate(self._dimensions)
+            if grain in (None, dimension.grain)
+            and dimension.column is not None
+            and written
+            & {dimension.asked.casefold(), str(dimension.column).casefold(), dimension.column.column.casefold()}
         ]
         return placeholder(-1 - matches[0]) if len(matches) == 1 else None
 
@@ -467,7 +469,7 @@ class Planner:
     def _default_time(self, leaves: Sequence[Leaf]) -> Expression:
         """Return the time that a range without a field is about: the one among the dimensions, else each fact's own."""
         own = Expression(placeholder(0), (Name((), "metric_time"),), None, "metric_time")
-        times = {each.expression.key: each for each in self._dimensions if each.grain is not None}
+        times = {dimension.expression.key: dimension for dimension in self._dimensions if dimension.grain is not None}
         if len(times) < 2:
             return next(iter(times.values())).expression if times else own
         facts = dict.fromkeys((leaf.fact, leaf.treatment.time) for leaf in leaves)
@@ -515,22 +517,22 @@ def _finer(grain: str, than: str) -> bool:
 
 def _distinct_names(outputs: Sequence[Output], taken: set[str]) -> list[Output]:
     """Return the outputs, those that would share a name called by their source too; an equal one is left out."""
-    unique = list({(each.ref or each.asked, each.name): each for each in reversed(outputs)}.values())[::-1]
+    unique = list({(output.ref or output.asked, output.name): output for output in reversed(outputs)}.values())[::-1]
     names = [each.name for each in unique]
-    found = []
+    result = []
     for each in unique:
         if (names.count(each.name) > 1 or each.name in taken) and each.ref is not None:
             each = replace(each, name=each.ref.replace(".", "_"))
-        found.append(each)
+        result.append(each)
     seen: set[str] = set(taken)
-    for each in found:
+    for each in result:
         if each.name in seen:
             raise SemanticError(
                 f"two columns of the answer would be called `{each.name}`",
                 hint=f'name one: {{"expr": "{each.asked}", "name": "..."}}',
             )
         seen.add(each.name)
-    return found
+    return result
 
 
 def parameter_values(

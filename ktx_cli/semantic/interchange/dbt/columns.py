@@ -221,10 +221,10 @@ def add_properties(item: Item, draft: SourceDraft, report: Report) -> list[Refer
         several = [each.strip() for each in (draft.description, text) if each]
         draft.description = " ".join(dict.fromkeys(several))
         report.kept(f"description of `{draft.name}`", item.at("description"), draft.name)
-    found = [each for column in item.items("columns") for each in _add_column(column, draft, report)]
+    result = [each for column in item.items("columns") for each in _add_column(column, draft, report)]
     item.skip(*_KNOWN)
     item.report_rest(report, f"model `{draft.name}`", _REASONS)
-    return found
+    return result
 
 
 def _add_column(item: Item, draft: SourceDraft, report: Report) -> list[Reference]:
@@ -287,19 +287,19 @@ def _reference(arguments: Any) -> tuple[str, str] | None:
 
 def add_references(references: Iterable[Reference], drafts: Mapping[str, SourceDraft], report: Report) -> None:
     """Join what `relationships` tests refer to, where that is unique; `drafts`: by relation."""
-    for each in references:
-        target = drafts.get(each.to)
-        field = target.find(each.field) if target is not None else None
+    for reference in references:
+        target = drafts.get(reference.to)
+        field = target.find(reference.field) if target is not None else None
         if target is None or field is None:
-            report.dropped(each.what, f"`{each.to}` was not imported", each.place)
+            report.dropped(reference.what, f"`{reference.to}` was not imported", reference.place)
         elif not _is_unique(target, field):
-            report.dropped(each.what, f"nothing says that `{field}` is unique in `{target.name}`", each.place)
-        elif any(join["to"] == target.name for join in each.draft.joins):
-            report.kept(each.what, each.place, f"{each.draft.name} -> {target.name}")
+            report.dropped(reference.what, f"nothing says that `{field}` is unique in `{target.name}`", reference.place)
+        elif any(join["to"] == target.name for join in reference.draft.joins):
+            report.kept(reference.what, reference.place, f"{reference.draft.name} -> {target.name}")
         else:
-            on = on_text([(each.column, field)], target.name)
-            each.draft.joins.append({"to": target.name, "on": on, "relationship": "many_to_one"})
-            report.kept(each.what, each.place, f"{each.draft.name} -> {target.name}")
+            on = on_text([(reference.column, field)], target.name)
+            reference.draft.joins.append({"to": target.name, "on": on, "relationship": "many_to_one"})
+            report.kept(reference.what, reference.place, f"{reference.draft.name} -> {target.name}")
 
 
 def _is_unique(draft: SourceDraft, field: str) -> bool:
@@ -325,4 +325,4 @@ def _test(test: Any) -> tuple[str, Any]:
 
 def _values(arguments: Any) -> list[str]:
     values = arguments.get("values") if isinstance(arguments, Mapping) else None
-    return [str(each) for each in values if isinstance(each, str | int | float)] if isinstance(values, list) else []
+    return [str(value) for value in values if isinstance(value, str | int | float)] if isinstance(values, list) else []

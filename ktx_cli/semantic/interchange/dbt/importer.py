@@ -76,7 +76,7 @@ def _semantics(
     """Return the semantic models, each with its source."""
     read = [read_older(item, report) for item in documents.semantic_models]
     read += [read_newer(item, report) for item in documents.models]
-    found: list[Semantic] = []
+    result: list[Semantic] = []
     for semantic in filter(None, read):
         table = _table(semantic.relation, configs)
         if table is not None and tables is not None:
@@ -87,14 +87,14 @@ def _semantics(
         if table is None:
             why = f"its `model` is `{semantic.relation}`, not ref('name') or source('schema', 'table')"
             report.dropped(f"semantic model `{semantic.name}`", why, semantic.place)
-        elif any(each.name == semantic.name for each in found):
+        elif any(each.name == semantic.name for each in result):
             report.dropped(f"semantic model `{semantic.name}`", "another one has the name", semantic.place)
         else:
             semantic.draft = sources.add(semantic.name, semantic.place, table=table)
             semantic.draft.description = semantic.description
             report.kept(f"semantic model `{semantic.name}`", semantic.place, semantic.draft.name)
-            found.append(semantic)
-    return found
+            result.append(semantic)
+    return result
 
 
 def relation_of(text: str) -> Relation | None:
@@ -104,7 +104,7 @@ def relation_of(text: str) -> Relation | None:
         call: Call = parse_call(inner[1] if inner else text)
     except UnresolvedJinjaError:
         return None
-    words = [each for each in call.arguments if isinstance(each, str) and each]
+    words = [argument for argument in call.arguments if isinstance(argument, str) and argument]
     if call.name == "source" and len(words) == 2:
         return ("source", *words)
     return ("ref", words[-1]) if call.name == "ref" and words else None
@@ -152,7 +152,7 @@ class _Models:
 
     def join(self) -> None:
         """Join what tests say belongs together, after the joins by entities."""
-        relations = {each.to: _table(each.to, self._configs) for each in self._references}
+        relations = {reference.to: _table(reference.to, self._configs) for reference in self._references}
         drafts = {to: self._drafts[table] for to, table in relations.items() if table in self._drafts}
         add_references(self._references, drafts, self._report)
 

@@ -36,7 +36,7 @@ class Found:
     def sql(self, home: Semantic) -> str:
         """Return how formulas of a semantic model name it."""
         parts = (self.name,) if self.semantic is home else (self.semantic.draft.name, self.name)
-        return ".".join(quoted(each, home.draft.dialect) for each in parts)
+        return ".".join(quoted(part, home.draft.dialect) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +259,12 @@ class Metrics:
         if None in inputs:
             self._report.dropped(what, "it has no `numerator` or no `denominator`", entry.item.place)
             return None
-        found = [self._input(entry, each.with_filters(own), name, what) for each in inputs if each]
-        if found[0] is None or found[1] is None:
+        result = [self._input(entry, each.with_filters(own), name, what) for each in inputs if each]
+        if result[0] is None or result[1] is None:
             return None
-        home = found[0].semantic
-        expr = " / ".join(each.sql(home) for each in found if each)
-        why = _MISSING if found[1].semantic is not home else ""
+        home = result[0].semantic
+        expr = " / ".join(each.sql(home) for each in result if each)
+        why = _MISSING if result[1].semantic is not home else ""
         return self._add(entry, home, name, {"name": name, "expr": expr}, what, why)
 
     def _derived(self, entry: Entry, name: str, what: str) -> Found | None:
@@ -303,7 +303,7 @@ class Metrics:
         if found is None:
             return None
         length, grain, taken = (
-            next((text for each in places if (text := each.text(key))), None)
+            next((text for place in places if (text := place.text(key))), None)
             for key in ("window", "grain_to_date", "period_agg")
         )
         cumulative = filled({"window": window(length), "to_date": to_date(grain)})

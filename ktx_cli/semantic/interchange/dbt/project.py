@@ -152,7 +152,7 @@ def _call(tree: ast.expr) -> Call:
         return Call(inner.name, inner.arguments, inner.named, (*inner.chained, (tree.func.attr, arguments)))
     if not isinstance(tree.func, ast.Name):
         raise ValueError
-    named = {each.arg: ast.literal_eval(each.value) for each in tree.keywords if each.arg}
+    named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in tree.keywords if keyword.arg}
     return Call(tree.func.id, arguments, named)
 
 
@@ -171,7 +171,7 @@ class Scope:
 
     def condition(self, filters: Iterable[str]) -> str | None:
         """Return one condition of several filters."""
-        return all_of(self.render(each) for each in filters)
+        return all_of(self.render(condition) for condition in filters)
 
     def _resolve(self, call: Call) -> str:
         if call.name in ("Dimension", "TimeDimension"):

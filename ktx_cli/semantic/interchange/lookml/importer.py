@@ -136,7 +136,7 @@ class Explores:
     def add_joins(self) -> None:
         """Add the joins of all explores, then what each view can reach over them."""
         wanted = [
-            each for each in self._world.project.explores.items() if each[1].values.get("extension") != "required"
+            item for item in self._world.project.explores.items() if item[1].values.get("extension") != "required"
         ]
         for name, explore in wanted:
             names = self._names(name, explore)
@@ -168,16 +168,16 @@ class Explores:
 
     def _names(self, name: str, explore: Block) -> dict[str, View]:
         """Return what an explore calls its views."""
-        found: dict[str, View] = {}
+        result: dict[str, View] = {}
         base = self._base(name, explore)
         if base is not None:
-            found[str(explore.values.get("view_name") or name)] = base
+            result[str(explore.values.get("view_name") or name)] = base
         for join in explore.below("join"):
             view = self._world.views.get(str(join.values.get("from") or join.name))
             if view is not None and join.name:
-                found[join.name] = view
+                result[join.name] = view
                 self._world.call(join.name, view)
-        return found
+        return result
 
     def _join(self, explore: str, names: dict[str, View], block: Block) -> None:
         what = f"join `{block.name}` of explore `{explore}`"
@@ -222,8 +222,8 @@ class Explores:
 
     def _own_side(self, names: dict[str, View], block: Block, sql: str) -> tuple[str, View]:
         """Return the view that is joined, by what the explore calls it: the only other one in the condition."""
-        others = list(dict.fromkeys(each.split(".")[0] for each in references(sql) if "." in each))
-        others = [each for each in others if each != block.name]
+        others = list(dict.fromkeys(reference.split(".")[0] for reference in references(sql) if "." in reference))
+        others = [other for other in others if other != block.name]
         if len(others) != 1 or others[0] not in names:
             shown = ", ".join(others) or "none"
             raise UnresolvedSqlError(

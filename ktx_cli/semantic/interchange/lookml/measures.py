@@ -140,11 +140,11 @@ class Measures:
                 pairs.append((below.values["field"], below.values.get("value", "")))
             else:
                 pairs += [(key, value) for key, value in below.values.items()]
-        found = []
+        result = []
         for field, value in pairs:
             column = self._dimensions.sql_of(view, str(field))
-            found.append(condition(column, self._dimensions.kind_of(view, str(field)), str(value)))
-        return all_of(found)
+            result.append(condition(column, self._dimensions.kind_of(view, str(field)), str(value)))
+        return all_of(result)
 
     def _shown(self, item: Item) -> dict[str, Any]:
         text = described(item.text("description"), item.text("label"))
@@ -248,11 +248,13 @@ def _texts(column: str, text: str) -> str:
 
 
 def _texts_are(column: str, values: list[str]) -> list[str]:
-    plain = [_literal(_unescaped(each)) for each in values if "%" not in each.replace("^%", "") and not _is_word(each)]
-    patterns = [each for each in values if "%" in each.replace("^%", "")]
+    plain = [
+        _literal(_unescaped(value)) for value in values if "%" not in value.replace("^%", "") and not _is_word(value)
+    ]
+    patterns = [value for value in values if "%" in value.replace("^%", "")]
     found = [f"{column} IN ({', '.join(plain)})" if len(plain) > 1 else f"{column} = {plain[0]}"] if plain else []
-    found += [f"{column} LIKE {_literal(_unescaped(each))}" for each in patterns]
-    return found + [_word(column, each) for each in values if _is_word(each)]
+    found += [f"{column} LIKE {_literal(_unescaped(pattern))}" for pattern in patterns]
+    return found + [_word(column, value) for value in values if _is_word(value)]
 
 
 def _is_word(text: str) -> bool:

@@ -125,18 +125,18 @@ class _Parser:
         """Return the elements up to the closing bracket."""
         if depth > MAX_DEPTH:
             self._refuse(f"it nests deeper than {MAX_DEPTH} levels")
-        found: list[Any] = []
+        result: list[Any] = []
         while self._skip() and self._text[self._at] != "]":
             word = self._element()
             if self._skip() and self._text[self._at] == ":":
                 self._at += 1
-                found.append((word, self._right_side(depth)))
+                result.append((word, self._right_side(depth)))
             else:
-                found.append(word)
+                result.append(word)
             if self._skip() and self._text[self._at] == ",":
                 self._at += 1
         self._expect("]", "a bracket is not closed")
-        return found
+        return result
 
     def _right_side(self, depth: int) -> Any:
         if self._skip() and self._text[self._at] == "[":

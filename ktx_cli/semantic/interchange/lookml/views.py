@@ -164,8 +164,8 @@ class Dimensions:
         for name in blocks:
             self.field(view, name)
         keys = [name for name, block in blocks.items() if block.values.get("primary_key") == "yes"]
-        found = [resolved for name in keys if (resolved := view.fields.get(name)) is not None]
-        view.draft.grain = tuple(resolved.name for resolved in found)
+        result = [resolved for name in keys if (resolved := view.fields.get(name)) is not None]
+        view.draft.grain = tuple(resolved.name for resolved in result)
         times = [each for name, each in view.fields.items() if each and name in view.blocks("dimension_group")]
         if len(times) == 1:
             view.draft.time = times[0].name
@@ -311,12 +311,12 @@ def _visibility(column: ColumnDraft, *, restricted: bool, hidden: bool) -> str |
 def _tiers(column: str, tiers: Any, style: str) -> str:
     """Return the CASE a tier is; `integer` labels read `10 to 19`, all others as intervals."""
     try:
-        ends = sorted(float(str(each)) for each in tiers or ())
+        ends = sorted(float(str(tier)) for tier in tiers or ())
     except ValueError:
         ends = []
     if not ends:
         raise UnresolvedSqlError("its tiers are no numbers", hint="write tiers: [10, 20]")
-    whole = style == "integer" and all(each == int(each) for each in ends)
+    whole = style == "integer" and all(end == int(end) for end in ends)
     parts = [f"WHEN {column} IS NULL THEN 'Undefined'"]
     parts.append(
         f"WHEN {column} < {ends[0]:g} THEN {_literal(f'Below {ends[0]:g}' if whole else f'(-inf, {ends[0]:g})')}"

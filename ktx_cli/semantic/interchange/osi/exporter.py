@@ -107,11 +107,11 @@ class _Export:
         if column.expr is None:
             return exp.column(column.name)
         tree = exp.Paren(this=self.expander.row(source, column.expr))
-        for each in list(tree.find_all(exp.Column)):
-            if each.table != source.name:
-                raise SemanticError(f"it reads `{each.table}`; a field of OSI is of one dataset", hint="leave it out",
+        for node in list(tree.find_all(exp.Column)):
+            if node.table != source.name:
+                raise SemanticError(f"it reads `{node.table}`; a field of OSI is of one dataset", hint="leave it out",
                                     code="definition")  # fmt: skip
-            each.set("table", None)
+            node.set("table", None)
         return tree.this  # type: ignore[no-any-return]
 
     def _report_extended(self, what: str, facts: Mapping[str, Any], place: Place, target: str) -> None:
@@ -151,7 +151,7 @@ class _Export:
         self.relationships.append({"name": name, **entry, "custom_extensions": extension(held)})
 
     def _free_name(self, name: str) -> str:
-        names = {each["name"] for each in self.relationships}
+        names = {relationship["name"] for relationship in self.relationships}
         free, number = name, 2
         while free in names:
             free, number = f"{name}_{number}", number + 1
@@ -173,7 +173,7 @@ class _Export:
         self.needed |= self.expander.columns
         facts = {"source": source.name, "name": measure.name, "unit": measure.unit, "format": measure.format,
                  "time": measure.time}  # fmt: skip
-        taken = {each["name"] for each in self.metrics}
+        taken = {metric["name"] for metric in self.metrics}
         name = measure.name if measure.name not in taken else f"{source.name}_{measure.name}"
         self._report_metric(what, measure, name, place)
         self.metrics.append(filled({

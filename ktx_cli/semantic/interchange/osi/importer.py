@@ -291,7 +291,7 @@ def _set_facts(column: ColumnDraft, facts: Mapping[str, Any], kind: str | None, 
         column.extra["natural_granularity"] = facts["natural_granularity"]
     values = facts.get("values")
     if isinstance(values, list) and values:
-        column.extra["enum_values"] = {"osi": [str(each) for each in values]}
+        column.extra["enum_values"] = {"osi": [str(value) for value in values]}
     if facts.get("visibility") in VISIBILITIES:
         column.visibility = facts["visibility"]
 
@@ -306,8 +306,8 @@ def add_relationship(item: Item, drafts: Mapping[str, SourceDraft], report: Repo
         why = "it names a dataset that was not imported, or not as many columns on both sides"
         report.dropped(what, why, item.place)
         return
-    found = [(one.require(left), other.require(right)) for left, right in zip(own, its, strict=True)]
-    columns = [(left, right) for left, right in found if left is not None and right is not None]
+    result = [(one.require(left), other.require(right)) for left, right in zip(own, its, strict=True)]
+    columns = [(left, right) for left, right in result if left is not None and right is not None]
     if len(columns) < len(own):
         report.dropped(what, "a table does not have one of its columns", item.place)
         return
@@ -315,7 +315,7 @@ def add_relationship(item: Item, drafts: Mapping[str, SourceDraft], report: Repo
     said = facts.get("alias")
     alias = said if isinstance(said, str) else name if (aliased and not facts) or one is other else None
     hop = alias or other.name
-    unique = {tuple(one.grain)} | {(key,) for key, each in one.columns.items() if "tests" in each.extra}
+    unique = {tuple(one.grain)} | {(key,) for key, column in one.columns.items() if "tests" in column.extra}
     single = facts.get("relationship") == "one_to_one" or (tuple(own) in unique and bool(one.grain))
     relationship = "one_to_one" if single else "many_to_one"
     join = {"to": other.name, "on": on_text(columns, hop), "relationship": relationship}
@@ -381,19 +381,19 @@ def _owners(names: Read, drafts: Mapping[str, SourceDraft], facts: Mapping[str, 
     named += [parts[-2] for parts in (*names.columns, *names.outside) if len(parts) > 1]
     if not named and len(drafts) == 1:
         named = list(drafts)
-    return [drafts[each] for each in dict.fromkeys(named) if each in drafts]
+    return [drafts[name] for name in dict.fromkeys(named) if name in drafts]
 
 
 def _renamed(names: Read, drafts: Mapping[str, SourceDraft], own: SourceDraft) -> dict[str, str]:
     """Return what names of datasets' fields are called here: own ones bare."""
-    found = {}
+    result = {}
     for parts in (*names.columns, *names.outside):
         draft = drafts.get(parts[-2]) if len(parts) > 1 else None
         if draft is not None:
             column = draft.find(parts[-1]) or parts[-1]
             named = (column,) if draft is own else (draft.name, column)
-            found[".".join(parts)] = ".".join(quoted(each, own.dialect) for each in named)
-    return found
+            result[".".join(parts)] = ".".join(quoted(each, own.dialect) for each in named)
+    return result
 
 
 def _write(
