@@ -1,4 +1,4 @@
-"""Everything context is read from besides databases: dbt, BI tools, documents, query history."""
+"""Context sources, one folder for each: dbt, BI tools, documents, query history."""
 
 from __future__ import annotations
 

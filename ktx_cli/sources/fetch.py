@@ -1,4 +1,4 @@
-"""A fetch over an API in the making: what is new, what is kept of the last one, what had to be left out.
+"""Fetches over an API: what is new, what is kept of the last one, what had to be left out.
 
 Whether a thing changed is what its source says of it (`updated_at`), compared as a text with what it said last time: no
 clocks are compared, and nothing that changed between two pages of a list is missed the next time.
@@ -47,7 +47,7 @@ def _inside(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-class Gathering:
+class ApiFetch:
     """What a fetch has so far. `site` is the address: what was kept of another one does not count."""
 
     def __init__(self, context: FetchContext, site: str) -> None:
@@ -141,7 +141,7 @@ def _moments(cursor: str | None, site: str) -> dict[str, str] | None:
         return None
 
 
-class Pages:
+class PageFetch:
     """The pages of a fetch so far. `site`: the address; what was read of another one does not count.
 
     `limit`: how many may be read in this run; those that are as they were do not count.
@@ -152,11 +152,11 @@ class Pages:
         self.fetched = 0
         self._limit = limit
         self._files: dict[str, RawFile] = {}
-        self._told: dict[str, tuple[str, ...]] = {}
+        self._entries: dict[str, tuple[str, ...]] = {}
         self._skipped: list[Skipped] = []
         self._complete = True
         self._postponed = 0
-        self._last = _told(context.cursor, site)
+        self._last = _entries(context.cursor, site)
 
     def unchanged(self, path: str, moment: str) -> bool:
         """Take a page as the last fetch had it where its source says it is the same; False: it has to be read."""
@@ -165,7 +165,7 @@ class Pages:
         raw = self._before(path)
         if raw is not None:
             self._files[path] = raw
-            self._told[path] = self._last[path]
+            self._entries[path] = self._last[path]
         return raw is not None
 
     def below(self, path: str) -> tuple[str, ...]:
@@ -184,7 +184,7 @@ class Pages:
         """Keep a page that was read, and what was found below it. `moment` empty: read it again the next time."""
         self.fetched += 1
         self.context.emit(StepProgress("fetch", self.fetched, None, self.context.connection))
-        self._told[path] = (moment, *below)
+        self._entries[path] = (moment, *below)
         self._files[path] = self.context.raw.put(path, content)
 
     def keep(self, path: str) -> None:
@@ -192,7 +192,7 @@ class Pages:
         raw = self._before(path)
         if raw is not None:
             self._files[path] = raw
-            self._told[path] = ("", *self.below(path))
+            self._entries[path] = ("", *self.below(path))
 
     def skip(self, what: str, reason: str, *, missing: bool = False, for_good: bool = False) -> None:
         """Note what could not be read. `missing`: it may be there all the same, so nothing counts as deleted.
@@ -211,7 +211,7 @@ class Pages:
             files=dict(sorted(self._files.items())),
             complete=self._complete,
             cursor=json.dumps(
-                {"format": _FORMAT, "site": self.site, "pages": dict(sorted(self._told.items()))},
+                {"format": _FORMAT, "site": self.site, "pages": dict(sorted(self._entries.items()))},
                 separators=(",", ":"),
             ),
             origin=origin,
@@ -225,12 +225,12 @@ class Pages:
         return self.context.raw.find(path, digest) if digest else None
 
 
-def _told(cursor: str | None, site: str) -> dict[str, tuple[str, ...]]:
+def _entries(cursor: str | None, site: str) -> dict[str, tuple[str, ...]]:
     """Return path -> moment and what is below, of the last fetch; empty where it was of another site, or none."""
     try:
         stored = json.loads(cursor or "{}")
         if stored["format"] != _FORMAT or stored["site"] != site:
             return {}
-        return {str(path): tuple(map(str, told)) for path, told in stored["pages"].items() if told}
+        return {str(path): tuple(map(str, entry)) for path, entry in stored["pages"].items() if entry}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}

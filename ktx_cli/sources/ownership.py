@@ -1,4 +1,4 @@
-"""Names for parts of a YAML file that say what a part is, not where it stands: `measures.revenue`.
+"""Ownership of parts of a YAML file: pointers such as `measures.revenue`, and merges that respect edits of people.
 
     pointer = step { "." step }
     step    = a word without dots and quotes | '"' text with '""' for each '"' in it '"'

@@ -1,4 +1,4 @@
-"""What a source says of tables and columns, written under its own key into the entries of the manifest.
+"""Texts about tables and columns, written under the key of their source into the entries of the manifest.
 
 `descriptions.<tool>` of a table's entry and of its columns: found by the table's name, and only where there is such an
 entry. What the database's own comment says already is left out.
@@ -120,9 +120,9 @@ def write_texts(context: ProjectContext, tool: str, texts: Mapping[str, Iterable
     report = Report()
     wanted: dict[str, dict[Pointer, str]] = {path: {} for path in context.owned}
     origins: dict[str, set[str]] = {}
-    for connection, said in texts.items():
+    for connection, table_texts in texts.items():
         entries = Entries(context.workspace, connection)
-        for text in said:
+        for text in table_texts:
             _place(entries.find(text.parts), text, tool, connection, report, wanted, origins)
     now_owned: dict[str, Mapping[str, str]] = {}
     for path, items in sorted(wanted.items()):
@@ -154,14 +154,14 @@ def _place(
         report.dropped(what, f"`{connection}` has no such table, or several", place)
         return
     items: dict[Pointer, str] = {}
-    if text.description and not _is_said(entry.values, text.description):
+    if text.description and not _is_in_database(entry.values, text.description):
         items["tables", entry.name, "descriptions", tool] = text.description
-    for name, said in text.columns.items():
+    for name, column_text in text.columns.items():
         column = entry.column(name)
         if column is None:
             report.dropped(f"description of `{text.shown}.{name}`", "the table has no such column", place)
-        elif not _is_said(column, said):
-            items["tables", entry.name, "columns", column["name"], "descriptions", tool] = said
+        elif not _is_in_database(column, column_text):
+            items["tables", entry.name, "columns", column["name"], "descriptions", tool] = column_text
     if items:
         of_file = wanted.setdefault(entry.path, {})
         of_file.update({steps: value for steps, value in items.items() if steps not in of_file})
@@ -169,10 +169,10 @@ def _place(
         report.kept(what, place, f"{connection}/{entry.name}")
 
 
-def _is_said(values: Mapping[str, Any], text: str) -> bool:
+def _is_in_database(values: Mapping[str, Any], text: str) -> bool:
     """Say whether the database's own comment is this text."""
-    said = values.get("descriptions")
-    return isinstance(said, Mapping) and str(said.get("db") or "").split() == text.split()
+    descriptions = values.get("descriptions")
+    return isinstance(descriptions, Mapping) and str(descriptions.get("db") or "").split() == text.split()
 
 
 def _folded(parts: Sequence[str]) -> tuple[str, ...]:

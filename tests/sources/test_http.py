@@ -17,7 +17,7 @@ from ktx_cli.core.clock import now
 from ktx_cli.core.errors import CancelledError, ConfigError, KtxError, SourceError
 from ktx_cli.core.events import Waiting
 from ktx_cli.project import secrets
-from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError, RetryPolicy, Site, retry_after, said_by
+from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError, RetryPolicy, Site, error_text, retry_after
 
 TOKEN = "tok-7f3a-very-secret"
 Make = Callable[..., HttpClient]
@@ -283,7 +283,7 @@ def test_the_connection_s_proxy_is_asked(client: Make, web_site: Any, reply: Any
     ],
 )
 def test_what_an_error_says(body: bytes, said: str) -> None:
-    assert said_by(body) == said
+    assert error_text(body) == said
 
 
 def test_every_error_is_one_of_ours_and_has_a_hint(client: Make, web_site: Any, reply: Any) -> None:

@@ -25,7 +25,7 @@ from ktx_cli.documents import (
 )
 from ktx_cli.project import secrets
 from ktx_cli.sources.document_units import PAGES, document_units
-from ktx_cli.sources.fetch import Pages
+from ktx_cli.sources.fetch import PageFetch
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.port import FetchContext, Projection, Source
 
@@ -47,7 +47,7 @@ class ConfluenceSource(Source):
         """Read what changed since the last fetch; raises `SourceError` or `NotReadyError`, then nothing changes."""
         site = _site(entry, context)
         with HttpClient(site, stopped=context.stopped, emit=context.emit, sleep=self._sleep) as client:
-            return _read(ConfluenceApi(client), entry, Pages(context, site.base_url, entry.max_pages))
+            return _read(ConfluenceApi(client), entry, PageFetch(context, site.base_url, entry.max_pages))
 
     def check(self, entry: Any, context: FetchContext) -> str:
         """See `Source`."""
@@ -95,7 +95,7 @@ def _resolved(value: str, where: str, context: FetchContext) -> str:
     return secrets.resolve(value, project_dir=context.layout.root, environ=context.environ, where=where).strip()
 
 
-def _read(api: ConfluenceApi, entry: Any, pages: Pages) -> Snapshot:
+def _read(api: ConfluenceApi, entry: Any, pages: PageFetch) -> Snapshot:
     spaces = sorted(api.spaces(entry.space_keys), key=lambda space: str(space.get("key")))
     warnings = _unseen(entry.space_keys, spaces, pages)
     for space in spaces:
@@ -104,7 +104,7 @@ def _read(api: ConfluenceApi, entry: Any, pages: Pages) -> Snapshot:
     return pages.snapshot(f"Confluence, {listing(str(space.get('key')) for space in spaces)}", warnings)
 
 
-def _unseen(keys: Iterable[str], spaces: Iterable[Thing], pages: Pages) -> list[ResultWarning]:
+def _unseen(keys: Iterable[str], spaces: Iterable[Thing], pages: PageFetch) -> list[ResultWarning]:
     """Name the spaces that are not shown; raises `SourceError` where that is all."""
     seen = {str(space.get("key")) for space in spaces}
     missing = [key for key in keys if key not in seen]
@@ -116,7 +116,7 @@ def _unseen(keys: Iterable[str], spaces: Iterable[Thing], pages: Pages) -> list[
     return [ResultWarning("space_not_seen", f"Confluence does not show the space {key}", hint=hint) for key in missing]
 
 
-def _read_page(api: ConfluenceApi, listed: Thing, space: str, pages: Pages) -> None:
+def _read_page(api: ConfluenceApi, listed: Thing, space: str, pages: PageFetch) -> None:
     page = str(listed.get("id"))
     path, moment = _path(page), _moment(listed)
     if pages.unchanged(path, moment) or not pages.may_read(path):
@@ -136,8 +136,8 @@ def _moment(page: Thing) -> str:
     version = page.get("version")
     if not isinstance(version, Mapping):
         return ""
-    told = (version.get("number"), version.get("createdAt"), page.get("parentId"), page.get("title"))
-    return " ".join(str(part) for part in told if part)
+    parts = (version.get("number"), version.get("createdAt"), page.get("parentId"), page.get("title"))
+    return " ".join(str(part) for part in parts if part)
 
 
 def _file(page: Thing, storage: str, space: str, site: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What a dbt project says of tables and columns, as items of the manifest's shards."""
+"""Descriptions, tests and constraints of a dbt project, as items of the manifest's shards."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ class _Reader:
             return
         place = item.at("description")
         try:
-            said = self._facts.project.texts.rendered(text)
+            text = self._facts.project.texts.rendered(text)
         except UnresolvedJinjaError as error:
-            said = self._compiled(root)
-            if not said:
+            text = self._compiled(root)
+            if not text:
                 self._report.dropped(f"description of {what}", error.message, place)
                 return
-        if said:
-            self._want((*root[2:], "descriptions", TOOL), said, f"description of {what}", place, target)
+        if text:
+            self._want((*root[2:], "descriptions", TOOL), text, f"description of {what}", place, target)
 
     def _compiled(self, root: Steps) -> str:
         known = self._node.known
@@ -110,11 +110,11 @@ class _Reader:
             for each in filter(None, (item, config)):
                 values |= {key: each.value(key) for key in ("freshness", "loaded_at_field") if key in each.values}
         freshness, field = values.get("freshness"), values.get("loaded_at_field")
-        said = {"raw": freshness, "loaded_at_field": field}
-        said = {key: value for key, value in said.items() if value}
+        values = {"raw": freshness, "loaded_at_field": field}
+        values = {key: value for key, value in values.items() if value}
         if freshness:
             place = self._node.item.at("freshness")
-            self._want(("freshness", TOOL), said, f"freshness of `{self._node.shown}`", place, self._target)
+            self._want(("freshness", TOOL), values, f"freshness of `{self._node.shown}`", place, self._target)
         elif field:
             what = f"`loaded_at_field` of `{self._node.shown}`"
             self._report.dropped(what, "no freshness is asked of the table", self._node.item.place)
@@ -153,17 +153,17 @@ class _Reader:
     ) -> Iterator[tuple[str, Place]]:
         """Yield the rules a test says; write or note what else it says."""
         name, arguments = _test(test)
-        said, why = f"test `{name}` of {what}", _limits(test, arguments)
+        label, why = f"test `{name}` of {what}", _limits(test, arguments)
         if why is not None:
-            self._report.dropped(said, why, place)
+            self._report.dropped(label, why, place)
         elif name in ("not_null", "unique"):
             yield name, place
         elif name == "accepted_values" and (values := _values(arguments)):
-            self._want((*root[2:], "enum_values", TOOL), values, said, place, target)
+            self._want((*root[2:], "enum_values", TOOL), values, label, place, target)
         elif name == "relationships":
-            self._refer(arguments.get("to"), arguments.get("field"), column, said, place)
+            self._refer(arguments.get("to"), arguments.get("field"), column, label, place)
         else:
-            self._report.dropped(said, "it says nothing a question can use", place)
+            self._report.dropped(label, "it says nothing a question can use", place)
 
     def _refer(self, to: Any, field: Any, column: Column, what: str, place: Place) -> None:
         relation: Relation | None = relation_of(to) if isinstance(to, str) else None
@@ -176,15 +176,15 @@ class _Reader:
         self, constraint: Any, column: Column, what: str, place: Place
     ) -> Iterator[tuple[str, Place]]:
         kind = str(constraint.get("type")) if isinstance(constraint, Mapping) else ""
-        said = f"constraint `{kind or '?'}` of {what}"
+        label = f"constraint `{kind or '?'}` of {what}"
         if kind in _RULES:
             yield from ((rule, place) for rule in _RULES[kind])
         elif kind == "foreign_key" and constraint.get("to"):
             columns = constraint.get("to_columns")
             field = columns[0] if isinstance(columns, list) and len(columns) == 1 else None
-            self._refer(constraint["to"], field, column, said, place)
+            self._refer(constraint["to"], field, column, label, place)
         else:
-            self._report.dropped(said, "it says nothing a question can use", place)
+            self._report.dropped(label, "it says nothing a question can use", place)
 
     def _constraints(self) -> None:
         """Read the constraints of the whole table: those of one column as that column's."""

@@ -1,4 +1,4 @@
-"""Which files of a folder belong to a dbt project: what its `dbt_project.yml` names, with dbt's defaults."""
+"""The files of a dbt project: those in the folders that its `dbt_project.yml` names, with dbt's defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dbt's compiled `target/manifest.json`, cut down to what says where tables are and how texts came out.
+"""A dbt project as its files and its compiled `target/manifest.json` describe it.
 
 The whole file changes with every run of dbt (times, invocation ids); what is kept of it changes when the project does.
 """

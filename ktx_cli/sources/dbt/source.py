@@ -241,9 +241,9 @@ def units(
     settings = tuple(path for path in snapshot.files if is_setting(path) and path != PATH)
     if len(readable) <= SMALL:
         others = tuple(path for path in readable if path not in touched)
-        said = "\n".join(filter(None, (note(path, notes.get(path, ())) for path in touched)))
+        notes_text = "\n".join(filter(None, (note(path, notes.get(path, ())) for path in touched)))
         label = f"dbt project, {plural(len(touched), 'file')}"
-        return (WorkUnit("dbt-all", label, tuple(touched), (*settings, *others), notes=said),)
+        return (WorkUnit("dbt-all", label, tuple(touched), (*settings, *others), notes=notes_text),)
     return tuple(
         WorkUnit(f"dbt-{path}", path, (path,), settings, _peers(path, readable), note(path, notes.get(path, ())))
         for path in touched

@@ -1,4 +1,4 @@
-"""The table an explore reads: its `sql_table_name`, as Looker gives it, as the name of a table."""
+"""The raw files of Looker, and the table that an explore reads."""
 
 from __future__ import annotations
 

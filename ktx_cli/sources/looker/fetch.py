@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from ktx_cli.core import Hint, Record, ResultWarning, SettingPath, SourceError, listing, one_line
 from ktx_cli.documents import Snapshot
-from ktx_cli.sources.fetch import Document, Gathering, require_shallow
+from ktx_cli.sources.fetch import ApiFetch, Document, require_shallow
 from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.looker import documents
 from ktx_cli.sources.looker.documents import FOLDERS_PATH, USAGE_PATH, Target, explore_path
@@ -26,7 +26,7 @@ def fetch(entry: LookerConnection, context: FetchContext, api: Looker, site: str
 class _Fetch:
     def __init__(self, entry: LookerConnection, context: FetchContext, api: Looker, site: str) -> None:
         self._entry, self._api, self._site = entry, api, site
-        self._gathered = Gathering(context, site)
+        self._gathered = ApiFetch(context, site)
         self._targets: dict[tuple[str, str], Target] = {}
         self._unmapped: set[str] = set()
         self._warnings: list[ResultWarning] = []

@@ -1,4 +1,4 @@
-"""What a query of Looker could become in the semantic layer: a proposal, nothing is written."""
+"""Proposals from Looker: what its queries could become in the semantic layer, and the texts that are written."""
 
 from __future__ import annotations
 
@@ -264,9 +264,9 @@ def _columns(explore: Mapping[str, Any], view: str) -> dict[str, str]:
     """Return column -> description; of several fields that are one column the first counts."""
     found: dict[str, str] = {}
     for field in explore["dimensions"]:
-        said, column = field.get("description"), column_of(field.get("sql"))
-        if column and isinstance(said, str) and said.strip() and str(field.get("name")).partition(".")[0] == view:
-            found.setdefault(column, said.strip())
+        text, column = field.get("description"), column_of(field.get("sql"))
+        if column and isinstance(text, str) and text.strip() and str(field.get("name")).partition(".")[0] == view:
+            found.setdefault(column, text.strip())
     return found
 
 

@@ -1,4 +1,4 @@
-"""The Looker source: what a run calls."""
+"""The Looker source: opens the API, and cuts what changed into units."""
 
 from __future__ import annotations
 

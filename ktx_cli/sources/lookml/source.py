@@ -233,8 +233,8 @@ def units(
         open_files = tuple(path for path in own if path in changes.touched and path not in done)
         if open_files:
             rest = tuple(sorted({*own, *others} - {*open_files}))
-            said = _notes({path: notes[path] for path in open_files if path in notes})
-            made.append(WorkUnit(key, label, open_files, rest, notes=said, semantic=not why, why_not=why))
+            text = _notes({path: notes[path] for path in open_files if path in notes})
+            made.append(WorkUnit(key, label, open_files, rest, notes=text, semantic=not why, why_not=why))
 
     for model in files.models:
         why = foreign.get(model.path, "")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, SourceError, did_you_mean, listing, one_line
 from ktx_cli.documents import Snapshot
-from ktx_cli.sources.fetch import Gathering, require_shallow
+from ktx_cli.sources.fetch import ApiFetch, require_shallow
 from ktx_cli.sources.http import RETRIED, HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.metabase import documents
 from ktx_cli.sources.metabase.documents import Card, card_path, collection_path, database_path
@@ -27,7 +27,7 @@ def fetch(entry: MetabaseConnection, context: FetchContext, api: Metabase, site:
 class _Fetch:
     def __init__(self, entry: MetabaseConnection, context: FetchContext, api: Metabase, site: str) -> None:
         self._entry, self._api, self._site = entry, api, site
-        self._gathered = Gathering(context, site)
+        self._gathered = ApiFetch(context, site)
         self._cards: dict[int, Card] = {}
         self._known: dict[str, str] = {}
 
@@ -134,8 +134,8 @@ def _unresolved(cards: Sequence[str]) -> ResultWarning:
 
 def _unmapped(entry: MetabaseConnection, databases: Iterable[Mapping[str, Any]]) -> list[ResultWarning]:
     """Return a warning of databases nothing is said about."""
-    said = {int(key) for key in entry.mappings.database_mappings}
-    left = [f"{each['id']} ({one_line(str(each.get('name')), 40)})" for each in databases if each["id"] not in said]
+    mapped = {int(key) for key in entry.mappings.database_mappings}
+    left = [f"{each['id']} ({one_line(str(each.get('name')), 40)})" for each in databases if each["id"] not in mapped]
     if not left:
         return []
     where = f"connections.{entry.id}.mappings.databaseMappings"
@@ -191,10 +191,10 @@ def mapped_databases(entry: MetabaseConnection, databases: Sequence[Mapping[str,
 
 def _is_enabled(mappings: MetabaseMappings, key: str) -> bool:
     """Say whether a mapped database is read: unless `syncEnabled` says no."""
-    said = mappings.sync_enabled
-    if isinstance(said, Mapping):
-        said = said.get(key, said.get(int(key), True))
-    return said is not False
+    enabled = mappings.sync_enabled
+    if isinstance(enabled, Mapping):
+        enabled = enabled.get(key, enabled.get(int(key), True))
+    return enabled is not False
 
 
 def read_selection(

@@ -1,4 +1,4 @@
-"""Metabase's `dataset_query` in its two shapes, the older one and the one of stages, read as one."""
+"""Queries of Metabase: both shapes of `dataset_query` read as one, and resolved into SQL."""
 
 from __future__ import annotations
 

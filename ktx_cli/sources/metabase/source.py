@@ -1,4 +1,4 @@
-"""The Metabase source: what a run calls."""
+"""The Metabase source: opens the API, writes its texts, and cuts what changed into units."""
 
 from __future__ import annotations
 
@@ -211,8 +211,8 @@ def _projection_parts(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _text(table: Mapping[str, Any], parts: tuple[str, ...], raw: str) -> TableText | None:
-    said = (table.get(key) for key in ("description", "points_of_interest", "caveats"))
-    description, columns = "\n\n".join(filter(None, said)), _columns(table)
+    texts = (table.get(key) for key in ("description", "points_of_interest", "caveats"))
+    description, columns = "\n\n".join(filter(None, texts)), _columns(table)
     return TableText(parts, raw, description or None, columns) if parts and (description or columns) else None
 
 

@@ -12,7 +12,7 @@ from ktx_cli.core import ConfigError, Hint, ResultWarning, SecretError, SettingP
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.project import secrets
 from ktx_cli.sources.document_units import PAGES, document_units
-from ktx_cli.sources.fetch import Pages
+from ktx_cli.sources.fetch import PageFetch
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.notion.pages import (
     ADDRESS,
@@ -97,7 +97,7 @@ class Crawl:
 
     def __init__(self, api: NotionApi, entry: Any, context: FetchContext, site: str, started: float) -> None:
         self._api, self._entry = api, entry
-        self._pages = Pages(context, site, entry.max_pages_per_run or entry.max_pages)
+        self._pages = PageFetch(context, site, entry.max_pages_per_run or entry.max_pages)
         self._started = started
         self._seen: set[str] = set()
         self._waiting: deque[tuple[str, str, Thing | None]] = deque()

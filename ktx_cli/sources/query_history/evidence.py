@@ -1,4 +1,4 @@
-"""What agents say of raw files: a narrative of a table's use, a pattern worth a page; checked against the files."""
+"""Evidence that agents give of raw files: the use of a table, a pattern worth a page; checked against the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader of query history returns, and the errors of a history that cannot be read."""
+"""Observations of a query history, its scope, and the errors of a history that cannot be read."""
 
 from __future__ import annotations
 

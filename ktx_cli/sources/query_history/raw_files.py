@@ -1,4 +1,4 @@
-"""From what a database was asked to raw files: one a table, the patterns over several tables, and a manifest.
+"""Raw files of a query history: one for each table, the patterns over several tables, and a manifest.
 
 Nothing a person looked for is in them, and nothing that changes by itself: counts and times stand in as buckets.
 """
@@ -17,7 +17,7 @@ from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, fi
 from ktx_cli.sources.query_history import model
 from ktx_cli.sources.query_history.model import History, HistoryScope
 from ktx_cli.sources.query_history.statements import NamedTable
-from ktx_cli.sources.query_history.templates import Gathered, Gathering, Template, in_scope
+from ktx_cli.sources.query_history.templates import Template, TemplateRules, TemplateSet, in_scope
 
 CLAUSES: Final = ("select", "where", "groupBy", "join")
 MAX_STATEMENTS: Final = 5
@@ -33,15 +33,15 @@ class Staged:
     warnings: tuple[ResultWarning, ...]
 
 
-def stage(history: History, gathering: Gathering, connection: str, now: datetime) -> Staged:
+def stage(history: History, rules: TemplateRules, connection: str, now: datetime) -> Staged:
     """Return the raw files of a history."""
-    gathered = gathering.gather(history)
+    gathered = rules.select(history)
     templates = sorted(gathered.templates.values(), key=_order)
-    uses = _uses(templates, gathering.scope)
+    uses = _uses(templates, rules.scope)
     busiest = max((use.executions for use in uses.values()), default=0)
-    files = {_path(table): _table_file(use, busiest, gathering.scope, now) for table, use in uses.items()}
-    shards, omitted = pattern_files([_pattern(each, now) for each in templates if _is_pattern(each, gathering.scope)])
-    manifest = _manifest(history, gathering, connection, omitted)
+    files = {_path(table): _table_file(use, busiest, rules.scope, now) for table, use in uses.items()}
+    shards, omitted = pattern_files([_pattern(each, now) for each in templates if _is_pattern(each, rules.scope)])
+    manifest = _manifest(history, rules, connection, omitted)
     warnings = [*history.warnings, *_warnings(history, gathered, omitted, connection)]
     if not uses:
         warnings.append(_nothing(gathered, connection))
@@ -152,8 +152,8 @@ def _joins(use: _Use, scope: HistoryScope) -> list[dict[str, Any]]:
 
 
 def _examples(use: _Use, scope: HistoryScope) -> list[Template]:
-    told = (each for each in use.templates if all(table in scope for table in each.statement.tables))
-    return [each for each in told if len(each.statement.sql) <= MAX_STATEMENT][:MAX_STATEMENTS]
+    visible = (each for each in use.templates if all(table in scope for table in each.statement.tables))
+    return [each for each in visible if len(each.statement.sql) <= MAX_STATEMENT][:MAX_STATEMENTS]
 
 
 def _example(template: Template) -> dict[str, Any]:
@@ -192,23 +192,23 @@ def _stats(templates: Sequence[Template], now: datetime) -> dict[str, str]:
     }
 
 
-def _manifest(history: History, gathering: Gathering, connection: str, omitted: Sequence[str]) -> dict[str, Any]:
+def _manifest(history: History, rules: TemplateRules, connection: str, omitted: Sequence[str]) -> dict[str, Any]:
     """Return what the files rest on; no time and no count is in it."""
-    settings = gathering.settings
+    settings = rules.settings
     return {
         "format": FORMAT,
         "connection": connection,
-        "dialect": gathering.dialect,
+        "dialect": rules.dialect,
         "origin": history.origin,
         "coverage": history.coverage.value,
         "window_days": settings.window_days,
         "min_executions": settings.min_executions,
-        "scope": {"kind": gathering.scope.kind, "names": sorted(gathering.scope.names)},
+        "scope": {"kind": rules.scope.kind, "names": sorted(rules.scope.names)},
         "omitted_patterns": list(omitted),
     }
 
 
-def _warnings(history: History, gathered: Gathered, omitted: Sequence[str], connection: str) -> list[ResultWarning]:
+def _warnings(history: History, gathered: TemplateSet, omitted: Sequence[str], connection: str) -> list[ResultWarning]:
     found = []
     where = f"query history of `{connection}`"
     if gathered.unread:
@@ -239,7 +239,7 @@ def _warnings(history: History, gathered: Gathered, omitted: Sequence[str], conn
     return found
 
 
-def _nothing(gathered: Gathered, connection: str) -> ResultWarning:
+def _nothing(gathered: TemplateSet, connection: str) -> ResultWarning:
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(gathered.dropped.counts.items()))
     return ResultWarning(
         "query_history_empty",

@@ -1,4 +1,4 @@
-"""Which history a connection has: a file of SQL where its settings name one, else the database's own."""
+"""Readers of query histories: a file of SQL where the settings name one, else what the database keeps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Opens = Callable[[], AbstractContextManager[Connector]]
 class Place:
     """Where a history is: the connection's id, the sqlglot dialect of its SQL, the project, and how it is opened.
 
-    `location`: of BigQuery's datasets. `cut`: see `sql_file.read`.
+    `location`: of BigQuery's datasets. `cut`: where its statements end, as it is known.
     """
 
     connection: str
@@ -359,7 +359,7 @@ MAX_BYTES: Final = 50_000_000
 Cut = Callable[[str, Callable[[], list[int]]], list[int]]
 """Returns where a text is cut: what is known of it, else what it is given finds."""
 
-_COMMENT: Final = re.compile(r"^[ \t]*--(?P<said>.*)$", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^[ \t]*--(?P<text>.*)$", re.MULTILINE)
 _USER: Final = re.compile(r"\buser:\s*([^\s,;]+)", re.IGNORECASE)
 _EXECUTIONS: Final = re.compile(r"\bexecutions:\s*(\d{1,12})\b", re.IGNORECASE)
 
@@ -387,8 +387,8 @@ def read_sql_files(path: Path, shown: str, *, dialect: str, executions: int, cut
 def parse(text: str, ends: Iterable[int], executions: int) -> Iterator[Observation]:
     """Yield the statements of a text, which end where `ends` says."""
     for piece in _pieces(text, ends):
-        said = " ".join(match["said"] for match in _COMMENT.finditer(piece))
-        user, count = _USER.search(said), _EXECUTIONS.search(said)
+        comment = " ".join(match["text"] for match in _COMMENT.finditer(piece))
+        user, count = _USER.search(comment), _EXECUTIONS.search(comment)
         if _COMMENT.sub("", piece).strip():
             yield Observation(piece.strip(), int(count[1]) if count else executions, user[1] if user else None)
 

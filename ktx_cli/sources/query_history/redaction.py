@@ -1,4 +1,4 @@
-"""Takes what people looked for out of their statements: literals and comments first, then what the project blanks."""
+"""Removes literals and comments from statements, then what the project redacts."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from ktx_cli.sources.query_history.pages import PREFIX, PageChange, pattern_page
 from ktx_cli.sources.query_history.raw_files import MANIFEST, parsed, stage
 from ktx_cli.sources.query_history.redaction import Redactor
 from ktx_cli.sources.query_history.statements import Tables
-from ktx_cli.sources.query_history.templates import Gathering, Readings, basis_of
+from ktx_cli.sources.query_history.templates import Readings, TemplateRules, basis_of
 from ktx_cli.sources.query_history.usage import Absence, UsageWritten, write_narratives, write_usage
 from ktx_cli.warehouses import Connector, dialect_of, open_database
 from ktx_cli.wiki import FOLDER, GLOBAL, Wiki, render
@@ -73,7 +73,7 @@ class QueryHistorySource(Source):
             or context.models.get(context.connection)
             or load_model(context.layout, context.connection, dialect)
         )
-        gathering = _gathering(entry, settings, model, context)
+        rules = _rules(entry, settings, model, context)
         opens = self.connect or (lambda: _opened(entry, context))
         place = readers.Place(
             context.connection,
@@ -81,14 +81,14 @@ class QueryHistorySource(Source):
             context.layout.root,
             opens,
             getattr(entry, "location", None),
-            gathering.readings.cuts,
+            rules.readings.cuts,
         )
         moment = self.clock()
         history = readers.read_history(place, settings, moment)
         if context.stopped():
             raise CancelledError("interrupted while the query history was read", hint="run the command again")
-        staged = stage(history, gathering, context.connection, moment)
-        gathering.readings.save(context.cache_folder, context.connection)
+        staged = stage(history, rules, context.connection, moment)
+        rules.readings.save(context.cache_folder, context.connection)
         files = {path: context.raw.put(path, content) for path, content in sorted(staged.files.items())}
         return Snapshot(
             files,
@@ -179,14 +179,14 @@ def _summary(pages: int, has_narratives: bool) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _gathering(entry: Any, settings: QueryHistory, model: Model, context: FetchContext) -> Gathering:
+def _rules(entry: Any, settings: QueryHistory, model: Model, context: FetchContext) -> TemplateRules:
     where = f"connections.{context.connection}.context.queryHistory"
     redact = Redactor.of(settings.redaction_patterns, f"{where}.redactionPatterns")
     tables = Tables(model, redact)
     scope = scope_of(settings, entry.enabled_tables, tables)
     basis = basis_of(model.dialect, settings.redaction_patterns, tables)
     readings = Readings.load(context.layout.cache, context.connection, basis, tables)
-    return Gathering(model.dialect, tables, scope, settings, redact, where, readings)
+    return TemplateRules(model.dialect, tables, scope, settings, redact, where, readings)
 
 
 def _opened(entry: Any, context: FetchContext) -> Connector:

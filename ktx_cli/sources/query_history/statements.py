@@ -1,4 +1,4 @@
-"""Which tables a statement names: those of the semantic layer with their columns, the system's own, others by name."""
+"""The tables of a statement: those of the semantic layer with their columns, the system's, others by name."""
 
 from __future__ import annotations
 
@@ -249,8 +249,8 @@ def _is_trivial(tree: exp.Expr) -> bool:
         return True
     if (where := tree.args.get("where")) is not None:
         return _is_false(where.this)
-    told = any(not _is_constant(each) or each.find(exp.Star, exp.AggFunc) for each in tree.expressions)
-    return not told and not tree.find(exp.Join, exp.Group)
+    reads_columns = any(not _is_constant(each) or each.find(exp.Star, exp.AggFunc) for each in tree.expressions)
+    return not reads_columns and not tree.find(exp.Join, exp.Group)
 
 
 def _is_false(node: exp.Expr) -> bool:
@@ -319,16 +319,16 @@ class _Reader:
             for condition in (
                 where.this.flatten() if where and isinstance(where.this, exp.And) else [where and where.this]
             ):
-                yield from self._told(condition, scope)
+                yield from self._of_one_table(condition, scope)
 
     def groupings(self) -> Iterator[tuple[NamedTable, str]]:
         """Yield what rows are grouped by, as far as it is of one table alone."""
         for scope in self._lineage.scopes:
             group = scope.expression.args.get("group")
             for expression in group.expressions if group else ():
-                yield from self._told(expression, scope)
+                yield from self._of_one_table(expression, scope)
 
-    def _told(self, node: exp.Expr | None, scope: Any) -> Iterator[tuple[NamedTable, str]]:
+    def _of_one_table(self, node: exp.Expr | None, scope: Any) -> Iterator[tuple[NamedTable, str]]:
         from sqlglot import exp
 
         if node is None or node.find(exp.Query):

@@ -1,4 +1,4 @@
-"""What of a history does not count: other statements than queries, ktx's own, what orchestrators and services send."""
+"""Statements taken together as templates, without those of ktx, orchestrators and services."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def orchestrator_of(text: str, dialect: str) -> str | None:
     if "--" not in text and "/*" not in text and "#" not in text:
         return None
     try:
-        said = comments(text, dialect)
+        comment = comments(text, dialect)
     except SqlglotError:
         return None
-    return next((name for name, mark in _ORCHESTRATORS.items() if mark.search(said)), None)
+    return next((name for name, mark in _ORCHESTRATORS.items() if mark.search(comment)), None)
 
 
 class ServiceFilter:
@@ -296,7 +296,7 @@ class Template:
 
 
 @dataclass(slots=True)
-class Gathered:
+class TemplateSet:
     """The templates that count, by id; `unread`: id of a text -> why it could not be read."""
 
     templates: dict[str, Template] = field(default_factory=dict)
@@ -305,7 +305,7 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
+class TemplateRules:
     """What decides which statements count. `where`: the settings' place in `ktx.yaml`.
 
     `readings`: what is known of statements from earlier runs.
@@ -319,9 +319,9 @@ class Gathering:
     where: str
     readings: Readings = field(default_factory=Readings)
 
-    def gather(self, observations: Iterable[Observation]) -> Gathered:
+    def select(self, observations: Iterable[Observation]) -> TemplateSet:
         """Read every statement, take together those that are the same, and leave out what does not count."""
-        found = Gathered()
+        found = TemplateSet()
         asked = self._asked(observations, found)
         totals: Counter[str] = Counter()
         for seen, reading in asked:
@@ -341,7 +341,7 @@ class Gathering:
         self._sift(found)
         return found
 
-    def _asked(self, observations: Iterable[Observation], found: Gathered) -> list[tuple[Observation, Reading]]:
+    def _asked(self, observations: Iterable[Observation], found: TemplateSet) -> list[tuple[Observation, Reading]]:
         """Return the queries, each with what is known of its text without a parser."""
         asked = []
         for seen in observations:
@@ -366,7 +366,7 @@ class Gathering:
         hash_of, sender = self.readings.hash_of, orchestrator_of(text, self.dialect)
         return Reading(hash_of(plain), hash_of(_loose(plain)), sender)
 
-    def _statement(self, name: str, text: str, found: Gathered) -> Statement | None:
+    def _statement(self, name: str, text: str, found: TemplateSet) -> Statement | None:
         statement = self.readings.statement(name, functools.partial(self._read, text))
         if isinstance(statement, str):
             found.unread[_name_of(text)] = statement
@@ -379,7 +379,7 @@ class Gathering:
         except UnreadableStatementError as error:
             return str(error)
 
-    def _count(self, seen: Observation, sender: str | None, statement: Statement, found: Gathered) -> None:
+    def _count(self, seen: Observation, sender: str | None, statement: Statement, found: TemplateSet) -> None:
         reason = self._reason(statement)
         if reason is not None:
             found.dropped.add(reason)
@@ -395,7 +395,7 @@ class Gathering:
             return "asks for nothing"
         return None if any(table in self.scope for table in statement.tables) else "out of scope"
 
-    def _sift(self, found: Gathered) -> None:
+    def _sift(self, found: TemplateSet) -> None:
         """Leave out what is rare, fails, or comes from service accounts and orchestrators alone; mark the rest."""
         services = ServiceFilter(self.settings.filters, self.where)
         for identity, template in list(found.templates.items()):

@@ -1,4 +1,4 @@
-"""What the manifest says of each table's use, written without a model: how often, by what, with what else."""
+"""The `usage` of tables in the manifest, written without a model: how often, by what, with what else."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class Absence:
 
 def usage_of(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `usage` of a table from its raw file, without what only a model can say."""
-    told: dict[str, Any] = {TIER: table["frequency"]}
+    usage: dict[str, Any] = {TIER: table["frequency"]}
     lists = {
         "commonFilters": _often(table.get("filters", ())),
         "commonGroupBys": _often(table.get("group_bys", ())),
         "commonJoins": [_join(join) for join in table.get("joins", ()) if _is_often(join["frequency"])][:MAX_ITEMS],
     }
-    return told | {key: items for key, items in lists.items() if items}
+    return usage | {key: items for key, items in lists.items() if items}
 
 
 def _often(items: Iterable[tuple[str, str]]) -> list[str]:

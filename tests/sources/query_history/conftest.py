@@ -16,7 +16,7 @@ from ktx_cli.sources.query_history.model import Coverage, History, Observation, 
 from ktx_cli.sources.query_history.raw_files import Staged, stage
 from ktx_cli.sources.query_history.redaction import Redactor
 from ktx_cli.sources.query_history.statements import Tables
-from ktx_cli.sources.query_history.templates import Gathering
+from ktx_cli.sources.query_history.templates import TemplateRules
 
 SHARD = "semantic-layer/shop/_schema/public.yaml"
 MANIFEST = """\
@@ -112,7 +112,7 @@ def staged(tables: Tables) -> Callable[..., Staged]:
         config = QueryHistory.model_validate(settings)
         redact = Redactor.of(config.redaction_patterns, "redactionPatterns")
         scope = scope_of(config, enabled_tables, over)
-        gathering = Gathering(dialect, over, scope, config, redact, "queryHistory")
-        return stage(History(tuple(observations), "test", coverage), gathering, "shop", now)
+        rules = TemplateRules(dialect, over, scope, config, redact, "queryHistory")
+        return stage(History(tuple(observations), "test", coverage), rules, "shop", now)
 
     return make
