@@ -8,9 +8,9 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.agent_tools.accepted import lost_in
-    from ktx_cli.agent_tools.discovery import describe_miss, resolved
-    from ktx_cli.agent_tools.fence import unfit_lines, visible, wrapped
-    from ktx_cli.agent_tools.finding import Find, Layers, in_memory
+    from ktx_cli.agent_tools.discovery import missing_name, resolved
+    from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, joined, unfit_lines, visible, wrapped
+    from ktx_cli.agent_tools.layers import Find, Layers, in_memory
     from ktx_cli.agent_tools.library import Library, Place, passage_of, passages_of
     from ktx_cli.agent_tools.prompts import (
         MEMORY_PROMPTS,
@@ -21,41 +21,26 @@ if TYPE_CHECKING:
         reconcile_prompt,
         unit_prompt,
     )
+    from ktx_cli.agent_tools.records import Action, Records, StagedUnit, StagedWork, page_artifact
     from ktx_cli.agent_tools.row_makers import rows_of_values
     from ktx_cli.agent_tools.searcher import contents_of, finder, open_searcher, search
-    from ktx_cli.agent_tools.session import (
-        LONGEST,
-        RESERVE,
-        Action,
-        Input,
-        PageBudget,
-        Parts,
-        Records,
-        StagedUnit,
-        StagedWork,
-        Tool,
-        ToolSession,
-        joined,
-        page_artifact,
-    )
+    from ktx_cli.agent_tools.session import Input, PageBudget, Tool, ToolSession
     from ktx_cli.agent_tools.sql import count_columns, refused_text
-    from ktx_cli.agent_tools.toolset import Stage, tools_for, unresolved_failures
+    from ktx_cli.agent_tools.toolset import READING_TOOLS, tools_for, unresolved_failures
 
 _HOMES = {
     "accepted": "lost_in",
-    "discovery": "describe_miss resolved",
-    "fence": "unfit_lines visible wrapped",
-    "finding": "Find Layers in_memory",
+    "discovery": "missing_name resolved",
+    "fence": "LONGEST Parts RESERVE joined unfit_lines visible wrapped",
+    "layers": "Find Layers in_memory",
     "library": "Library Place passage_of passages_of",
     "prompts": "MEMORY_PROMPTS PROMPTS TaskPrompt load_prompts memory_prompt reconcile_prompt unit_prompt",
+    "records": "Action Records StagedUnit StagedWork page_artifact",
     "row_makers": "rows_of_values",
     "searcher": "contents_of finder open_searcher search",
-    "session": (
-        "Action Input LONGEST PageBudget Parts RESERVE Records StagedUnit StagedWork Tool ToolSession joined "
-        "page_artifact"
-    ),
+    "session": "Input PageBudget Tool ToolSession",
     "sql": "count_columns refused_text",
-    "toolset": "Stage tools_for unresolved_failures",
+    "toolset": "READING_TOOLS tools_for unresolved_failures",
 }
 
 if not TYPE_CHECKING:

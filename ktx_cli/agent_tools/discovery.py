@@ -8,25 +8,11 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from ktx_cli.agent_tools.fence import visible, wrapped
-from ktx_cli.agent_tools.layer_reading import column_line, headline, rest_lines
-from ktx_cli.agent_tools.session import (
-    LONGEST,
-    LONGEST_RAW,
-    REASONS,
-    RESERVE,
-    Fallback,
-    Input,
-    Parts,
-    Tool,
-    ToolSession,
-    cut_lines,
-    hit_line,
-    joined,
-    member_id,
-    named,
-    note_hits,
-)
+from ktx_cli.agent_tools.fence import LONGEST, LONGEST_RAW, RESERVE, Parts, cut_lines, joined, visible, wrapped
+from ktx_cli.agent_tools.layer_readers import column_line, headline, rest_lines
+from ktx_cli.agent_tools.ledger import hit_line, member_id, named, note_hits
+from ktx_cli.agent_tools.records import REASONS, Fallback
+from ktx_cli.agent_tools.session import Input, Tool, ToolSession
 from ktx_cli.core import UsageError, did_you_mean, listing, one_line
 from ktx_cli.documents import RawFile, read_document
 from ktx_cli.llm import ToolOutput
@@ -73,7 +59,7 @@ def _discover(session: ToolSession, value: Discover) -> ToolOutput:
         for heading, kinds, tool in _SECTIONS
     ]
     for _, found, _ in sections:
-        note_hits(session, found)
+        note_hits(session.ledger, found)
     told = [_section(heading, found, tool) for heading, found, tool in sections if found]
     if not told:
         return ToolOutput("Nothing fits. Try broader or other words.", {"success": True, "hits": 0})
@@ -106,7 +92,7 @@ def _details(session: ToolSession, value: EntityDetails) -> ToolOutput:
             parts.add(text)
     misses = Parts(_LONGEST_MISSES)
     for target in missed:
-        misses.add(describe_miss(shown, target))
+        misses.add(missing_name(shown, target))
     told = joined(misses.text(), misses.more("names that nothing has", "ask for fewer at once"))
     note = f"(cut: {left} columns or sources not shown; ask for single columns, such as orders.amount)" if left else ""
     if not wanted:
@@ -175,7 +161,7 @@ def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[st
     return {column.name: values for column, values in columns if column is not None and may(column)}
 
 
-def describe_miss(shown: Shown, target: str) -> str:
+def missing_name(shown: Shown, target: str) -> str:
     """Return the line about a name nothing has, with the one that was probably meant."""
     outer, _, column = target.rpartition(".")
     owners = named(shown, outer) if outer else []

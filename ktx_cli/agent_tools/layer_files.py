@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ktx_cli.agent_tools.finding import parse_once
+from ktx_cli.agent_tools.layers import parse_once
 from ktx_cli.core import ConfigError, KtxError, file_stem, listing, yaml
 from ktx_cli.project import Layout, Tree, edit
 from ktx_cli.protection import Refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ktx_cli.agent_tools.session import member_id
+from ktx_cli.agent_tools.ledger import member_id
 from ktx_cli.core import ConfigError, yaml
 from ktx_cli.protection import Need, column_need, names_in, needs_of, source_id, table_need
 from ktx_cli.semantic import Measure, Model, Resolver, SemanticError, Source, read_fragment

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ktx_cli.agent_tools.fence import visible, wrapped
-from ktx_cli.agent_tools.layer_reading import origin
-from ktx_cli.agent_tools.session import Parts, ToolSession, joined
+from ktx_cli.agent_tools.fence import Parts, joined, visible, wrapped
+from ktx_cli.agent_tools.layer_readers import origin
+from ktx_cli.agent_tools.session import ToolSession
 from ktx_cli.core import KtxError, listing, one_line, plural
 from ktx_cli.documents import WorkUnit
 from ktx_cli.prompts import Prompt, for_stage, text_of

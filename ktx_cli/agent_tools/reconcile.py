@@ -6,20 +6,9 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, create_model
 
-from ktx_cli.agent_tools.fence import wrapped
-from ktx_cli.agent_tools.session import (
-    Action,
-    Conflict,
-    EvictionDecision,
-    Input,
-    Parts,
-    Resolution,
-    SourceEvidence,
-    StagedUnit,
-    Tool,
-    ToolSession,
-    joined,
-)
+from ktx_cli.agent_tools.fence import Parts, joined, wrapped
+from ktx_cli.agent_tools.records import Action, Conflict, EvictionDecision, Resolution, SourceEvidence, StagedUnit
+from ktx_cli.agent_tools.session import Input, Tool, ToolSession
 from ktx_cli.agent_tools.wiki import missing_references
 from ktx_cli.core import did_you_mean, listing, one_line, plural
 from ktx_cli.llm import ToolOutput

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ktx_cli.agent_tools.finding import Find, Layers
+from ktx_cli.agent_tools.layers import Find, Layers
 from ktx_cli.agent_tools.library import passages_of
 from ktx_cli.core import Command, ResultWarning, StorageError, UsageError
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, Workspace, connection_of, read_state

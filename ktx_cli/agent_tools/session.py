@@ -1,325 +1,33 @@
-"""What the tools of a loop really looked up: sources, what they have, and tables no source reads.
-
-The tools keep it, not the model. A writer refuses a name that nobody has looked up.
-"""
+"""The session of a loop: what its tools may read and write, what they have done, and how a tool is called."""
 
 from __future__ import annotations
 
 import base64
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from ktx_cli.agent_tools.fence import visible
-from ktx_cli.agent_tools.finding import Find, Layers, find_in, in_memory
-from ktx_cli.core import ConfigError, Diagnostic, KtxError, listing, one_line
+from ktx_cli.agent_tools.fence import LONGEST, RESERVE, shortened, visible
+from ktx_cli.agent_tools.layers import Find, Layers, find_in, in_memory
+from ktx_cli.agent_tools.ledger import Ledger
+from ktx_cli.agent_tools.records import Action, Failures, Records, StagedWork
+from ktx_cli.core import Diagnostic, KtxError, listing
 from ktx_cli.documents import RawFile
-from ktx_cli.llm import RuntimeTool, ToolInvocation, ToolOutput
+from ktx_cli.llm import RuntimeTool, ToolOutput
 from ktx_cli.project import Privacy, Tree, Workspace
 from ktx_cli.prompts import Skill
-from ktx_cli.protection import Need, Refused, _table_entries, source_id, sources_of
+from ktx_cli.protection import Refused
 from ktx_cli.search import Hit, Scope, Shown
-from ktx_cli.semantic import CalendarSettings, Model, Source, table_parts
+from ktx_cli.semantic import CalendarSettings, Model, Source
 from ktx_cli.sources import EvidenceForm
 from ktx_cli.warehouses import QueryResult
 from ktx_cli.wiki import GLOBAL
 
-
-class Ledger:
-    """Names that were looked up, as `warehouse/orders`, `warehouse/orders.amount`, `warehouse/table:raw.orders`."""
-
-    def __init__(self, entries: Iterable[str] = ()) -> None:
-        self._entries = set(entries)
-
-    def add(self, *ids: str) -> None:
-        """Note names that were resolved."""
-        self._entries.update(ids)
-
-    def __contains__(self, id: object) -> bool:
-        return id in self._entries
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def missing(self, needs: Iterable[Need]) -> list[Need]:
-        """Return the names none of whose entries is there, each once."""
-        found = {need.shown: need for need in needs if self._entries.isdisjoint(need.ids)}
-        return [found[shown] for shown in sorted(found)]
-
-    def to_json(self) -> list[str]:
-        """Return the entries, sorted."""
-        return sorted(self._entries)
-
-
-def member_id(connection: str, source: str, member: str) -> str:
-    """Return the entry of a column, measure or segment."""
-    return f"{source_id(connection, source)}.{member.casefold()}"
-
-
-def noted_ids(model: Model, parts: tuple[str, ...], member: str | None = None) -> frozenset[str]:
-    """Return the entries to make of a table that was found in the database, or of a column of it."""
-    names = {".".join(parts)} | ({f"*.{parts[-1]}"} if len(parts) > 1 else set())
-    return _table_entries(model, parts, names, member)
-
-
-def refusal_of(missing: Iterable[Need]) -> str:
-    """Return what a model reads of names that were never looked up: all of them, with the calls that look them up."""
-    needs = list(missing)
-    if not needs:
-        return ""
-    by_tool: dict[str, list[str]] = {}
-    for need in needs:
-        by_tool.setdefault(need.tool, []).append(f"`{one_line(need.shown, 200)}`")
-    lines = [f"- {', '.join(names)}: call {tool}" for tool, names in by_tool.items()]
-    return "Never looked up in this session, so nothing was saved:\n" + "\n".join(lines)
-
-
-Target = Literal["wiki", "sl"]
-ActionKind = Literal["created", "updated", "removed", "confirmed"]
-"""`confirmed`: it said already what was to be written, so that it comes of these raw files too."""
-
-REASONS: Final[Mapping[str, str]] = {
-    "no_connection_mapping": "it belongs to no connection of this project",
-    "looker_template_unresolved": "it holds a Looker template whose value is not known",
-    "derived_table_not_supported": "its derived table cannot be written as a source",
-    "no_physical_table": "it names no physical table",
-    "multiple_table_references": "it names several tables, and which one it is about is not said",
-    "unsupported_dialect": "its SQL is of a dialect this connection does not speak",
-    "parse_error": "its SQL cannot be read",
-    "missing_target_table": "the table it names is not in this connection",
-    "cumulative_metric_unsupported": "its cumulative metric cannot be written as a measure",
-    "conversion_metric_unsupported": "its conversion metric cannot be written as a measure",
-}
-"""Why something of a raw file did not become a source -> the words of the report."""
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """An artifact a loop wrote or removed. `raw_paths`: the raw files it comes from. `connection`: of a source."""
-
-    target: Target
-    kind: ActionKind
-    key: str
-    connection: str | None = None
-    raw_paths: tuple[str, ...] = ()
-    detail: str = ""
-
-    @property
-    def identity(self) -> str:
-        """`wiki:<key>` or `sl:<connection>/<source>`."""
-        return f"wiki:{self.key}" if self.target == "wiki" else f"sl:{self.connection}/{self.key}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in a report."""
-        return {**asdict(self), "raw_paths": list(self.raw_paths)}
-
-
-def page_artifact(scope: str, key: str) -> str:
-    """Return the artifact a page is: `wiki:<key>`, and `wiki:user/<id>/<key>` for one of a user's own."""
-    return f"wiki:{named_page(scope, key)}"
-
-
-def named_page(scope: str, key: str) -> str:
-    """Return a page's key as an action has it: with the scope in front where it is not everybody's."""
-    return key if scope == GLOBAL else f"{scope}/{key}"
-
-
-@dataclass(frozen=True, slots=True)
-class Fallback:
-    """Something of a raw file that did not become a source. `detail`: the words of its reason, the tool's own."""
-
-    raw_path: str
-    reason: str
-    fallback: str
-    detail: str
-    table_ref: str | None = None
-    clarification: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """Two things that could not both stay. `flagged`: a person should look at it.
-
-    `accepted`, `captured`: what stands, and what a text says in place of it, where both are known in their words.
-    """
-
-    kind: str
-    artifact: str
-    detail: str
-    flagged: bool
-    contested: str | None = None
-    unit: str | None = None
-    accepted: str | None = None
-    captured: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionDecision:
-    """What became of an artifact whose raw file is gone: `removed` or `kept`."""
-
-    raw_path: str
-    artifact: str
-    action: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """An artifact that went into another: `merged` or `subsumed`."""
-
-    raw_path: str
-    artifact: str
-    into: str
-    kind: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class SourceEvidence:
-    """What an agent says of a raw file, as JSON of the shape its source asks for (`EvidenceForm`)."""
-
-    raw_path: str
-    evidence: Mapping[str, Any]
-
-    @property
-    def subject(self) -> str:
-        """What it is about: said again, it replaces what was said before."""
-        name = self.evidence.get("slug") or self.evidence.get("table") or ""
-        return " ".join(filter(None, (self.evidence.get("kind", "evidence"), name, "of", self.raw_path)))
-
-
-@dataclass(slots=True)
-class Records:
-    """The records of one loop, in their order."""
-
-    fallbacks: list[Fallback] = field(default_factory=list)
-    conflicts: list[Conflict] = field(default_factory=list)
-    evictions: list[EvictionDecision] = field(default_factory=list)
-    resolutions: list[Resolution] = field(default_factory=list)
-    evidence: list[SourceEvidence] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, list[dict[str, Any]]]:
-        """Return all of them as plain values."""
-        return {name: [asdict(each) for each in getattr(self, name)] for name in _TYPES}
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, list[dict[str, Any]]]) -> Records:
-        """Return what `to_json` gave."""
-        return cls(**{name: [made(**each) for each in stored.get(name, ())] for name, made in _TYPES.items()})
-
-
-_TYPES: Final[Mapping[str, Any]] = {
-    "fallbacks": Fallback,
-    "conflicts": Conflict,
-    "evictions": EvictionDecision,
-    "resolutions": Resolution,
-    "evidence": SourceEvidence,
-}
-
-
-_FAILED: Final = "Tool `{name}` failed: "
-"""What the text of a call begins with that reached its tool, and failed there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A failure no later success made good. `target`: what the call was about, such as `wiki:refunds`."""
-
-    target: str
-    tool: str
-    message: str
-
-
-@dataclass(slots=True)
-class Failures:
-    """Failures by what they are about: the last of each, until a call about the same thing succeeds."""
-
-    _pending: dict[str, Failure] = field(default_factory=dict)
-
-    def failed(self, target: str, tool: str, message: str) -> None:
-        """Note a failure."""
-        self._pending[target] = Failure(target, tool, message)
-
-    def made_good(self, target: str) -> None:
-        """Note a success about a target."""
-        self._pending.pop(target, None)
-
-    def fell_back(self, table: str | None) -> None:
-        """Note an accepted fallback: it makes the failure good of the source it names.
-
-        One that names nothing makes the only failure of the semantic layer good, where there is just one.
-        """
-        sources = [target for target in self._pending if target.startswith("sl:")]
-        if table is None:
-            named = sources if len(sources) == 1 else []
-        else:
-            wanted = table.replace('"', "").rpartition(".")[2].casefold()
-            named = [target for target in sources if target.rpartition("/")[2].casefold() == wanted]
-        for target in named:
-            self.made_good(target)
-
-    def unresolved(self, writers: Iterable[str], invocations: Iterable[ToolInvocation]) -> tuple[Failure, ...]:
-        """Return what nothing made good.
-
-        `invocations`: all calls of the loop, for those of `writers` whose arguments did not fit never reached the tool,
-        whoever said so (ktx, or Claude Code): they are made good by a later call of the same tool that did.
-        """
-        return (*self._pending.values(), *_unfit(set(writers), invocations).values())
-
-    def to_json(self) -> dict[str, list[str]]:
-        """Return the pending failures as plain values."""
-        return {target: [each.tool, each.message] for target, each in self._pending.items()}
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, list[str]]) -> Failures:
-        """Return what `to_json` gave."""
-        return cls({target: Failure(target, tool, message) for target, (tool, message) in stored.items()})
-
-
-def _unfit(writers: set[str], invocations: Iterable[ToolInvocation]) -> dict[str, Failure]:
-    pending: dict[str, Failure] = {}
-    for invocation in invocations:
-        if invocation.name not in writers:
-            continue
-        if invocation.is_error and not invocation.text.startswith(_FAILED.format(name=invocation.name)):
-            target = f"arguments of {invocation.name}"
-            pending[invocation.name] = Failure(target, invocation.name, invocation.text)
-        else:
-            pending.pop(invocation.name, None)
-    return pending
-
-
-@dataclass(frozen=True, slots=True)
-class StagedUnit:
-    """A unit of work as it ended. `status`: `done` or `failed`."""
-
-    key: str
-    label: str
-    status: str
-    files: tuple[str, ...] = ()
-    actions: tuple[Action, ...] = ()
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StagedWork:
-    """The units of a run in their order, and deleted raw file -> the artifacts that came of it (`wiki:refunds`).
-
-    `pins`: artifact names people have fixed: contested key -> the artifact that keeps it.
-    """
-
-    units: Sequence[StagedUnit] = ()
-    evictions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    pins: Mapping[str, str] = field(default_factory=dict)
-
-    def unit(self, key: str) -> StagedUnit | None:
-        """Return the unit of a key."""
-        return next((each for each in self.units if each.key == key), None)
-
+log = logging.getLogger(__name__)
 
 RunSql = Callable[[str, str, int], QueryResult]
 """Takes connection, statement and most rows; runs it through the one guard. Raises `KtxError`."""
@@ -340,45 +48,60 @@ class PageBudget:
 
 @dataclass(slots=True)
 class ToolSession:
-    """What the tools of one loop share.
+    """What the tools of one loop share: what they may read and write, and what they have done.
 
-    `workspace`: the loop's own overlay, a child of the run's: a rollback goes back to what it was made from.
-    `connections`: ids of the databases it may read and write the semantic layer of -> their dialects.
-    `configured`: those of all in `ktx.yaml`, None where there are no others. `raw`: the raw files that may be read, by
-    path; `files`: those of them that are to be worked through, which a write may name as where it comes from. `origin`:
-    what people call their source. `semantic` False: wiki pages alone, for `why_not`. `evidence`: what is
-    given of the files, None where pages and definitions are written. `run_sql` None: there is no database to ask.
-    `values`: asked only where `privacy` lets values go to a model. `find` None: a search reads the whole overlay.
-    `refs_later`: a page may refer to one that is not there yet. `extra`: further tools, of documents for example.
-    `written`: path of each file a tool wrote -> the artifact it is. `scope`: whose pages are written, and seen before
-    everybody's. `accepted`: what no write may drop or change, None where everything may be changed.
+    Only the first three groups of fields are given; the last one is filled while the loop runs.
     """
 
     workspace: Workspace
+    """The loop's own overlay, a child of the run's: a rollback goes back to what it was made from."""
     connections: Mapping[str, str]
+    """The databases it may read and write the semantic layer of -> their dialects."""
     configured: Collection[str] | None = None
+    """The ids of all databases in `ktx.yaml`; None where there are no others."""
+
+    # What it may read.
     raw: Mapping[str, RawFile] = field(default_factory=dict)
+    """The raw files that may be read, by path."""
     files: tuple[str, ...] = ()
+    """Those of them that are to be worked through, which a write may name as where it comes from."""
     origin: str = "this project"
-    semantic: bool = True
-    why_not: str = ""
-    evidence: EvidenceForm | None = None
+    """What people call their source."""
+    stage: StagedWork = field(default_factory=StagedWork)
+    """What it is shown of the run."""
+    skills: Mapping[str, Skill] = field(default_factory=dict)
+    scope: str = GLOBAL
+    """Whose pages are written, and seen before everybody's."""
     calendar: CalendarSettings = field(default_factory=CalendarSettings)
     privacy: Privacy = "local"
     run_sql: RunSql | None = None
+    """Runs a statement; None: there is no database to ask."""
     values: SampleValues | None = None
+    """Values of columns, asked for only where `privacy` lets them go to a model."""
     find: Find | None = None
+    """Searches the overlay; None: a search reads all of it."""
+
+    # What it may write.
+    semantic: bool = True
+    """Whether it may write definitions; else pages alone."""
+    why_not: str = ""
+    """Why it may write pages alone."""
+    evidence: EvidenceForm | None = None
+    """What is given of the files; None where pages and definitions are written."""
     refs_later: bool = True
-    skills: Mapping[str, Skill] = field(default_factory=dict)
-    stage: StagedWork = field(default_factory=StagedWork)
-    budget: PageBudget | None = None
-    scope: str = GLOBAL
+    """Whether a page may refer to one that is not there yet."""
     accepted: Tree | None = None
+    """What no write may drop or change; None where everything may be changed."""
+    budget: PageBudget | None = None
     extra: tuple[RuntimeTool, ...] = ()
+    """Further tools, of documents for example."""
+
+    # What it has done.
     ledger: Ledger = field(default_factory=Ledger)
     actions: list[Action] = field(default_factory=list)
     records: Records = field(default_factory=Records)
     written: dict[str, str] = field(default_factory=dict)
+    """The path of each file a tool wrote -> the artifact it is."""
     pending: Failures = field(default_factory=Failures)
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     layers: Layers = field(init=False, repr=False)
@@ -516,105 +239,6 @@ def _content(stored: Any) -> bytes | None:
     return None if stored is None else str(stored).encode("utf-8")
 
 
-def note_hits(session: ToolSession, found: Iterable[Hit]) -> None:
-    """Note what a search showed of the semantic layer."""
-    for each in found:
-        if each.kind == "source":
-            session.ledger.add(source_id(each.connection, each.id))
-        elif each.kind in ("measure", "segment", "column"):
-            source, _, member = each.id.rpartition(".")
-            session.ledger.add(source_id(each.connection, source), member_id(each.connection, source, member))
-
-
-def hit_line(hit: Hit) -> str:
-    """Return one line about a hit."""
-    place = f" of {hit.connection}" if hit.connection else ""
-    snippet = f" [{one_line(hit.snippet, 200)}]" if hit.snippet and hit.snippet not in hit.summary else ""
-    return f"- {hit.kind} {hit.id}{place}: {one_line(hit.summary, 200)}{snippet}"
-
-
-def named(shown: Shown, name: str) -> list[Source]:
-    """Return the source of a name, else those that read the table of that name."""
-    exact = shown.model.sources.get(name)
-    alike = [each for each in shown.sources() if each.name.casefold() == name.casefold()]
-    if exact is not None and shown.has(exact):
-        return [exact]
-    if alike:
-        return alike
-    try:
-        parts = table_parts(name)
-    except ConfigError:
-        return []
-    return [each for each in sources_of(shown.model, parts) if shown.has(each)]
-
-
-LONGEST: Final = 24_000
-"""Characters of a result: about 6,000 tokens."""
-
-LONGEST_RAW: Final = 48_000
-"""Characters of a result that is part of a raw file."""
-
-RESERVE: Final = 600
-"""Characters kept free for headings, the fence, and the sentence on what was cut."""
-
-
-class Parts:
-    """The parts of a result, as many as there is room for; a part is never broken."""
-
-    def __init__(self, limit: int = LONGEST - RESERVE) -> None:
-        self._left = limit
-        self._parts: list[str] = []
-        self.shown = 0
-        self.left_out = 0
-
-    def add(self, part: str) -> bool:
-        """Take a part; False where there is no room for it, nor for any that comes later."""
-        if self.left_out or len(part) + 1 > self._left:
-            self.left_out += 1
-            return False
-        self._parts.append(part)
-        self._left -= len(part) + 1
-        self.shown += 1
-        return True
-
-    @property
-    def room(self) -> int:
-        """How many characters there is room for."""
-        return self._left
-
-    def text(self) -> str:
-        """Return the parts, a line end between two."""
-        return "\n".join(self._parts)
-
-    def more(self, noun: str, how: str) -> str:
-        """Return the sentence on what was left out, empty where nothing was."""
-        if not self.left_out:
-            return ""
-        return f"(cut: {self.shown} of {self.shown + self.left_out} {noun} shown; {how})"
-
-
-def cut_lines(text: str, limit: int) -> tuple[str, int]:
-    """Return as many whole lines of a text as fit, at least a part of the first, and how many lines that are."""
-    if len(text) <= limit:
-        return text, text.count("\n") + 1
-    place = text.rfind("\n", 0, limit + 1)
-    kept = text[:place] if place > 0 else text[:limit]
-    return kept, kept.count("\n") + 1
-
-
-def shortened(text: str, limit: int) -> str:
-    """Return a text on at most `limit` characters, with a mark where it was cut."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def joined(*parts: str) -> str:
-    """Return paragraphs, without the empty ones."""
-    return "\n\n".join(part for part in parts if part)
-
-
-log = logging.getLogger(__name__)
-
-
 class Input(BaseModel):
     """The arguments of a tool: a key it does not have is an error, which the model reads."""
 
@@ -623,20 +247,21 @@ class Input(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool of every session. `run` returns its result, and raises `Refused` for a call that changes nothing.
-
-    `target`: what a call of a writer is about; None for a tool whose failures harm nothing. `longest`: characters of
-    its result. `alone`: its calls wait for each other; a tool that waits for a database does not.
-    """
+    """A tool of every session."""
 
     name: str
     description: str
     input_model: type[Input]
     run: Callable[[ToolSession, Any], ToolOutput | str]
+    """Returns the result of a call, and raises `Refused` for one that changes nothing."""
     target: Callable[[ToolSession, Any], str] | None = None
+    """What a call of a writer is about; None for a tool whose failures harm nothing."""
     longest: int = LONGEST
+    """Characters of a result."""
     reads: bool = True
+    """Whether it changes nothing."""
     alone: bool = True
+    """Whether its calls wait for each other; a tool that waits for a database does not."""
 
     def on(self, session: ToolSession) -> RuntimeTool:
         """Return the tool as the loop of a session calls it."""
@@ -655,22 +280,22 @@ def _called(tool: Tool, session: ToolSession, value: Any) -> ToolOutput:
     except KtxError as error:
         if error.code == "cancelled":
             raise
-        told = _told(error)
+        text = _refusal(error)
         if tool.target is not None:
-            session.pending.failed(target, tool.name, told)
-        raise Refused(told) from error
+            session.pending.failed(target, tool.name, text)
+        raise Refused(text) from error
     except Exception as error:
         session.pending.failed(target, tool.name, type(error).__name__)
         raise
     session.pending.made_good(target)
-    given = output if isinstance(output, ToolOutput) else ToolOutput(output, {"success": True})
-    if len(given.markdown) > tool.longest:
-        log.warning("the result of %s had %s characters", tool.name, len(given.markdown))
-        return ToolOutput(f"{given.markdown[: tool.longest - 100]}\n\n(cut: ask for less at once)", given.structured)
-    return given
+    result = output if isinstance(output, ToolOutput) else ToolOutput(output, {"success": True})
+    if len(result.markdown) > tool.longest:
+        log.warning("the result of %s had %s characters", tool.name, len(result.markdown))
+        return ToolOutput(f"{result.markdown[: tool.longest - 100]}\n\n(cut: ask for less at once)", result.structured)
+    return result
 
 
-def _told(error: KtxError) -> str:
+def _refusal(error: KtxError) -> str:
     """Return what a model reads of a refusal; names in it may be anybody's."""
     return shortened(visible(error.message + (f" ({error.hint})" if error.hint else "")), LONGEST - RESERVE)
 

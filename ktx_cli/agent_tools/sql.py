@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from ktx_cli.agent_tools.fence import wrapped
+from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, joined, wrapped
+from ktx_cli.agent_tools.ledger import noted_ids
 from ktx_cli.agent_tools.row_makers import rows_of_values
-from ktx_cli.agent_tools.session import LONGEST, RESERVE, Input, Parts, Tool, ToolSession, joined, noted_ids
+from ktx_cli.agent_tools.session import Input, Tool, ToolSession
 from ktx_cli.core import KtxError, json_value, one_line, plural
 from ktx_cli.llm import ToolOutput
 from ktx_cli.privacy import ValueKind, refusal

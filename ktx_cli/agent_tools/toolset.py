@@ -7,9 +7,11 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from ktx_cli.agent_tools import accepted, discovery, layer_reading, layer_writing, reconcile, sql, wiki
+from ktx_cli.agent_tools import accepted, discovery, layer_readers, layer_writers, reconcile, sql, wiki
+from ktx_cli.agent_tools.fence import shortened
 from ktx_cli.agent_tools.reconcile import evidence_tool
-from ktx_cli.agent_tools.session import Failure, Input, Tool, ToolSession, shortened
+from ktx_cli.agent_tools.records import Failure
+from ktx_cli.agent_tools.session import Input, Tool, ToolSession
 from ktx_cli.core import listing
 from ktx_cli.llm import RuntimeTool, ToolInvocation, ToolOutput, check_tools
 from ktx_cli.prompts import for_stage
@@ -44,11 +46,18 @@ _SHARED: Final = (
     *sql.TOOLS,
     *wiki.READING_TOOLS,
     *wiki.WRITING_TOOLS,
-    *layer_reading.TOOLS,
-    *layer_writing.TOOLS,
+    *layer_readers.TOOLS,
+    *layer_writers.TOOLS,
 )
 _SPAN: Final = tuple(tool for tool in discovery.RAW_TOOLS if tool.name == "read_raw_span")
 _WHOLE_RUN: Final = (*_SPAN, *discovery.FALLBACK_TOOLS, *reconcile.RECONCILING_TOOLS)
+
+READING_TOOLS: Final = tuple(
+    tool
+    for tool in (*discovery.DISCOVERY_TOOLS, *layer_readers.TOOLS, *wiki.READING_TOOLS)
+    if tool.name not in ("sl_validate", "wiki_list_tags")
+)
+"""The tools of a model that answers a question and writes nothing."""
 
 BY_STAGE: Final[Mapping[Stage, Sequence[Tool]]] = {
     "unit": (*_SHARED, *discovery.RAW_TOOLS, *discovery.FALLBACK_TOOLS),

@@ -9,22 +9,11 @@ from typing import Any, Final
 from pydantic import Field
 
 from ktx_cli.agent_tools.accepted import check_kept
-from ktx_cli.agent_tools.fence import visible, wrapped
+from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, cut_lines, joined, visible, wrapped
 from ktx_cli.agent_tools.layer_names import member_need, source_need
-from ktx_cli.agent_tools.session import (
-    LONGEST,
-    RESERVE,
-    Action,
-    Input,
-    Parts,
-    Tool,
-    ToolSession,
-    cut_lines,
-    hit_line,
-    joined,
-    named_page,
-    refusal_of,
-)
+from ktx_cli.agent_tools.ledger import hit_line, refusal_of
+from ktx_cli.agent_tools.records import Action, named_page
+from ktx_cli.agent_tools.session import Input, Tool, ToolSession
 from ktx_cli.core import ConfigError, Diagnostic, Severity, did_you_mean, listing, one_line, plural, yaml
 from ktx_cli.llm import ToolOutput
 from ktx_cli.protection import Need, Refused, column_need, names_in, needs_of, sources_of, table_need

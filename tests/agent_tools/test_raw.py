@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.session import LONGEST_RAW
+from ktx_cli.agent_tools.fence import LONGEST_RAW
 from ktx_cli.documents.raw import RawFile
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.session import Failures, PageBudget
+from ktx_cli.agent_tools.records import Failures
+from ktx_cli.agent_tools.session import PageBudget
 from ktx_cli.agent_tools.toolset import BY_STAGE, WRITERS, tools_for, unresolved_failures
 from ktx_cli.documents.raw import RawFile
 from ktx_cli.llm.tools import RuntimeTool, ToolOutput

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.layer_checking import check_descriptions
+from ktx_cli.agent_tools.layer_checks import check_descriptions
 from ktx_cli.agent_tools.prompts import (
     LONGEST_PROMPT,
     MEMORY_PROMPTS,
@@ -21,7 +21,7 @@ from ktx_cli.agent_tools.prompts import (
     unit_prompt,
 )
 from ktx_cli.agent_tools.reconcile import evidence_tool
-from ktx_cli.agent_tools.session import REASONS
+from ktx_cli.agent_tools.records import REASONS
 from ktx_cli.agent_tools.toolset import BY_STAGE
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError

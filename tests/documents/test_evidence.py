@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.agent_tools.fence import LONGEST
 from ktx_cli.agent_tools.library import Library, Place
-from ktx_cli.agent_tools.session import LONGEST, ToolSession
+from ktx_cli.agent_tools.session import ToolSession
 from ktx_cli.engine.documents.evidence import Neighbours, evidence_tools
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import ToolInvocation

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from ktx_cli.agent_tools import describe_miss, resolved, visible
+from ktx_cli.agent_tools import missing_name, resolved, visible
 from ktx_cli.core import Diagnostic, Hint, KtxError, ResultWarning, one_line, yaml
 from ktx_cli.jobs.semantic.choice import the_layer
 from ktx_cli.jobs.semantic.read import Layers, described, find_source, read_layers, source_files
@@ -126,7 +126,7 @@ def entities(project: ServedProject, connection: str | None, targets: Sequence[s
         for name, only in wanted.items()
         for piece in _pieces(shown, shown.model.sources[name], only, None if redacted else project.layout)
     ]
-    return Entities(chosen, tuple(pieces), tuple((each, visible(describe_miss(shown, each))) for each in missed))
+    return Entities(chosen, tuple(pieces), tuple((each, visible(missing_name(shown, each))) for each in missed))
 
 
 def definition(shown: Shown, source: Source, *, privacy: bool) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.finding import Layers, in_memory
-from ktx_cli.agent_tools.session import StagedWork
+from ktx_cli.agent_tools.layers import Layers, in_memory
+from ktx_cli.agent_tools.records import StagedWork
 from ktx_cli.core.events import Event
 from ktx_cli.documents.raw import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.engine.context import AgentContext, ValueSamples

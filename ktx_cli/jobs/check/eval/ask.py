@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
-from ktx_cli.agent_tools import Input, TaskPrompt, Tool, ToolSession, discovery, layer_reading, wiki
+from ktx_cli.agent_tools import READING_TOOLS, Input, TaskPrompt, Tool, ToolSession
 from ktx_cli.core import (
     EXIT_FAILED,
     EXIT_UNREACHABLE,
@@ -200,13 +200,6 @@ def _is_ordered(sql: str, dialect: str) -> bool:
 STEPS: Final = 20
 """Turns of the model one question may take."""
 
-_LOOKING: Final = frozenset(
-    {"discover_data", "entity_details", "sl_discover", "sl_read_source", "wiki_search", "wiki_read"}
-)
-_TOOLS: Final = tuple(
-    tool for tool in (*discovery.DISCOVERY_TOOLS, *layer_reading.TOOLS, *wiki.READING_TOOLS) if tool.name in _LOOKING
-)
-
 Ask = Callable[[Mapping[str, Any], str | None], Answer]
 """Takes a query and a connection; returns what comes out. Raises `KtxError`."""
 
@@ -284,7 +277,7 @@ class Interview:
             privacy=self.config.scan.privacy,
         )
         query = Tool("sl_query", "Ask the semantic layer. It joins by declared paths alone.", AskLayer, self._query)
-        return [tool.on(session) for tool in (*_TOOLS, query)]
+        return [tool.on(session) for tool in (*READING_TOOLS, query)]
 
     def _connections(self) -> dict[str, str]:
         """Return the databases with a semantic layer -> their dialects; of a case with a connection that one."""

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ktx_cli.agent_tools.accepted import changed_source, refusal_of_changes
-from ktx_cli.agent_tools.fence import unfit_lines
-from ktx_cli.agent_tools.finding import new_problems
+from ktx_cli.agent_tools.fence import Parts, joined, unfit_lines
 from ktx_cli.agent_tools.layer_files import OwnFile, manifest_names
 from ktx_cli.agent_tools.layer_names import source_needs
 from ktx_cli.agent_tools.layer_protection import rewritten, weakened
-from ktx_cli.agent_tools.session import Parts, ToolSession, joined, refusal_of
+from ktx_cli.agent_tools.layers import new_problems
+from ktx_cli.agent_tools.ledger import refusal_of
+from ktx_cli.agent_tools.session import ToolSession
 from ktx_cli.core import Diagnostic, did_you_mean, listing, one_line
 from ktx_cli.project import SOURCES, Workspace
 from ktx_cli.protection import Refused

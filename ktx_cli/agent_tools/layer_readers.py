@@ -7,24 +7,11 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from ktx_cli.agent_tools.fence import visible, wrapped
-from ktx_cli.agent_tools.layer_checking import problems_text
+from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, cut_lines, joined, shortened, visible, wrapped
+from ktx_cli.agent_tools.layer_checks import problems_text
 from ktx_cli.agent_tools.layer_names import defined_names
-from ktx_cli.agent_tools.session import (
-    LONGEST,
-    RESERVE,
-    Input,
-    Parts,
-    Tool,
-    ToolSession,
-    cut_lines,
-    hit_line,
-    joined,
-    member_id,
-    named,
-    note_hits,
-    shortened,
-)
+from ktx_cli.agent_tools.ledger import hit_line, member_id, named, note_hits
+from ktx_cli.agent_tools.session import Input, Tool, ToolSession
 from ktx_cli.core import did_you_mean, listing, one_line, plural
 from ktx_cli.llm import ToolOutput
 from ktx_cli.privacy import ValueKind, refusal
@@ -72,7 +59,7 @@ def _discover(session: ToolSession, value: DiscoverSources) -> ToolOutput:
     found = session.search(value.query, scope, MOST_LISTED)
     if not found:
         return ToolOutput("Nothing fits. Try other words, or list the sources without a query.", {"success": True})
-    note_hits(session, found)
+    note_hits(session.ledger, found)
     owners = [(each.connection, each.id if each.kind == "source" else each.id.rpartition(".")[0]) for each in found]
     parts = Parts()
     for connection, name in list(dict.fromkeys(owners))[:IN_DETAIL]:
