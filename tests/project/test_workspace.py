@@ -68,6 +68,17 @@ def test_changes_are_only_what_differs() -> None:
     assert here.changes() == {} and here.read("a") == b"A" and here.read("c") is None
 
 
+def test_changes_are_applied_as_writes_and_deletions() -> None:
+    overlay = Workspace(Tree(a="A", b="B"))
+    overlay.apply({"a": None, "b": "new", "c/d": b"bytes"})
+    assert overlay.changes() == {"a": None, "b": b"new", "c/d": b"bytes"}
+    other = Workspace(Tree(a="A", b="B"))
+    other.apply(overlay.changes())
+    assert other.changes() == overlay.changes()
+    with pytest.raises(UsageError):
+        other.apply({"c": "a file where a folder is"})
+
+
 def test_the_base_is_listed_once() -> None:
     tree = Tree(a__b="1", c="2")
     here = Workspace(tree)

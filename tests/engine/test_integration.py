@@ -1,0 +1,176 @@
+"""Units brought together on one overlay: in order, past the gates, with one model that repairs or does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from ktx_cli.core.errors import KtxError
+from ktx_cli.documents.raw import WorkUnit
+from ktx_cli.engine.integration import Integration, Integrator, Review
+from ktx_cli.engine.repair import Repairer
+from ktx_cli.engine.task import AgentRunner
+from ktx_cli.engine.work import FileChange, Reconciliation, UnitOutcome, UnitStatus
+from ktx_cli.llm.errors import llm_error
+from ktx_cli.llm.types import CallFacts, LoopResult
+from ktx_cli.project.layout import EmptyTree
+from ktx_cli.project.workspace import Workspace
+from ktx_cli.prompts import Prompt
+
+PROMPTS = {name: Prompt(name, name, "1") for name in ("conflict_repair", "gate_repair")}
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """Something wrong in a file."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.path} is wrong"
+
+
+class Gates:
+    """Holds a file with the word `bad` to be wrong, a definition at once and a page at the end."""
+
+    def definitions(self, tree: Workspace, touched: Collection[str]) -> list[Wrong]:
+        return self._wrong(tree, [path for path in touched if path.startswith("semantic-layer/")])
+
+    def everything(self, tree: Workspace, touched: Collection[str]) -> list[Wrong]:
+        return self._wrong(tree, tree.paths())
+
+    def _wrong(self, tree: Workspace, paths: Collection[str]) -> list[Wrong]:
+        return [Wrong(path) for path in sorted(paths) if "bad" in (tree.read_text(path) or "")]
+
+
+@dataclass
+class RepairingRuntime:
+    """Writes the files a test says, through the tools of a repair, or fails."""
+
+    writes: Mapping[str, str] = field(default_factory=dict)
+    error: KtxError | None = None
+    asked: list[str] = field(default_factory=list)
+
+    async def run_agent_loop(self, prompt: str, *, tools: Sequence[Any], **options: Any) -> LoopResult:
+        self.asked.append(options["label"])
+        if self.error is not None:
+            raise self.error
+        by_name = {tool.name: tool for tool in tools}
+        for path, content in self.writes.items():
+            tool = by_name["write_repair_file"]
+            await tool.handler(tool.input_model(path=path, content=content))
+        return LoopResult("", "end", CallFacts("anthropic", "repair", "m"))
+
+
+def outcome(key: str, changes: Mapping[str, tuple[str | None, str | None]]) -> UnitOutcome:
+    """Return a unit that is done; `changes`: path -> text before and after."""
+
+    def data(text: str | None) -> bytes | None:
+        return None if text is None else text.encode()
+
+    files = {path: FileChange(data(before), data(after)) for path, (before, after) in changes.items()}
+    return UnitOutcome("docs", "files", WorkUnit(key, key, ()), UnitStatus.DONE, changes=files)
+
+
+def integrate(
+    outcomes: Sequence[UnitOutcome],
+    runtime: RepairingRuntime | None = None,
+    *,
+    review: Callable[[Workspace], Reconciliation] = lambda workspace: Reconciliation(),
+    base: Mapping[str, str] | None = None,
+) -> Integration:
+    async def reviewed(workspace: Workspace, merged: Sequence[UnitOutcome]) -> Review:
+        return Review(review(workspace))
+
+    repairer = Repairer(AgentRunner(runtime or RepairingRuntime()), PROMPTS)  # type: ignore[arg-type]
+    below = Workspace(EmptyTree())
+    below.apply(base or {})
+    integrator = Integrator(Gates(), repairer, reviewed, lambda workspace, merged: {})  # type: ignore[arg-type]
+    return asyncio.run(integrator.integrate(below, outcomes))
+
+
+def states(result: Integration) -> dict[str, tuple[str, str]]:
+    return {each.unit.key: (each.status.value, each.reason) for each in result.outcomes}
+
+
+def files(result: Integration) -> dict[str, str]:
+    tree = result.workspace
+    return {path: tree.read_text(path) or "" for path in tree.paths()}
+
+
+def test_units_land_in_order_and_what_failed_does_not() -> None:
+    left = replace(outcome("c", {"wiki/c.md": (None, "c")}), status=UnitStatus.LEFT)
+    two = outcome("b", {"wiki/a.md": ("one\n\n\ntwo\n", "one\n\n\nTWO\n")})
+    one = outcome("a", {"wiki/a.md": ("one\n\n\ntwo\n", "ONE\n\n\ntwo\n")})
+    result = integrate([one, two, left], base={"wiki/a.md": "one\n\n\ntwo\n"})
+    assert files(result) == {"wiki/a.md": "ONE\n\n\nTWO\n"}
+    assert [each.status.value for each in result.outcomes] == ["done", "done", "left"]
+
+
+@pytest.mark.table(
+    ("writes", "landed", "status"),
+    [
+        ({"wiki/a.md": "both"}, {"wiki/a.md": "both", "wiki/b.md": "b"}, "done"),
+        ({}, {"wiki/a.md": "first"}, "quarantined"),
+    ],
+)
+def test_a_conflict_is_repaired_or_quarantined(writes: dict[str, str], landed: dict[str, str], status: str) -> None:
+    one = outcome("one", {"wiki/a.md": (None, "first")})
+    two = outcome("two", {"wiki/a.md": (None, "second"), "wiki/b.md": (None, "b")})
+    runtime = RepairingRuntime(writes)
+    result = integrate([one, two], runtime)
+    assert files(result) == landed
+    assert [each.status.value for each in result.outcomes] == ["done", status]
+    assert set(runtime.asked) == {"conflict_repair"}
+
+
+def test_a_definition_that_is_wrong_beside_others_is_quarantined_and_the_rest_lands() -> None:
+    wrong = outcome("wrong", {"semantic-layer/shop/a.yaml": (None, "bad")})
+    result = integrate([wrong, outcome("right", {"wiki/a.md": (None, "a")})])
+    assert files(result) == {"wiki/a.md": "a"}
+    assert states(result)["wrong"] == (
+        "quarantined",
+        "with what others wrote it is wrong: semantic-layer/shop/a.yaml is wrong",
+    )
+
+
+def test_the_unit_that_is_to_blame_at_the_end_is_taken_out() -> None:
+    result = integrate([outcome("bad", {"wiki/x.md": (None, "bad")}), outcome("good", {"wiki/y.md": (None, "y")})])
+    assert files(result) == {"wiki/y.md": "y"}
+    assert states(result) == {"bad": ("quarantined", "it leads nowhere: wiki/x.md is wrong"), "good": ("done", "")}
+
+
+def test_what_the_last_gates_found_and_a_repair_corrected_is_named() -> None:
+    result = integrate([outcome("one", {"wiki/x.md": (None, "bad")})], RepairingRuntime({"wiki/x.md": "good"}))
+    assert files(result) == {"wiki/x.md": "good"}
+    assert result.repaired == ("wiki/x.md is wrong",)
+    assert states(result) == {"one": ("done", "")}
+
+
+def test_what_the_review_brought_lands_without_it() -> None:
+    reviewed = []
+
+    def review(workspace: Workspace) -> Reconciliation:
+        reviewed.append(workspace)
+        workspace.write("wiki/z.md", "bad")
+        return Reconciliation(steps=1)
+
+    result = integrate([outcome("one", {"wiki/x.md": (None, "x")})], review=review)
+    assert files(result) == {"wiki/x.md": "x"}
+    assert result.review.reconciliation.problem == "what it wrote leads nowhere: wiki/z.md is wrong"
+    assert len(reviewed) == 1
+
+
+def test_a_model_that_cannot_repair_is_the_reason() -> None:
+    error = llm_error("billing", backend="anthropic")
+    runtime = RepairingRuntime(error=error)
+    one = outcome("one", {"wiki/a.md": (None, "first")})
+    others = [outcome(key, {"wiki/a.md": (None, key)}) for key in ("two", "three")]
+    result = integrate([one, *others], runtime)
+    assert states(result)["two"] == ("quarantined", f"it conflicts with what others wrote: {error.message}")
+    assert states(result)["three"][0] == "quarantined"
+    assert runtime.asked == ["conflict_repair"], "an error that ends the run begins no further repair"
