@@ -172,7 +172,7 @@ def test_an_error_costs_its_task_or_ends_the_run(
 ) -> None:
     world, own = make_world(), session()
     ended = None if is_raised else error
-    runtime = ScriptedRuntime(own, (error,) if is_raised else ("one",), ended)
+    runtime = ScriptedRuntime(own, ("one", error) if is_raised else ("one",), ended)
     outcome = world.run(unit_task(own), runtime)
     assert (outcome.status, outcome.reason, outcome.error, outcome.changes) == (status, error.message, error, {})
     assert world.cancellation.error == (error if ends else None)
