@@ -1,4 +1,4 @@
-"""What is accepted stays: a capture adds to pages and sources, and what it would drop or change is told line by line.
+"""What is accepted stays: a capture adds to pages and sources, and what it would drop or change is listed line by line.
 
 The words that stand must stand afterwards, in their order and to be seen; whether what is added contradicts them no
 program can tell. `ToolSession.accepted` None: everything may be changed.
@@ -32,7 +32,7 @@ from ktx_cli.wiki import (
     without_swallowed,
 )
 
-_MOST_TOLD: Final = 12
+_MOST_SHOWN: Final = 12
 _LONGEST: Final = 160
 _PUT_AWAY: Final = ("usage_mode", "stale_since", "archived_since")
 """Fields that keep a page from readers; they are people's."""
@@ -74,11 +74,11 @@ def changed_source(
 
 def refusal_of_changes(lost: Iterable[str], artifact: str) -> str:
     """Return what a model reads of a write that would change what is accepted; empty where none would be."""
-    told = list(dict.fromkeys(lost))
-    if not told:
+    distinct = list(dict.fromkeys(lost))
+    if not distinct:
         return ""
-    lines = "\n".join(f"- {each}" for each in told[:_MOST_TOLD])
-    more = f"\n- and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+    lines = "\n".join(f"- {each}" for each in distinct[:_MOST_SHOWN])
+    more = f"\n- and {len(distinct) - _MOST_SHOWN} more" if len(distinct) > _MOST_SHOWN else ""
     return (
         f"This would change what is accepted, so nothing was saved:\n{lines}{more}\n"
         f"Keep all of it and add to it. If the text contradicts it, leave it as it is and call memory_conflict with "
@@ -153,7 +153,7 @@ def _document(path: str, content: bytes) -> Mapping[str, Any]:
 
 
 def _unlike(before: Model, after: Model, names: Iterable[str] | None = None) -> list[str]:
-    """Return what sources of a model have no more, or otherwise; those that are broken now are told by other checks."""
+    """Return what sources of a model have no more, or otherwise; other checks report those that are broken now."""
     found: list[str] = []
     for name in before.sources if names is None else names:
         if name in before.sources and name in after.sources:

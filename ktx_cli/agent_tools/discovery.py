@@ -60,11 +60,11 @@ def _discover(session: ToolSession, value: Discover) -> ToolOutput:
     ]
     for _, found, _ in sections:
         note_hits(session.ledger, found)
-    told = [_section(heading, found, tool) for heading, found, tool in sections if found]
-    if not told:
+    texts = [_section(heading, found, tool) for heading, found, tool in sections if found]
+    if not texts:
         return ToolOutput("Nothing fits. Try broader or other words.", {"success": True, "hits": 0})
     count = sum(len(found) for _, found, _ in sections)
-    return ToolOutput(joined(*told), {"success": True, "hits": count})
+    return ToolOutput(joined(*texts), {"success": True, "hits": count})
 
 
 def _hits(session: ToolSession, query: str, scope: Scope, limit: int) -> list[Hit]:
@@ -93,12 +93,12 @@ def _details(session: ToolSession, value: EntityDetails) -> ToolOutput:
     misses = Parts(_LONGEST_MISSES)
     for target in missed:
         misses.add(missing_name(shown, target))
-    told = joined(misses.text(), misses.more("names that nothing has", "ask for fewer at once"))
+    missing = joined(misses.text(), misses.more("names that nothing has", "ask for fewer at once"))
     note = f"(cut: {left} columns or sources not shown; ask for single columns, such as orders.amount)" if left else ""
     if not wanted:
-        raise Refused(told)
+        raise Refused(missing)
     body = wrapped(parts.text(), f"structure of {connection}")
-    return ToolOutput(joined(body, visible(told), note), {"success": not missed, "missed": missed})
+    return ToolOutput(joined(body, visible(missing), note), {"success": not missed, "missed": missed})
 
 
 def resolved(shown: Shown, targets: Sequence[str]) -> tuple[dict[str, list[str] | None], list[str]]:
@@ -238,8 +238,8 @@ def _span(session: ToolSession, file: RawFile, lines: list[str], first: int, end
         at = "" if whole else f", start_character {len(kept) + (skip if count == 1 else 0)}"
         note = f"(cut: {len(lines)} lines in all; read on with read_raw_span, start_line {start}, end_line {end}{at})"
     body = wrapped(kept, f"{file.path} of {session.origin}")
-    told = joined(f"Lines {first} to {last} of {len(lines)}:", body, note)
-    return ToolOutput(told, {"success": True, "path": file.path, "lines": [first, last, len(lines)], "cut": bool(note)})
+    text = joined(f"Lines {first} to {last} of {len(lines)}:", body, note)
+    return ToolOutput(text, {"success": True, "path": file.path, "lines": [first, last, len(lines)], "cut": bool(note)})
 
 
 def _file(session: ToolSession, path: str) -> RawFile:

@@ -90,7 +90,7 @@ def _plain(origin: str) -> str:
 _COLUMN: Final = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*\b(?![\w.-])")
 """What a join compares a column called `token` with."""
 
-_MOST_TOLD: Final = 30
+_MOST_LINES: Final = 30
 
 
 def unfit_lines(text: str, before: bytes | None) -> list[str]:
@@ -98,12 +98,12 @@ def unfit_lines(text: str, before: bytes | None) -> list[str]:
     known = frozenset() if before is None else frozenset(before.decode("utf-8", "replace").split("\n"))
     lines = text.split("\n")
     keys = (each for each in secrets(text) if not _COLUMN.match(text, each.at))
-    told = []
+    unfit = []
     for spot in (*hidden_characters(text), *keys):
         number = text.count("\n", 0, spot.at)
         if lines[number] not in known:
-            told.append(f"- line {number + 1}: {spot.message}: {spot.hint}")
-    return told[:_MOST_TOLD]
+            unfit.append(f"- line {number + 1}: {spot.message}: {spot.hint}")
+    return unfit[:_MOST_LINES]
 
 
 LONGEST: Final = 24_000

@@ -41,9 +41,9 @@ def check_name(session: ToolSession, connection: str, name: str, document: Mappi
 
 def check_text(text: str, old: OwnFile | None) -> None:
     """Refuse a definition with characters people do not see or with what looks like a secret."""
-    told = unfit_lines(text, None if old is None else old.content)
-    if told:
-        raise Refused("This may not be in a definition, so nothing was saved:\n" + "\n".join(told))
+    unfit = unfit_lines(text, None if old is None else old.content)
+    if unfit:
+        raise Refused("This may not be in a definition, so nothing was saved:\n" + "\n".join(unfit))
 
 
 def check_descriptions(new: Mapping[str, Any], old: OwnFile | None) -> None:
@@ -52,11 +52,11 @@ def check_descriptions(new: Mapping[str, Any], old: OwnFile | None) -> None:
     What the file had before is not held against it.
     """
     known = set() if old is None else set(_misread(old.document, ""))
-    told = [each for each in _misread(new, "") if each not in known]
-    if told:
+    misread = [each for each in _misread(new, "") if each not in known]
+    if misread:
         raise Refused(
             "These descriptions are not what you meant, so nothing was saved. Put each text into double quotes: an "
-            'unquoted comma ends it, as in `descriptions: {user: "Gross, without refunds."}`\n' + "\n".join(told)
+            'unquoted comma ends it, as in `descriptions: {user: "Gross, without refunds."}`\n' + "\n".join(misread)
         )
 
 

@@ -55,7 +55,7 @@ def manifest_names(tree: Tree, connection: str) -> list[str]:
             continue
         try:
             found += parse_once(content, path).tables
-        except KtxError:  # told by every check of the connection
+        except KtxError:  # every check of the connection reports it
             continue
     return found
 

@@ -14,7 +14,7 @@ _DETAILS: Final = "entity_details"
 
 
 def source_needs(model: Model, name: str, document: Mapping[str, Any] | None) -> dict[str, Need]:
-    """Return what a source names, by how it is told. `document`: its own file, None where there is none."""
+    """Return what a source names, by its name in messages. `document`: its own file, None where there is none."""
     source = model.sources.get(name)
     if source is None:
         return {}
@@ -98,7 +98,7 @@ class Needs:
     def _rows(self, text: str, *, policy: bool = False) -> Iterator[Need]:
         try:
             fragment = read_fragment(text, self.model.dialect, "it", self.parameters, policy=policy)
-        except SemanticError:  # told by the check of the connection
+        except SemanticError:  # the check of the connection reports it
             return
         for reference in fragment.references:
             found = self._found(reference.parts)
@@ -111,7 +111,7 @@ class Needs:
             return measure[0], measure[1].name
         try:
             source, column = self.resolver.column(self.source, parts)
-        except SemanticError:  # told by the check of the connection
+        except SemanticError:  # the check of the connection reports it
             return None
         return source, column.name
 

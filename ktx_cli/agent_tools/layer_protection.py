@@ -152,7 +152,7 @@ def _read_by(text: str, dialect: str) -> set[tuple[str, str]]:
 
     try:
         tree = parse(text, dialect, what="it", values=_Any())
-    except SemanticError:  # told by the check of the connection
+    except SemanticError:  # the check of the connection reports it
         return set()
     columns = (each for each in tree.find_all(exp.Column) if not _is_counted(each))
     return {(each.name.casefold(), each.table.casefold()) for each in columns}

@@ -174,7 +174,7 @@ def _validate(session: ToolSession, value: Validate) -> ToolOutput:
     problems = list(session.problems(session.workspace, connection))
     own = [each for each in problems if each.location.object in touched]
     errors = [each for each in own if each.severity == "error"]
-    told = joined(
+    text = joined(
         problems_text("Errors:", errors),
         problems_text("Warnings:", [each for each in own if each.severity != "error"]),
         "" if own else "Nothing is wrong with what this session wrote.",
@@ -183,7 +183,7 @@ def _validate(session: ToolSession, value: Validate) -> ToolOutput:
     others = len(problems) - len(own)
     rest = f"{plural(others, 'other problem')} in files this session did not write." if others else ""
     return ToolOutput(
-        joined(wrapped(told, f"checks of {connection}"), rest, f"Sources: {shortened(listing(names, 100), 6_000)}"),
+        joined(wrapped(text, f"checks of {connection}"), rest, f"Sources: {shortened(listing(names, 100), 6_000)}"),
         {"success": not errors, "errors": len(errors), "others": others},
     )
 
@@ -231,7 +231,7 @@ def origin(source: Source) -> str:
 
 
 def column_line(source: Source, column: Column, values: Collection[Any] = ()) -> str:
-    """Return one line about a column. `values`: some that were seen in it; personal ones are not told."""
+    """Return one line about a column. `values`: some that were seen in it; personal ones are not shown."""
     facts = [column.type.value]
     facts += ["key"] if column.name in source.grain and source.keyed else []
     facts += ["required"] if not column.nullable else []
@@ -239,8 +239,8 @@ def column_line(source: Source, column: Column, values: Collection[Any] = ()) ->
     facts += [f"computed: {shortened(one_line(column.expr), LONGEST_TEXT)}"] if column.expr else []
     text = f"- {column.name}: {', '.join(facts)}"
     text += f"; {one_line(column.description, LONGEST_TEXT)}" if column.description else ""
-    told = _told(source, column, values)
-    return text + (f"; values: {told}" if told else "")
+    shown = _shown_values(source, column, values)
+    return text + (f"; values: {shown}" if shown else "")
 
 
 def rest_lines(shown: Shown, source: Source) -> Iterator[str]:
@@ -282,8 +282,8 @@ def _described(description: str | None) -> str:
     return f"; {one_line(description, LONGEST_TEXT)}" if description else ""
 
 
-def _told(source: Source, column: Column, values: Collection[Any]) -> str:
-    """Return values of a column: those its definition lists, else those that were seen and may be told."""
+def _shown_values(source: Source, column: Column, values: Collection[Any]) -> str:
+    """Return values of a column: those its definition lists, else those that were seen and may be shown."""
     if column.values:
         return listing([one_line(value, LONGEST_VALUE) for value in column.values], MOST_VALUES)
     seen = [value for value in values if value is not None]

@@ -167,13 +167,13 @@ def _saved(
     document: Mapping[str, Any] | None = None,
 ) -> ToolOutput:
     session.acted(action, path)
-    told = problems_text("Warnings:", [each for each in warnings if each.severity != "error"])
+    notes = problems_text("Warnings:", [each for each in warnings if each.severity != "error"])
     if gone:
-        told = joined(
-            told, f"note: the file had these, and has them no more: {listing(gone, 20)}; put back what is right"
+        notes = joined(
+            notes, f"note: the file had these, and has them no more: {listing(gone, 20)}; put back what is right"
         )
     structured = {"success": True, "changed": True, "target": action.identity, "path": path}
-    return ToolOutput(joined(f"{action.kind}: {path}", told, _as_understood(document, path)), structured)
+    return ToolOutput(joined(f"{action.kind}: {path}", notes, _as_understood(document, path)), structured)
 
 
 def _as_understood(document: Mapping[str, Any] | None, path: str) -> str:
@@ -225,9 +225,9 @@ def _rollback(session: ToolSession, value: Rollback) -> ToolOutput:
         session.workspace.drop(path)
     session.undone(identity)
     found = new_problems(before, session.problems(session.workspace, connection))
-    told = problems_text("Now these are wrong, correct them:", [each for each in found if each.severity == "error"])
+    problems = problems_text("Now these are wrong, correct them:", [each for each in found if each.severity == "error"])
     structured = {"success": True, "target": identity, "paths": paths}
-    return ToolOutput(joined(f"{', '.join(paths)} as before this session", told), structured)
+    return ToolOutput(joined(f"{', '.join(paths)} as before this session", problems), structured)
 
 
 def _target(session: ToolSession, value: WriteSource | EditSource | Rollback) -> str:

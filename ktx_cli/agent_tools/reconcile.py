@@ -127,8 +127,8 @@ def _evictions(session: ToolSession, value: EvictionList) -> ToolOutput:
         marked = (f"{each}{' (decided)' if (path, each) in decided else ''}" for each in artifacts)
         parts.add(f"- {path}: {listing(marked, 30) or 'nothing came of it'}")
     more = parts.more("files", f"go on with start {value.start + parts.shown}")
-    told = joined(f"{plural(len(found), 'deleted file')}:", wrapped(parts.text(), "deleted raw files"), more)
-    return ToolOutput(told, {"success": True, "files": len(found)})
+    text = joined(f"{plural(len(found), 'deleted file')}:", wrapped(parts.text(), "deleted raw files"), more)
+    return ToolOutput(text, {"success": True, "files": len(found)})
 
 
 def _conflict(session: ToolSession, value: ConflictResolution) -> ToolOutput:

@@ -73,13 +73,13 @@ def _answer(session: ToolSession, connection: str, sql: str, dialect: str, resul
     note = f"{plural(len(rows), 'row')} read{more}; {shown} shown." if rows else "No rows."
     if shown < min(len(rows), SHOWN_ROWS) or parts.shown < 2:
         note += " (cut: ask for fewer columns)"
-    told = wrapped(parts.text(), f"rows of {connection}")
+    table = wrapped(parts.text(), f"rows of {connection}")
     reasons = Parts(RESERVE)
     for line in withheld:
         reasons.add(line)
     left = f"\n(and {reasons.left_out} more columns)" if reasons.left_out else ""
     return ToolOutput(
-        joined(told, note, reasons.text() + left),
+        joined(table, note, reasons.text() + left),
         {"success": True, "rows": len(rows), "columns": list(result.columns), "truncated": result.truncated},
     )
 
@@ -101,8 +101,8 @@ def _failed(session: ToolSession, error: KtxError, sql: str, model: Model) -> st
     names = [
         name for source in model.sources.values() for name in (source.name, *(source.table or ()), *source.columns)
     ]
-    told = refused_text(error, sql, list(names), session.privacy)
-    return f"The statement was not answered.\n\n{wrapped(told, 'the database')}"
+    reason = refused_text(error, sql, list(names), session.privacy)
+    return f"The statement was not answered.\n\n{wrapped(reason, 'the database')}"
 
 
 TOOLS: Final = (
@@ -136,8 +136,8 @@ def shown_values(result: QueryResult, sql: str, dialect: str, privacy: Privacy) 
         [_shown(value) if not why else _masked(value) for value, why in zip(row, reasons, strict=True)]
         for row in result.rows
     ]
-    told = [f"- {name}: withheld, {why}" for name, why in zip(result.columns, reasons, strict=True) if why]
-    return rows, told
+    withheld = [f"- {name}: withheld, {why}" for name, why in zip(result.columns, reasons, strict=True) if why]
+    return rows, withheld
 
 
 def count_columns(sql: str, dialect: str, width: int) -> frozenset[int]:
@@ -201,11 +201,11 @@ def refused_text(error: KtxError, sql: str, names: Iterable[str], privacy: Priva
     number is a way to read any column in the words of the error, one with personal data too.
     """
     driver = error.__cause__
-    said = "\nhint: ".join(filter(None, (one_line(error.message, 1_000), error.hint)))
+    text = "\nhint: ".join(filter(None, (one_line(error.message, 1_000), error.hint)))
     if isinstance(error, StatementRefusedError) or tells_of_the_statement(error, sql):
-        return said
+        return text
     if driver is None:
-        return error_text(said, sql, names, privacy)
+        return error_text(text, sql, names, privacy)
     return f"the database refused it with {driver_error_name(driver)} (what it says may hold {_kept(privacy)})"
 
 

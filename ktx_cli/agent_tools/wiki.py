@@ -299,7 +299,7 @@ def check_page(session: ToolSession, page: Page, old: Page | None, raw_paths: Co
     nowhere = [*dangling(page, models, () if old is None else references(old)), *gone]
     reasons = joined(
         _lines("These lead nowhere, so nothing was saved:", nowhere),
-        _lines("This may not be in a page, so nothing was saved:", [_told(each, page) for each in broken]),
+        _lines("This may not be in a page, so nothing was saved:", [_finding_text(each, page) for each in broken]),
         refusal_of(session.ledger.missing(needs)),
     )
     if reasons:
@@ -324,7 +324,7 @@ def _hosts(session: ToolSession, raw_paths: Collection[str]) -> frozenset[str] |
     return hosts_of(session.raw[path] for path in raw_paths if path in session.raw) if raw_paths else None
 
 
-def _told(finding: Diagnostic, page: Page) -> str:
+def _finding_text(finding: Diagnostic, page: Page) -> str:
     return f"{finding.message} (line {finding.line} of {page.key}): {finding.hint}"
 
 
@@ -337,7 +337,7 @@ _SQL_BLOCK: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*sql\b[^\n]*\n(.*?)^ {
 
 
 def page_needs(page: Page, models: Mapping[str, Model]) -> dict[str, Need]:
-    """Return what a page names that must have been looked up, by how it is told."""
+    """Return what a page names that must have been looked up, by its name in messages."""
     found: dict[str, Need] = {}
     for need in _needs(page, list(models.values())):
         known = found.get(need.shown)
@@ -349,13 +349,13 @@ def dangling(page: Page, models: Mapping[str, Model], known: Iterable[Reference]
     """Return why references of a page to the semantic layer lead nowhere; those in `known` are not looked at."""
     resolver = Resolver(models)
     before = {(each.kind, each.written, each.field) for each in known}
-    told = []
+    messages = []
     for each in references(page):
         if (each.kind, each.written, each.field) not in before:
             missing = resolver.missing(each)
             if missing is not None:
-                told.append(missing.message + ("" if missing.hint.startswith("ktx ") else f" ({missing.hint})"))
-    return list(dict.fromkeys(told))
+                messages.append(missing.message + ("" if missing.hint.startswith("ktx ") else f" ({missing.hint})"))
+    return list(dict.fromkeys(messages))
 
 
 def missing_references(names: Iterable[str], models: Mapping[str, Model]) -> list[str]:

@@ -413,11 +413,11 @@ def _next(items: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _foretold(session: Session, records: Sequence[MemoryRecord], options: CaptureOptions) -> Result:
-    from ktx_cli.jobs.capture.capture import foretell
+    from ktx_cli.jobs.capture.capture import estimate
 
     found = []
     for record in records:
-        forecast, warnings = foretell(record, options)
+        forecast, warnings = estimate(record, options)
         session.warn(*warnings)
         found.append(forecast)
     rows = tuple(

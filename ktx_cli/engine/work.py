@@ -165,10 +165,10 @@ class SourceWork:
         if self.error is not None:
             return f"failed: {self.error.message}"
         counts = self.changes.to_json()
-        changed = ", ".join(f"{counts[name]} {said}" for name, said in _CHANGES.items() if counts[name])
-        said = Counter(item.kind.value for item in self.fidelity)
+        changed = ", ".join(f"{counts[name]} {word}" for name, word in _CHANGES.items() if counts[name])
+        kinds = Counter(item.kind.value for item in self.fidelity)
         parts = [plural(len(self.snapshot.files), "file"), changed or "nothing changed"]
-        parts += [", ".join(f"{count} {kind}" for kind, count in sorted(said.items()))] if said else []
+        parts += [", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))] if kinds else []
         parts += [self.conclusion.summary] if self.conclusion.summary else []
         units = Counter(outcome.status.value for outcome in self.outcomes)
         parts += (
@@ -276,9 +276,9 @@ class UnitOutcome:
     def produced(self) -> dict[str, tuple[str, ...]]:
         """Return artifact -> the raw files it comes of: those its action names, else all the unit worked through."""
         written = (each for each in actions_of(self) if each.kind != "removed")
-        said = {artifact: tuple(paths) for artifact, paths in self.session.get("merged", {}).items()}
+        merged = {artifact: tuple(paths) for artifact, paths in self.session.get("merged", {}).items()}
         made = {each.identity: each.raw_paths or self.unit.files for each in written}
-        return {each: tuple(sorted({*said.get(each, ()), *made.get(each, ())})) for each in sorted({*said, *made})}
+        return {each: tuple(sorted({*merged.get(each, ()), *made.get(each, ())})) for each in sorted({*merged, *made})}
 
     def failed(self, status: UnitStatus, reason: str) -> UnitOutcome:
         """Return the outcome of a unit that does not land."""

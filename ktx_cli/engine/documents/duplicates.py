@@ -143,7 +143,7 @@ class _ByWords:
     """
 
     def __init__(self, ordered: Sequence[Candidate]) -> None:
-        self._words = [frozenset(_told(each)) for each in ordered]
+        self._words = [frozenset(_words_of(each)) for each in ordered]
         self._count = Counter(word for each in self._words for word in each)
         self._having: dict[str, list[int]] = defaultdict(list)
 
@@ -161,7 +161,7 @@ class _ByWords:
         return own[: len(own) - math.ceil(OVERLAP * len(own)) + 1]
 
 
-def _told(candidate: Candidate) -> list[str]:
+def _words_of(candidate: Candidate) -> list[str]:
     text = f"{candidate.topic} {candidate.assertion}"
     return words(text) or plain_words(text) or [folded(text)]
 

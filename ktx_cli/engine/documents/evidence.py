@@ -202,7 +202,7 @@ class _Evidence:
         found = self._library.passages(place)
         if value.start > max(len(found), 1):
             raise Refused(f"the document has {plural(len(found), 'passage')}: begin with one of them")
-        return self._told(place, found[value.start - 1 :])
+        return self._text(place, found[value.start - 1 :])
 
     def neighbours(self, session: ToolSession, value: EvidenceNeighbours) -> ToolOutput:
         place = self._place(value.document)
@@ -224,9 +224,9 @@ class _Evidence:
             raise Refused(f"there is no passage `{one_line(key)}`: copy its key from context_evidence_search")
         around = 1 if neighbours else 0
         found = self._library.passages(place)[max(0, passage.order - around) : passage.order + around + 1]
-        return self._told(place, found)
+        return self._text(place, found)
 
-    def _told(self, place: Place, passages: Sequence[Passage]) -> ToolOutput:
+    def _text(self, place: Place, passages: Sequence[Passage]) -> ToolOutput:
         """Return passages of one document, as many as there is room for."""
         problem = self._library.problem(place)
         if problem is not None:
@@ -250,8 +250,8 @@ class _Evidence:
         if document is None:
             return f"document: {place}"
         facts = {"document": str(place), "title": document.title, "url": document.url, "parent": document.parent}
-        facts |= {str(name): _said(each) for name, each in document.properties.items()}
-        return "\n".join(f"{name}: {one_line(said, _LINE)}" for name, said in list(facts.items())[:30] if said)
+        facts |= {str(name): _value(each) for name, each in document.properties.items()}
+        return "\n".join(f"{name}: {one_line(value, _LINE)}" for name, value in list(facts.items())[:30] if value)
 
     def _place(self, name: str) -> Place:
         place = self._library.named(name)
@@ -266,7 +266,7 @@ def shown(passage: Passage, source: str) -> str:
     return wrapped(f"{place}\n\n{passage.text.strip()}", f"a passage of {source}")
 
 
-def _said(value: object) -> str:
+def _value(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return "" if value is None else str(value)

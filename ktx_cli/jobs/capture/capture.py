@@ -106,7 +106,7 @@ def capture(record: MemoryRecord, options: CaptureOptions) -> Captured:
     made = _Capture(run, record, preflight, options)
     known = _earlier(made, repository)
     if known is not None:
-        return Captured(save(layout, known.told(record)), warnings=run.warnings)
+        return Captured(save(layout, known.applied_to(record)), warnings=run.warnings)
     return made.run_through(repository)
 
 
@@ -195,21 +195,21 @@ class _Capture:
         base = ProjectBase(run.layout, repository, head.commit)
         known = earlier_capture(run.layout, repository, base, self.record)
         if known is not None:
-            self.record = save(run.layout, known.told(self.record))
+            self.record = save(run.layout, known.applied_to(self.record))
             return
         run.works.append(work_of(self.record, base))
         self._begin()
         begin_workspace(run, base)
         with Models(run, database, self.preflight) as models:
-            landed = run_capture(run, self.record, models, database, patient=self.options.patient)
-        if landed.is_interrupted:
+            result = run_capture(run, self.record, models, database, patient=self.options.patient)
+        if result.is_interrupted:
             raise CancelledError("interrupted", hint=self._retry)
-        self._publish(repository, head.commit, lease, landed)
+        self._publish(repository, head.commit, lease, result)
         held = {path for path, _ in run.report.held}
         forget_own_units(database, run.layout.state, run.works, held)
         if not self.record.propose:
             refresh_search(run)
-        self._end(landed)
+        self._end(result)
 
     def _begin(self) -> None:
         self.has_begun = True
@@ -223,12 +223,12 @@ class _Capture:
             conflicts=(),
         )
 
-    def _publish(self, repository: Repository, tip: str | None, lease: Lease, landed: CaptureResult) -> None:
+    def _publish(self, repository: Repository, tip: str | None, lease: Lease, result: CaptureResult) -> None:
         """Commit what was written, if anything: on the current branch, or on one of its own."""
         run, (work,) = self.run, self.run.works
         if not run.workspace.changes():
             return
-        made = with_state(work.manifest, self.record, work.produced(), whole=not landed.conflicts)
+        made = with_state(work.manifest, self.record, work.produced(), whole=not result.conflicts)
         run.workspace.write(MANIFEST, render_manifest(made))
         if self.record.propose:
             self._propose(repository, tip, lease)
@@ -256,29 +256,29 @@ class _Capture:
         """The message of the commit."""
         return f"{COMMAND}: {self.record.label}\n\nKtx-Run: {self.record.run_id}\n"
 
-    def _end(self, landed: CaptureResult) -> None:
+    def _end(self, result: CaptureResult) -> None:
         """Write how it ended: by what is in the commit, not by what the agent said."""
         report, (work,) = self.run.report, self.run.works
         files = {path for path in (*report.committed, *report.ignored) if path != MANIFEST}
         held = {path for path, _ in report.held}
         came = {each for each in work.produced() if path_of(each) not in held} if files else set()
-        self.error = self._error(landed, sorted(came))
+        self.error = self._error(result, sorted(came))
         self._save(
-            status=_status(landed, self.error, files),
-            reason=self.error.message if self.error is not None else "" if files else _nothing(landed),
+            status=_status(result, self.error, files),
+            reason=self.error.message if self.error is not None else "" if files else _nothing(result),
             artifacts=tuple(sorted({*self.record.artifacts, *came})),
             files=tuple(sorted({*self.record.files, *files})),
-            conflicts=landed.conflicts,
+            conflicts=result.conflicts,
             commits=self.record.with_commit(report.commit),
             branch=branch_of(self.record) if self.record.propose and report.commit else None,
             error=None if self.error is None else self.error.to_json(),
         )
 
-    def _error(self, landed: CaptureResult, came: Sequence[str]) -> KtxError | None:
-        outcome, stopped, held = landed.outcome, landed.stopped, self.run.report.held
+    def _error(self, result: CaptureResult, came: Sequence[str]) -> KtxError | None:
+        outcome, stopped, held = result.outcome, result.stopped, self.run.report.held
         details = {"run_id": self.record.run_id}
-        if landed.conflicts:
-            return _conflict(landed, came, self.record)
+        if result.conflicts:
+            return _conflict(result, came, self.record)
         if outcome.status is not UnitStatus.DONE:
             if stopped is not None:
                 return stopped
@@ -298,32 +298,32 @@ class _Capture:
         self.record = save(self.run.layout, replace(self.record, **{**finished, **fields}))  # type: ignore[arg-type]
 
 
-def _status(landed: CaptureResult, error: KtxError | None, files: Collection[str]) -> Status:
-    if landed.conflicts:
+def _status(result: CaptureResult, error: KtxError | None, files: Collection[str]) -> Status:
+    if result.conflicts:
         return Status.CONFLICT
     if error is not None:
         return Status.FAILED
     return Status.DONE if files else Status.NOTHING
 
 
-def _nothing(landed: CaptureResult) -> str:
-    said = any(each.get("kind") == "confirmed" for each in landed.outcome.actions)
-    return "everything in it is said already" if said else "the model found nothing in it worth keeping"
+def _nothing(result: CaptureResult) -> str:
+    is_known = any(each.get("kind") == "confirmed" for each in result.outcome.actions)
+    return "everything in it is said already" if is_known else "the model found nothing in it worth keeping"
 
 
-def _conflict(landed: CaptureResult, came: Sequence[str], record: MemoryRecord) -> PartialError:
-    about = listing(dict.fromkeys(str(each["artifact"]) for each in landed.conflicts))
+def _conflict(result: CaptureResult, came: Sequence[str], record: MemoryRecord) -> PartialError:
+    about = listing(dict.fromkeys(str(each["artifact"]) for each in result.conflicts))
     rest = f"the rest is captured: {listing(came)}" if came else "nothing else was captured"
     return PartialError(
         f"the text contradicts what is accepted: {about}, which stays as it is; {rest}",
         code="conflict",
         hint=Hint("{}; to change it, capture the text with --replace", Command("memory", "show", record.run_id)),
-        details={"run_id": record.run_id, "conflicts": [dict(each) for each in landed.conflicts]},
+        details={"run_id": record.run_id, "conflicts": [dict(each) for each in result.conflicts]},
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class CaptureEstimate:
     """`tokens`: of the first request, about; `steps`: at most so many requests. `reason`: why none would be made."""
 
     record: MemoryRecord
@@ -344,7 +344,7 @@ class Forecast:
         }
 
 
-def foretell(record: MemoryRecord, options: CaptureOptions) -> tuple[Forecast, list[ResultWarning]]:
+def estimate(record: MemoryRecord, options: CaptureOptions) -> tuple[CaptureEstimate, list[ResultWarning]]:
     """Return what a capture would ask; raises as `capture` for what could not begin."""
     layout = Layout(options.project_dir)
     run = begun_run(layout, record, options)
@@ -353,8 +353,8 @@ def foretell(record: MemoryRecord, options: CaptureOptions) -> tuple[Forecast, l
     base = ProjectBase(layout, repository, None if repository is None else repository.head().commit)
     known = None if repository is None else earlier_capture(layout, repository, base, record)
     if known is not None:
-        told = known.told(record)
-        return Forecast(told, 0, 0, told.reason), run.warnings
+        earlier = known.applied_to(record)
+        return CaptureEstimate(earlier, 0, 0, earlier.reason), run.warnings
     run.works.append(work_of(record, base))
     begin_workspace(run, base)
     with contextlib.closing(sqlite3.connect(":memory:")) as no_values:
@@ -364,4 +364,4 @@ def foretell(record: MemoryRecord, options: CaptureOptions) -> tuple[Forecast, l
         prompt = task.prompt()
         tools = [[tool.name, tool.description, tool.input_schema()] for tool in task.tools()]
     asked = prompt.system + prompt.prompt + json.dumps(tools)
-    return Forecast(record, estimated_tokens(asked), BOUNDS[record.source_type].steps), run.warnings
+    return CaptureEstimate(record, estimated_tokens(asked), BOUNDS[record.source_type].steps), run.warnings

@@ -26,7 +26,7 @@ class Earlier:
     commit: str | None = None
     branch: str | None = None
 
-    def told(self, record: MemoryRecord) -> MemoryRecord:
+    def applied_to(self, record: MemoryRecord) -> MemoryRecord:
         """Return the record of the text with what is known of it."""
         ended = replace(record, worker=None, finished=isoformat(now()), error=None, conflicts=())
         if self.run_id == record.run_id:

@@ -154,12 +154,12 @@ class Tether:
 
     def _watch(self) -> None:
         try:
-            said = os.read(self._descriptor, 1)
-            while said and said != GO:
-                said = os.read(self._descriptor, 1)
+            byte = os.read(self._descriptor, 1)
+            while byte and byte != GO:
+                byte = os.read(self._descriptor, 1)
         except OSError:  # it was closed in this process: nobody is at the other end
-            said = b""
-        if said == GO:
+            byte = b""
+        if byte == GO:
             return
         with self._lock:
             if not self._is_over:

@@ -166,9 +166,9 @@ class _Revert:
             raise self._refusal({each.path: each.message for each in found})
 
     def _refusal(self, lost: Mapping[str, str]) -> KtxError:
-        told = listing(f"{path} ({reason})" for path, reason in lost.items())
+        left = listing(f"{path} ({reason})" for path, reason in lost.items())
         return KtxError(
-            f"capture {self.record.run_id} cannot be taken back without losing later work: {told}; nothing was changed",
+            f"capture {self.record.run_id} cannot be taken back without losing later work: {left}; nothing was changed",
             code="conflict",
             hint="change these files by hand, or take back what came later first",
             details={"run_id": self.record.run_id, "files": dict(lost)},
@@ -193,5 +193,5 @@ class _Revert:
         self.result.commit, self.result.files = done.commit, tuple(path for path in changes if path != MANIFEST)
 
     def _remember(self) -> None:
-        said = {"run_id": self.result.run_id, "at": isoformat(now()), "commit": self.result.commit}
-        self.result.record = save(self.run.layout, replace(self.record, reverted=said))
+        reverted = {"run_id": self.result.run_id, "at": isoformat(now()), "commit": self.result.commit}
+        self.result.record = save(self.run.layout, replace(self.record, reverted=reverted))

@@ -112,7 +112,7 @@ class Asker:
         from ktx_cli.jobs.semantic.answer import Question, ask_layer
         from ktx_cli.semantic import Means
 
-        told = ask_layer(
+        result = ask_layer(
             self.layout,
             self.config,
             Question({"limit": MOST_ROWS, **query}, connection, attributes=case.asked.attributes),
@@ -120,11 +120,11 @@ class Asker:
             means=Means(load=self._layer, opener=self.pool.open),
             formats=case.asked.expect is None,
         )
-        error = told.error()
+        error = result.error()
         if error is not None:
             raise error
-        _require_whole(None if told.cut == "rows" and "limit" in query else told.cut, case)
-        return Answer(told.columns, told.rows, bool(query.get("order_by")), told.formats)
+        _require_whole(None if result.cut == "rows" and "limit" in query else result.cut, case)
+        return Answer(result.columns, result.rows, bool(query.get("order_by")), result.formats)
 
     def _layer(self, layout: Layout, config: KtxConfig, connection: str) -> Model:
         from ktx_cli.semantic import load_layer
@@ -295,5 +295,5 @@ class Interview:
             raise
         self.query = value.query
         columns = listing(self.answer.columns, 50)
-        told = f"{plural(len(self.answer.rows), 'row')} came out, with the columns {columns}. They are kept."
-        return ToolOutput(told, {"success": True, "rows": len(self.answer.rows)})
+        text = f"{plural(len(self.answer.rows), 'row')} came out, with the columns {columns}. They are kept."
+        return ToolOutput(text, {"success": True, "rows": len(self.answer.rows)})
