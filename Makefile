@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-slow check requirements parity bench mutate-semantic fmt docs site lock clean install
+.PHONY: demo test test-slow coverage check requirements parity bench mutate-semantic fmt docs site lock clean install
 
 demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it two questions
 	rm -rf ktx-demo
@@ -15,6 +15,9 @@ test: $(STAMP)  ## the tests, in parallel
 
 test-slow: $(STAMP)  ## the long sweeps at full counts
 	KTX_TEST_FULL=1 $(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+coverage: $(STAMP)  ## the tests again, with what they cover of each package by lines and branches
+	$(BIN)/python -m docs.coverage $(COVERAGE_ARGS)
 
 check: $(STAMP)  ## lint, format, types, floors of the house, generated files, the site
 	$(BIN)/ruff check .
