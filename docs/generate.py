@@ -159,13 +159,18 @@ A code keeps its meaning. `error` and `warning` end the command with exit code 1
 `ktx wiki lint` (`KTX2`) or `ktx sl validate` (`KTX3`) reports the same; the latter may give it another severity."""
 
 
+EXAMPLE_NOTE = "<!-- not run: tests/jobs/check/lint/test_rules.py runs the examples of rules -->"
+KINDS = {".yaml": "yaml", ".md": "markdown", ".json": "json"}
+
+
 def _example(files: Mapping[str, str | None]) -> list[str]:
-    """Return the files of an example as indented blocks, each below its path."""
+    """Return the files of an example, each below its path."""
     lines = []
     for path, text in files.items():
         lines += ["", f"`{path}` is removed." if text is None else f"`{path}`:"]
-        shown = [line if len(line) <= 200 else f"{line[:200]} ..." for line in (text or "").splitlines()]
-        lines += ["", *(f"    {line}".rstrip() for line in shown)] if shown else []
+        if text is not None:
+            shown = [line if len(line) <= 200 else f"{line[:200]} ..." for line in text.splitlines()]
+            lines += ["", EXAMPLE_NOTE, f"```{KINDS[Path(path).suffix]}", *shown, "```"]
     return lines
 
 
