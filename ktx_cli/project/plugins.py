@@ -7,9 +7,9 @@ lists its own kinds in `BUILT_IN`. An installed distribution adds one with an en
     [project.entry-points."ktx.warehouses"]
     quackbase = "ktx_warehouse_example:WAREHOUSE"
 
-`WAREHOUSES` and `SOURCES` find both by name. What an object refers to (settings, connector) is a text
-`package.module:Name`, imported by `imported` when it is used: a lower package reaches the settings model of a driver
-this way without importing upwards, and a command imports only the kinds that `ktx.yaml` uses.
+`WAREHOUSES` and `SOURCES` find both by name and import a kind when it is asked for: a lower package reaches the
+settings model of a driver without importing upwards, and a command imports only the kinds that `ktx.yaml` uses. What
+only a connection needs is a text `package.module:Name`, which `imported` looks up.
 
 Entry points are read once in a process, and only when a name is not built in or all kinds are listed: reading them
 costs about 20 ms. A plug-in that cannot be loaded raises `PluginError` when it is used and is left out of lists; one
@@ -29,6 +29,8 @@ from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, listing, one
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from pydantic import BaseModel
 
 NAME_PATTERN: Final = r"[a-z][a-z0-9_-]{0,39}"
 """The names a plug-in may have."""
@@ -55,11 +57,12 @@ class Question:
 class Kind:
     """What every kind of connection says: its `driver` in `ktx.yaml`, its settings model, and what setup asks.
 
-    `settings`: the pydantic model as `package.module:Name`. `schemes`: those of its URLs, the usual one first.
+    `settings`: the pydantic model, or where it is as `package.module:Name`. `schemes`: those of its URLs, the usual one
+    first.
     """
 
     driver: str
-    settings: str
+    settings: str | type[BaseModel]
     schemes: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
 
@@ -71,8 +74,10 @@ class PluginError(ConfigError):
     """An installed plug-in cannot be used; the message names its distribution."""
 
 
-def imported(reference: str) -> Any:
-    """Return the object that `package.module:Name` refers to."""
+def imported(reference: Any) -> Any:
+    """Return the object that `package.module:Name` refers to; what is no text is the object itself."""
+    if not isinstance(reference, str):
+        return reference
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
 

@@ -29,7 +29,7 @@ Distribution = Callable[..., None]
 QUACK = """
 from typing import Literal
 from ktx_cli.warehouses import Warehouse
-from ktx_cli.warehouses.duckdb.settings import DuckDbConnection
+from ktx_cli.warehouses.duckdb import DuckDbConnection
 
 class Quack(DuckDbConnection):
     "A pond."

@@ -22,7 +22,7 @@ CANARY = "c4n4ry-hunter2"
 
 
 def test_drivers() -> None:
-    folders = {path.parent.name for path in Path(registry.__file__).parent.glob("*/settings.py")}
+    folders = {path.parent.name for path in Path(registry.__file__).parent.glob("*/connector.py")}
     assert set(WAREHOUSES.built_in) == folders
     assert {driver: registry.dialect_of(driver) for driver in WAREHOUSES.built_in} == {
         **{driver: driver for driver in WAREHOUSES.built_in},

@@ -1,12 +1,43 @@
 """ClickHouse, over HTTP."""
 
-from ktx_cli.project import Question
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Port, Question, Server, setting
 from ktx_cli.warehouses.registry import Warehouse
+
+
+class ClickHouseConnection(Server):
+    """A ClickHouse server, over HTTP."""
+
+    needs_one_of = ("url", "host")
+
+    driver: Literal["clickhouse"] = setting(REQUIRED, "ClickHouse.")
+    port: Port | None = setting(None, "HTTP port. Without it: 8443 with TLS, else 8123.", example=8123)
+    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
+    ssl: bool | None = setting(
+        None, "TLS. Without it: as the URL or port 8443 says; `false` also lets a password go without it.", example=True
+    )
+    reject_unauthorized: bool | None = setting(
+        None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
+    )
+    ca: str | None = setting(
+        None,
+        "File of the certificates to trust (PEM), relative to the project. Without it: the system's.",
+        path=True,
+        example="certs/clickhouse.pem",
+    )
+    databases: list[str] | None = setting(
+        None, "Databases to read. Without it: `database` alone, or all when there is none.", example=["shop"]
+    )
+    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
+
 
 WAREHOUSE = Warehouse(
     driver="clickhouse",
     dialect="clickhouse",
-    settings="ktx_cli.warehouses.clickhouse.settings:ClickHouseConnection",
+    settings=ClickHouseConnection,
     connector="ktx_cli.warehouses.clickhouse.connector:ClickHouseConnector",
     package="clickhouse_connect",
     requirement="ktx-cli[clickhouse]",

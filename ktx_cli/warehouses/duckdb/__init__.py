@@ -1,12 +1,28 @@
 """DuckDB."""
 
-from ktx_cli.project import Question
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Database, Question, setting
 from ktx_cli.warehouses.registry import Signature, Warehouse
+
+
+class DuckDbConnection(Database):
+    """A DuckDB file."""
+
+    needs_one_of = ("path", "url")
+
+    driver: Literal["duckdb"] = setting(REQUIRED, "DuckDB.")
+    path: str | None = setting(None, "File, relative to the project; `~` works.", path=True, example="data/shop.duckdb")
+    url: str | None = setting(None, "The same as `duckdb:///PATH`.", path=True, example="duckdb:///data/shop.duckdb")
+    schemas: list[str] | None = setting(None, "Schemas to read. Without it: all.", example=["main"])
+
 
 WAREHOUSE = Warehouse(
     driver="duckdb",
     dialect="duckdb",
-    settings="ktx_cli.warehouses.duckdb.settings:DuckDbConnection",
+    settings=DuckDbConnection,
     connector="ktx_cli.warehouses.duckdb.connector:DuckDbConnector",
     schemes=("duckdb", "file"),
     location="file",

@@ -1,12 +1,26 @@
 """Folders of CSV, TSV, Parquet and JSON files, read by DuckDB."""
 
-from ktx_cli.project import Question
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Database, Question, setting
 from ktx_cli.warehouses.registry import Warehouse
+
+
+class FilesConnection(Database):
+    """A folder of CSV, TSV, Parquet and JSON files; each file is a table."""
+
+    driver: Literal["files"] = setting(REQUIRED, "A folder of data files.")
+    path: str = setting(
+        REQUIRED, "Folder, relative to the project; `~` works.", path=True, example="data/exports", min_length=1
+    )
+
 
 WAREHOUSE = Warehouse(
     driver="files",
     dialect="duckdb",
-    settings="ktx_cli.warehouses.files.settings:FilesConnection",
+    settings=FilesConnection,
     connector="ktx_cli.warehouses.files.connector:FilesConnector",
     schemes=("file",),
     location="folder",

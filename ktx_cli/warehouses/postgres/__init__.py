@@ -1,12 +1,39 @@
 """PostgreSQL."""
 
-from ktx_cli.project import Question
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Port, Question, Server, setting
 from ktx_cli.warehouses.registry import Warehouse
+
+
+class PostgresConnection(Server):
+    """A PostgreSQL server."""
+
+    needs_one_of = ("url", "host")
+
+    driver: Literal["postgres"] = setting(REQUIRED, "PostgreSQL.")
+    port: Port | None = setting(None, "Port. Without it: 5432.", example=5432)
+    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
+    schemas: list[str] | None = setting(None, "Schemas to read. Without it: all but the system's.", example=["mart"])
+    schema_: str | None = setting(None, "One schema to read.", alias="schema", example="mart")
+    sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify"] | None = setting(
+        None,
+        "TLS, as libpq names it; `no-verify` as `require`. Without it: the server's and libpq's choice.",
+        example="verify-full",
+    )
+    ssl: bool | None = setting(None, "TLS on or off, where `sslmode` says nothing.", example=True)
+    reject_unauthorized: bool | None = setting(
+        None, "Check the server's certificate.", alias="rejectUnauthorized", example=True
+    )
+    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
+
 
 WAREHOUSE = Warehouse(
     driver="postgres",
     dialect="postgres",
-    settings="ktx_cli.warehouses.postgres.settings:PostgresConnection",
+    settings=PostgresConnection,
     connector="ktx_cli.warehouses.postgres.connector:PostgresConnector",
     package="psycopg",
     requirement="ktx-cli[postgres]",

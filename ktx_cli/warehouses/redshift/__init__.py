@@ -1,12 +1,35 @@
 """Amazon Redshift."""
 
-from ktx_cli.project import Question
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Port, Question, Server, setting
 from ktx_cli.warehouses.registry import Warehouse
+
+
+class RedshiftConnection(Server):
+    """An Amazon Redshift cluster or workgroup."""
+
+    needs_one_of = ("url", "host")
+
+    driver: Literal["redshift"] = setting(REQUIRED, "Amazon Redshift.")
+    port: Port | None = setting(None, "Port. Without it: 5439.", example=5439)
+    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
+    schemas: list[str] | None = setting(None, "Schemas to read. Without it: all but the system's.", example=["mart"])
+    schema_: str | None = setting(None, "One schema to read.", alias="schema", example="mart")
+    sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify"] | None = setting(
+        None,
+        "TLS, as libpq names it; `no-verify` as `require`. Without it: `require`.",
+        example="verify-full",
+    )
+    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
+
 
 WAREHOUSE = Warehouse(
     driver="redshift",
     dialect="redshift",
-    settings="ktx_cli.warehouses.redshift.settings:RedshiftConnection",
+    settings=RedshiftConnection,
     connector="ktx_cli.warehouses.redshift.connector:RedshiftConnector",
     package="psycopg",
     requirement="ktx-cli[redshift]",

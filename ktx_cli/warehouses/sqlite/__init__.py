@@ -1,12 +1,29 @@
 """SQLite."""
 
-from ktx_cli.project import Question
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Database, Question, setting
 from ktx_cli.warehouses.registry import Signature, Warehouse
+
+
+class SqliteConnection(Database):
+    """A SQLite file."""
+
+    needs_one_of = ("path", "url")
+
+    driver: Literal["sqlite"] = setting(REQUIRED, "SQLite.")
+    path: str | None = setting(None, "File, relative to the project; `~` works.", path=True, example="data/shop.sqlite")
+    url: str | None = setting(
+        None, "The same as `sqlite:///PATH` or a `file:` URI.", path=True, example="sqlite:///data/shop.sqlite"
+    )
+
 
 WAREHOUSE = Warehouse(
     driver="sqlite",
     dialect="sqlite",
-    settings="ktx_cli.warehouses.sqlite.settings:SqliteConnection",
+    settings=SqliteConnection,
     connector="ktx_cli.warehouses.sqlite.connector:SqliteConnector",
     schemes=("sqlite", "file"),
     location="file",

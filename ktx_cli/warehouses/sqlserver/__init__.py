@@ -1,12 +1,40 @@
 """Microsoft SQL Server and Azure SQL."""
 
-from ktx_cli.project import Question
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Port, Question, Server, setting
 from ktx_cli.warehouses.registry import Warehouse
+
+
+class SqlServerConnection(Server):
+    """A Microsoft SQL Server or an Azure SQL database."""
+
+    needs_one_of = ("url", "host")
+
+    driver: Literal["sqlserver"] = setting(REQUIRED, "Microsoft SQL Server.")
+    port: Port | None = setting(None, "Port. Without it: 1433.", example=1433)
+    user: str | None = setting(None, "Another name of `username`.", example="ktx_reader")
+    schemas: list[str] | None = setting(None, "Schemas to read. Without it: `dbo`.", example=["dbo"])
+    schema_: str | None = setting(None, "One schema to read.", alias="schema", example="dbo")
+    encrypt: bool = setting(True, "TLS. Without it the server decides.")
+    trust_server_certificate: bool = setting(
+        False, "Take the server's certificate unchecked.", alias="trustServerCertificate"
+    )
+    ca: str | None = setting(
+        None,
+        "File of the certificates to trust (PEM), relative to the project. Without it: the system's.",
+        path=True,
+        example="certs/sqlserver.pem",
+    )
+    max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
+
 
 WAREHOUSE = Warehouse(
     driver="sqlserver",
     dialect="tsql",
-    settings="ktx_cli.warehouses.sqlserver.settings:SqlServerConnection",
+    settings=SqlServerConnection,
     connector="ktx_cli.warehouses.sqlserver.connector:SqlServerConnector",
     package="pymssql",
     requirement="ktx-cli[sqlserver]",

@@ -63,7 +63,7 @@ SOURCE_READERS = {
 def trees() -> dict[Path, ast.Module]:
     declaring = {
         PACKAGE / "project" / "config",
-        *PACKAGE.glob("warehouses/*/settings.py"),
+        *PACKAGE.glob("warehouses/*/__init__.py"),
         *PACKAGE.glob("sources/*/settings.py"),
     }
     files = [path for path in PACKAGE.rglob("*.py") if not declaring & {path, *path.parents}]

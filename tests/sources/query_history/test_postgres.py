@@ -25,8 +25,8 @@ from ktx_cli.sources.query_history.model import (
 from ktx_cli.sources.query_history.source import QueryHistorySource
 from ktx_cli.testing.servers import PostgresServer, RecordingPostgresServer
 from ktx_cli.warehouses.port import ConnectionSpec, Scope
+from ktx_cli.warehouses.postgres import PostgresConnection
 from ktx_cli.warehouses.postgres.connector import PostgresConnector
-from ktx_cli.warehouses.postgres.settings import PostgresConnection
 from ktx_cli.warehouses.registry import connect
 
 pytestmark = pytest.mark.postgres

@@ -15,7 +15,7 @@ from ktx_cli.semantic.model import Model
 from ktx_cli.sources.port import FetchContext
 from ktx_cli.sources.query_history import statements
 from ktx_cli.sources.query_history.source import QueryHistorySource, contents_of
-from ktx_cli.warehouses.postgres.settings import PostgresConnection
+from ktx_cli.warehouses.postgres import PostgresConnection
 
 SQL = """\
 -- user: ada executions: 40

@@ -18,7 +18,7 @@ from ktx_cli.sources.port import Conclusion, FetchContext, ProjectContext, Sourc
 from ktx_cli.sources.query_history.evidence import QueryPattern, TableUsage, pattern_facts, table_documents
 from ktx_cli.sources.query_history.raw_files import MANIFEST
 from ktx_cli.sources.query_history.source import QueryHistorySource, contents_of, coverage_of
-from ktx_cli.warehouses.postgres.settings import PostgresConnection
+from ktx_cli.warehouses.postgres import PostgresConnection
 from ktx_cli.wiki import GLOBAL, Page, parse
 
 SQL = """\
