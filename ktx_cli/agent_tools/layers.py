@@ -10,12 +10,14 @@ import hashlib
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import Diagnostic, KtxError, Recent
 from ktx_cli.project import Layout, Tree, Workspace
-from ktx_cli.search import Contents, Found, Hit, Layer, Overlays, Pages, Scope, found, rank
 from ktx_cli.semantic import CalendarSettings, Model, Shard, check_model, load_tree, parse_shard, stray_paths
+
+if TYPE_CHECKING:
+    from ktx_cli.search import Found, Hit, Layer, Scope
 
 MOST_KEPT: Final = 24
 """How many models are remembered: those of a few loops side by side, before and after a write each."""
@@ -121,12 +123,14 @@ def _same(problem: Diagnostic) -> tuple[str | None, ...]:
     return problem.severity, problem.code, problem.message, problem.path, problem.location.object
 
 
-Find = Callable[[Workspace, str, Scope, int], Found]
+Find = Callable[[Workspace, str, "Scope", int], "Found"]
 """Takes the overlay a loop writes to, a query, a scope and a limit; searches the overlay as it is now."""
 
 
 def in_memory(layers: Layers) -> Find:
     """Return a `Find` that has no index behind it: it reads the whole overlay when it is first asked."""
+    from ktx_cli.search import Contents, Overlays, Pages, found, rank
+
     parts = [layer_part(layers, connection) for connection in sorted(layers.dialects)]
     overlays = Overlays(lambda: Contents([Pages(), *parts]))
 
@@ -139,6 +143,7 @@ def in_memory(layers: Layers) -> Find:
 
 def layer_part(layers: Layers, connection: str) -> Layer:
     """Return the semantic layer of a connection as something to search, read as the tools of loops read it."""
+    from ktx_cli.search import Layer
 
     def load(tree: Tree) -> Model:
         return layers.model(tree, connection)

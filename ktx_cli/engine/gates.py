@@ -5,16 +5,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ktx_cli.agent_tools import Layers, page_artifact
 from ktx_cli.core import Diagnostic, KtxError, Location, ResultWarning, Severity
 from ktx_cli.documents import RawFile
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
 from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, Tree, Workspace
-from ktx_cli.semantic import MetricTest, Model, TestResult, guard_of, run_test
 from ktx_cli.wiki import Page, check_pages, hosts_in, hosts_of, lint_page, parse, place_of, warnings_of
 
-RunTests = Callable[[Model, Model], list[Diagnostic]]
+if TYPE_CHECKING:
+    from ktx_cli.semantic import MetricTest, Model, TestResult
+
+RunTests = Callable[["Model", "Model"], list[Diagnostic]]
 """Takes a semantic layer before and after; returns the tests that a change made fail."""
 
 
@@ -97,6 +100,8 @@ class MetricGate:
             return []
 
     def _failing(self, before: Model, after: Model, tests: Sequence[tuple[str, MetricTest]]) -> list[Diagnostic]:
+        from ktx_cli.semantic import guard_of, run_test
+
         guard = guard_of(self._layout, self._config, after.connection, after)
         failing: list[Diagnostic] = []
         with guard.open(self._config, layout=self._layout, environ=self._environ) as connector:

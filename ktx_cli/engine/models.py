@@ -13,18 +13,15 @@ import threading
 from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ktx_cli.core import KtxError
 from ktx_cli.engine.base import Run
 from ktx_cli.engine.plan import PreflightFailed
-from ktx_cli.engine.task import Cancellation
 from ktx_cli.llm import (
     LlmError,
-    LlmRuntime,
     ModelRef,
     ProbeRun,
-    RoutedRuntime,
     UsageFact,
     credentials_of,
     distinct_models,
@@ -39,6 +36,10 @@ from ktx_cli.llm import (
 from ktx_cli.project import translated
 from ktx_cli.sources import sources_of
 
+if TYPE_CHECKING:
+    from ktx_cli.engine.task import Cancellation
+    from ktx_cli.llm import LlmRuntime, RoutedRuntime
+
 GRACE_SECONDS: Final = 10.0
 """How long an interrupted run waits for what is under way; a turn that takes longer is given up."""
 
@@ -47,7 +48,7 @@ ENDING_NOTICE: Final = (
 )
 
 Answer = TypeVar("Answer")
-Question = Callable[[LlmRuntime], Coroutine[Any, Any, Answer]]
+Question = Callable[["LlmRuntime"], Coroutine[Any, Any, Answer]]
 
 
 class Models:

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ktx_cli.core import CancelledError, Emit, KtxError, ResultWarning, Waiting, ignore_events, isoformat, now
 from ktx_cli.llm.agent_loop import Watch, watch_nothing
-from ktx_cli.llm.factory import create_runtime
-from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.settings import ModelRef, bindings, divergence
 from ktx_cli.llm.usage import UsageSink, UsageStore
 from ktx_cli.project import KtxConfig, Layout, open_for_writing, read_state, translated
 
 if TYPE_CHECKING:
+    from ktx_cli.llm.routing import RoutedRuntime
     from ktx_cli.llm.types import ProbeReport
     from ktx_cli.llm.usage import UsageFact
 
@@ -285,6 +284,8 @@ async def project_runtime(
     warning = divergence(config)
     if warning is not None:
         warn(warning)
+    from ktx_cli.llm.factory import create_runtime
+
     runtime = create_runtime(
         config,
         layout.root,

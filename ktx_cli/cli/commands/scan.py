@@ -15,7 +15,6 @@ from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.groups import own_command, own_group
 from ktx_cli.cli.help import connection_ids
-from ktx_cli.cli.prompts import ask
 from ktx_cli.cli.reports import IDS, NO_LLM, WAIT, ingest_result
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import CancelledError, Command, Hint, KtxError, UsageError, listing, one_line, plural
@@ -295,6 +294,8 @@ def _reviewed(
     session: Session, layout: Layout, ids: Sequence[str] | None, edges: Sequence[ReviewedEdge], wait: float | None
 ) -> Result:
     """Ask about the edges; what was said before an interrupt, or the end of the input, is kept."""
+    from ktx_cli.cli.prompts import ask
+
     choices: list[Choice] = []
     stop: CancelledError | None = None
     try:

@@ -11,7 +11,6 @@ from ktx_cli.engine import (
     Models,
     ProjectBase,
     Run,
-    agents_needed,
     conclude,
     ignored_manifests,
     load_fetches,
@@ -28,7 +27,7 @@ def work_through_sources(run: Run, base: ProjectBase, models: Models | None, dat
     with translated(run.plan.layout.state):
         fetches = load_fetches(database)
     read_all(run, base, fetches)
-    if models is not None and run.plan.asks_model and agents_needed(run.works, database):
+    if models is not None and run.plan.asks_model and _has_work(run, database):
         models.begin()
         from ktx_cli.jobs.ingest.agents import work_through
 
@@ -36,6 +35,12 @@ def work_through_sources(run: Run, base: ProjectBase, models: Models | None, dat
     else:
         conclude_all(run)
     write_manifests(run.works, run.workspace)
+
+
+def _has_work(run: Run, database: sqlite3.Connection) -> bool:
+    from ktx_cli.engine import agents_needed
+
+    return agents_needed(run.works, database)
 
 
 def read_all(run: Run, base: ProjectBase, fetches: FetchStates, *, scratch: Path | None = None) -> None:

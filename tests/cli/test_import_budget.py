@@ -1,0 +1,31 @@
+"""How many modules of ours a command imports: faces load what they name when somebody asks for it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COUNT = """
+import sys
+from ktx_cli.cli.main import command_line
+words = sys.argv[1:]
+try:
+    command_line(words)(words, prog_name="ktx")
+finally:
+    print(sum(name.partition(".")[0] == "ktx_cli" for name in sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(("command", "most"), [("scan", 200), ("ingest", 250)])
+def test_a_run_imports_what_it_needs(demo_project: Path, tmp_path: Path, command: str, most: int) -> None:
+    project = tmp_path / "demo"
+    shutil.copytree(demo_project, project)
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT, command], cwd=project, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stderr.split()[-1]) <= most
