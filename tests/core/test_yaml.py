@@ -23,7 +23,7 @@ from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
 
 DATA = Path(__file__).parent / "data"
-EXAMPLES = 1500 if os.environ.get("KTX_TEST_FULL") else 60
+EXAMPLES = 1500 if os.environ.get("KTX_TEST_FULL") else 15
 
 TEXT_IN_1_2 = """
 no NO No yes YES on off ON OFF y Y n N tRUE nULL 12:30:00 1:30 1_000 2024-01-01 2024-01-01T10:00:00Z 0b1 0O7 0X1F

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.llm.errors import LlmError, llm_error
@@ -379,7 +379,6 @@ SIGNALS = st.sampled_from(
 ERRORS = st.sampled_from(["ok", "ok", "ok", "rate_limit", "overloaded", "auth"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     slots=st.integers(1, 5),
     least=st.integers(1, 3),

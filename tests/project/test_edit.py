@@ -19,7 +19,7 @@ from ktx_cli.project.edit import append_value, apply, delete_value, set_value
 from ktx_cli.project.yaml_splice import Edit, diff, same_data
 
 SEEDS = 30_000 if os.environ.get("KTX_TEST_FULL") else 2_000
-EXAMPLES = 2_000 if os.environ.get("KTX_TEST_FULL") else 60
+EXAMPLES = 2_000 if os.environ.get("KTX_TEST_FULL") else 15
 
 CONFIG = """\
 # My project

@@ -14,7 +14,7 @@ from ktx_cli.core import yaml
 from ktx_cli.project.merge import Conflict, MergeConflictError, merge_data, merge_file
 from ktx_cli.project.yaml_splice import same_data
 
-EXAMPLES = 3_000 if os.environ.get("KTX_TEST_FULL") else 80
+EXAMPLES = 3_000 if os.environ.get("KTX_TEST_FULL") else 20
 
 BASE = """\
 name: orders

@@ -303,7 +303,7 @@ class Overlays(RuleBasedStateMachine):
             assert here.changes() == {path: now.get(path) for path in sorted(changed)}
 
 
-Overlays.TestCase.settings = settings(max_examples=400 if FULL else 40, stateful_step_count=30, deadline=None)
+Overlays.TestCase.settings = settings(max_examples=400 if FULL else 15, stateful_step_count=30, deadline=None)
 TestOverlays = Overlays.TestCase
 
 

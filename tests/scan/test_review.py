@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.core import yaml
@@ -397,7 +397,6 @@ def test_a_join_taken_out_by_hand_can_be_accepted_again() -> None:
     assert standing(files, "orders.customer_id") == "manual"
 
 
-@settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(EDGES), st.sampled_from(Decision)), min_size=1, max_size=6))
 def test_the_last_word_on_each_edge_holds_and_saying_it_again_changes_nothing(
     words: list[tuple[Edge, Decision]],

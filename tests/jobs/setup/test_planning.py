@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.core import yaml
@@ -222,7 +222,6 @@ ANSWERS = st.builds(Answers, MODELS, VECTORS, DATABASES)
 FORMS = st.sampled_from(["\n", "\r\n"])
 
 
-@settings(max_examples=100)
 @given(files(), ANSWERS, FORMS, st.booleans(), st.booleans())
 def test_what_is_not_named_stays(
     file: tuple[str, list[str]], answers: Answers, end: str, ends: bool, has_mark: bool

@@ -18,7 +18,7 @@ from ktx_cli.project.config.drivers import drivers, model_of
 from ktx_cli.project.config.file import LoadedConfig, load_config
 from ktx_cli.project.config.settings import driver_entries, root_entries
 
-EXAMPLES = 2000 if os.environ.get("KTX_TEST_FULL") else 60
+EXAMPLES = 2000 if os.environ.get("KTX_TEST_FULL") else 15
 FILE = Path("ktx.yaml")
 
 WRITTEN_BY_TYPESCRIPT = """\

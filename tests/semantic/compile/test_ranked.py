@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
@@ -44,7 +44,6 @@ numbers = st.none() | st.integers(-1000, 1000).map(float)
 
 
 @given(st.lists(st.tuples(st.sampled_from(("a", "b", None)), numbers), max_size=25), st.integers(0, 100))
-@settings(deadline=None, max_examples=60)
 def test_between_neighbours_by_group(rows: list[tuple[str | None, float | None]], hundredths: int) -> None:
     found = computed(rows, hundredths / 100)
     wanted = {key: percentile([x for group, x in rows if group == key], hundredths / 100) for key, _ in rows}

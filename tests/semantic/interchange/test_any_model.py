@@ -20,7 +20,7 @@ from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.model import Model
 from tests.semantic.interchange.conftest import MANIFEST, errors
 
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(suppress_health_check=[HealthCheck.too_slow])
 
 SOURCES = st.sampled_from(["orders", "customers", "order_items", "things"])
 NAMES = st.sampled_from(

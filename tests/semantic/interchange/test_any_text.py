@@ -14,7 +14,7 @@ from ktx_cli.semantic.interchange.lookml.importer import import_lookml
 from ktx_cli.semantic.interchange.osi.importer import import_osi
 from ktx_cli.semantic.interchange.report import Imported
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(suppress_health_check=[HealthCheck.too_slow])
 
 SQL = st.one_of(
     st.sampled_from(["amount", "sum(amount)", "a.b", "${TABLE}.x", "${a}", "{{ Dimension('a__b') }} = 1", "((", "1"]),

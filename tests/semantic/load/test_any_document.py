@@ -53,7 +53,7 @@ SOURCES = st.fixed_dictionaries(
 SHARDS = st.fixed_dictionaries({"tables": st.dictionaries(st.sampled_from(["a", "b"]), SOURCES | VALUES) | VALUES})
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(SHARDS | VALUES, SOURCES | VALUES, SOURCES | VALUES)
 def test_any_document_is_loaded_and_checked(shard: Any, one: Any, two: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +71,6 @@ def test_any_document_is_loaded_and_checked(shard: Any, one: Any, two: Any) -> N
             read_source(WorkingTree(layout.root), "shop", name)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.binary(max_size=60) | st.text(max_size=60).map(lambda text: f"name: a\ntable: {text}".encode("utf-8", "replace"))
 )

@@ -28,7 +28,7 @@ def table(ref: TableRef, *columns: str, keys: tuple[ForeignKey, ...] = ()) -> Ta
     return Table(ref, TableKind.TABLE, described, primary_key=columns[:1], foreign_keys=keys)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(NAMES, min_size=2, max_size=2, unique_by=str.casefold),
     st.lists(NAMES, min_size=4, max_size=4, unique_by=str.casefold),

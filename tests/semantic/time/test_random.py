@@ -22,7 +22,7 @@ ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pac
 LAST_DAYS = st.dates(date(1600, 1, 1), date(2400, 1, 1)).map(
     lambda d: later(d.replace(day=1), 1, "month") - timedelta(1)
 )
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.core.errors import ConfigError
@@ -187,7 +187,6 @@ def test_a_statement_on_a_table_out_of_scope_is_not_told(seen: Make, staged: Mak
 CANARY = "Kanarienvogel"
 
 
-@settings(deadline=None, max_examples=25)
 @given(form=st.sampled_from(("'{0}'", "$${0}$$", "E'{0}'", "4711{0}")), count=st.integers(10, 10_000))
 def test_no_literal_reaches_a_raw_file(form: str, count: int, seen: Make, staged: Make) -> None:
     literal = form.format(CANARY) if "'" in form or "$" in form else "47114711"
@@ -244,7 +243,6 @@ def bucketed(counts: list[int]) -> tuple[list[str], list[str]]:
     return [*map(buckets.executions, [*counts, sum(counts)])], shares
 
 
-@settings(deadline=None, max_examples=25)
 @given(counts=COUNTS, more=st.lists(st.integers(0, 6), min_size=3, max_size=3))
 def test_a_few_executions_more_move_nothing(counts: list[int], more: list[int], seen: Make, staged: Make) -> None:
     later = [count + extra for count, extra in zip(counts, more, strict=True)]
@@ -252,14 +250,12 @@ def test_a_few_executions_more_move_nothing(counts: list[int], more: list[int], 
     assert (first.files == second.files) or bucketed(counts) != bucketed(later)
 
 
-@settings(deadline=None, max_examples=25)
 @given(one=COUNTS, other=COUNTS)
 def test_a_real_shift_moves_the_files(one: list[int], other: list[int], seen: Make, staged: Make) -> None:
     first, second = (staged([seen(text, n) for text, n in zip(TEXTS, c, strict=True)]) for c in (one, other))
     assert (first.files != second.files) or bucketed(one)[0] == bucketed(other)[0]
 
 
-@settings(deadline=None, max_examples=25)
 @given(order=st.permutations(range(3)), parts=st.integers(1, 4))
 def test_order_and_split_of_observations_change_nothing(order: list[int], parts: int, seen: Make, staged: Make) -> None:
     whole = staged([seen(text, 60) for text in TEXTS])
@@ -267,7 +263,6 @@ def test_order_and_split_of_observations_change_nothing(order: list[int], parts:
     assert staged(pieces).files == whole.files
 
 
-@settings(deadline=None, max_examples=25)
 @given(days=st.integers(0, 3), hours=st.integers(0, 23))
 def test_files_hold_no_time(days: int, hours: int, seen: Make, staged: Make) -> None:
     now = datetime(2026, 5, 4, 12, tzinfo=UTC)

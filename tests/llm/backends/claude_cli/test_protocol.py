@@ -136,7 +136,7 @@ VALUES = st.recursive(
 )
 NAMES = st.sampled_from(["look", "run-sql", "A_1", "x" * 54])
 CALLS = st.lists(st.tuples(NAMES, st.dictionaries(TAGGED, VALUES, max_size=3)), min_size=1, max_size=3)
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings()
 PROSE = st.lists(
     st.sampled_from(["I think", "the tag ", OPEN, CLOSE, "\n\n", "use ", "`", "{", "}", "(", "/context", "ä🌍", "."]),
     max_size=6,
