@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import sqlite3
@@ -11,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import jsonschema
 import pytest
+from jsonschema.validators import validator_for
 from mcp import Client
 
 from ktx_cli.jobs.serve.project import ServedProject
@@ -99,6 +100,19 @@ PAGES = {
     "user/ada/refunds": ("summary: What a refund is to Ada", "My own rule."),
     "user/bo/secret": ("summary: What Bo thinks of refunds", "Not for others: [[refunds]]."),
 }
+
+
+def fits(value: Any, schema: dict[str, Any]) -> None:
+    """Check a value against a schema; the schema itself is checked once, which takes most of the time."""
+    _validator(json.dumps(schema)).validate(value)
+
+
+@functools.cache
+def _validator(schema: str) -> Any:
+    document = json.loads(schema)
+    kind = validator_for(document)
+    kind.check_schema(document)
+    return kind(document)
 
 
 @dataclass(frozen=True)
@@ -190,8 +204,8 @@ class Company:
             assert len(text) <= LONGEST
             if result.is_error:
                 return Reply({}, json.loads(text)["error"], text)
-            jsonschema.validate(arguments or {}, tools[name].input_schema)
-            jsonschema.validate(result.structured_content, tools[name].output_schema or {})
+            fits(arguments or {}, tools[name].input_schema)
+            fits(result.structured_content, tools[name].output_schema or {})
             assert json.loads(text) == result.structured_content
             return Reply(dict(result.structured_content or {}), None, text)
 
