@@ -28,8 +28,9 @@ from ktx_cli.testing.servers import (
     ServerMissingError,
     TestServer,
 )
+from tests.worlds.forks import leave_shared
 
-EXAMPLES = 100 if os.environ.get("KTX_TEST_FULL") else 40
+EXAMPLES = 100 if os.environ.get("KTX_TEST_FULL") else 15
 """Examples of a property whose test does not say how many."""
 
 settings.register_profile("here", deadline=None, max_examples=EXAMPLES)
@@ -212,7 +213,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Let the interpreter clear all of it when it ends; libraries complain of what it leaves."""
+    """End what the tests of this process shared; let the interpreter clear all else, or libraries complain."""
+    leave_shared()
     gc.unfreeze()
 
 

@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import CONFIG, LONG, SHOP
-from tests.worlds.forks import Forks
+from tests.worlds.forks import Forks, shared
 
 KTX = Path(sys.executable).with_name("ktx")
 
@@ -95,11 +95,10 @@ def installed(work: Path, forks: Forks) -> Run:
     return run
 
 
-@pytest.fixture(scope="session")
-def forks() -> Iterator[Forks]:
-    """Start `ktx` in a process of its own, one at a time, without importing anew what takes it a second."""
-    with Forks() as found:
-        yield found
+@pytest.fixture
+def forks() -> Forks:
+    """Start `ktx` in a process of its own, without importing anew what takes it a second."""
+    return shared()
 
 
 @pytest.fixture
@@ -124,26 +123,51 @@ def _make_shop(folder: Path) -> Path:
     return path
 
 
+Build = Callable[[Path], None]
+SQLITE = ("--no-input", "--database", "sqlite", "--database-path", "shop.sqlite")
+
+
 @pytest.fixture(scope="session")
-def _set_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what `ktx setup` makes over the shop: the projects of the tests are copies of it."""
-    folder = tmp_path_factory.mktemp("set-up")
-    with pytest.MonkeyPatch.context() as patch:
-        _quiet(patch, tmp_path_factory.mktemp("home") / "home")
-        patch.chdir(folder)
-        _make_shop(folder)
-        answer = _invoked("setup", "--no-input", "--database", "sqlite", "--database-path", "shop.sqlite", "--json")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Build, Path], Path]:
+    """Copy into a folder what a function builds in the current one; it is called once in a session."""
+    built: dict[Build, Path] = {}
+
+    def copied(build: Build, place: Path) -> Path:
+        if build not in built:
+            folder = tmp_path_factory.mktemp("built")
+            with pytest.MonkeyPatch.context() as patch:
+                _quiet(patch, tmp_path_factory.mktemp("home") / "home")
+                patch.chdir(folder)
+                build(folder)
+            built[build] = folder
+        shutil.copytree(built[build], place, ignore=shutil.ignore_patterns("*.sample"), dirs_exist_ok=True)
+        git(place, "update-index", "-q", "--refresh")
+        return place
+
+    return copied
+
+
+def _set_up(folder: Path) -> None:
+    _make_shop(folder)
+    done("setup", *SQLITE)
+
+
+def ingested_shop(folder: Path) -> None:
+    """Build a project over the shop, and its structure."""
+    _set_up(folder)
+    done("ingest")
+
+
+def done(*words: str) -> None:
+    """Run a command that succeeds."""
+    answer = _invoked(*words)
     assert answer.code == 0, answer
-    return folder
 
 
 @pytest.fixture
-def project(shop: Path, _set_up: Path) -> Path:
+def project(shop: Path, copies: Callable[[Build, Path], Path]) -> Path:
     """A project over the shop, set up but not ingested."""
-    ignored = shutil.ignore_patterns("shop.sqlite", "*.sample")
-    shutil.copytree(_set_up, shop.parent, ignore=ignored, dirs_exist_ok=True)
-    git(shop.parent, "update-index", "--refresh")
-    return shop.parent
+    return copies(_set_up, shop.parent)
 
 
 def git(folder: Path, *args: str, **environ: str) -> str:
@@ -197,21 +221,16 @@ def _configure(
 
 
 @pytest.fixture(scope="session")
-def _scanned(tmp_path_factory: pytest.TempPathFactory, _one_model_server: ModelServer) -> Path:
-    folder = tmp_path_factory.mktemp("scanned")
-    with pytest.MonkeyPatch.context() as patch:
-        _quiet(patch, tmp_path_factory.mktemp("home") / "home")
-        patch.chdir(folder)
+def _scanned(_one_model_server: ModelServer) -> Build:
+    def build(folder: Path) -> None:
         _make_company(folder)
         _configure(folder, _one_model_server)
-        answer = _invoked("ingest", "shop", "--no-llm")
-    assert answer.code == 0, answer
-    return folder
+        done("ingest", "shop", "--no-llm")
+
+    return build
 
 
 @pytest.fixture
-def scanned(company: Path, _scanned: Path) -> Path:
+def scanned(company: Path, _scanned: Build, copies: Callable[[Build, Path], Path]) -> Path:
     """The company after its database was scanned; its documents are not read."""
-    shutil.copytree(_scanned, company, dirs_exist_ok=True)
-    git(company, "update-index", "--refresh")
-    return company
+    return copies(_scanned, company)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.cli.agents import KTX
+from tests.worlds.forks import shared
 
 SECONDS = 60
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -20,9 +20,8 @@ class Stdio:
     """A server of one project, as a process."""
 
     def __init__(self, folder: Path, *words: str) -> None:
-        command = [KTX, "mcp", "stdio", "--project-dir", str(folder), *words]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        command = ("mcp", "stdio", "--project-dir", str(folder), *words)
+        self.process = shared().piped(command, folder=folder, environ=os.environ)
         self._asked = 0
         self._ask("initialize", HELLO)
 
@@ -52,7 +51,7 @@ class Stdio:
             self.process.send_signal(number)
         _, errors = self.process.communicate(timeout=SECONDS)
         assert errors == "", errors
-        return self.process.returncode
+        return self.process.wait(SECONDS)
 
     def _ask(self, method: str, params: dict[str, Any]) -> Any:
         assert self.process.stdin is not None and self.process.stdout is not None

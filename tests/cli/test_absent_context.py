@@ -13,22 +13,26 @@ from typing import Any
 
 import pytest
 
+from tests.cli.conftest import ingested_shop
+from tests.worlds.forks import shared
+
 Run = Callable[..., Any]
 Git = Callable[..., str]
 SHARD = "semantic-layer/warehouse/_schema/main.yaml"
 RAW = "raw-sources/warehouse/live-database/tables/orders.json"
-KTX = Path(sys.executable).with_name("ktx")
 
 
 def unprivileged(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the installed `ktx` as a user whom file permissions bind."""
-    bound: list[str] = []
-    if os.geteuid() == 0:
-        setpriv = shutil.which("setpriv")
-        if setpriv is None:
-            pytest.skip("there is no setpriv, and root may write everywhere")
-        bound = [setpriv, "--bounding-set=-dac_override,-dac_read_search,-fowner"]
-    return subprocess.run([*bound, KTX, *words], cwd=folder, capture_output=True, text=True, check=False)
+    """Run `ktx` as a process of a user whom file permissions bind."""
+    if os.geteuid() == 0 and sys.platform != "linux":
+        pytest.skip("root may write everywhere")
+    return shared().run(words, folder=folder, environ=os.environ, bound=os.geteuid() == 0)
+
+
+@pytest.fixture
+def project(work: Path, copies: Callable[..., Path]) -> Path:
+    """A project over the shop, ingested."""
+    return copies(ingested_shop, work)
 
 
 def add_table(project: Path, name: str = "extra") -> None:
@@ -48,7 +52,6 @@ def finding(answer: Any, check: str = "context") -> Any:
 
 @pytest.mark.parametrize("barred", [Path(SHARD).parent, Path(RAW).parent, Path()], ids=str)
 def test_nothing_moves_when_a_folder_takes_no_files(ktx: Run, project: Path, git: Git, barred: Path) -> None:
-    ktx("ingest")
     add_table(project)
     (project / "other.txt").write_text("mine")
     git(project, "add", "other.txt")
@@ -100,8 +103,6 @@ def test_a_hint_names_what_is_there(project: Path) -> None:
 def test_deleted_files_are_held_though_nothing_changed(
     ktx: Run, project: Path, git: Git, gone: str, named: str
 ) -> None:
-    ktx("ingest")
-    ktx("ingest")
     path = project / gone
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     head = git(project, "rev-parse", "HEAD")
@@ -123,7 +124,6 @@ def test_deleted_files_are_held_though_nothing_changed(
 
 
 def test_a_deleted_file_that_would_change_is_held_once(ktx: Run, project: Path) -> None:
-    ktx("ingest")
     (project / SHARD).unlink()
     add_table(project)
     answer = ktx("ingest", "--json")
@@ -131,7 +131,6 @@ def test_a_deleted_file_that_would_change_is_held_once(ktx: Run, project: Path) 
 
 
 def test_a_staged_deletion_is_held_as_staged(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
     git(project, "rm", "-q", SHARD)
     answer = ktx("ingest", "--json")
     assert answer.code == 7 and held(answer) == [("semantic-layer", "staged")]
@@ -143,8 +142,6 @@ def test_the_unchanged_path_parses_nothing(ktx: Run, project: Path, monkeypatch:
     from ktx_cli.project.repository import history
     from ktx_cli.semantic import manifest
 
-    ktx("ingest")
-
     def never(*arguments: object) -> None:
         raise AssertionError("read for nothing")
 
@@ -154,7 +151,6 @@ def test_the_unchanged_path_parses_nothing(ktx: Run, project: Path, monkeypatch:
 
 
 def test_a_file_nobody_may_read_is_held(ktx: Run, project: Path) -> None:
-    ktx("ingest")
     (project / SHARD).chmod(0o000)
     try:
         done = unprivileged(project, "ingest")
@@ -171,7 +167,6 @@ def test_a_file_nobody_may_read_is_held(ktx: Run, project: Path) -> None:
 
 
 def test_a_sparse_checkout_is_meant_and_status_says_so(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
     git(project, "sparse-checkout", "set", "raw-sources")
     assert not (project / "semantic-layer").exists()
     assert ktx("ingest", "--json").code == 0

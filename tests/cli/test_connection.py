@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.worlds.forks import Forks
 
 Run = Callable[..., Any]
 
@@ -101,16 +102,10 @@ def test_remove_says_that_what_stays_closes_the_other_databases(ktx: Run, projec
     assert (told.code, [each["code"] for each in told.data["problems"]]) == (1, ["no_connection"])
 
 
-def test_many_at_once_are_all_saved(project: Path) -> None:
-    program = str(Path(sys.executable).with_name("ktx"))
+def test_many_at_once_are_all_saved(project: Path, tmp_path: Path, forks: Forks) -> None:
+    add = ("connection", "add", "--driver", "sqlite", "--path", "shop.sqlite")
     running = [
-        subprocess.Popen(
-            [program, "connection", "add", f"copy{n}", "--driver", "sqlite", "--path", "shop.sqlite"],
-            cwd=project,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        for n in range(6)
+        forks((*add, f"copy{n}"), folder=project, environ=os.environ, said=tmp_path / f"said-{n}") for n in range(6)
     ]
     assert [process.wait() for process in running] == [0] * 6
     text = (project / "ktx.yaml").read_text()

@@ -9,29 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run, _invoked, _make_shop, _quiet
+from tests.cli.conftest import Run, _make_shop, done
 
 Git = Callable[..., str]
 CONFIG = "connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n"
 
 
-@pytest.fixture(scope="session")
-def _scanned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose database was scanned: those of the tests are copies of it."""
-    folder = tmp_path_factory.mktemp("scanned")
-    with pytest.MonkeyPatch.context() as patch:
-        _quiet(patch, tmp_path_factory.mktemp("home") / "home")
-        patch.chdir(folder)
-        _make_shop(folder)
-        (folder / "ktx.yaml").write_text(CONFIG)
-        assert _invoked("scan", "--depth", "structural").code == 0
-    return folder
+def build_scanned(folder: Path) -> None:
+    """Build a project whose database was scanned."""
+    _make_shop(folder)
+    (folder / "ktx.yaml").write_text(CONFIG)
+    done("scan", "--depth", "structural")
 
 
 @pytest.fixture
-def scanned(_scanned: Path, work: Path, git: Git) -> Path:
-    shutil.copytree(_scanned, work, dirs_exist_ok=True)
-    git(work, "update-index", "-q", "--refresh")
+def scanned(work: Path, copies: Callable[..., Path]) -> Path:
+    copies(build_scanned, work)
     overlay = work / "semantic-layer" / "shop" / "customers.yaml"
     overlay.write_text("name: customers\nsegments: [{name: nordic, expr: \"country = 'NO'\"}]\n")
     return work

@@ -6,7 +6,6 @@ Run alone, with `-s`, it prints the matrix.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 
 from ktx_cli.jobs.health import doctor
 from ktx_cli.llm.errors import AUTH_HINT
+from tests.cli.conftest import ingested_shop
 from tests.cli.doctor_situations import SITUATIONS, Situation, World
 from tests.cli.shell import is_command
 
@@ -25,27 +25,12 @@ DONE_BY_HAND = r"(as an administrator|run as a superuser): [A-Z]{5,} |in \S+ lin
 HEADER = ("situation", "check", "level", "exit", "text", "json", "junit", "github", "fix", "fix carried out")
 
 
-@pytest.fixture(scope="module")
-def ingested(tmp_path_factory: pytest.TempPathFactory, _set_up: Path) -> Path:
-    """A project over the shop, ingested: every situation has a copy of it."""
-    from tests.cli.conftest import _invoked
-
-    folder = tmp_path_factory.mktemp("ingested") / "project"
-    shutil.copytree(_set_up, folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(tmp_path_factory.mktemp("home-of-matrix")))
-        patch.chdir(folder)
-        answer = _invoked("ingest")
-    assert answer.code == 0, answer
-    return folder
-
-
 @pytest.fixture
 def world(
-    ingested: Path, ktx: Run, work: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    copies: Callable[..., Path], ktx: Run, work: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> World:
-    shutil.copytree(ingested, work, dirs_exist_ok=True)
-    return World(ktx, work, monkeypatch, request)
+    """An ingested project over the shop: every situation has a copy of it."""
+    return World(ktx, copies(ingested_shop, work), monkeypatch, request)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.cli.conftest import SQLITE, done
+from tests.worlds.forks import shared
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
 
 Run = Callable[..., Any]
-KTX = Path(sys.executable).with_name("ktx")
 
 PAGE = b"---\nsummary: Odd.\n---\n# Odd\n\nText.\n"
 SOURCE = b"name: orders\nmeasures: [{name: odd, expr: count(*)}]\n"
@@ -32,22 +33,25 @@ ODD = {
 NAMED = r"wiki/global/b\xffd.md"
 
 
-@pytest.fixture
-def project(ktx: Run, work: Path) -> Path:
-    with sqlite3.connect(work / "shop.sqlite") as database:
+def build(folder: Path) -> None:
+    with sqlite3.connect(folder / "shop.sqlite") as database:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, status TEXT)")
         database.executemany("INSERT INTO orders VALUES (?, ?)", [(n, "paid") for n in range(20)])
     database.close()
-    assert ktx("setup", "--no-input", "--database", "sqlite", "--database-path", "shop.sqlite").code == 0
-    assert ktx("ingest").code == 0
-    (work / "wiki" / "global").mkdir(parents=True)
-    (work / "wiki" / "global" / "fine.md").write_text("---\nsummary: Fine.\n---\n# Fine\n\nWhat is paid.\n")
-    return work
+    done("setup", *SQLITE)
+    done("ingest")
+    (folder / "wiki" / "global").mkdir(parents=True)
+    (folder / "wiki" / "global" / "fine.md").write_text("---\nsummary: Fine.\n---\n# Fine\n\nWhat is paid.\n")
+
+
+@pytest.fixture
+def project(work: Path, copies: Callable[..., Path]) -> Path:
+    return copies(build, work)
 
 
 def installed(*args: str) -> Any:
-    """Run the installed command, whose streams take any name; return its envelope."""
-    done = subprocess.run([KTX, *args, "--json"], capture_output=True, check=False)
+    """Run the command as a process, whose streams take any name; return its envelope."""
+    done = shared().run([*args, "--json"], folder=Path.cwd(), environ=os.environ)
     answer = json.loads(done.stdout)
     assert answer["error"] is None or answer["error"]["code"] != "internal", (args, answer["error"])
     return answer
@@ -81,7 +85,7 @@ def test_such_files_cost_themselves_and_are_named(git: Run, project: Path, commi
 @pytest.mark.parametrize("words", ["doctor", "sl list", "sl validate"])
 def test_a_definition_in_such_a_file_is_named_as_everywhere_else(words: str, project: Path) -> None:
     Path(os.fsdecode(b"semantic-layer/warehouse/s\xfe.yaml")).write_text("name: odd\ntable: orders\n")
-    done = subprocess.run([KTX, *words.split()], capture_output=True, check=False, text=True)
+    done = shared().run(words.split(), folder=Path.cwd(), environ=os.environ)
     assert r"semantic-layer/warehouse/s\xfe.yaml:1" in done.stdout + done.stderr
     assert "udcfe" not in done.stdout + done.stderr
 

@@ -192,6 +192,7 @@ def test_a_storm_on_the_api(ktx: Run, company: Path, configure: Run, model_serve
     assert ktx("wiki", "lint").code == 0
 
 
+@pytest.mark.slow
 def test_a_storm_on_claude_code(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

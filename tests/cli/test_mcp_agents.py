@@ -21,12 +21,12 @@ from ktx_cli.mcp.tools import TOOLS
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import KTX, Agents, entered, git, tree
+from tests.cli.agents import KTX, Agents, backends, entered, git, tree
 from tests.cli.mcp_agents import SECONDS, Stdio, ended, stdio
 from tests.cli.memory_agents import TEXT, Held, Memory, page, records
 from tests.mcp.wire import Wire
 from tests.mcp.wire import started as served_over_http
-from tests.worlds.forks import Forks
+from tests.worlds.forks import Fork, Forks, shared
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.timeout(120)
@@ -43,8 +43,8 @@ def server(shop: Path) -> Iterator[Stdio]:
         yield served
 
 
-def started(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([KTX, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def started(*words: str) -> Fork:
+    return shared().piped(words, folder=Path.cwd(), environ=os.environ)
 
 
 def subjects(project: Path) -> list[str]:
@@ -177,7 +177,7 @@ def test_each_project_of_a_server_has_a_worker_of_its_own(shop: Path, model_serv
     assert [records(each)[0]["status"] for each in (shop, other)] == ["done", "nothing_to_capture"]
 
 
-@pytest.mark.parametrize("backend", ["anthropic", "claude-code"])
+@pytest.mark.parametrize("backend", backends("anthropic"))
 def test_a_capture_gives_the_tree_that_the_command_gives(
     ktx: Run, shop: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
@@ -195,20 +195,20 @@ def test_a_capture_gives_the_tree_that_the_command_gives(
     assert subjects(shop) == subjects(other)
 
 
-@pytest.fixture
-def twice(company: Path, configure: Run) -> tuple[Path, Path]:
-    """The same project in two places, not ingested, on Claude Code."""
-    configure("refunds", backend="claude-code")
+def twice(company: Path) -> tuple[Path, Path]:
+    """Return the same project in two places."""
     other = company.parent / "other"
     shutil.copytree(company, other)
     return company, other
 
 
-def test_an_ingest_on_claude_code_gives_the_tree_that_the_command_gives(
-    ktx: Run, twice: tuple[Path, Path], model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("backend", backends("anthropic"))
+def test_an_ingest_gives_the_tree_that_the_command_gives(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
-    one, other = twice
-    with entered("claude-code", model_server, monkeypatch):
+    configure("refunds", backend=backend)
+    one, other = twice(company)
+    with entered(backend, model_server, monkeypatch):
         model_server.play(Agents())
         assert ktx("ingest", "--project-dir", str(other)).code == 0
         model_server.play(Agents())
@@ -220,9 +220,10 @@ def test_an_ingest_on_claude_code_gives_the_tree_that_the_command_gives(
 
 
 def test_an_api_key_is_no_session(
-    ktx: Run, twice: tuple[Path, Path], model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = twice
+    configure("refunds", backend="claude-code")
+    one, other = twice(company)
     model_server.play(Agents())
     with offline_session(model_server, signed_in=False, extra={"ANTHROPIC_API_KEY": "sk-ant-api03-made-up"}) as found:
         for name, value in found.environ.items():

@@ -447,7 +447,7 @@ def test_a_poisoned_text_gets_no_further_than_its_tools(ktx: Run, shop: Path, mo
     assert '<data id=\\"' in json.dumps(first.body["messages"])
 
 
-@pytest.mark.parametrize("backend", backends("anthropic", "claude-code"))
+@pytest.mark.parametrize("backend", backends("anthropic"))
 def test_a_budget_ends_a_capture_and_a_retry_goes_on(
     ktx: Run, shop: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:

@@ -23,7 +23,7 @@ from ktx_cli.testing.model_script import ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import KTX, Agents, entered, git
 from tests.cli.memory_agents import MANIFEST, TEXT, Held, Memory, page, records
-from tests.worlds.forks import Forks, Started
+from tests.worlds.forks import Fork, Forks, Started, shared
 
 Run = Callable[..., Any]
 SECONDS = 60
@@ -34,9 +34,8 @@ def shop(scanned: Path) -> Path:
     return scanned
 
 
-def started(*words: str, **options: Any) -> subprocess.Popen[str]:
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([KTX, *words], **{**pipes, **options})
+def started(*words: str) -> Fork:
+    return shared().piped(words, folder=Path.cwd(), environ=os.environ)
 
 
 def captured(project: Path, forks: Forks) -> Started:
@@ -55,9 +54,9 @@ def subjects(project: Path) -> list[str]:
         ("anthropic", 1),
         ("anthropic", 3),
         ("claude-cli", 1),
-        ("claude-code", 3),
         pytest.param("claude-cli", 3, marks=pytest.mark.slow),
         pytest.param("claude-code", 1, marks=pytest.mark.slow),
+        pytest.param("claude-code", 3, marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_capture_is_interrupted_and_a_retry_pays_no_step_twice(
@@ -205,7 +204,7 @@ def test_a_queue_is_worked_through_in_order_when_the_lease_is_free(
     ingest = forks(("ingest",), folder=shop, environ=os.environ, said=shop.parent / "said")
     assert model.entered_unit.wait(SECONDS)
     first, second = (enqueue(layout, CaptureRequest(text, proposer="mcp")) for text in ("Fact one.", "Fact two."))
-    worker = started("memory", "work", "--json", stdin=subprocess.PIPE)
+    worker = started("memory", "work", "--json")
     assert worker.stdin is not None
     worker.stdin.write("g")
     worker.stdin.close()
@@ -239,7 +238,7 @@ def test_a_worker_whose_server_is_killed_ends_at_once_and_the_queue_stays(
     assert process.stdout is not None
     pid = int(process.stdout.readline())
     assert model.reached.wait(SECONDS)
-    other = started("memory", "work", "--json", stdin=subprocess.PIPE)
+    other = started("memory", "work", "--json")
     said, _ = other.communicate("g", timeout=SECONDS)
     assert (other.returncode, json.loads(said)["error"]["details"]["pid"]) == (6, str(pid))
     process.kill()
@@ -254,7 +253,7 @@ def test_a_worker_whose_server_is_killed_ends_at_once_and_the_queue_stays(
     assert ktx("memory", "retry", first.run_id).code == 0
     assert [model.steps[step] - before[step] for step in (0, 1)] == [0, 0], "the steps were kept"
     model_server.play(Memory([says("nothing")]))
-    worker = started("memory", "work", stdin=subprocess.PIPE)
+    worker = started("memory", "work")
     _, err = worker.communicate("g", timeout=SECONDS)
     assert worker.returncode == 0, err
     assert status_of(layout, second.run_id).status is Status.NOTHING
@@ -284,7 +283,7 @@ def test_one_that_cannot_begin_fails_and_the_next_has_its_turn(ktx: Run, shop: P
     document = json.loads(path.read_text())
     path.write_text(json.dumps({**document, "connection": "gone"}))
     model_server.play(Memory([says("nothing")]))
-    worker = started("memory", "work", stdin=subprocess.PIPE)
+    worker = started("memory", "work")
     worker.communicate("g", timeout=SECONDS)
     assert [status_of(layout, each.run_id).status for each in (first, second)] == [Status.FAILED, Status.NOTHING]
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-KTX = Path(sys.executable).with_name("ktx")
+from tests.worlds.forks import Forks
 
 COMMANDS = (
     "status",
@@ -46,20 +44,14 @@ def _strace() -> None:
         pytest.skip("there is no strace")
 
 
-def bound() -> list[str]:
-    """Return what makes file permissions bind a command, root's too."""
-    if os.geteuid() != 0:
-        return []
-    setpriv = shutil.which("setpriv")
-    return [setpriv, "--bounding-set=-dac_override,-dac_read_search,-fowner"] if setpriv else []
+def tracing(log: Path) -> tuple[str, ...]:
+    """Return the program that traces another one and all it starts."""
+    traced = "trace=%file,ftruncate,fchmod,fchown"
+    return ("strace", "-f", "-y", "-qq", "--seccomp-bpf", "-e", traced, "-o", str(log))
 
 
-def written(script: str, folder: Path, log: Path) -> list[str]:
-    """Run a shell script in a folder and return the calls that would change a file there."""
-    trace = ("strace", "-f", "-y", "-qq", "--seccomp-bpf", "-e", "trace=%file,ftruncate,fchmod,fchown", "-o", str(log))
-    command = [*trace, *bound(), "sh", "-ec", script]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+def written(log: Path, folder: Path) -> list[str]:
+    """Return the calls of a trace that would change a file in a folder."""
     lines = log.read_text("utf-8", "replace").splitlines()
     assert len(lines) > 10, "the trace is empty"
     return [line for line in lines if any(path == folder or folder in path.parents for path in changed(line, folder))]
@@ -82,18 +74,22 @@ def changed(line: str, folder: Path) -> Iterator[Path]:
 
 
 def test_the_trace_sees_what_is_written(tmp_path: Path) -> None:
+    def written_by(script: str) -> list[str]:
+        subprocess.run([*tracing(tmp_path / "log"), "sh", "-ec", script], cwd=folder, check=True)
+        return written(tmp_path / "log", folder)
+
     folder = tmp_path / "project"
     (folder / "deep").mkdir(parents=True)
     script = "cat /dev/null; cd deep; : > new; mv new ../moved; mkdir made; touch ../moved; rm ../moved; rmdir made"
-    seen = written(script, folder, tmp_path / "log")
+    seen = written_by(script)
     calls = {line.split("(")[0].split()[-1].removesuffix("2").removesuffix("at") for line in seen}
     assert {"open", "rename", "mkdir", "unlink", "rmdir"} <= calls
-    assert written("cat /dev/null > ../beside; cat ../beside", folder, tmp_path / "log") == []
+    assert written_by("cat /dev/null > ../beside; cat ../beside") == []
 
 
-def completions(words: Sequence[tuple[str, int]]) -> Iterator[str]:
-    for line, at in words:
-        yield f"_KTX_COMPLETE=complete_bash COMP_WORDS={shlex.quote(line)} COMP_CWORD={at} {shlex.quote(str(KTX))}"
+def completion(line: str, at: int) -> dict[str, str]:
+    """Return the environment of a shell that completes a line at one of its words."""
+    return {**os.environ, "_KTX_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(at)}
 
 
 def test_reading_opens_nothing_for_writing(demo_project: Path, tmp_path: Path) -> None:
@@ -102,14 +98,18 @@ def test_reading_opens_nothing_for_writing(demo_project: Path, tmp_path: Path) -
     page = project / "wiki" / "global" / "cards.md"
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("---\nsummary: What a guest card is.\n---\n# Guest cards\n")
-    program = shlex.quote(str(KTX))
-    commands = [*COMMANDS, *(f"{words} || test $? -eq 1" for words in FINDING)]
-    script = "\n".join([*(f"{program} {words}" for words in commands), *completions(COMPLETING)])
+    runs = [(words.split(), dict(os.environ), {0}) for words in COMMANDS]
+    runs += [(words.split(), dict(os.environ), {0, 1}) for words in FINDING]
+    runs += [([], completion(line, at), {0}) for line, at in COMPLETING]
     for path in (project, *project.rglob("*")):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & ~0o222)
     try:
-        seen = written(script, project, tmp_path / "log")
+        with Forks(before=tracing(tmp_path / "log")) as forks:
+            for words, environ, codes in runs:
+                done = forks.run(words, folder=project, environ=environ, bound=os.geteuid() == 0)
+                assert done.returncode in codes, (words, done)
+        seen = written(tmp_path / "log", project)
     finally:
         for path in (project, *project.rglob("*")):
             if path.is_dir() and not path.is_symlink():

@@ -18,7 +18,7 @@ from ktx_cli.project.layout import Layout
 from ktx_cli.runs.records import RUNS_KEPT, prune_runs
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import BACKENDS, Agents, entered, page
+from tests.cli.agents import Agents, backends, entered, page
 from tests.worlds.forks import Forks
 
 Run = Callable[..., Any]
@@ -116,7 +116,7 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
     assert all(not path.stat().st_mode & 0o077 for path in (company / ".ktx/runs").rglob("*"))
 
 
-@pytest.mark.parametrize("backend", BACKENDS[:2])
+@pytest.mark.parametrize("backend", backends("anthropic"))
 def test_the_transcript_of_a_unit_is_the_same_on_every_backend(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:

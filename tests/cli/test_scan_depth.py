@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import signal
 import sqlite3
@@ -21,10 +22,11 @@ from ktx_cli.llm.errors import AUTH_MESSAGE
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
 from ktx_cli.testing.model_script import OVERLOADED, UNAUTHORIZED, Failure, ModelRequest, Reply, Turn, gives, says
 from ktx_cli.testing.model_server import ModelServer
+from tests.cli.agents import backends
+from tests.worlds.forks import shared
 
 Run = Callable[..., Any]
 Git = Callable[..., str]
-KTX = str(Path(sys.executable).with_name("ktx"))
 RAW = "raw-sources/library/live-database"
 SHARD = "semantic-layer/library/_schema/main.yaml"
 CALL_FAILS = Failure(400, "invalid_request_error", "this one call is not to our liking")
@@ -228,7 +230,8 @@ def test_an_unchanged_database_asks_nothing_and_commits_nothing(
     assert git(library, "rev-parse", "HEAD") == tip
 
 
-@pytest.mark.parametrize("other", ["claude-cli", pytest.param("claude-code", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("other", ["claude-cli", "claude-code"])
 def test_backends_write_the_same_bytes(
     ktx: Run, library: Path, configure: Run, model_server: ModelServer, session: OfflineSession, git: Git, other: str
 ) -> None:
@@ -539,18 +542,18 @@ def test_a_shard_with_local_edits_holds_back_the_texts_of_its_tables(
     assert tables(library)["fines"]["descriptions"] == {"ai": "Anew: fines."}
 
 
-@pytest.mark.parametrize("backend", ["anthropic", "claude-code"])
+@pytest.mark.parametrize("backend", backends("anthropic"))
 def test_an_interrupt_ends_the_questions(
     ktx: Run, library: Path, configure: Run, model_server: ModelServer, session: OfflineSession, backend: str
 ) -> None:
     configure(backend)
     model_server.play(lambda request: Turn(forever=True) if shown(request) else says("ok"))
-    with subprocess.Popen([KTX, "scan", "--json"], cwd=library, stdout=subprocess.PIPE, text=True) as process:
-        while not any(shown(request) for request in model_server.model_calls):
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
+    process = shared().piped(("scan", "--json"), folder=library, environ=os.environ)
+    while not any(shown(request) for request in model_server.model_calls):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
     assert process.returncode == 130
     assert json.loads(out)["error"]["code"] == "cancelled"
     assert not (library / "raw-sources").exists()

@@ -7,8 +7,6 @@ import random
 import re
 import select
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,11 +16,12 @@ import pytest
 
 from ktx_cli.cli.commands.scan import Status
 from ktx_cli.scan.review import Standing
+from tests.cli.conftest import SQLITE, done
+from tests.worlds.forks import shared
 
 Run = Callable[..., Any]
 Git = Callable[..., str]
 
-KTX = Path(sys.executable).with_name("ktx")
 COMMAND = ("scan", "relationships")
 CUSTOMER, PARCEL = (
     "orders.customer_id->customers.id", "shipments.(order_id,line_no)->order_lines.(order_id,line_no)",
@@ -31,11 +30,10 @@ SHARD = "semantic-layer/warehouse/_schema/main.yaml"
 THRESHOLDS = "scan:\n  relationships:\n    acceptThreshold: 0.9\n    reviewThreshold: 0\n"
 
 
-@pytest.fixture
-def unscanned(work: Path, ktx: Run) -> Path:
-    """A project over four tables without a key; thresholds far from what their joins score."""
+def build_unscanned(folder: Path) -> None:
+    """Build a project over four tables without a key; thresholds far from what their joins score."""
     chance = random.Random(3)
-    database = sqlite3.connect(work / "shop.sqlite")
+    database = sqlite3.connect(folder / "shop.sqlite")
     database.executescript(
         """
         CREATE TABLE customers (id INTEGER, name TEXT);
@@ -53,16 +51,23 @@ def unscanned(work: Path, ktx: Run) -> Path:
     )
     database.commit()
     database.close()
-    assert ktx("setup", "--no-input", "--database", "sqlite", "--database-path", "shop.sqlite").code == 0
-    (work / "ktx.yaml").write_text((work / "ktx.yaml").read_text() + THRESHOLDS)
-    return work
+    done("setup", *SQLITE)
+    (folder / "ktx.yaml").write_text((folder / "ktx.yaml").read_text() + THRESHOLDS)
+
+
+def build_scanned(folder: Path) -> None:
+    build_unscanned(folder)
+    done("scan", "--depth", "profile")
 
 
 @pytest.fixture
-def scanned(unscanned: Path, ktx: Run) -> Path:
-    answer = ktx("scan", "--depth", "profile")
-    assert answer.code == 0, answer
-    return unscanned
+def unscanned(work: Path, copies: Callable[..., Path]) -> Path:
+    return copies(build_unscanned, work)
+
+
+@pytest.fixture
+def scanned(work: Path, copies: Callable[..., Path]) -> Path:
+    return copies(build_scanned, work)
 
 
 def statuses(ktx: Run) -> dict[str, str]:
@@ -186,12 +191,6 @@ def test_before_the_first_scan_it_is_exit_3(ktx: Run, unscanned: Path, words: tu
     assert (answer.code, answer.envelope["error"]["hint"]) == (3, "ktx scan")
 
 
-OWN_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-)
-"""Runs a program with its stdin as the terminal that Ctrl-C comes from."""
-
-
 def at_a_terminal(folder: Path, typed: str, *words: str, answered: str | None = None) -> tuple[int, str, str]:
     """Run the program with a terminal as stdin and stderr; return its exit code, stdout, and what the terminal got.
 
@@ -201,11 +200,8 @@ def at_a_terminal(folder: Path, typed: str, *words: str, answered: str | None = 
     environ = {name: value for name, value in os.environ.items() if name != "CI"} | {"NO_COLOR": "1"}
     ahead = f"{typed}\x04" if answered is None else answered  # the end, should more be asked than there are answers
     os.write(ours, ahead.encode())
-    program = subprocess.Popen(
-        [sys.executable, "-c", OWN_TERMINAL, KTX, *COMMAND, *words, "--progress", "none"],
-        stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, cwd=folder, env=environ, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    arguments, out = (*COMMAND, *words, "--progress", "none"), folder.parent / "out"
+    program = shared().at_terminal(arguments, folder=folder, environ=environ, terminal=os.ttyname(theirs), out=out)
     os.close(theirs)
     shown = b""
     is_asked = False
@@ -224,9 +220,9 @@ def at_a_terminal(folder: Path, typed: str, *words: str, answered: str | None = 
                 answered, is_asked = None, True
     except OSError:  # Linux: nobody has the other end any more
         pass
-    out, _ = program.communicate()
+    code = program.wait()
     os.close(ours)
-    return program.returncode, out, shown.decode().replace("\r\n", "\n")
+    return code, out.read_text("utf-8"), shown.decode().replace("\r\n", "\n")
 
 
 LINE = "order_lines.order_id->orders.id"

@@ -16,6 +16,7 @@ from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import UNAUTHORIZED, says
 from ktx_cli.testing.model_server import ModelServer
+from tests.cli.conftest import ingested_shop
 
 Run = Callable[..., Any]
 
@@ -32,10 +33,9 @@ def choose(project: Path, backend: str, url: str = "") -> None:
 
 
 @pytest.fixture
-def ingested(ktx: Run, project: Path) -> Path:
+def ingested(work: Path, copies: Callable[..., Path]) -> Path:
     """A project over the shop with its structure."""
-    assert ktx("ingest").code == 0
-    return project
+    return copies(ingested_shop, work)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import pytest
 
 from ktx_cli.cli.hints import Place
 from ktx_cli.core import Command, Hint
+from tests.cli.conftest import ingested_shop
 
 Run = Callable[..., Any]
 Git = Callable[..., str]
@@ -26,15 +27,10 @@ NAMES = ["sp  ace", "it's", "$HOME", "gl*b", 'a "b" ; c']
 
 
 @pytest.fixture(params=NAMES)
-def elsewhere(request: pytest.FixtureRequest, work: Path, shop: Path, ktx: Run) -> str:
+def elsewhere(request: pytest.FixtureRequest, work: Path, copies: Callable[..., Path]) -> str:
     """The name of an ingested project in a folder with an awkward name, below the current one."""
     name: str = request.param
-    (work / name).mkdir()
-    shutil.move(shop, work / name / shop.name)
-    given = ("--project-dir", name)
-    flags = ("--database", "sqlite", "--database-path", "shop.sqlite")
-    assert ktx("setup", "--no-input", *flags, *given).code == 0
-    assert ktx("ingest", *given).code == 0
+    copies(ingested_shop, work / name)
     return name
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ktx_cli.mcp.tools import TOOLS
+from tests.cli.mcp_agents import stdio
 from tests.mcp.conftest import CONFIG, Company
-from tests.mcp.test_stdio import ASKED, INITIALIZE, begun
-from tests.mcp.wire import KTX, ktx, made, started
+from tests.mcp.wire import ktx, made, started
 
 NOTES = {"measures": ["staff.people"], "dimensions": ["staff.note"]}
 NAMES = ("attributes", "user_attributes", "user_attribute", "user-attribute", "caller", "on_behalf_of")
@@ -67,22 +67,18 @@ def test_no_argument_shows_rows_of_others(company: Company, added: dict[str, Any
 
 def test_two_servers_over_stdio(tmp_path: Path) -> None:
     made(tmp_path)
-    asked = {**ASKED, "params": {"name": "sl_query", "arguments": NOTES}}
-    for words, expected in ((("region=EU",), "quiet"), (('region:="US"',), "loud")):
-        server = begun(tmp_path, KTX, "mcp", "stdio", *(each for word in words for each in ("--user-attribute", word)))
-        server.ask(INITIALIZE)
-        result = server.ask(asked)["result"]
-        assert result["structuredContent"]["rows"] == [[expected, 1]]
-        sent = {**ASKED, "params": {"name": "sl_query", "arguments": {**NOTES, "attributes": {"region": "US"}}}}
-        assert server.ask(sent)["result"]["isError"]
-        assert server.end()[0] == 0
+    for word, expected in (("region=EU", "quiet"), ('region:="US"', "loud")):
+        with stdio(tmp_path, "--user-attribute", word) as server:
+            assert server.call("sl_query", **NOTES)["rows"] == [[expected, 1]]
+            assert "error" in server.call("sl_query", **NOTES, attributes={"region": "US"})
+            assert server.end() == 0
 
 
 def test_what_is_no_attribute_keeps_a_server_from_starting(tmp_path: Path) -> None:
     made(tmp_path)
     for word in ("region", "=EU", "region:=[1]", "region:={}", "region:=null", "region:=x", "region:=NaN"):
-        code, out, err = begun(tmp_path, KTX, "mcp", "stdio", "--user-attribute", word).end()
-        assert (code, out) == (2, b"") and b"region" in err, (word, err)
+        done = ktx("mcp", "stdio", "--user-attribute", word, folder=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "") and "region" in done.stderr, (word, done.stderr)
 
 
 def test_a_server_over_http_keeps_what_it_was_started_with(tmp_path: Path) -> None:

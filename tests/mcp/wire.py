@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mcp.conftest import CONFIG, CUSTOMERS, FACTS, ORDERS, PAGES, STAFF, TABLES, Company
+from tests.worlds.forks import shared
 
 KTX = Path(sys.executable).with_name("ktx")
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -119,10 +120,8 @@ def made(folder: Path) -> Company:
 
 
 def ktx(*words: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run the installed `ktx` in a folder."""
-    return subprocess.run(
-        [KTX, *words], cwd=folder, env={**os.environ, **environ}, capture_output=True, text=True, timeout=90
-    )
+    """Run `ktx` in a folder, as a process."""
+    return shared().run(words, folder=folder, environ={**os.environ, **environ}, timeout=90)
 
 
 @contextmanager

@@ -7,7 +7,9 @@ CPU time.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
+import functools
 import gc
 import importlib
 import json
@@ -45,6 +47,12 @@ _LOADED: Final = (
     "sqlglot.dialects.sqlite",
 )
 """What most commands import late."""
+
+_RIGHTS: Final = (1, 2, 3)
+"""CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH and CAP_FOWNER."""
+
+_PR_CAPBSET_DROP: Final = 24
+_CAPABILITY_VERSION_3: Final = 0x20080522
 
 _TURN_SECONDS: Final = 0.05
 """How long one who waits for a child may keep others from asking for a new one."""
@@ -88,8 +96,8 @@ def start_installed(arguments: Sequence[str], *, folder: Path, environ: Mapping[
 class Parent:
     """The process that forks, with what it has said of its children. Any thread may ask it and wait for them."""
 
-    def __init__(self, modules: Sequence[str]) -> None:
-        command = [sys.executable, __file__, *modules]
+    def __init__(self, modules: Sequence[str], before: Sequence[str] = ()) -> None:
+        command = [*before, sys.executable, __file__, *modules]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self._ended: dict[int, int] = {}
         self._lock = threading.Lock()
@@ -172,24 +180,30 @@ class Fork:
             raise subprocess.TimeoutExpired("ktx", timeout or 0)
         return status
 
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
     def kill(self) -> None:
         """End it with SIGKILL."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
 
 class Forks:
     """A context manager; called, it starts a run as `Starter` says.
 
-    `modules` are loaded beside what most commands import late.
+    `modules` are loaded beside what most commands import late; `before` is a program that starts them all, and its
+    arguments.
     """
 
-    def __init__(self, *modules: str) -> None:
+    def __init__(self, *modules: str, before: Sequence[str] = ()) -> None:
         self._modules = modules
+        self._before = before
         self._parent: Parent | None = None
 
     def __enter__(self) -> Forks:
-        self._parent = Parent(self._modules)
+        self._parent = Parent(self._modules, self._before)
         return self
 
     def __exit__(
@@ -219,13 +233,17 @@ class Forks:
         environ: Mapping[str, str],
         input: str = "",
         timeout: float | None = None,
+        bound: bool = False,
     ) -> subprocess.CompletedProcess[str]:
-        """Run `ktx` in a fork to its end; return its exit code and what it wrote to its two outputs."""
-        run = self.piped(arguments, folder=folder, environ=environ)
+        """Run `ktx` in a fork to its end; return its exit code and what it wrote to its two outputs.
+
+        `bound`: permissions of files bind it, though it is root's.
+        """
+        run = self.piped(arguments, folder=folder, environ=environ, bound=bound)
         out, err = run.communicate(input, timeout)
         return subprocess.CompletedProcess(["ktx", *arguments], run.wait(), out, err)
 
-    def piped(self, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str]) -> Fork:
+    def piped(self, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str], bound: bool = False) -> Fork:
         """Start `ktx` in a fork whose three streams are pipes to this process."""
         with tempfile.TemporaryDirectory(prefix="fork-") as place:
             stdin, *outputs = at = [Path(place, name) for name in ("stdin", "stdout", "stderr")]
@@ -233,7 +251,7 @@ class Forks:
                 os.mkfifo(each, 0o600)
             # Nobody writes yet, and who waits for that would wait for a child that is not there.
             reading = [os.open(each, os.O_RDONLY | os.O_NONBLOCK) for each in outputs]
-            streams = {"streams": [str(each) for each in at]}
+            streams = {"streams": [str(each) for each in at], "bound": bound}
             asked = {"arguments": list(arguments), "folder": str(folder), "environ": dict(environ), **streams}
             run = self._start(asked)
             run.stdin = stdin.open("w", encoding="utf-8")  # which waits until all three are open there
@@ -242,16 +260,36 @@ class Forks:
             run.stdout, run.stderr = (os.fdopen(each, encoding="utf-8") for each in reading)
         return run
 
-    def at_terminal(self, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str], terminal: str) -> Fork:
-        """Start `ktx` in a fork with the terminal of that name as its own."""
-        return self._start(
-            {"arguments": list(arguments), "folder": str(folder), "environ": dict(environ), "terminal": terminal}
-        )
+    def at_terminal(
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        environ: Mapping[str, str],
+        terminal: str,
+        out: Path | None = None,
+    ) -> Fork:
+        """Start `ktx` in a fork with the terminal of that name as its own; `out`: a file in place of its output."""
+        asked = {"arguments": list(arguments), "folder": str(folder), "environ": dict(environ), "terminal": terminal}
+        return self._start({**asked, "out": None if out is None else str(out)})
 
     def _start(self, asked: Mapping[str, Any]) -> Fork:
         if self._parent is None:
             raise RuntimeError("enter it first")
         return Fork(self._parent.fork(asked), self._parent)
+
+
+@functools.cache
+def shared() -> Forks:
+    """Return the one that all tests of this process share; it begins with its first use, see `leave_shared`."""
+    return Forks("ktx_cli.mcp.stdio", "ktx_cli.mcp.server").__enter__()
+
+
+def leave_shared() -> None:
+    """End the one all share, if there is one."""
+    if shared.cache_info().currsize:
+        shared().__exit__(None, None, None)
+        shared.cache_clear()
 
 
 def _serve() -> None:
@@ -312,7 +350,7 @@ def _become(asked: Mapping[str, Any], terminal: int | None) -> None:
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environ"])
-    for target, source in enumerate(_streams(asked) if terminal is None else _of_terminal(terminal)):
+    for target, source in enumerate(_streams(asked) if terminal is None else _of_terminal(terminal, asked["out"])):
         os.dup2(source, target)
     if terminal is not None:
         os.close(terminal)
@@ -322,6 +360,8 @@ def _become(asked: Mapping[str, Any], terminal: int | None) -> None:
         os.fdopen(at, "r" if at == 0 else "w", errors=errors, closefd=False) for at, errors in enumerate(taken)
     )
     sys.stderr.reconfigure(line_buffering=True)
+    if asked.get("bound"):
+        _give_up_capabilities()
     sys.argv = [str(Path(sys.executable).with_name("ktx")), *asked["arguments"]]
     from ktx_cli.cli.main import main
 
@@ -337,9 +377,25 @@ def _streams(asked: Mapping[str, Any]) -> tuple[int, int, int]:
     return os.open(os.devnull, os.O_RDONLY), _without_a_reader() if asked["unread"] else said, said
 
 
-def _of_terminal(terminal: int) -> tuple[int, int, int]:
+def _give_up_capabilities() -> None:
+    """Have permissions of files bind this process and its programs: Linux alone, where root begins with all rights."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for number in _RIGHTS:
+        if libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "prctl")
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    data = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, twice
+    if libc.capget(header, data):
+        raise OSError(ctypes.get_errno(), "capget")
+    for each in range(3):
+        data[each] &= ~sum(1 << number for number in _RIGHTS)
+    if libc.capset(header, data):
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def _of_terminal(terminal: int, out: str | None) -> tuple[int, int, int]:
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-    return terminal, terminal, terminal
+    return terminal, terminal if out is None else os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), terminal
 
 
 def _without_a_reader() -> int:
