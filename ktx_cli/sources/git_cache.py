@@ -1,4 +1,4 @@
-"""Addresses of git repositories: https, ssh, `git@host:org/repo.git`, `file:` and local paths; nothing else."""
+"""Copies of git repositories: their addresses, what a fetch of one branch costs, and the errors of a remote."""
 
 from __future__ import annotations
 
@@ -221,16 +221,16 @@ class Copy:
         wanted = list(dict.fromkeys(blobs))
         if not wanted:
             return {}
-        said = self._run("cat-file", "--batch", stdin="\n".join(wanted).encode() + b"\n").out
+        output = self._run("cat-file", "--batch", stdin="\n".join(wanted).encode() + b"\n").out
         found: dict[str, bytes] = {}
         position = 0
         for blob in wanted:
-            end = said.find(b"\n", position)
-            size = _size(said[position:end], blob)
+            end = output.find(b"\n", position)
+            size = _size(output[position:end], blob)
             if size is None:
                 hint = Hint("take it away, it is made anew: {}", Command("-r", self._folder, program="rm"))
                 raise StorageError(f"the copy of a repository in {self._folder} is broken", hint=hint)
-            found[blob] = said[end + 1 : end + 1 + size]
+            found[blob] = output[end + 1 : end + 1 + size]
             position = end + size + 2
         return found
 
@@ -300,8 +300,8 @@ class _Fetch:
 
     def _look(self) -> tuple[str, str | None, list[str]]:
         """Return the branch, its commit (None: there is no such branch), and all branches."""
-        said = self._ask("ls-remote", "--symref", "--", self._remote.address.url, "HEAD", f"{_HEADS}*")
-        lines = [line.split("\t") for line in said.out.decode("utf-8", "replace").splitlines() if "\t" in line]
+        output = self._ask("ls-remote", "--symref", "--", self._remote.address.url, "HEAD", f"{_HEADS}*")
+        lines = [line.split("\t") for line in output.out.decode("utf-8", "replace").splitlines() if "\t" in line]
         heads = {name.removeprefix(_HEADS): tip for tip, name in lines if name.startswith(_HEADS)}
         default = next((ref for ref, name in lines if name == "HEAD" and ref.startswith("ref: ")), "")
         branch = self._remote.branch or default.removeprefix("ref: ").removeprefix(_HEADS) or _likely(heads)
@@ -329,8 +329,8 @@ class _Fetch:
         """Return the commit the copy has, None where it has none that can be read."""
         if not (self._folder / "HEAD").is_file():
             return None
-        said = self._local("rev-parse", "--verify", "--quiet", f"{_TIP}^{{commit}}", ok=range(256))
-        return said.out.decode().strip() or None if said.code == 0 else None
+        output = self._local("rev-parse", "--verify", "--quiet", f"{_TIP}^{{commit}}", ok=range(256))
+        return output.out.decode().strip() or None if output.code == 0 else None
 
     def _clear(self) -> None:
         try:
@@ -348,10 +348,10 @@ class _Fetch:
                      "SSH_ASKPASS_REQUIRE": "never", **self._settings()}  # fmt: skip
         if not {"GIT_SSH_COMMAND", "GIT_SSH"} & self._git.environ.keys() and not self._has_ssh_command():
             variables["GIT_SSH_COMMAND"] = _SSH
-        said = self._git.read(*arguments, ok=range(256), variables=variables)
-        if said.code:
-            raise self._error(said.err)
-        return said
+        output = self._git.read(*arguments, ok=range(256), variables=variables)
+        if output.code:
+            raise self._error(output.err)
+        return output
 
     def _error(self, stderr: bytes) -> KtxError:
         return remote_error(stderr, self._remote.address.url, self._remote.token_setting, shown=self._shown)
@@ -419,10 +419,10 @@ def remote_error(stderr: bytes, origin: str, token_setting: str, *, shown: Colle
 
     `origin`: its address. `token_setting`: the setting a token stands in. `shown`: secrets that were sent.
     """
-    said = secrets.redact(secrets.mask(stderr.decode("utf-8", "replace")), shown)
-    reason = condensed(said.encode()) or "no answer"
+    output = secrets.redact(secrets.mask(stderr.decode("utf-8", "replace")), shown)
+    reason = condensed(output.encode()) or "no answer"
     details = {"repository": origin}
-    if any(sign in said for sign in _DENIED):
+    if any(sign in output for sign in _DENIED):
         what = "did not accept the token" if shown else "wants credentials"
         hint = Hint("set {} to a token that may read it, for example env:GIT_TOKEN", SettingPath(token_setting))
         if not origin.startswith("http"):
@@ -431,11 +431,11 @@ def remote_error(stderr: bytes, origin: str, token_setting: str, *, shown: Colle
                 Hint("check that this works: {}", Command("ls-remote", origin, program="git")),
             )
         return RepositoryDeniedError(f"{origin} {what}: {reason}", hint=hint, details=details)
-    if _UNKNOWN_HOST_KEY in said:
+    if _UNKNOWN_HOST_KEY in output:
         hint = Hint("connect once by hand to accept the host's key: {}", Command("ls-remote", origin, program="git"))
         return RepositoryDeniedError(f"the host of {origin} is not known to ssh", hint=hint, details=details)
     hint = Hint("check the address and the network, then run `{}` again", Command("ingest"))
-    if any(sign in said for sign in _MOVED) or "redirect" in said:
+    if any(sign in output for sign in _MOVED) or "redirect" in output:
         hint = Hint("it has moved: write its new address; a token is never sent on to another one")
     return RepositoryUnreachableError(f"{origin} cannot be read: {reason}", hint=hint, details=details)
 

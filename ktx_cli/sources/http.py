@@ -68,7 +68,7 @@ class Answer:
 class _Request:
     method: str
     url: str
-    said: str
+    label: str
     extra: Mapping[str, Any] = field(repr=False)
 
 
@@ -153,13 +153,13 @@ class HttpClient:
                 return outcome
             self._wait_or_raise(outcome, tried, asked)
 
-    def decoded(self, answer: Answer, said: str) -> Any:
+    def decoded(self, answer: Answer, label: str) -> Any:
         """Return the JSON of an answer."""
         try:
             return json.loads(answer.content)
         except (ValueError, RecursionError) as error:
             raise SourceError(
-                f"{self.site.name} answered {said} with something that is no JSON", hint=self.site.hints["address"]
+                f"{self.site.name} answered {label} with something that is no JSON", hint=self.site.hints["address"]
             ) from error
 
     def _once(self, request: _Request) -> tuple[Answer | KtxError, float | None]:
@@ -175,7 +175,7 @@ class HttpClient:
             return self._unreachable(request, error), None
         if answer.status < 400:
             return answer, None
-        failed = status_error(self.site.name, request.said, answer.status, said_by(answer.content), self.site.hints)
+        failed = status_error(self.site.name, request.label, answer.status, error_text(answer.content), self.site.hints)
         if answer.status not in RETRIED:
             raise failed
         return failed, retry_after(answer.headers.get("retry-after"), self._clock())
@@ -204,11 +204,11 @@ class HttpClient:
     @contextmanager
     def _timed(self, request: _Request) -> Iterator[None]:
         """Give what this thread sends and reads the time of one request."""
-        self._current.said, self._current.until = request.said, self._monotonic() + ANSWER_SECONDS
+        self._current.label, self._current.until = request.label, self._monotonic() + ANSWER_SECONDS
         try:
             yield
         finally:
-            del self._current.said, self._current.until
+            del self._current.label, self._current.until
 
     def _left(self) -> float:
         """Return the seconds this thread's request still has; raises where there are none, or the run is to end."""
@@ -217,7 +217,7 @@ class HttpClient:
         if left > 0:
             return left
         raise SourceError(
-            f"{self.site.name} did not finish its answer to {self._current.said} within {ANSWER_SECONDS:.0f} seconds",
+            f"{self.site.name} did not finish its answer to {self._current.label} within {ANSWER_SECONDS:.0f} seconds",
             hint=f"wait until {self.site.name} answers faster, then run it again",
         )
 
@@ -225,31 +225,31 @@ class HttpClient:
         """Send a request once and follow redirects inside the site."""
         method, url, extra = request.method, request.url, request.extra
         for _ in range(_MOST_REDIRECTS + 1):
-            answer, target = self._sent(method, url, extra, request.said)
+            answer, target = self._sent(method, url, extra, request.label)
             if target is None:
                 return answer
             if method not in ("GET", "HEAD") and answer.status not in (307, 308):
                 break
             url, extra = target, {**extra, "params": None}
-        raise SourceError(f"{self.site.name} redirects {request.said} in circles", hint=self.site.hints["address"])
+        raise SourceError(f"{self.site.name} redirects {request.label} in circles", hint=self.site.hints["address"])
 
-    def _sent(self, method: str, url: str, extra: Mapping[str, Any], said: str) -> tuple[Answer, str | None]:
+    def _sent(self, method: str, url: str, extra: Mapping[str, Any], label: str) -> tuple[Answer, str | None]:
         self._look()
         with self._client.stream(method, url, **extra) as response:
             location = response.headers.get("location")
             if response.status_code in _REDIRECTS and location:
-                return Answer(response.status_code, {}, b""), self._inside(response, location, said)
-            content = self._content(response, said)
+                return Answer(response.status_code, {}, b""), self._inside(response, location, label)
+            content = self._content(response, label)
             headers = {name.lower(): value for name, value in response.headers.items()}
             return Answer(response.status_code, headers, content), None
 
-    def _inside(self, response: httpx2.Response, location: str, said: str) -> str:
+    def _inside(self, response: httpx2.Response, location: str, label: str) -> str:
         """Return where a redirect leads, when that is this site: credentials go to no other."""
         target = response.url.join(location)
         here, there = (_origin(url) for url in (response.url, target))
         if there not in (here, ("https", here[1], 443)):
             raise SourceError(
-                f"{self.site.name} redirects {said} to {target.scheme}://{one_line(target.host, 100)}, "
+                f"{self.site.name} redirects {label} to {target.scheme}://{one_line(target.host, 100)}, "
                 "where ktx sends no credentials",
                 hint=Hint(
                     "set `{}` to the address that answers", SettingPath(f"{self.site.where}.{self.site.address}")
@@ -257,14 +257,14 @@ class HttpClient:
             )
         return str(target)
 
-    def _content(self, response: httpx2.Response, said: str) -> bytes:
+    def _content(self, response: httpx2.Response, label: str) -> bytes:
         content = bytearray()
         for piece in response.iter_bytes():
             content += piece
             self._left()
             if len(content) > self._max_bytes:
                 raise SourceError(
-                    f"{self.site.name} answered {said} with more than {self._max_bytes:,} bytes",
+                    f"{self.site.name} answered {label} with more than {self._max_bytes:,} bytes",
                     hint=Hint("read less of it: see the settings of `{}`", SettingPath(self.site.where)),
                 )
         return bytes(content)
@@ -272,11 +272,11 @@ class HttpClient:
     def _unreachable(self, request: _Request, error: Exception) -> SourceError:
         reason = one_line(secrets.mask(str(error)), 200) or type(error).__name__
         return HttpStatusError(
-            f"{self.site.name} cannot be reached for {request.said}: {reason}",
+            f"{self.site.name} cannot be reached for {request.label}: {reason}",
             hint=Hint(
                 "check `{}` and the network, then run it again", SettingPath(f"{self.site.where}.{self.site.address}")
             ),
-            details={"request": request.said, "error": type(error).__name__},
+            details={"request": request.label, "error": type(error).__name__},
         )
 
 
@@ -428,7 +428,7 @@ def retry_after(value: str | None, now: float) -> float | None:
     return max(0.0, aware.timestamp() - now)
 
 
-def said_by(content: bytes) -> str:
+def error_text(content: bytes) -> str:
     """Return what an error's body says in one line: the message of its JSON, or its text where that is no page."""
     text = content[:_READ_OF_AN_ERROR].decode("utf-8", "replace").strip()
     try:
@@ -447,9 +447,9 @@ def _message_in(body: Any) -> str:
     return body if isinstance(body, str) else ""
 
 
-def status_error(name: str, asked: str, status: int, said: str, hints: Mapping[str, str]) -> KtxError:
+def status_error(name: str, asked: str, status: int, detail: str, hints: Mapping[str, str]) -> KtxError:
     """Return the error of an answer; `asked` is the request in words, `hints` has `credential` and `address`."""
-    tail = f": {said}" if said else ""
+    tail = f": {detail}" if detail else ""
     details = {"status": status, "request": asked}
     if status in (401, 403):
         what = f"{name} does not accept the credentials" if status == 401 else f"{name} refuses {asked}"
