@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.ingest import run
+from ktx_cli.jobs.ingest import plan
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_lease
 
@@ -91,7 +91,7 @@ def test_a_crash_is_not_silent(ktx: Run, project: Path, monkeypatch: pytest.Monk
     def crash(*_: object, **options: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(run, "choose_targets", crash)
+    monkeypatch.setattr(plan, "choose_targets", crash)
     assert ktx("ingest", *OPTIONS).code == 1
     assert facts_of(project) == f"1 internal |{project}"
     assert log_of(project)[-1]["message"] == "ktx failed unexpectedly: ZeroDivisionError"
@@ -101,7 +101,7 @@ def test_nobody_is_told_what_a_person_interrupted(ktx: Run, project: Path, monke
     def interrupted(*_: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "choose_targets", interrupted)
+    monkeypatch.setattr(plan, "choose_targets", interrupted)
     assert ktx("ingest", *OPTIONS).code == 130
     assert not (project / "told.json").exists()
     assert log_of(project)[-1]["exit_code"] == 130

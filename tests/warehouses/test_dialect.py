@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import date
+from types import SimpleNamespace
 
 import pytest
 from sqlglot import exp
@@ -36,11 +37,12 @@ class OtherDialect(Dialect):
 
 
 @pytest.fixture
-def other() -> Iterator[OtherDialect]:
-    found = OtherDialect()
-    dialects.find_dialects_by(lambda name: found if name == "presto" else None)
-    yield found
-    dialects._finders.clear()
+def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[OtherDialect]:
+    installed = OtherDialect()
+    warehouse = SimpleNamespace(driver="presto", dialect="presto", dialect_object="theirs:DIALECT")
+    plugins = SimpleNamespace(all=lambda: (warehouse,), refer=lambda driver, field: installed)
+    monkeypatch.setattr(dialects, "WAREHOUSES", plugins)
+    yield installed
     dialect_named.cache_clear()
 
 
