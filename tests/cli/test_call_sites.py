@@ -52,23 +52,22 @@ class Site:
     mark: str
 
 
-DOCUMENT = "engine/documents/questions.py Question.ask"
-UNIT = "engine/task.py Loops._worked"
-REPAIR = "engine/integration.py repair"
+DOCUMENT = "engine/documents/questions.py QuestionRunner.ask"
+TASK = "engine/task.py AgentRunner._loop"
 BY_HAND = "jobs/llm.py ask_project.work"
 
 SITES = {
     "page triage": Site(DOCUMENT, "generate_object", "page_triage"),
     "light extraction": Site(DOCUMENT, "generate_object", "light_extraction"),
-    "curation": Site("engine/documents/passes.py Passes._worked", "run_agent_loop", "curate"),
-    "work unit": Site(UNIT, "run_agent_loop", "work_unit"),
-    "memory": Site(UNIT, "run_agent_loop", "memory"),
-    "reconcile": Site("engine/integration.py Reconciler.run", "run_agent_loop", "reconcile"),
-    "conflict repair": Site(REPAIR, "run_agent_loop", "conflict_repair"),
-    "gate repair": Site(REPAIR, "run_agent_loop", "gate_repair"),
+    "curation": Site(TASK, "run_agent_loop", "curate"),
+    "work unit": Site(TASK, "run_agent_loop", "work_unit"),
+    "memory": Site(TASK, "run_agent_loop", "memory"),
+    "reconcile": Site(TASK, "run_agent_loop", "reconcile"),
+    "conflict repair": Site(TASK, "run_agent_loop", "conflict_repair"),
+    "gate repair": Site(TASK, "run_agent_loop", "gate_repair"),
     "table description": Site("scan/descriptions/model.py _Asking._ask_once", "generate_object", "describe_tables"),
     "relationship proposal": Site("scan/relationships/proposals.py _Asking._ask", "generate_object", "propose_joins"),
-    "ktx eval": Site("jobs/check/eval/ask.py Interview._asked", "run_agent_loop", "eval_question"),
+    "ktx eval": Site(TASK, "run_agent_loop", "eval_question"),
     "probe": Site("llm/probe.py _probe", "probe", "probe"),
     "ktx llm ask": Site(BY_HAND, "generate_text", "ask for words"),
     "ktx llm ask --schema": Site(BY_HAND, "generate_object", "ask for an object"),
