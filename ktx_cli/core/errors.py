@@ -104,8 +104,9 @@ def exit_code_for(code: str) -> int:
 class KtxError(Exception):
     """An error with one sentence for the user, a hint, and facts for programs.
 
-    `message` says what and where, without a trailing full stop. `hint` is the exact command or edit
-    that helps; a plain text is made a `Hint`. `details` holds JSON-able facts; never a secret.
+    `message` says what and where, without a trailing full stop: `where` (a file and line, a connection) begins it, and
+    what is behind that is the `problem`. `hint` is the exact command or edit that helps; a plain text is made a `Hint`.
+    `details` holds JSON-able facts; never a secret.
     """
 
     code: str = "failed"
@@ -115,12 +116,14 @@ class KtxError(Exception):
         self,
         message: str,
         *,
+        where: str = "",
         hint: str | None = None,
         details: Mapping[str, Any] | None = None,
         code: str | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        self.problem = message
+        self.message = f"{where}: {message}" if where else message
+        super().__init__(self.message)
         self.hint = hint
         self.details: dict[str, Any] = dict(details or {})
         if code is not None:
@@ -238,13 +241,20 @@ class RunStopped(Exception):
 
 @dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class ResultWarning(Diagnostic):
-    """Something the user should know that does not fail the command; `details` are more facts for programs."""
+    """Something the user should know that does not fail the command; `details` are more facts for programs.
+
+    `problem`: what is wrong, where the message also says what was done about it.
+    """
 
     details: dict[str, Any]
+    problem: str
 
-    def __init__(self, code: str, message: str, *, hint: str | None = None, **details: Any) -> None:
+    def __init__(
+        self, code: str, message: str, *, hint: str | None = None, problem: str | None = None, **details: Any
+    ) -> None:
         Diagnostic.__init__(self, code, Severity.WARNING, message, hint=hint)
         object.__setattr__(self, "details", details)
+        object.__setattr__(self, "problem", problem or message)
 
     @classmethod
     def of(cls, diagnostic: Diagnostic, code: str, message: str | None = None, **details: Any) -> ResultWarning:

@@ -115,7 +115,8 @@ class Source:
 
     def _error(self, line: int, column: int, what: str, hint: str | None) -> ConfigError:
         return ConfigError(
-            f"{self.where}:{line}:{column}: {what}",
+            what,
+            where=f"{self.where}:{line}:{column}",
             hint=hint or line_hint(line, self.where),
             details={"path": self.where, "line": line, "column": column},
         )

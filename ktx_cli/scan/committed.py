@@ -170,7 +170,8 @@ class Committed:
             contents = self.base.read_many([f"{self.raw_folder}/{path}" for path in hashes])
             return Snapshot(hashes, tuple(read_table(content, path) for path, content in contents.items()))
         except KtxError as error:
-            note = ResultWarning("broken_snapshot", f"{error.message}; it is written anew", path=self.raw_folder)
+            message = f"{error.message}; it is written anew"
+            note = ResultWarning("broken_snapshot", message, problem=error.message, path=self.raw_folder)
             return Snapshot({}, None, (note,))
 
     def all_tables(self, schema: DatabaseSchema) -> list[Table]:

@@ -216,12 +216,13 @@ def _behind_warning(units: Mapping[str, tuple[str, str]]) -> ResultWarning:
     others = sorted(unit for unit in units if not unit.startswith((FOLDER, f"{SEMANTIC_NAME}/", DOCUMENT)))
     parts = (plural(len(files), "file") if files else "", plural(documents, "document") if documents else "")
     what = " and ".join(part for part in (*parts, listing(others)) if part)
-    message = f"the search index is behind by {what}; what changed was read for this search"
-    return ResultWarning("index_behind", message, hint=HINT, files=len(files))
+    reason = f"the search index is behind by {what}"
+    message = f"{reason}; what changed was read for this search"
+    return ResultWarning("index_behind", message, hint=HINT, problem=reason, files=len(files))
 
 
 def _unused(why: str) -> ResultWarning:
-    return ResultWarning("no_index", f"{why}; the files were read for this search", hint=HINT)
+    return ResultWarning("no_index", f"{why}; the files were read for this search", hint=HINT, problem=why)
 
 
 STEP = "index"

@@ -217,8 +217,8 @@ def no_vectors(store: Store, embedder: Embedder) -> ResultWarning | None:
     stored = model_of(store.database)
     if stored == model_name(embedder):
         return None
-    what = "has no vectors" if stored is None else f"has vectors of another model ({stored})"
-    return ResultWarning("no_vectors", f"searched by words alone: the index {what}", hint=Command("index"))
+    reason = "the index has no vectors" if stored is None else f"the index has vectors of another model ({stored})"
+    return ResultWarning("no_vectors", f"searched by words alone: {reason}", hint=Command("index"), problem=reason)
 
 
 def nearest(

@@ -57,7 +57,7 @@ def parse_shard(content: bytes, where: str) -> Shard:
     if document is None:
         document = {}
     if not isinstance(document, dict):
-        raise ConfigError(f"{where}:1: a manifest shard must be a mapping", hint="restore the file from git")
+        raise ConfigError("a manifest shard must be a mapping", where=f"{where}:1", hint="restore the file from git")
     shard = Shard(document, hashlib.sha256(content).hexdigest())
     for name, entry in shard.tables.items():
         for key in ("columns", "joins"):

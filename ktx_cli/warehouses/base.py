@@ -41,6 +41,10 @@ LOCKED = "locked by another session"
 """Why an object cannot be read that somebody else has locked."""
 
 
+class LockedError(SourceError):
+    """What a statement reads is locked by another session, for longer than ktx waits."""
+
+
 @dataclass(slots=True)
 class TableDraft:
     """A table while its parts come in from several catalog queries."""
@@ -103,7 +107,8 @@ class BaseConnector:
     def failure(self, message: str, *, hint: str | None = None, code: str = "connection") -> SourceError:
         """Return the error for this connection; `message` becomes one line behind its name."""
         return SourceError(
-            f"{self.where}: {one_line(message).rstrip('.')}",
+            one_line(message).rstrip("."),
+            where=self.where,
             hint=hint,
             details={"connection": self.id},
             code=code,
@@ -131,7 +136,7 @@ class BaseConnector:
         It has the code `query`, so it costs what it was sent for and no more; `ended_its_session` knows it.
         """
         found = self.failure(
-            f"the server ended the session, and takes new ones: {error.message.removeprefix(f'{self.where}: ')}",
+            f"the server ended the session, and takes new ones: {error.problem}",
             hint="look into the server's log; `exclude` in ktx.yaml leaves a table out",
             code="query",
         )
@@ -140,9 +145,11 @@ class BaseConnector:
 
     def locked(self, who: str) -> SourceError:
         """Return the error for a statement that waited too long for a lock; `who` is SQL that names its holder."""
-        return self.failure(
+        return LockedError(
             f"what the statement reads is {LOCKED}, for more than {LOCK_SECONDS} seconds",
+            where=self.where,
             hint=f"try again when that session is done; to find it: {who}",
+            details={"connection": self.id},
             code="timeout",
         )
 

@@ -213,9 +213,8 @@ def _fields(front: str, path: str) -> Mapping[str, Any] | Diagnostic:
         # The blank line stands for the opening fence, so that lines are those of the file.
         data = yaml.load("\n" + front, where=path)
     except ConfigError as error:
-        line, column = error.details.get("line", 1), error.details.get("column", 1)
-        message = error.message.removeprefix(f"{path}:{line}:{column}: ")
-        return page_diagnostic(path, line, "front_matter", f"the front matter cannot be read: {message}", error.hint)
+        what = f"the front matter cannot be read: {error.problem}"
+        return page_diagnostic(path, error.details.get("line", 1), "front_matter", what, error.hint)
     if data is None:
         return {}
     if not isinstance(data, dict):

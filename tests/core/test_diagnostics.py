@@ -64,6 +64,13 @@ def test_errors_and_warnings_make_hints_of_texts_and_commands() -> None:
     assert isinstance(error.hint, Hint) and isinstance(warning.hint, Hint) and KtxError("x").hint is None
 
 
+def test_an_error_knows_what_is_wrong_apart_from_where() -> None:
+    error = KtxError("the file is empty", where="a.yaml:1")
+    assert (str(error), error.message, error.problem) == ("a.yaml:1: the file is empty",) * 2 + ("the file is empty",)
+    assert KtxError("gone").problem == "gone"
+    assert ResultWarning("code", "it is old; it was read anew", problem="it is old").problem == "it is old"
+
+
 def test_severities_compare_by_weight() -> None:
     assert sorted(Severity, reverse=True) == [Severity.ERROR, Severity.WARNING, Severity.INFO]
     assert Severity.ERROR > Severity.INFO and Severity.WARNING >= "warning" and not Severity.INFO > Severity.INFO

@@ -336,14 +336,9 @@ def check_index(context: CheckContext) -> list[CheckResult]:
     if not drift:
         return [CheckResult(INDEX, Level.OK, "the search index has the files as they are")]
     return [
-        # what a search does about it, behind the semicolon or before the colon, is of no concern here
-        CheckResult(INDEX, Level.WARN, _told(warning), warning.hint, repair=lambda: _rebuilt(context))
+        CheckResult(INDEX, Level.WARN, warning.problem, warning.hint, repair=lambda: _rebuilt(context))
         for warning in drift
     ]
-
-
-def _told(warning: ResultWarning) -> str:
-    return warning.message.partition(";")[0].removeprefix("searched by words alone: ")
 
 
 def _rebuilt(context: CheckContext) -> str:

@@ -157,11 +157,8 @@ def _lines(text: str) -> dict[str, list[str]]:
 
 def _problem(code: str, error: KtxError, where: str, source: str | None = None) -> Diagnostic:
     """Return the problem of a file that cannot be read, at the line its error names."""
-    found = re.match(rf"{re.escape(where)}:(\d+)(?::\d+)?: ", error.message)
-    message = error.message[found.end() :] if found else error.message
-    return layer_diagnostic(
-        Severity.ERROR, code, message, Place(where, int(found[1]) if found else 1), error.hint, source
-    )
+    place = Place(where, error.details.get("line", 1))
+    return layer_diagnostic(Severity.ERROR, code, error.problem, place, error.hint, source)
 
 
 NO_CONNECTION = "no_connection"

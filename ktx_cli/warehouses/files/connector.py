@@ -130,7 +130,7 @@ class FilesConnector(DuckDbSession):
             session.execute(statement, seconds=self.statement_seconds)
         except EngineError as error:
             over = self._over_a_limit(error, of_the_user=False)
-            why = str(error) if over is None else over.message.removeprefix(f"{self.where}: reading the catalog ")
+            why = str(error) if over is None else over.problem.removeprefix("reading the catalog ")
             self._broken[file.ref] = ObjectProblem(file.ref, "file", base.reason(why))
 
     def _settings(self) -> Mapping[str, Any]:

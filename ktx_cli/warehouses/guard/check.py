@@ -411,7 +411,7 @@ def with_hint(error: SourceError, dialect: str, tables: Iterable[str], columns: 
     """
     if error.code != "query":
         return error
-    text = error.message.partition("): ")[2] or error.message
+    text = error.problem
     near = _near(text, _COLUMN, columns) or _near(text, _UNKNOWN_TABLE, tables) or _suggested(text)
     error.hint = (f"did you mean `{near}`?" if near else error.hint) or _listed(text, dialect)
     if near:

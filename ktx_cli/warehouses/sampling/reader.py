@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.core import Command, SourceError, monotonic
-from ktx_cli.warehouses.base import LOCKED, ended_its_session, reason
+from ktx_cli.warehouses.base import LockedError, ended_its_session, reason
 from ktx_cli.warehouses.dialect import dialect_named, table_path, value_list
 from ktx_cli.warehouses.port import Column, Connector, QueryResult, SemanticType, Table, TableRef
 from ktx_cli.warehouses.sampling.statements import (
@@ -57,8 +57,7 @@ def read_sample(connector: Connector, table: Table, limits: SampleLimits, *, see
 
 def why(error: SourceError) -> str:
     """Return what a database said, on one short line, without the connection it was said on."""
-    where, _, message = error.message.partition("): ")
-    return reason(message if where.startswith("connection `") and message else error.message)
+    return reason(error.problem)
 
 
 @dataclass(slots=True)
@@ -251,7 +250,7 @@ def _refuses(error: SourceError) -> bool:
 
 def _leaves_another_way(error: SourceError) -> bool:
     """Whether other rows, or none, may be read although these were refused: a lock would only be waited for again."""
-    return _refuses(error) or (error.code == "timeout" and LOCKED not in error.message)
+    return _refuses(error) or (error.code == "timeout" and not isinstance(error, LockedError))
 
 
 def _dates(column: Column, values: list[Any], dialect: str) -> list[Any]:

@@ -141,7 +141,7 @@ def read_known(layout: Layout, connection: str) -> Known:
 
 
 def _damaged(found: ResultWarning) -> ResultWarning:
-    message = f"{found.message.partition(';')[0]}; compared with the manifest alone"
+    message = f"{found.problem}; compared with the manifest alone"
     return ResultWarning(found.code, message, hint=found.hint, **found.details)
 
 
