@@ -23,12 +23,12 @@ def check_agents(context: CheckContext) -> list[CheckResult]:
     """What was installed into a client is there as it was written, and can work."""
     manifest = load_manifest(context.layout)
     states = list_clients(Where(context.project_dir, context.environ))
-    drifted = [each for each in states if each.state not in (NOT_INSTALLED, INSTALLED)]
+    drifted = [state for state in states if state.state not in (NOT_INSTALLED, INSTALLED)]
     if drifted:
-        return [_finding(context, each, manifest.of(each.target, each.scope)) for each in drifted]
-    installed = [f"{each.target} ({each.scope})" for each in states if each.state == INSTALLED]
-    told = f"as it was written: {listing(installed)}" if installed else "no client has this project"
-    return [CheckResult(AGENTS, Level.OK, told)]
+        return [_finding(context, state, manifest.of(state.target, state.scope)) for state in drifted]
+    installed = [f"{state.target} ({state.scope})" for state in states if state.state == INSTALLED]
+    message = f"as it was written: {listing(installed)}" if installed else "no client has this project"
+    return [CheckResult(AGENTS, Level.OK, message)]
 
 
 def _finding(context: CheckContext, state: State, recorded: Install | None) -> CheckResult:
@@ -65,7 +65,7 @@ def _is_there(context: CheckContext, state: State, recorded: Install | None) -> 
         configuration = read_configuration(state.target, state.scope, where, Staging(where.project))
         if configuration is None:
             return recorded is not None and recorded.entry is None
-        return any(is_of(each, state.scope, where.project) for each in configuration.entries.values())
+        return any(is_of(entry, state.scope, where.project) for entry in configuration.entries.values())
     except KtxError:  # a file that cannot be read has nothing of ours
         return False
 
@@ -85,7 +85,7 @@ def _again(context: CheckContext, state: State) -> Repair:
         problem: KtxError | None = report.error
         if problem is not None:
             raise problem
-        written = listing(each.path for each in report.diffs) or "nothing had to be written"
+        written = listing(diff.path for diff in report.diffs) or "nothing had to be written"
         return f"installed into {state.target} ({state.scope}) again: {written}"
 
     return repair
@@ -96,37 +96,37 @@ SERVER = "mcp"
 
 def check_server(context: CheckContext) -> list[CheckResult]:
     """The server that was started answers; or none was."""
-    found = server_status(context.layout)
-    if found.status == "stopped":
+    server = server_status(context.layout)
+    if server.status == "stopped":
         return [CheckResult(SERVER, Level.OK, "no server is started; clients start their own")]
-    if found.status == "running":
-        return [_running(found)]
-    if found.state is not None and found.state.is_alive():
+    if server.status == "running":
+        return [_running(server)]
+    if server.state is not None and server.state.is_alive():
         return [
             CheckResult(
                 SERVER,
                 Level.WARN,
-                f"the server hangs: {found.problem}",
+                f"the server hangs: {server.problem}",
                 Hint("{} && {}", Command("mcp", "stop"), Command("mcp", "start")),
             )
         ]
-    return [_dead(context, found)]
+    return [_dead(context, server)]
 
 
-def _running(found: ServerStatus) -> CheckResult:
-    assert found.state is not None
-    where = f"a server answers at {found.state.base}, pid {found.state.pid}"
-    if found.problem is None:
+def _running(server: ServerStatus) -> CheckResult:
+    assert server.state is not None
+    where = f"a server answers at {server.state.base}, pid {server.state.pid}"
+    if server.problem is None:
         return CheckResult(SERVER, Level.OK, where)
-    return CheckResult(SERVER, Level.WARN, f"{where}, but {found.problem}", Command("mcp", "logs"))
+    return CheckResult(SERVER, Level.WARN, f"{where}, but {server.problem}", Command("mcp", "logs"))
 
 
-def _dead(context: CheckContext, found: ServerStatus) -> CheckResult:
+def _dead(context: CheckContext, server: ServerStatus) -> CheckResult:
     """Say what a server that is gone left, and whether another program has its port."""
-    message = f"a dead server left {context.layout.mcp_state}: {found.problem}"
+    message = f"a dead server left {context.layout.mcp_state}: {server.problem}"
     hint: Hint = Command("mcp", "stop")
-    if found.state is not None and _is_taken(found.state):
-        message += f"; another program has its port {found.state.port}"
+    if server.state is not None and _is_taken(server.state):
+        message += f"; another program has its port {server.state.port}"
         hint = Hint("{} && {}", Command("mcp", "stop"), Command("mcp", "start", "--port", "0"))
 
     def forget() -> str:

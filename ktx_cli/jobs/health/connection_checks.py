@@ -45,7 +45,7 @@ def check_connections(context: CheckContext) -> list[CheckResult]:
         Work(_named(name), functools.partial(_source, context, name), CONNECTION_SECONDS, _again(name))
         for name in sorted(config.sources())
     ]
-    return [each for found in side_by_side(pieces) for each in found] or [
+    return [result for results in side_by_side(pieces) for result in results] or [
         CheckResult(CONNECTIONS, Level.SKIP, "no connection to try")
     ]
 
@@ -90,8 +90,8 @@ def _select_only(context: CheckContext, connection: str, entry: Database, test: 
 
 def _source(context: CheckContext, connection: str) -> list[CheckResult]:
     """A context source can be reached, by what `ktx connection test` does."""
-    found = check_source(context.loaded.config, connection, project_dir=context.project_dir, environ=context.environ)
-    return [CheckResult(_named(connection), Level.OK, f"{found.origin}, {found.latency_ms:.0f} ms")]
+    source = check_source(context.loaded.config, connection, project_dir=context.project_dir, environ=context.environ)
+    return [CheckResult(_named(connection), Level.OK, f"{source.origin}, {source.latency_ms:.0f} ms")]
 
 
 PROFILES = "profiles"
@@ -106,8 +106,8 @@ def check_profiles(context: CheckContext) -> list[CheckResult]:
     try:
         scans = read_state(context.layout, last_scans) or {}
         for connection in context.loaded.config.databases():
-            found = read_state(context.layout, functools.partial(unread_tables, connection=connection))
-            findings += _left_out(connection, found or [], context.loaded.config.scan.budget.seconds)
+            unread = read_state(context.layout, functools.partial(unread_tables, connection=connection))
+            findings += _left_out(connection, unread or [], context.loaded.config.scan.budget.seconds)
             if connection in scans:
                 findings += _unreadable(context, scans[connection])
     except KtxError as error:
@@ -131,30 +131,30 @@ def _unreadable(context: CheckContext, scan: LastScan) -> list[CheckResult]:
     if text is None:
         return []
     try:
-        reports = [each for each in json.loads(text)["connections"] if each["connection"] == scan.connection]
-        objects = [str(problem["object"] or problem["what"]) for each in reports for problem in each["problems"]]
+        reports = [report for report in json.loads(text)["connections"] if report["connection"] == scan.connection]
+        objects = [str(problem["object"] or problem["what"]) for report in reports for problem in report["problems"]]
     except (ValueError, KeyError, TypeError):  # reports are disposable
         return []
     if not objects:
         return []
-    said = f"{plural(len(objects), 'object')} could not be read, or not in full: {listing(objects)}"
-    names = [str(problem["object"]) for each in reports for problem in each["problems"] if problem["object"]]
+    message = f"{plural(len(objects), 'object')} could not be read, or not in full: {listing(objects)}"
+    names = [str(problem["object"]) for report in reports for problem in report["problems"] if problem["object"]]
     hint = Hint("{} && {}", Command("connection", "test", scan.connection), Command("scan", scan.connection))
     if names:
         from ktx_cli.scan import exclusion_hint
 
         hint = exclusion_hint(scan.connection, dict.fromkeys(names))
-    return [CheckResult(PROFILES, Level.WARN, f"connection `{scan.connection}`: {said}", hint)]
+    return [CheckResult(PROFILES, Level.WARN, f"connection `{scan.connection}`: {message}", hint)]
 
 
-def _left_out(connection: str, found: Unread, seconds: int) -> Iterator[CheckResult]:
+def _left_out(connection: str, unread: Unread, seconds: int) -> Iterator[CheckResult]:
     """Yield what failed, and apart from it what the settings leave out."""
-    if not found:
+    if not unread:
         return
     from ktx_cli.scan import NOT_READ, OUT_OF_TIME
 
-    meant = [str(ref) for ref, why in found if why == NOT_READ]
-    failed = [each for each in found if each[1] != NOT_READ]
+    meant = [str(ref) for ref, why in unread if why == NOT_READ]
+    failed = [table for table in unread if table[1] != NOT_READ]
     if failed:
         tables = listing(_grouped(failed), 3)
         message = f"connection `{connection}`: the rows of {plural(len(failed), 'table')} were not looked at: {tables}"
@@ -177,10 +177,10 @@ def _left_out(connection: str, found: Unread, seconds: int) -> Iterator[CheckRes
         )
 
 
-def _grouped(found: Unread) -> Iterable[str]:
+def _grouped(unread: Unread) -> Iterable[str]:
     """Yield each reason once, with the tables it is about."""
-    for why in dict.fromkeys(why for _, why in found):
-        tables = listing(str(ref) for ref, reason in found if reason == why)
+    for why in dict.fromkeys(why for _, why in unread):
+        tables = listing(str(ref) for ref, reason in unread if reason == why)
         yield f"{tables} ({one_line(why, 160)})"
 
 
@@ -207,7 +207,7 @@ def check_history(context: CheckContext) -> list[CheckResult]:
         Work(f"{HISTORY}:{name}", functools.partial(_look, context, name, entry), HISTORY_SECONDS, AGAIN)
         for name, entry in wanted.items()
     ]
-    return [each for found in side_by_side(pieces) for each in found]
+    return [result for results in side_by_side(pieces) for result in results]
 
 
 def history_warnings(
@@ -218,10 +218,10 @@ def history_warnings(
     if entry is None or not (entry.context and entry.context.query_history.enabled):
         return []
     try:
-        found: Sequence[KtxError | ResultWarning] = _read(connection, entry, project_dir, environ).warnings
+        problems: Sequence[KtxError | ResultWarning] = _read(connection, entry, project_dir, environ).warnings
     except KtxError as error:
-        found = [error]
-    return [ResultWarning(UNREADABLE, each.message, hint=each.hint) for each in found]
+        problems = [error]
+    return [ResultWarning(UNREADABLE, problem.message, hint=problem.hint) for problem in problems]
 
 
 def _look(context: CheckContext, connection: str, entry: Database) -> list[CheckResult]:

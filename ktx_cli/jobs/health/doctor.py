@@ -84,10 +84,10 @@ def diagnose(
     project_dir: Path, environ: Mapping[str, str], *, only: Sequence[str] = (), skip: Sequence[str] = ()
 ) -> list[CheckResult]:
     """Run the checks; raises `ConfigError` for a broken `ktx.yaml`, `UsageError` for an unknown check id."""
-    found = examine(project_dir, environ, only=only, skip=skip)
-    if found.problem is not None:
-        raise found.problem
-    return found.findings
+    diagnosis = examine(project_dir, environ, only=only, skip=skip)
+    if diagnosis.problem is not None:
+        raise diagnosis.problem
+    return diagnosis.findings
 
 
 def examine(
@@ -109,10 +109,10 @@ def examine(
     except ConfigError as error:
         return _without_settings(layout, environ, checks, error)
     context = CheckContext(layout, loaded, environ, live=True)
-    found = Diagnosis(_answers(context, checks), project_dir=project_dir)
+    diagnosis = Diagnosis(_answers(context, checks), project_dir=project_dir)
     if fix:
-        _mend(context, found, checks)
-    return found
+        _mend(context, diagnosis, checks)
+    return diagnosis
 
 
 def without_project(error: NoProjectError) -> Diagnosis:
@@ -133,12 +133,12 @@ def chosen(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
     return [check for check in CHECKS if (not only or check.id in only) and check.id not in skip]
 
 
-def verdict(found: Diagnosis, *, strict: bool) -> KtxError | None:
+def verdict(diagnosis: Diagnosis, *, strict: bool) -> KtxError | None:
     """Return what the command ends with: None, `not_ready` (only setup or authentication failed), else a failure."""
-    if found.problem is not None:
-        return found.problem
+    if diagnosis.problem is not None:
+        return diagnosis.problem
     wanted = (Level.FAIL, Level.WARN) if strict else (Level.FAIL,)
-    failed = [finding for finding in found.findings if finding.level in wanted]
+    failed = [finding for finding in diagnosis.findings if finding.level in wanted]
     if not failed:
         return None
     message = f"{plural(len(failed), 'check')} failed: {listing(dict.fromkeys(f.check for f in failed))}"
@@ -150,8 +150,8 @@ def verdict(found: Diagnosis, *, strict: bool) -> KtxError | None:
 def _answers(context: CheckContext, checks: Sequence[Check]) -> dict[str, list[CheckResult]]:
     settings, folder = context.loaded.raw, context.project_dir
     return {
-        check.id: [typed(finding, settings, folder) for finding in found]
-        for check, found in zip(checks, run_checks(context, checks), strict=True)
+        check.id: [typed(finding, settings, folder) for finding in findings]
+        for check, findings in zip(checks, run_checks(context, checks), strict=True)
     }
 
 
@@ -171,15 +171,17 @@ def _without_settings(
     return Diagnosis({**answers, "config": [finding]}, problem=error, project_dir=layout.root)
 
 
-def _mend(context: CheckContext, found: Diagnosis, checks: Sequence[Check]) -> None:
-    """Mend what can be, each once, and put what its checks find then in the place of what they found."""
+def _mend(context: CheckContext, diagnosis: Diagnosis, checks: Sequence[Check]) -> None:
+    """Repair what can be repaired, once each, and run the checks concerned again."""
     touched = []
     for check in checks:
-        findings = [each for each in found.answers[check.id] if each.repair and each.level is not Level.OK]
-        for name, finding in {each.check: each for each in findings}.items():
-            found.repaired.append(_repaired(name, finding))
+        findings = [
+            finding for finding in diagnosis.answers[check.id] if finding.repair and finding.level is not Level.OK
+        ]
+        for name, finding in {finding.check: finding for finding in findings}.items():
+            diagnosis.repaired.append(_repaired(name, finding))
             touched.append(check)
-    found.answers.update(_answers(context, [check for check in checks if check in touched]))
+    diagnosis.answers.update(_answers(context, [check for check in checks if check in touched]))
 
 
 def _repaired(name: str, finding: CheckResult) -> Repaired:

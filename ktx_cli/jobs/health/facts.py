@@ -66,7 +66,7 @@ def counted_by_runs(layout: Layout) -> dict[str, tuple[str, Counts]]:
     try:
         stored = json.loads(read_bytes(_path(layout)) or b"{}")
         kept = stored["connections"].items() if stored.get("format") == FORMAT else ()
-        return {name: (each["signature"], Counts(**each["counts"])) for name, each in kept}
+        return {name: (counted["signature"], Counts(**counted["counts"])) for name, counted in kept}
     except (ValueError, TypeError, KeyError, AttributeError, KtxError):
         return {}
 
@@ -95,8 +95,10 @@ def keep_counts(layout: Layout, config: KtxConfig) -> None:
         if not problems:
             wanted[connection] = (signature, counts)
     if wanted != kept:
-        found = {name: {"signature": each, "counts": counts.to_json()} for name, (each, counts) in wanted.items()}
-        write_atomic(_path(layout), json.dumps({"format": FORMAT, "connections": found}).encode())
+        stored = {
+            name: {"signature": signature, "counts": counts.to_json()} for name, (signature, counts) in wanted.items()
+        }
+        write_atomic(_path(layout), json.dumps({"format": FORMAT, "connections": stored}).encode())
 
 
 def _path(layout: Layout) -> Path:
@@ -106,17 +108,17 @@ def _path(layout: Layout) -> Path:
 def _signature(layout: Layout, connection: str) -> str:
     """Return what tells one state of a connection's files from another: the manifest of raw tables names them all."""
     folder, _ = layout.context_paths(connection)
-    found = signatures_below(layout.root, folder, SUFFIXES)
+    signatures = signatures_below(layout.root, folder, SUFFIXES)
     raw = layout.raw_path(connection, DATABASE_SOURCE)
     try:
         with os.scandir(layout.root / raw) as entries:
             for entry in entries:
                 if entry.is_file():
                     stat = entry.stat()
-                    found[f"{raw}/{entry.name}"] = f"{stat.st_size} {stat.st_mtime_ns}"
+                    signatures[f"{raw}/{entry.name}"] = f"{stat.st_size} {stat.st_mtime_ns}"
     except OSError:
         pass
-    return hash_of(f"{path} {found[path]}" for path in sorted(found))
+    return hash_of(f"{path} {signatures[path]}" for path in sorted(signatures))
 
 
 def _counted(layout: Layout, connection: str, manifest: Manifest) -> tuple[Counts, list[ResultWarning]]:
@@ -132,9 +134,9 @@ def _counted(layout: Layout, connection: str, manifest: Manifest) -> tuple[Count
     disabled = {_edge(on, source) for source, files in overlays.files.items() for file in files for on in file.disabled}
     counts = Counts(
         sources=len(manifest.tables),
-        columns=len({(source, name) for source, each in entries for name in _names(each, "columns")}),
+        columns=len({(source, name) for source, fields in entries for name in _names(fields, "columns")}),
         own_sources=sum(not file.is_overlay for file in files),
-        measures=len({(source, name) for source, each in entries for name in _names(each, "measures")}),
+        measures=len({(source, name) for source, fields in entries for name in _names(fields, "measures")}),
         joins=len(set(_joins(entries)) - disabled),
         relationships=relationships,
     )
@@ -172,12 +174,12 @@ def _full(side: str, source: str) -> str:
 
 
 def _names(entry: Mapping[str, Any], key: str) -> Iterator[str]:
-    return (str(each.get("name")) for each in _listed(entry, key) if isinstance(each, dict))
+    return (str(item.get("name")) for item in _listed(entry, key) if isinstance(item, dict))
 
 
 def _listed(entry: Mapping[str, Any], key: str) -> list[Any]:
-    found = entry.get(key)
-    return found if isinstance(found, list) else []
+    items = entry.get(key)
+    return items if isinstance(items, list) else []
 
 
 _SECRETS = {None: "ok", Level.SKIP: "unverified", Level.WARN: "unresolved", Level.FAIL: "unresolved"}
@@ -211,14 +213,14 @@ class ConnectionStatus:
     @property
     def joins(self) -> int | None:
         """How many found joins stand; None: no scan looked at the rows."""
-        found = self.counts.relationships
-        return None if found is None else sum(found.get(each, 0) for each in _STANDING)
+        counts = self.counts.relationships
+        return None if counts is None else sum(counts.get(standing, 0) for standing in _STANDING)
 
     @property
     def to_review(self) -> int | None:
-        """How many found joins wait for a person; None: no scan looked at the rows."""
-        found = self.counts.relationships
-        return None if found is None else found.get("review", 0)
+        """How many inferred joins wait for a person; None: no scan looked at the rows."""
+        counts = self.counts.relationships
+        return None if counts is None else counts.get("review", 0)
 
     @property
     def age_seconds(self) -> int | None:
@@ -258,11 +260,11 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
         warnings.append(ResultWarning("state_unreadable", error.message, hint=error.hint))
     disabled = context.loaded.config.disabled()
     kept, moment = counted_by_runs(context.layout), now()
-    found = []
+    statuses = []
     for connection, entry in sorted(context.loaded.config.connections.items()):
         counts, problems = counts_of(context, connection, kept)
         warnings += problems
-        found.append(
+        statuses.append(
             ConnectionStatus(
                 connection,
                 entry.driver,
@@ -275,7 +277,7 @@ def connection_statuses(context: CheckContext) -> tuple[tuple[ConnectionStatus, 
                 disabled=connection in disabled,
             )
         )
-    return tuple(found), warnings
+    return tuple(statuses), warnings
 
 
 def seconds_since(moment: str, until: datetime) -> int | None:
@@ -302,15 +304,15 @@ class ClientFacts:
     def to_json(self) -> dict[str, Any]:
         """Return the facts as they stand in the envelope."""
         return {
-            "agents": [each.to_json() for each in self.clients],
+            "agents": [client.to_json() for client in self.clients],
             "mcp": {"status": "stopped"} if self.server is None else self.server.to_json(self.folder),
         }
 
     @property
     def agents_text(self) -> str:
         """The clients in one line."""
-        said = [f"{each.target} ({each.scope}{_unlike_installed(each.state)})" for each in self.clients]
-        return listing([*said, *self.problems], 8) if said or self.problems else "in none"
+        clients = [f"{client.target} ({client.scope}{_unlike_installed(client.state)})" for client in self.clients]
+        return listing([*clients, *self.problems], 8) if clients or self.problems else "in none"
 
     @property
     def server_text(self) -> str:
@@ -340,7 +342,7 @@ def _installed(layout: Layout, where: Where) -> tuple[State, ...]:
         return ()
     from ktx_cli.jobs.clients.uninstall import NOT_INSTALLED, list_clients
 
-    return tuple(each for each in list_clients(where) if each.state != NOT_INSTALLED)
+    return tuple(client for client in list_clients(where) if client.state != NOT_INSTALLED)
 
 
 def _is_named(where: Where) -> bool:

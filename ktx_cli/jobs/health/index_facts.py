@@ -78,7 +78,7 @@ def _compared(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> In
 
 def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> dict[str, str]:
     """Return the signatures of all units as `jobs.search.contents_of` has them, where that needs nothing loaded."""
-    found = dict(pages)
+    signatures = dict(pages)
     layers: dict[str, dict[str, str]] = defaultdict(dict)
     for path, signature in signatures_below(layout.root, SEMANTIC_NAME, SUFFIXES, irregular=True).items():
         if path.count("/") > 1:
@@ -88,18 +88,20 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
         entry = config.connections.get(connection)
         folder, _ = layout.context_paths(connection)
         about = files if entry is None else {**files, **strays}
-        found[folder] = layer_signature(about, (None if entry is None else dialect_of(entry.driver)) or "")
+        signatures[folder] = layer_signature(about, (None if entry is None else dialect_of(entry.driver)) or "")
     scans = {} if config.scan.privacy == "strict" else read_state(layout, _value_scans) or {}
     for connection, stamp in scans.items():
         folder, _ = layout.context_paths(connection)
-        if folder in found and connection in config.connections:
-            found[values_unit(folder)] = values_signature(stamp, found[folder], scan_signature(layout.root, connection))
+        if folder in signatures and connection in config.connections:
+            signatures[values_unit(folder)] = values_signature(
+                stamp, signatures[folder], scan_signature(layout.root, connection)
+            )
     if config.sources():
         from ktx_cli.agent_tools import passages_of
 
         for part in passages_of(layout, config):
-            found |= part.signatures()
-    return found
+            signatures |= part.signatures()
+    return signatures
 
 
 def _value_scans(database: sqlite3.Connection) -> dict[str, str]:
@@ -117,10 +119,10 @@ def _behind(layout: Layout, config: KtxConfig) -> tuple[str, ...]:
     contents = contents_of(layout, config)
     signatures = contents.signatures()
     known = {} if base is None else base.units
-    found: set[str] = set()
+    changed: set[str] = set()
     for unit in behind(base, signatures, contents, WorkingTree(layout.root)):
-        found |= files_between(unit, known.get(unit, ("",))[0], signatures.get(unit, "")) or {unit}
-    return tuple(sorted(found))
+        changed |= files_between(unit, known.get(unit, ("",))[0], signatures.get(unit, "")) or {unit}
+    return tuple(sorted(changed))
 
 
 CHECK: Final = "embeddings"

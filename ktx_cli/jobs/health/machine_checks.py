@@ -196,7 +196,7 @@ def check_disk(context: CheckContext) -> list[CheckResult]:
 def _room_for(context: CheckContext, folder: Path) -> str:
     """Return what makes room: ktx's own copies may go at any time; else what shows how full the disk is."""
     layout = context.layout
-    own = [each for each in (layout.cache, layout.raw_store) if folder == context.project_dir and each.is_dir()]
+    own = [copies for copies in (layout.cache, layout.raw_store) if folder == context.project_dir and copies.is_dir()]
     return Command("-r", *own, program="rm") if own else Command("-h", folder, program="df")
 
 
@@ -215,18 +215,18 @@ def check_writable(context: CheckContext) -> list[CheckResult]:
 
 def _folders(context: CheckContext) -> list[Path]:
     root, layout = context.project_dir, context.layout
-    found = [root, layout.private]
+    folders = [root, layout.private]
     for name in (SEMANTIC_NAME, RAW_NAME):
         for connection in context.loaded.config.connections:
-            found += [Path(folder) for folder, _, _ in os.walk(root / name / connection)]
-        found.append(root / name)
+            folders += [Path(folder) for folder, _, _ in os.walk(root / name / connection)]
+        folders.append(root / name)
     try:
         repository = Repository.discover(root)
     except KtxError:  # named by the check of the repository
         repository = None
     if repository is not None:
-        found += [repository.layout.git_dir, repository.layout.common_dir / "objects"]
-    return sorted({folder for folder in found if folder.is_dir()})
+        folders += [repository.layout.git_dir, repository.layout.common_dir / "objects"]
+    return sorted({folder for folder in folders if folder.is_dir()})
 
 
 CHECK = "secrets"

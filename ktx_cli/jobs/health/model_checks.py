@@ -78,15 +78,15 @@ class LlmFacts:
         """What a check says of them."""
         session = [] if self.session is None else [self.session.finding]
         note = [] if self.note is None else [self.note]
-        return [*note, *session, *(each.finding for each in self.models), *_caching(self.caching)]
+        return [*note, *session, *(model.finding for model in self.models), *_caching(self.caching)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the backends as they stand in the envelope."""
-        roles = {role: each for each in self.models for role in each.roles}
+        roles = {role: model for model in self.models for role in model.roles}
         return {
             "backend": self.backend,
-            "roles": {role: {"backend": each.ref.backend, "model": each.ref.model} for role, each in roles.items()},
-            "models": [each.to_json() for each in self.models],
+            "roles": {role: {"backend": model.ref.backend, "model": model.ref.model} for role, model in roles.items()},
+            "models": [model.to_json() for model in self.models],
             "session": None if self.session is None else self.session.to_json(),
             "prompt_caching_ignored": [] if self.caching is None else list(self.caching.details.get("fields", ())),
         }
@@ -106,7 +106,7 @@ def llm_facts(context: CheckContext, ask: Ask, fresh: Sequence[ProbeResult] = ()
         return LlmFacts(backend, note=failed(MODELS, error, Concern.SETUP))
     if not models:
         return LlmFacts(backend, note=_without_models(config))
-    last, results = _last_probes(context), {each.ref: each for each in fresh}
+    last, results = _last_probes(context), {result.ref: result for result in fresh}
     facts = tuple(_facts(context, ref, roles, last.get(ref), results.get(ref)) for ref, roles in models.items())
     return LlmFacts(backend, facts, ask(), divergence(config))
 
@@ -222,8 +222,8 @@ def check_settings(context: CheckContext) -> list[CheckResult]:
     facts = llm_facts(context, lambda: ask_session(context))
     probed = f"the check `{PROBE}` asks it"
     models = tuple(
-        replace(each, finding=each.unset or CheckResult(MODELS, Level.OK, f"{each.serves}: {probed}"))
-        for each in facts.models
+        replace(model, finding=model.unset or CheckResult(MODELS, Level.OK, f"{model.serves}: {probed}"))
+        for model in facts.models
     )
     return [_honoured(finding, facts.caching) for finding in replace(facts, models=models).findings]
 
@@ -279,13 +279,15 @@ def _backends_probed(result: ProbeResult, backend: str) -> list[CheckResult]:
     return findings
 
 
-def _isolated(told: Mapping[str, Any]) -> str:
+def _isolated(isolation: Mapping[str, Any]) -> str:
     """Say what the process of a probe was started with; each of it was checked, else the probe had failed."""
-    words = [f"{key.replace('_', ' ')}: {listing(told[key]) or 'none'}" for key in ("tools", "mcp_servers", "plugins")]
-    words.append(f"foreign hooks: {listing(told.get('foreign_hooks', ())) or 'none'}")
-    if "dropped" in told:
-        names = ", ".join(told["dropped"])
-        words.append(f"its launcher dropped {plural(len(told['dropped']), 'variable')}{names and f' ({names})'}")
+    words = [
+        f"{key.replace('_', ' ')}: {listing(isolation[key]) or 'none'}" for key in ("tools", "mcp_servers", "plugins")
+    ]
+    words.append(f"foreign hooks: {listing(isolation.get('foreign_hooks', ())) or 'none'}")
+    if "dropped" in isolation:
+        names = ", ".join(isolation["dropped"])
+        words.append(f"its launcher dropped {plural(len(isolation['dropped']), 'variable')}{names and f' ({names})'}")
     return "; ".join(words)
 
 

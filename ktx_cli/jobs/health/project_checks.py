@@ -89,7 +89,7 @@ def check_databases(context: CheckContext) -> list[CheckResult]:
     for name in config.setup.database_connection_ids:
         if name not in config.connections:
             message = f"`setup.database_connection_ids` names `{name}`, which is not a connection"
-            kept = [each for each in config.setup.database_connection_ids if each in config.connections]
+            kept = [name for name in config.setup.database_connection_ids if name in config.connections]
             hint = Command("config", "set", "setup.database_connection_ids", json.dumps(kept))
             findings.append(CheckResult("databases", Level.WARN, message, hint))
     return [CheckResult("databases", Level.OK, plural(len(databases), "database")), *findings]
@@ -166,9 +166,9 @@ def _unreadable(context: CheckContext, error: KtxError) -> CheckResult:
 
 
 def _moved_aside(context: CheckContext) -> str:
-    told: list[ResultWarning] = []
-    with open_for_writing(context.layout, told.append):
-        return "; ".join(warning.message for warning in told) or "the state database can be used"
+    warnings: list[ResultWarning] = []
+    with open_for_writing(context.layout, warnings.append):
+        return "; ".join(warning.message for warning in warnings) or "the state database can be used"
 
 
 def _given_back(context: CheckContext, who: str) -> str:
@@ -261,28 +261,31 @@ MOST = 20
 def check_wiki(context: CheckContext) -> list[CheckResult]:
     """Every reference of a wiki page leads somewhere, as `ktx wiki lint` looks at it."""
     linted = lint_wiki(context.layout, context.loaded.config)
-    found = [each for each in linted.findings if each.code.startswith("dangling_")]
-    if not found:
+    dangling = [diagnostic for diagnostic in linted.findings if diagnostic.code.startswith("dangling_")]
+    if not dangling:
         return [CheckResult(WIKI, Level.OK, "every reference of the wiki leads somewhere")]
     findings = [
-        CheckResult(WIKI, Level.WARN, str(each), _edit(each), location=Location(each.path, each.line)) for each in found
+        CheckResult(
+            WIKI, Level.WARN, str(diagnostic), _edit(diagnostic), location=Location(diagnostic.path, diagnostic.line)
+        )
+        for diagnostic in dangling
     ]
     return _bounded(findings, Command("wiki", "lint"))
 
 
-def _edit(found: Diagnostic) -> str:
-    if not found.hint:
-        return f"edit {found.path} line {found.line}"
-    return Hint("in {} line {}: {}", found.path, found.line, found.hint)
+def _edit(diagnostic: Diagnostic) -> str:
+    if not diagnostic.hint:
+        return f"edit {diagnostic.path} line {diagnostic.line}"
+    return Hint("in {} line {}: {}", diagnostic.path, diagnostic.line, diagnostic.hint)
 
 
 def check_semantic(context: CheckContext) -> list[CheckResult]:
     """No definition of the semantic layer has an error, as `ktx sl validate` looks at the files."""
-    found = validate_layers(context.layout, context.loaded.config, environ=context.environ, data=False)
-    errors = [problem for _, problem in found.problems if problem.severity == "error"]
+    validation = validate_layers(context.layout, context.loaded.config, environ=context.environ, data=False)
+    errors = [problem for _, problem in validation.problems if problem.severity == "error"]
     if not errors:
         return _without_errors(context)
-    return _bounded([_of_problem(each, Level.FAIL) for each in errors], Command("sl", "validate"))
+    return _bounded([_of_problem(error, Level.FAIL) for error in errors], Command("sl", "validate"))
 
 
 def _without_errors(context: CheckContext) -> list[CheckResult]:
@@ -303,7 +306,7 @@ def check_compiled(context: CheckContext) -> list[CheckResult]:
     Files of no connection are named too: they close every database to raw SQL.
     """
     strays = stray_problems(context.layout, context.loaded.config)
-    findings = _bounded([_of_problem(each, Level.WARN) for each in strays], Command("sl", "validate"))
+    findings = _bounded([_of_problem(problem, Level.WARN) for problem in strays], Command("sl", "validate"))
     broken = broken_now(context.layout, context.loaded.config)
     if broken:
         first = broken[0]

@@ -78,11 +78,11 @@ def git_facts(discover: Callable[[], Repository | None]) -> GitFacts:
         repository = discover()
         if repository is None:
             return GitFacts()
-        found = repository.changes(PATHS)
+        changes = repository.changes(PATHS)
     except KtxError as error:
         return GitFacts(problem=error.message)
     top = repository.layout.top_level
-    return GitFacts(top, found.branch, found.upstream, found.ahead, found.behind, found.uncommitted)
+    return GitFacts(top, changes.branch, changes.upstream, changes.ahead, changes.behind, changes.uncommitted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +117,12 @@ class Surroundings:
 
 def context_counts(connections: Iterable[ConnectionStatus], pages: int) -> dict[str, int]:
     """Return how much context the project has in all."""
-    counts = [each.counts for each in connections]
+    counts = [connection.counts for connection in connections]
     return {
-        "sources": sum(each.sources + each.own_sources for each in counts),
-        "columns": sum(each.columns for each in counts),
-        "measures": sum(each.measures for each in counts),
-        "joins": sum(each.joins for each in counts),
+        "sources": sum(connection.sources + connection.own_sources for connection in counts),
+        "columns": sum(connection.columns for connection in counts),
+        "measures": sum(connection.measures for connection in counts),
+        "joins": sum(connection.joins for connection in counts),
         "wiki_pages": pages,
     }
 
@@ -256,10 +256,10 @@ def project_status(
         runs = read_state(layout, last_runs) or []
     except KtxError:  # named by connection_statuses and by the lease's check
         runs = []
-    found = None if surroundings is None else surroundings.answer()
+    around_it = None if surroundings is None else surroundings.answer()
     llm = llm_facts(context, session.answer, probes)
-    findings = [*before, *llm.findings, *after, *([] if found is None else found.findings), *beside.answer()]
-    return Status(project_dir, llm, connections, tuple(findings), tuple(runs), tuple(warnings), found)
+    findings = [*before, *llm.findings, *after, *([] if around_it is None else around_it.findings), *beside.answer()]
+    return Status(project_dir, llm, connections, tuple(findings), tuple(runs), tuple(warnings), around_it)
 
 
 def probe_now(
@@ -284,7 +284,7 @@ def _beside(context: CheckContext) -> list[CheckResult]:
 
 def _run(checks: Mapping[str, Callable[[CheckContext], list[CheckResult]]], context: CheckContext) -> list[CheckResult]:
     work = (Work(name, functools.partial(check, context), TIME_LIMIT) for name, check in checks.items())
-    return [finding for found in side_by_side(work) for finding in found]
+    return [finding for findings in side_by_side(work) for finding in findings]
 
 
 class _Beside(Generic[Answer]):

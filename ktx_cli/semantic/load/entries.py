@@ -299,6 +299,9 @@ def _children(node: yaml.Node | None) -> list[tuple[Step, yaml.Node, yaml.Node]]
     return pairs or [(index, item, item) for index, item in enumerate(node.items)]
 
 
+_assign = object.__setattr__
+
+
 class _DeferredPlace(Place):
     """A place whose line is looked up in the file when it is first needed."""
 
@@ -309,14 +312,11 @@ class _DeferredPlace(Place):
     def __init__(
         self, file: SourceFile, steps: tuple[Step, ...], subject: str | None = None, connection: str | None = None
     ) -> None:
-        for name, value in (
-            ("path", file.path),
-            ("object", subject),
-            ("connection", connection),
-            ("_file", file),
-            ("_steps", steps),
-        ):
-            object.__setattr__(self, name, value)
+        _assign(self, "path", file.path)
+        _assign(self, "object", subject)
+        _assign(self, "connection", connection)
+        _assign(self, "_file", file)
+        _assign(self, "_steps", steps)
 
     @property
     def line(self) -> int:

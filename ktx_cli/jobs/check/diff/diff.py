@@ -60,9 +60,9 @@ def find_drift(
     uses = ContextUses(layout, config)
     drift, warnings = Drift(), []
     for target in choose_targets(layout, config, wanted, databases_only=True):
-        found, told = _of_connection(layout, config, target, environ, opener, uses)
-        drift.connections.append(found)
-        warnings += told
+        connection_drift, connection_warnings = _of_connection(layout, config, target, environ, opener, uses)
+        drift.connections.append(connection_drift)
+        warnings += connection_warnings
     for target, error in broken_targets(config, wanted, databases_only=True).items():
         drift.connections.append(ConnectionDrift(target.connection, target.driver, error=error))
     return drift, [*warnings, *uses.warnings]
@@ -72,7 +72,7 @@ def _of_connection(
     layout: Layout, config: KtxConfig, target: Target, environ: Mapping[str, str], opener: Opener, uses: ContextUses
 ) -> tuple[ConnectionDrift, list[ResultWarning]]:
     started = monotonic()
-    found = ConnectionDrift(target.connection, target.driver)
+    drift = ConnectionDrift(target.connection, target.driver)
     warnings: list[ResultWarning] = []
     try:
         known = read_known(layout, target.connection)
@@ -81,16 +81,16 @@ def _of_connection(
         tables, kept = carried_over(schema, known.tables)
         names_only = known.basis == MANIFEST
         changes = changes_between(known.tables, tables, names_only=names_only)
-        found.basis, found.tables = known.basis, len(tables)
-        found.columns = sum(len(table.columns) for table in tables)
-        found.changes = uses.told(target.connection, changes)
+        drift.basis, drift.tables = known.basis, len(tables)
+        drift.columns = sum(len(table.columns) for table in tables)
+        drift.changes = uses.told(target.connection, changes)
         warnings += [*known.warnings, *_unread(target, known, schema, kept)]
     except CancelledError:
         raise
     except KtxError as error:
-        found.error = error
-    found.seconds = monotonic() - started
-    return found, warnings
+        drift.error = error
+    drift.seconds = monotonic() - started
+    return drift, warnings
 
 
 def _introspected(
@@ -105,13 +105,17 @@ def _unread(target: Target, known: Known, schema: DatabaseSchema, kept: Sequence
     """Yield what a person should know of the comparison."""
     name = target.connection
     if known.basis == MANIFEST:
-        said = f"connection `{name}` has no snapshot of a scan: only names and types were compared, with the manifest"
-        yield ResultWarning("no_snapshot", said, hint=Command("ingest", name), connection=name)
+        message = (
+            f"connection `{name}` has no snapshot of a scan: only names and types were compared, with the manifest"
+        )
+        yield ResultWarning("no_snapshot", message, hint=Command("ingest", name), connection=name)
     if schema.problems:
-        told = listing(f"{each.ref or 'the database'} ({each.what}: {each.message})" for each in schema.problems)
-        said = f"connection `{name}`: {plural(len(schema.problems), 'problem')} while reading it: {told}"
+        problems = listing(
+            f"{problem.ref or 'the database'} ({problem.what}: {problem.message})" for problem in schema.problems
+        )
+        message = f"connection `{name}`: {plural(len(schema.problems), 'problem')} while reading it: {problems}"
         hint = Command("connection", "test", name)
-        yield ResultWarning("unread", said, hint=hint, connection=name, kept=[str(table.ref) for table in kept])
+        yield ResultWarning("unread", message, hint=hint, connection=name, kept=[str(table.ref) for table in kept])
 
 
 SNAPSHOT, MANIFEST = "snapshot", "manifest"
@@ -140,15 +144,15 @@ def read_known(layout: Layout, connection: str) -> Known:
     return Known(tuple(_tables(entries)), MANIFEST, tuple(_damaged(each) for each in before.warnings))
 
 
-def _damaged(found: ResultWarning) -> ResultWarning:
-    message = f"{found.problem}; compared with the manifest alone"
-    return ResultWarning(found.code, message, hint=found.hint, **found.details)
+def _damaged(warning: ResultWarning) -> ResultWarning:
+    message = f"{warning.problem}; compared with the manifest alone"
+    return ResultWarning(warning.code, message, hint=warning.hint, **warning.details)
 
 
 def _tables(entries: Iterable[Entry]) -> Iterable[Table]:
     for entry in entries:
         ref = _ref(str(entry.get("table")))
-        columns = [each for each in entry.get("columns") or () if "name" in each and "expr" not in each]
+        columns = [column for column in entry.get("columns") or () if "name" in column and "expr" not in column]
         if ref is not None:
             yield Table(ref, TableKind.TABLE, tuple(map(_column, columns)))
 
@@ -156,7 +160,7 @@ def _tables(entries: Iterable[Entry]) -> Iterable[Table]:
 def _column(fields: dict[str, Any]) -> Column:
     """Return a column as the manifest has it; without a native type where it has no type that is known."""
     kind = str(fields.get("type"))
-    known = kind in [each.value for each in SemanticType]
+    known = kind in [known_type.value for known_type in SemanticType]
     return Column(str(fields["name"]), kind if known else "", SemanticType(kind if known else "string"))
 
 
@@ -174,16 +178,16 @@ def changes_between(before: Iterable[Table], now: Iterable[Table], *, names_only
 
     `names_only`: names and semantic types (an empty native type: not even that) are all that is known of before.
     """
-    old, new = {each.ref: each for each in before}, {each.ref: each for each in now}
-    found: list[Change] = []
+    old, new = {table.ref: table for table in before}, {table.ref: table for table in now}
+    changes: list[Change] = []
     for ref in sorted({*old, *new}, key=_order):
         if ref not in old:
-            found.append(Change(ChangeKind.TABLE_ADDED, ref, after=_size(new[ref])))
+            changes.append(Change(ChangeKind.TABLE_ADDED, ref, after=_size(new[ref])))
         elif ref not in new:
-            found.append(Change(ChangeKind.TABLE_REMOVED, ref, before=_size(old[ref])))
+            changes.append(Change(ChangeKind.TABLE_REMOVED, ref, before=_size(old[ref])))
         else:
-            found += _of_table(old[ref], new[ref], names_only)
-    return found
+            changes += _of_table(old[ref], new[ref], names_only)
+    return changes
 
 
 def _order(ref: TableRef) -> tuple[str, str]:
@@ -218,7 +222,7 @@ def _differ(
 
 
 def _columns(old: Table, new: Table, names_only: bool) -> Iterator[Change]:
-    before, now = {each.name: each for each in old.columns}, {each.name: each for each in new.columns}
+    before, now = {column.name: column for column in old.columns}, {column.name: column for column in new.columns}
     for name, column in before.items():
         if name not in now:
             yield Change(ChangeKind.COLUMN_REMOVED, new.ref, (name,), _typed(column, names_only))
@@ -286,8 +290,8 @@ def _keys(
     for key in some:
         if key not in others:
             removed = kind in (ChangeKind.UNIQUE_KEY_REMOVED, ChangeKind.INDEX_REMOVED)
-            said = f"({', '.join(key.columns)}){f' {key.name}' if key.name else ''}"
-            yield Change(kind, ref, key.columns, said if removed else None, None if removed else said)
+            text = f"({', '.join(key.columns)}){f' {key.name}' if key.name else ''}"
+            yield Change(kind, ref, key.columns, text if removed else None, None if removed else text)
 
 
 @dataclass(slots=True)
@@ -302,7 +306,8 @@ class ContextUses:
     def told(self, connection: str, changes: Iterable[Change]) -> tuple[Change, ...]:
         """Return the changes of a connection, each with what refers to what it is about."""
         return tuple(
-            replace(each, uses=self._of(connection, each)) if each.kind in REFERRED_TO else each for each in changes
+            replace(change, uses=self._of(connection, change)) if change.kind in REFERRED_TO else change
+            for change in changes
         )
 
     def _of(self, connection: str, change: Change) -> tuple[Use, ...]:

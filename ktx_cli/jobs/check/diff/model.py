@@ -146,7 +146,7 @@ class Drift(Record):
 
     def counts(self) -> dict[str, int]:
         """Return how many changes there are, how many of them break something, and how many of each kind."""
-        changes = [change for each in self.connections for change in each.changes]
+        changes = [change for connection in self.connections for change in connection.changes]
         kinds = Counter(change.kind.value for change in changes)
         return {"changes": len(changes), "breaking": sum(c.breaking for c in changes), **dict(sorted(kinds.items()))}
 
@@ -154,23 +154,29 @@ class Drift(Record):
 
     def error(self, *, breaking: bool) -> KtxError | None:
         """Return the error to end with; `breaking`: changes that break nothing are none."""
-        failed = [each.error for each in self.connections if each.error is not None]
+        failed = [connection.error for connection in self.connections if connection.error is not None]
         if failed:
             return _failed(failed) if len(failed) == len(self.connections) else self._partial(failed)
         counts = self.counts()
-        found = counts["breaking" if breaking else "changes"]
-        if not found:
+        count = counts["breaking" if breaking else "changes"]
+        if not count:
             return None
-        drifted = [each for each in self.connections if each.status == "drift"]
-        names = [each.connection for each in drifted]
-        what = plural(found, "breaking change" if breaking else "change")
+        drifted = [connection for connection in self.connections if connection.status == "drift"]
+        names = [connection.connection for connection in drifted]
+        what = plural(count, "breaking change" if breaking else "change")
         message = f"{what} since the last scan: {listing(f'connection `{name}`' for name in names)}"
         return KtxError(message, hint=self._way_out(names), details=counts, code="drift")
 
     def _way_out(self, connections: Sequence[str]) -> Hint:
         """Return what to do: edit the definitions that break, where there are some, and ingest."""
         ingest = Command("ingest", *connections)
-        uses = (use for each in self.connections for change in each.changes if change.breaking for use in change.uses)
+        uses = (
+            use
+            for connection in self.connections
+            for change in connection.changes
+            if change.breaking
+            for use in change.uses
+        )
         direct = [use.part for use in uses if use.via is None and not use.part.scan and use.part.place is not None]
         edits = dict.fromkeys(f"{part.kind} {part.name} ({part.place})" for part in direct)
         return Hint("edit {}; then: {}", listing(edits), ingest) if edits else ingest
@@ -179,7 +185,7 @@ class Drift(Record):
         message = f"compared with errors; skipped: {listing((error.message for error in failed), 3)}"
         details = {
             **self.counts(),
-            "left_out": [each.connection for each in self.connections if each.error is not None],
+            "left_out": [connection.connection for connection in self.connections if connection.error is not None],
         }
         return PartialError(message, hint=failed[0].hint, details=details)
 

@@ -143,10 +143,12 @@ class Asker:
             return
         interview = Interview(self.layout, self.config, self.environ, result.case, self._asked_by(result.case))
         try:
-            found = interview.run(self.warn)
+            answer = interview.run(self.warn)
         finally:
             result.taken, result.query = interview.taken, interview.query
-        result.answer = Answer(found.columns, found.rows, formats=found.formats)  # in which order is the model's choice
+        result.answer = Answer(
+            answer.columns, answer.rows, formats=answer.formats
+        )  # in which order is the model's choice
 
     def _asked_by(self, case: Case) -> Callable[[Mapping[str, Any], str | None], Answer]:
         """Return what answers a query of the model."""
@@ -283,8 +285,8 @@ class Interview:
         """Return the databases with a semantic layer -> their dialects; of a case with a connection that one."""
         databases = self.config.databases()
         chosen = [self.case.connection] if self.case.connection else layer_ids(self.layout)
-        found = {each: dialect_of(databases[each].driver) for each in chosen if each in databases}
-        return {each: dialect for each, dialect in found.items() if dialect is not None}
+        dialects = {name: dialect_of(databases[name].driver) for name in chosen if name in databases}
+        return {name: dialect for name, dialect in dialects.items() if dialect is not None}
 
     def _query(self, session: ToolSession, value: AskLayer) -> ToolOutput:
         try:

@@ -102,13 +102,13 @@ class Expectation(Block):
 
     def to_json(self) -> dict[str, Any]:
         """Return what is expected as plain data."""
-        told: dict[str, Any] = {"value": json_value(self.value)} if self.has_value else {}
+        expected: dict[str, Any] = {"value": json_value(self.value)} if self.has_value else {}
         if self.table is not None:
             columns, rows = self.table
-            told = {"columns": list(columns), "rows": [list(row) for row in rows]}
+            expected = {"columns": list(columns), "rows": [list(row) for row in rows]}
         elif self.rows is not None:
-            told = {"rows": self.rows}
-        return told | ({"tolerance": self.tolerance} if self.tolerance else {})
+            expected = {"rows": self.rows}
+        return expected | ({"tolerance": self.tolerance} if self.tolerance else {})
 
 
 def _check_rows(rows: Any, columns: Sequence[str] | None) -> None:
@@ -168,7 +168,7 @@ class EvalCase(Block):
 
 def _each_once(cases: list[EvalCase]) -> list[EvalCase]:
     ids = [case.id for case in cases]
-    twice = next((each for place, each in enumerate(ids) if each in ids[:place]), None)
+    twice = next((case_id for place, case_id in enumerate(ids) if case_id in ids[:place]), None)
     if twice is not None:
         raise wrong(f"has the id `{twice}` twice", hint="give each case its own id")
     return cases
@@ -206,8 +206,8 @@ class Case:
         """What tells this case from one of its name that asks or expects something else."""
         asked = self.asked
         expected: Mapping[str, Any] | None = None if asked.expect is None else asked.expect.to_json()
-        said = [asked.kind, asked.query, asked.sql, asked.question if asked.ask else None, self.connection]
-        text = json.dumps([*said, asked.attributes, expected], sort_keys=True, default=str)
+        facts = [asked.kind, asked.query, asked.sql, asked.question if asked.ask else None, self.connection]
+        text = json.dumps([*facts, asked.attributes, expected], sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
@@ -233,7 +233,7 @@ class Loaded:
         return [case for case in self.cases if not names or any(_is(case, name) for name in names)]
 
     def _unknown(self, name: str) -> UsageError:
-        known = dict.fromkeys(each for case in self.cases for each in (case.file, case.name, case.asked.id))
+        known = dict.fromkeys(name for case in self.cases for name in (case.file, case.name, case.asked.id))
         near = did_you_mean(name, known)
         hint = Command("eval", near) if near else f"there are: {listing(known, 10) or 'none'}"
         return UsageError(f"there is no eval `{name}`", hint=hint, details={"candidates": list(known)})
@@ -282,13 +282,13 @@ def _load(loaded: Loaded, path: Path, where: str) -> None:
     raw = {key_text(key): value for key, value in raw.items()}
     issues = list(_unknown_keys(raw))
     try:
-        found = EvalFile.model_validate(raw)
+        file = EvalFile.model_validate(raw)
     except ValidationError as error:
         raise _config_error(where, placed([*issues, *errors_of(error, {})], text)) from None
     loaded.warnings.extend(_warning(where, issue) for issue in placed(issues, text))
     lines = _lines(text)
-    for index, case in enumerate(found.cases):
-        loaded.cases.append(Case(where, index, lines[index], case, case.connection or found.connection))
+    for index, case in enumerate(file.cases):
+        loaded.cases.append(Case(where, index, lines[index], case, case.connection or file.connection))
 
 
 def _lines(text: bytes) -> list[int]:

@@ -132,12 +132,12 @@ def _unmatched(expected: Sequence[Row], got: Sequence[Row], tolerance: Decimal) 
     missing, taken = [], set()
     for row in expected:
         candidates = alike[_bucket(row, tolerance)]
-        found = next((place for place in candidates if _same_row(row, got[place], tolerance)), None)
-        if found is None:
+        match = next((place for place in candidates if _same_row(row, got[place], tolerance)), None)
+        if match is None:
             missing.append(row)
         else:
-            candidates.remove(found)
-            taken.add(found)
+            candidates.remove(match)
+            taken.add(match)
     return missing, [row for place, row in enumerate(got) if place not in taken]
 
 

@@ -25,8 +25,8 @@ class Past:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as it stands in the envelope."""
-        told = {"status": self.status, "finished": self.finished, "passed": self.passed}
-        return told | {"milliseconds": self.milliseconds}
+        fields = {"status": self.status, "finished": self.finished, "passed": self.passed}
+        return fields | {"milliseconds": self.milliseconds}
 
 
 def read_history(layout: Layout) -> dict[str, Past]:
@@ -135,8 +135,10 @@ def _answer(answer: Answer) -> dict[str, Any]:
     return {"columns": list(answer.columns), "rows": rows, "row_count": len(answer.rows)}
 
 
-def _cut(found: Difference) -> Difference:
-    return Difference(found.message, found.columns, found.missing[:SHOWN_ROWS], found.unexpected[:SHOWN_ROWS])
+def _cut(difference: Difference) -> Difference:
+    return Difference(
+        difference.message, difference.columns, difference.missing[:SHOWN_ROWS], difference.unexpected[:SHOWN_ROWS]
+    )
 
 
 @dataclass(slots=True)
@@ -150,24 +152,24 @@ class EvalReport:
     @property
     def counts(self) -> dict[str, int]:
         """How many ended how."""
-        return {status: sum(each.status == status for each in self.results) for status in STATUSES}
+        return {status: sum(result.status == status for result in self.results) for status in STATUSES}
 
     @property
     def tokens(self) -> int:
         """What models took, all together."""
-        return sum(each.taken.tokens for each in self.results if each.taken is not None)
+        return sum(result.taken.tokens for result in self.results if result.taken is not None)
 
     @property
     def usd(self) -> float | None:
         """The price of it, None where not all of it is known."""
-        prices = [each.taken.usd for each in self.results if each.taken is not None]
+        prices = [result.taken.usd for result in self.results if result.taken is not None]
         known = [price for price in prices if price is not None]
         return sum(known) if len(known) == len(prices) else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
         return {
-            "cases": [each.to_json() for each in self.results],
+            "cases": [result.to_json() for result in self.results],
             "counts": self.counts,
             "milliseconds": round(self.seconds * 1000),
             "tokens": self.tokens,
@@ -177,16 +179,16 @@ class EvalReport:
 
     def error(self) -> KtxError | None:
         """Return the error to end with; where no case could be run for one reason of the way there, that reason."""
-        wrong = [each for each in self.results if each.status in WRONG]
+        wrong = [result for result in self.results if result.status in WRONG]
         if not wrong:
             return None
-        codes = {each.error.exit_code if each.error is not None else None for each in self.results}
+        codes = {result.error.exit_code if result.error is not None else None for result in self.results}
         first = wrong[0].error
         if len(codes) == 1 and first is not None and first.exit_code in _ABOUT_THE_WAY:
             return first
         counts = self.counts
         parts = [f"{counts[status]:,} {word}" for status, word in _WORDS.items() if counts[status]]
-        names = [each.case.name for each in wrong]
+        names = [result.case.name for result in wrong]
         return KtxError(
             f"{len(wrong):,} of {plural(len(self.results), 'eval')} did not come out as expected: {', '.join(parts)}",
             hint=Command("eval", *names[:_NAMED], "--verbose"),

@@ -70,22 +70,22 @@ def _write(layout: Layout, path: str, accepted: Sequence[CaseResult]) -> None:
     text = read_bytes(file) or b""
     _require_unchanged(text, path, accepted)
     edits = [
-        Edit("set", ("cases", each.case.index, "expect"), expectation_of(each.answer))
-        for each in accepted
-        if each.answer is not None
+        Edit("set", ("cases", result.case.index, "expect"), expectation_of(result.answer))
+        for result in accepted
+        if result.answer is not None
     ]
     write_atomic(file, apply(text, edits, where=path))
-    for each in accepted:
-        each.accepted = True
+    for result in accepted:
+        result.accepted = True
 
 
 def _require_unchanged(text: bytes, path: str, accepted: Sequence[CaseResult]) -> None:
     """Raise `ConfigError` where the cases are not at their places any more: somebody edited the file meanwhile."""
     raw = yaml.load(text, where=path)
     cases = raw.get("cases") if isinstance(raw, dict) else None
-    ids = [each.get("id") if isinstance(each, dict) else None for each in cases or ()]
-    if any(each.case.asked.id not in ids[each.case.index : each.case.index + 1] for each in accepted):
-        hint = Command("eval", *(each.case.name for each in accepted[:5]), "--accept")
+    ids = [case.get("id") if isinstance(case, dict) else None for case in cases or ()]
+    if any(result.case.asked.id not in ids[result.case.index : result.case.index + 1] for result in accepted):
+        hint = Command("eval", *(result.case.name for result in accepted[:5]), "--accept")
         raise ConfigError(f"{path} was changed while the evals ran; nothing was written into it", hint=hint)
 
 
@@ -167,7 +167,7 @@ def _history(request: EvalRequest) -> dict[str, Past]:
 def _saved(request: EvalRequest, results: Sequence[CaseResult], loaded: Loaded) -> bool:
     """Keep how cases ended; where that cannot be, it is told."""
     finished = isoformat(now())
-    ended = {each.case.name: _past(each, finished) for each in results if each.status not in ("new", "skip")}
+    ended = {result.case.name: _past(result, finished) for result in results if result.status not in ("new", "skip")}
     try:
         write_history(request.layout, ended, {case.name for case in loaded.cases}, request.warn)
     except KtxError as error:

@@ -79,7 +79,7 @@ class DescribedLayer:
 
     def sources(self) -> list[Source]:
         """Return the sources that count: often queried ones first, then those with many joins, then many rows."""
-        return sorted((each for each in self.model.sources.values() if _counts(each)), key=self._rank)
+        return sorted((source for source in self.model.sources.values() if _counts(source)), key=self._rank)
 
     def is_described(self, source: Source, part: Source | Column | Measure) -> bool:
         """Whether a source, or a column or measure of it, has a description that rules did not make."""

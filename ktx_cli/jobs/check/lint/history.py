@@ -47,7 +47,7 @@ class EarlierLayers:
         """
         view = self.repository.tree(commit)
         ids = dict.fromkeys(path.split("/")[1] for path in view.blobs(SEMANTIC_NAME) if path.count("/") > 1)
-        return {each: self._model(view, each, frozenset(names)) for each in ids}
+        return {name: self._model(view, name, frozenset(names)) for name in ids}
 
     def _model(self, view: TreeView, connection: str, names: frozenset[str]) -> Model:
         entry = self.config.connections.get(connection)
@@ -68,10 +68,10 @@ class EarlierLayers:
         """Return the names of a file of people's: its source's, its table's, those it inherits; None: not readable."""
         if content not in self._own:
             try:
-                found = yaml.load(content, where="")
+                document = yaml.load(content, where="")
             except KtxError:
-                found = None
-            self._own[content] = _names_in(found) if isinstance(found, dict) else None
+                document = None
+            self._own[content] = _names_in(document) if isinstance(document, dict) else None
         return self._own[content]
 
 
@@ -88,8 +88,8 @@ class _Files:
 
     def paths(self, prefix: str) -> list[str]:
         """Return the paths that begin with a prefix."""
-        found = self.view.blobs(prefix.rpartition("/")[0])
-        return [path for path in found if path.startswith(prefix) and path not in self.left_out]
+        blobs = self.view.blobs(prefix.rpartition("/")[0])
+        return [path for path in blobs if path.startswith(prefix) and path not in self.left_out]
 
 
 def _names_in(fields: Mapping[str, Any]) -> frozenset[str]:
@@ -137,13 +137,13 @@ def targets_of(models: Mapping[str, Model], reference: Reference) -> list[Target
     """
     if reference.kind is Kind.PAGE:
         return []
-    found = dict.fromkeys(
+    targets = dict.fromkeys(
         target
         for model in models.values()
         if reference.connection in (None, model.connection)
         for target in _in_model(model, reference)
     )
-    return list(found)
+    return list(targets)
 
 
 def _in_model(model: Model, reference: Reference) -> Iterator[Target]:
@@ -154,11 +154,11 @@ def _in_model(model: Model, reference: Reference) -> Iterator[Target]:
     members = [target for source, member in _cuts(name) if (target := _member(model, source, member))]
     tables = sources_of(model, tuple(part.strip('"') for part in name.split(".")))
     if reference.kind is Kind.TABLE and tables:
-        yield from (Target(model.connection, each.name) for each in tables)
+        yield from (Target(model.connection, table.name) for table in tables)
     elif members:
         yield members[0]
     elif reference.kind is not Kind.SOURCE:
-        yield from (Target(model.connection, each.name) for each in tables)
+        yield from (Target(model.connection, table.name) for table in tables)
 
 
 def _cuts(name: str) -> Iterator[tuple[str, str]]:
@@ -169,8 +169,8 @@ def _cuts(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _member(model: Model, source: str, member: str) -> Target | None:
-    found = part_of(model, Target(model.connection, source, member))
-    return None if found is None or isinstance(found, Source) else Target(model.connection, source, found.name)
+    part = part_of(model, Target(model.connection, source, member))
+    return None if part is None or isinstance(part, Source) else Target(model.connection, source, part.name)
 
 
 def part_of(model: Model, target: Target) -> Part | None:
@@ -178,8 +178,8 @@ def part_of(model: Model, target: Target) -> Part | None:
     source = model.sources.get(target.source)
     if source is None or target.member is None:
         return source
-    found: Part | None = source.measures.get(target.member) or source.segments.get(target.member)
-    return found or source.column(target.member)
+    part: Part | None = source.measures.get(target.member) or source.segments.get(target.member)
+    return part or source.column(target.member)
 
 
 def changes(then: Part, now: Part) -> Iterator[str]:
@@ -206,7 +206,7 @@ def _source_facts(source: Source) -> dict[str, Any]:
         "table": None if source.table is None else ".".join(source.table),
         "sql": source.sql,
         "grain": ", ".join(source.grain) if source.keyed else None,
-        "policies": ", ".join(sorted(each.filter for each in source.policies)) or None,
+        "policies": ", ".join(sorted(policy.filter for policy in source.policies)) or None,
     }
 
 

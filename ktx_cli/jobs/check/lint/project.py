@@ -99,7 +99,7 @@ class LintedProject:
         """What `ktx wiki lint` reports of the examined pages, and of files without a page where all are examined."""
         paths = None if self.connection is None else {page.path for page in self.pages}
         linted = lint_wiki(self.layout, self.config, wiki=self.graph.wiki, models=self.layers)
-        return [each for each in linted.findings if paths is None or each.location.path in paths]
+        return [diagnostic for diagnostic in linted.findings if paths is None or diagnostic.location.path in paths]
 
     @functools.cached_property
     def changed_targets(self) -> list[ChangedTarget]:
@@ -107,7 +107,7 @@ class LintedProject:
         changed, warnings = changed_targets(self.layout, self.config, self.graph, self.layers, self.pages)
         for warning in warnings:
             self.warn(warning)
-        return [each for each in changed if self.connection in (None, each.target.connection)]
+        return [change for change in changed if self.connection in (None, change.target.connection)]
 
 
 def has_describer(config: KtxConfig) -> bool:
@@ -117,5 +117,5 @@ def has_describer(config: KtxConfig) -> bool:
 
 def _row_counts(database: sqlite3.Connection) -> dict[str, dict[str, int]]:
     """Return connection -> physical name of a table -> its rows, as the last scan on this machine counted them."""
-    found = database.execute("SELECT connection, row_estimates FROM scans").fetchall()
-    return {connection: json.loads(text) for connection, text in found}
+    rows = database.execute("SELECT connection, row_estimates FROM scans").fetchall()
+    return {connection: json.loads(text) for connection, text in rows}

@@ -148,4 +148,4 @@ def _differences(target: Target, then: Mapping[str, Model], now: Mapping[str, Mo
 
 def _is_broken(model: Model, target: Target) -> bool:
     """Whether a source is missing because its file has an error, which is reported for the file."""
-    return any(each.location.object == target.source and each.severity == "error" for each in model.problems)
+    return any(problem.location.object == target.source and problem.severity == "error" for problem in model.problems)
