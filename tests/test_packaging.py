@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-HEAVY = ["anthropic", "claude_agent_sdk", "mcp", "sqlalchemy", "duckdb", "sqlglot", "yaml", "questionary"]
+HEAVY = ["anthropic", "claude_agent_sdk", "mcp", "duckdb", "sqlglot", "yaml", "questionary"]
 UNWANTED = ["pydantic", "pydantic_core", "rich", "typer.rich_utils", "typer._adapters"]
 """Modules a fast answer needs neither: a third to a half of the time it takes."""
 MEASURED_SDK = "0.2.186"

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from tests.docs.blocks import ROOT, blocks_of
-
 PACKAGE = Path(__file__).parent / "ktx-source-example"
 CONFIG = """\
 connections:
@@ -103,14 +101,6 @@ def test_without_the_package_its_connection_is_disabled(ktx: Run) -> None:
     assert {each["id"] for each in listed["connections"]} >= {"shop"}
     done = ktx("connection", "test", "words", installed=False)
     assert done.returncode != 0 and "`dictionary`, which is not a driver that ktx knows" in done.stderr
-
-
-def test_the_guide_shows_the_files_of_the_package() -> None:
-    blocks = blocks_of((ROOT / "docs" / "guides" / "write-a-source.md").read_text("utf-8"), "write-a-source.md")
-    titled = {block.title: block.text for block in blocks if block.title is not None}
-    shown = {title: text for title, text in titled.items() if (PACKAGE / title).is_file()}
-    assert len(shown) == 5
-    assert shown == {path: (PACKAGE / path).read_text() for path in shown}
 
 
 def test_it_keeps_the_contract(site: Path, tmp_path: Path) -> None:
