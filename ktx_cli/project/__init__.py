@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         secret_file_warnings,
         shown_config,
     )
-    from ktx_cli.project.edit import EditRefusedError, apply
+    from ktx_cli.project.edit import EditRefusedError, apply, same_data, set_value
     from ktx_cli.project.files import (
         can_write_in,
         hash_of,
@@ -164,7 +164,7 @@ _HOMES = {
     "config.model": "KtxConfig connection_of known_connection",
     "config.reference": "json_schema",
     "config.settings": "get_value parse_cli_value resolve_options secret_file_warnings shown_config",
-    "edit": "EditRefusedError apply",
+    "edit": "EditRefusedError apply same_data set_value",
     "files": "can_write_in hash_of read_bytes remove_dead_leftovers_of signatures_below storage_error write_atomic",
     "git": "Git GitResult condensed find_git",
     "layout": (

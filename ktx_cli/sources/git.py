@@ -26,7 +26,8 @@ from ktx_cli.core import (
     StorageError,
 )
 from ktx_cli.documents import RawFile, Skipped, Snapshot
-from ktx_cli.project import CONFIG_NAME, OWN_NAMES, read_bytes, secrets, storage_error
+from ktx_cli.project import CONFIG_NAME, OWN_NAMES, read_bytes, storage_error
+from ktx_cli.project import resolve as resolve_secret
 from ktx_cli.sources.git_cache import Address, Copy, Entry, Remote, look_at, open_copy, parse_address
 from ktx_cli.sources.port import FetchContext
 
@@ -301,7 +302,7 @@ def _remote(address: Address, origin: Origin, context: FetchContext) -> Remote:
     setting = f"{origin.where}.auth_token_ref"
     token = None
     if origin.token:
-        token = secrets.resolve(origin.token, project_dir=context.layout.root, environ=context.environ, where=setting)
+        token = resolve_secret(origin.token, project_dir=context.layout.root, environ=context.environ, where=setting)
     return Remote(address, origin.branch, token, origin.where, setting, context.layout.root)
 
 

@@ -26,7 +26,8 @@ from ktx_cli.core import (
     did_you_mean,
     listing,
 )
-from ktx_cli.project import Git, GitResult, condensed, find_git, secrets, storage_error
+from ktx_cli.project import Git, GitResult, condensed, find_git, mask, redact, storage_error
+from ktx_cli.project import remember as remember_secret
 
 PROTOCOLS: Final = "file:http:https:ssh"
 """What git may speak, as `GIT_ALLOW_PROTOCOL` has it."""
@@ -74,7 +75,7 @@ class Address:
         if pair is None:
             return None
         value = base64.b64encode(pair.encode("utf-8")).decode("ascii")
-        secrets.remember(value)
+        remember_secret(value)
         return f"Authorization: Basic {value}"
 
     def _pair(self, token: str) -> str:
@@ -132,7 +133,7 @@ def _url(text: str, scheme: str, where: str) -> Address:
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     for secret in (password, user if not password else ""):
         if secret:
-            secrets.remember(secret)
+            remember_secret(secret)
     return Address(f"{scheme}://{place}{parts.path}", host, user=user, password=password)
 
 
@@ -419,7 +420,7 @@ def remote_error(stderr: bytes, origin: str, token_setting: str, *, shown: Colle
 
     `origin`: its address. `token_setting`: the setting a token stands in. `shown`: secrets that were sent.
     """
-    output = secrets.redact(secrets.mask(stderr.decode("utf-8", "replace")), shown)
+    output = redact(mask(stderr.decode("utf-8", "replace")), shown)
     reason = condensed(output.encode()) or "no answer"
     details = {"repository": origin}
     if any(sign in output for sign in _DENIED):

@@ -33,7 +33,8 @@ from ktx_cli.core import (
     ignore_events,
     one_line,
 )
-from ktx_cli.project import secrets
+from ktx_cli.project import has_password, mask
+from ktx_cli.project import remember as remember_secret
 
 if TYPE_CHECKING:
     import ssl
@@ -118,7 +119,7 @@ class HttpClient:
     def use_headers(self, headers: Mapping[str, str]) -> None:
         """Send these headers with every request from now on, for example after a login; what they show is a secret."""
         for value in headers.values():
-            secrets.remember(value.rpartition(" ")[2])
+            remember_secret(value.rpartition(" ")[2])
         self._client.headers.update(sendable(headers, self.site))
 
     def get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
@@ -270,7 +271,7 @@ class HttpClient:
         return bytes(content)
 
     def _unreachable(self, request: _Request, error: Exception) -> SourceError:
-        reason = one_line(secrets.mask(str(error)), 200) or type(error).__name__
+        reason = one_line(mask(str(error)), 200) or type(error).__name__
         return HttpStatusError(
             f"{self.site.name} cannot be reached for {request.label}: {reason}",
             hint=Hint(
@@ -435,7 +436,7 @@ def error_text(content: bytes) -> str:
         body = json.loads(text)
     except (ValueError, RecursionError):
         body = "" if text.startswith("<") else text
-    return one_line(secrets.mask(_message_in(body)), _SHOWN_CHARACTERS)
+    return one_line(mask(_message_in(body)), _SHOWN_CHARACTERS)
 
 
 def _message_in(body: Any) -> str:
@@ -510,14 +511,14 @@ def open_client(site: Site, timeout: float) -> httpx2.Client:
         )
     except (httpx2.InvalidURL, ValueError) as error:
         raise ConfigError(
-            f"`{site.where}` has an address or a proxy that is no URL: {one_line(secrets.mask(str(error)), 200)}",
+            f"`{site.where}` has an address or a proxy that is no URL: {one_line(mask(str(error)), 200)}",
             hint=Hint("check `{}`", SettingPath(f"{site.where}.{site.address}")),
         ) from None
 
 
 def _address(site: Site) -> str:
     """Return the base URL without a user in it, which would stand in logs."""
-    if secrets.has_password(site.base_url):
+    if has_password(site.base_url):
         raise ConfigError(
             f"`{site.where}.{site.address}` has a password in it",
             hint=Hint(
@@ -538,8 +539,8 @@ def _proxy(site: Site) -> str | None:
             f"`{site.where}.network_proxy` is no address of a proxy",
             hint="write it as `http://proxy.example.com:3128`",
         )
-    if secrets.has_password(url):
-        secrets.remember(url)
+    if has_password(url):
+        remember_secret(url)
     return url
 
 

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ktx_cli.core import ConfigError, UsageError, yaml
-from ktx_cli.project import edit
+from ktx_cli.project import same_data, set_value
 
 Steps = tuple[str, ...]
 Pointer = str | Steps
@@ -279,7 +279,7 @@ def _others(document: dict[str, Any], left: Mapping[Steps, str]) -> tuple[str, .
 
 
 def _written(text: bytes | None, before: dict[str, Any], after: dict[str, Any], where: str) -> bytes | None:
-    if edit.same_data(before, after):
+    if same_data(before, after):
         return text
     if not after:
         return None
@@ -289,4 +289,4 @@ def _written(text: bytes | None, before: dict[str, Any], after: dict[str, Any], 
     head = comments[0] if comments else b""
     if text == head + yaml.dump(before).encode("utf-8"):  # a text as we write it stays one, without a search for places
         return head + yaml.dump(after).encode("utf-8")
-    return edit.set_value(text, (), after, where=where)
+    return set_value(text, (), after, where=where)

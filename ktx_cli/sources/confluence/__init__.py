@@ -1,6 +1,6 @@
 """Confluence Cloud, over its API."""
 
-from ktx_cli.project.plugins import Question
+from ktx_cli.project import Question
 from ktx_cli.sources.registry import SourceKind
 
 SOURCE = SourceKind(

@@ -23,7 +23,9 @@ from ktx_cli.documents import (
     visible,
     with_front_matter,
 )
-from ktx_cli.project import secrets
+from ktx_cli.project import is_reference
+from ktx_cli.project import remember as remember_secret
+from ktx_cli.project import resolve as resolve_secret
 from ktx_cli.sources.document_units import PAGES, document_units
 from ktx_cli.sources.fetch import PageFetch
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
@@ -84,15 +86,15 @@ def _site(entry: Any, context: FetchContext) -> Site:
     if entry.email:
         account = _resolved(entry.email, f"{where}.email", context)
         basic = base64.b64encode(f"{account}:{token}".encode()).decode()
-        secrets.remember(basic)
+        remember_secret(basic)
         headers = {"Authorization": f"Basic {basic}"}
     return Site("Confluence", where, address, headers, credential="api_token")
 
 
 def _resolved(value: str, where: str, context: FetchContext) -> str:
-    if not secrets.is_reference(value) and not where.endswith("api_token"):
+    if not is_reference(value) and not where.endswith("api_token"):
         return value
-    return secrets.resolve(value, project_dir=context.layout.root, environ=context.environ, where=where).strip()
+    return resolve_secret(value, project_dir=context.layout.root, environ=context.environ, where=where).strip()
 
 
 def _read(api: ConfluenceApi, entry: Any, pages: PageFetch) -> Snapshot:

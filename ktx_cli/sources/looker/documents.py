@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from ktx_cli.sources.fetch import Document
+from ktx_cli.warehouses import DIALECTS, dialect_named
 
 _LONGEST: Final = 2_000
 _TEMPLATE: Final = re.compile(r"\$\{|\{\{|\{%|@\{")
@@ -82,14 +83,14 @@ def _parsed(text: str) -> tuple[str, ...] | Why:
     return Why.UNREADABLE
 
 
-def _dialects(text: str) -> Iterator[str]:
-    """Yield the dialects whose quotes stand in a name."""
-    if "`" in text:
-        yield from ("bigquery", "mysql")
-    elif "[" in text:
-        yield "tsql"
-    else:
-        yield from ("postgres", "bigquery", "snowflake")
+def _dialects(text: str) -> list[str]:
+    """Return the dialects to read a name in: first those whose quotes are in it, of them those of dotted names."""
+
+    def rank(name: str) -> tuple[bool, bool]:
+        dialect = dialect_named(name)
+        return dialect.name_quotes[0] not in text, not dialect.dotted_names
+
+    return sorted(DIALECTS, key=rank)
 
 
 def _is_alone(tree: Any, table: Any) -> bool:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Final
 
 from ktx_cli.core import ConfigError, Hint, SettingPath, one_line
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
-from ktx_cli.project import secrets
+from ktx_cli.project import is_reference
+from ktx_cli.project import resolve as resolve_secret
 from ktx_cli.sources.http import HttpClient, Site
 from ktx_cli.sources.looker import fetch as fetching
 from ktx_cli.sources.looker import proposal as projection
@@ -59,9 +60,9 @@ class LookerSource(Source):
 
         def resolved(value: str, name: str) -> str:
             root, environ = context.layout.root, context.environ
-            return secrets.resolve(value, project_dir=root, environ=environ, where=f"{where}.{name}").strip()
+            return resolve_secret(value, project_dir=root, environ=environ, where=f"{where}.{name}").strip()
 
-        is_hidden = secrets.is_reference(entry.base_url)
+        is_hidden = is_reference(entry.base_url)
         address = resolved(entry.base_url, "base_url") if is_hidden else entry.base_url.strip()
         site = Site("Looker", where, _without_path(address), credential=key)
         with self._open(site, context) as client:

@@ -1,6 +1,6 @@
 """Metabase, over its API."""
 
-from ktx_cli.project.plugins import Question
+from ktx_cli.project import Question
 from ktx_cli.sources.registry import SourceKind
 
 SOURCE = SourceKind(

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Final
 
 from ktx_cli.core import ConfigError, Hint, SettingPath, listing, one_line, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
-from ktx_cli.project import secrets
+from ktx_cli.project import is_reference
+from ktx_cli.project import resolve as resolve_secret
 from ktx_cli.sources.http import CHECKING, HttpClient, RetryPolicy, Site
 from ktx_cli.sources.metabase import fetch as fetching
 from ktx_cli.sources.metabase.documents import card_path, collection_path, database_path
@@ -67,7 +68,7 @@ def _site(entry: MetabaseConnection, context: FetchContext) -> Site:
     where = f"connections.{entry.id}"
 
     def resolved(value: str, key: str) -> str:
-        return secrets.resolve(
+        return resolve_secret(
             value, project_dir=context.layout.root, environ=context.environ, where=f"{where}.{key}"
         ).strip()
 
@@ -80,7 +81,7 @@ def _site(entry: MetabaseConnection, context: FetchContext) -> Site:
     return Site(
         name="Metabase",
         where=where,
-        base_url=resolved(entry.api_url, "api_url") if secrets.is_reference(entry.api_url) else entry.api_url.strip(),
+        base_url=resolved(entry.api_url, "api_url") if is_reference(entry.api_url) else entry.api_url.strip(),
         headers={"x-api-key": resolved(given, key)},
         credential=key,
         address="api_url",

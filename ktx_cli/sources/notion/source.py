@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from ktx_cli.core import ConfigError, Hint, ResultWarning, SecretError, SettingPath, SourceError
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
-from ktx_cli.project import secrets
+from ktx_cli.project import resolve as resolve_secret
 from ktx_cli.sources.document_units import PAGES, document_units
 from ktx_cli.sources.fetch import PageFetch
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
@@ -79,7 +79,7 @@ class NotionSource(Source):
                 f"{where} has no token",
                 hint=Hint("set `{}`, for example to env:NOTION_TOKEN", SettingPath(f"{where}.auth_token")),
             )
-        token = secrets.resolve(given, project_dir=context.layout.root, environ=context.environ, where=f"{where}.{key}")
+        token = resolve_secret(given, project_dir=context.layout.root, environ=context.environ, where=f"{where}.{key}")
         headers = {"Authorization": f"Bearer {token.strip()}", "Notion-Version": VERSION}
         address = getattr(entry, "base_url", None) or self._address
         return Site("Notion", where, address, headers, credential=key, address="driver")
