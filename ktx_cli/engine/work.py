@@ -47,30 +47,33 @@ _CHANGES: Final[Mapping[str, str]] = {
 
 @dataclass(slots=True)
 class SourceWork:
-    """A source of a connection. `entry`: its settings. `error`: why nothing of it changes in this run.
-
-    `manifest`: as it was committed. `projection` None: nothing the last one read has changed. `asked`: a model works in
-    this run. `evicted`: deleted files of which it was decided what becomes of what came of them.
-    `planned`: nothing is written, this is a dry run. `conclusion`: what the source wrote after its units had landed.
-    `skipped_files`: files that are not worth work -> why.
-    """
+    """The work of a run on one source of a connection."""
 
     connection: str
     entry: Any
+    """The settings of the connection."""
     source: Source
     manifest: Manifest = field(default_factory=Manifest)
+    """The manifest as it was committed."""
     snapshot: Snapshot = field(default_factory=lambda: Snapshot({}))
     changes: Changes = field(default_factory=Changes)
     projection: Projection | None = None
+    """What needs no model; None: nothing that the last one read has changed."""
     units: tuple[WorkUnit, ...] = ()
     outcomes: tuple[UnitOutcome, ...] = ()
     asked: bool = False
+    """Whether a model works in this run."""
     skipped_files: Mapping[str, str] = field(default_factory=dict)
+    """The files that are not worth work -> why."""
     evicted: frozenset[str] = frozenset()
+    """The deleted files for which it was decided what becomes of what came of them."""
     planned: bool = False
+    """Whether nothing is written, because this is a dry run."""
     conclusion: Conclusion = field(default_factory=Conclusion)
+    """What the source wrote after its units had landed."""
     seconds: float = 0.0
     error: KtxError | None = None
+    """Why nothing of it changes in this run."""
 
     @property
     def kind(self) -> str:

@@ -69,24 +69,24 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A fact that may become part of the wiki. `source`: the connection it is of.
-
-    `page`: key of a page it may belong on, empty: none known. `reason`: of a rejection or a conflict. `into`: the
-    artifact it went into (`wiki:refunds`), or the key of the candidate that stands for it.
-    """
+    """A fact that may become part of the wiki."""
 
     key: str
     source: str
+    """The connection it comes from."""
     topic: str
     assertion: str
     rationale: str
     evidence: tuple[Evidence, ...]
     page: str = ""
+    """The key of a page it may belong on; empty: none is known."""
     hint: Hint = "create"
     scores: Scores = Scores()
     status: Status = "pending"
     reason: str = ""
+    """Why it was rejected, or what it contradicts."""
     into: str = ""
+    """The artifact it went into (`wiki:refunds`), or the key of the candidate that stands for it."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -158,10 +158,12 @@ class MarkCandidate(Input):
 
 @dataclass(slots=True)
 class Book:
-    """The candidates of one loop by key. `written`: artifacts that earlier loops of the run wrote."""
+    """The candidates of one loop."""
 
     candidates: dict[str, Candidate] = field(default_factory=dict)
+    """The candidates by key."""
     written: Collection[str] = ()
+    """The artifacts that earlier loops of the run wrote."""
 
     @classmethod
     def of(cls, candidates: Iterable[Candidate], written: Collection[str] = ()) -> Book:
@@ -237,10 +239,12 @@ WAITING: Final = frozenset((OVER_BUDGET, OVER_PASSES))
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """`candidates` go on, their evidence bound to the passages of now; of those `gone` nothing is left to cite."""
+    """The candidates of earlier runs, as this run has them."""
 
     candidates: tuple[Candidate, ...] = ()
+    """Those that go on, their evidence bound to the passages of now."""
     gone: tuple[Candidate, ...] = ()
+    """Those of which no passage is left to cite."""
 
 
 def waiting(database: sqlite3.Connection, connection: str, kind: str) -> list[Candidate]:

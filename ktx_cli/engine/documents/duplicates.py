@@ -38,18 +38,18 @@ class _Groups(Protocol):
 
 @dataclass(slots=True)
 class Deduplicated:
-    """`left`: those that stand for themselves or for others, in their order; `merged`: the others, with their verdict.
-
-    `warnings`: why vectors could not be used.
-    """
+    """Candidates without duplicates."""
 
     left: list[Candidate] = field(default_factory=list)
+    """Those that stand for themselves or for others, in their order."""
     merged: list[Candidate] = field(default_factory=list)
+    """The others, with their verdict."""
     warnings: tuple[ResultWarning, ...] = ()
+    """Why vectors could not be used."""
 
 
 def deduplicate(candidates: Iterable[Candidate], embedder: Callable[[], Embedder | None]) -> Deduplicated:
-    """Return pending candidates without doublets, best first.
+    """Return pending candidates without duplicates, best first.
 
     Each joins the first representative it is like, else it becomes one. Two that differ in a number or in a `not` are
     never the same, however alike: one of them may be wrong. A representative has the highest scores and all evidence.
