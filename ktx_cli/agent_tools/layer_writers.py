@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from ktx_cli.agent_tools.fence import cut_lines, joined, visible, wrapped
 from ktx_cli.agent_tools.layer_checks import check_descriptions, check_name, check_text, check_write, problems_text
 from ktx_cli.agent_tools.layer_files import OwnFile, own_file, path_of, put_into, read_document
-from ktx_cli.agent_tools.layer_names import ids_of
 from ktx_cli.agent_tools.layers import new_problems
+from ktx_cli.agent_tools.ledger import ids_of
 from ktx_cli.agent_tools.records import Action, ActionKind
 from ktx_cli.agent_tools.session import Input, Tool, ToolSession
 from ktx_cli.core import Diagnostic, listing, one_line, yaml

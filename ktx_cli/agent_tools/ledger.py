@@ -1,16 +1,26 @@
-"""The names a loop really looked up: sources, their members, and tables no source reads.
+"""The names a loop looked up, and those a definition needs: sources, their members, and tables no source reads.
 
-The tools keep them, not the model. A writer refuses a name that nobody has looked up.
+The tools keep what was looked up, not the model. A writer refuses a name that nobody has looked up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
-from ktx_cli.core import ConfigError, one_line
-from ktx_cli.protection import Need, _table_entries, source_id, sources_of
+from ktx_cli.core import ConfigError, one_line, yaml
+from ktx_cli.protection import (
+    Need,
+    _table_entries,
+    column_need,
+    names_in,
+    needs_of,
+    source_id,
+    sources_of,
+    table_need,
+)
 from ktx_cli.search import Hit, Shown
-from ktx_cli.semantic import Model, Source, table_parts
+from ktx_cli.semantic import Measure, Model, Resolver, SemanticError, Source, read_fragment, table_parts
 
 
 class Ledger:
@@ -92,3 +102,176 @@ def named(shown: Shown, name: str) -> list[Source]:
     except ConfigError:
         return []
     return [each for each in sources_of(shown.model, parts) if shown.has(each)]
+
+
+_DETAILS: Final = "entity_details"
+
+
+def source_needs(model: Model, name: str, document: Mapping[str, Any] | None) -> dict[str, Need]:
+    """Return what a source names, by its name in messages. `document`: its own file, None where there is none."""
+    source = model.sources.get(name)
+    if source is None:
+        return {}
+    named = Needs(model, source)
+    needs = [*named.of_rows(), *named.of_parts(), *named.of_joins(), *named.of_expressions()]
+    if document is not None:
+        needs += named.of_document(document)
+    return {need.shown: need for need in needs}
+
+
+class Needs:
+    """Collects what one source of a model names."""
+
+    def __init__(self, model: Model, source: Source) -> None:
+        self.model, self.source = model, source
+        self.resolver = Resolver(model)
+        self.parameters = {name for each in model.sources.values() for name in each.parameters}
+
+    def of_rows(self) -> Iterator[Need]:
+        """Yield where the rows of a source of its own come from, with its columns."""
+        source = self.source
+        if source.generated:
+            return
+        if source.table is not None:
+            yield table_need(self.model, source.table)
+            for column in source.columns.values():
+                if column.expr is None:
+                    yield column_need(self.model, source.table, column.name)
+        elif source.sql is not None:
+            named = names_in(source.sql, self.model.dialect)
+            yield from () if named is None else needs_of(named, self.model)
+
+    def of_document(self, document: Mapping[str, Any]) -> Iterator[Need]:
+        """Yield what an overlay says of columns, and the source it changes."""
+        if not self.source.generated:
+            return
+        yield source_need(self.model, self.source)
+        overridden = document.get("column_overrides")
+        names = [each.get("name") for each in _mappings(overridden)]
+        excluded = document.get("exclude_columns")
+        for name in [*names, *(excluded if isinstance(excluded, list) else [])]:
+            if isinstance(name, str):
+                yield self._own(name)
+
+    def of_parts(self) -> Iterator[Need]:
+        """Yield the columns that grain, time and measures name bare."""
+        source = self.source
+        names = [*(source.grain if source.keyed else ()), *filter(None, [source.time_column])]
+        for measure in source.measures.values():
+            names += _bare(measure)
+        for name in names:
+            if self._is_physical(name):
+                yield self._own(name)
+
+    def of_joins(self) -> Iterator[Need]:
+        """Yield the sources and columns of joins."""
+        for join in self.source.joins:
+            other = self.model.sources.get(join.to)
+            if other is None:
+                continue
+            yield source_need(self.model, other)
+            for own, theirs in join.pairs:
+                if self._is_physical(own):
+                    yield self._own(own)
+                yield member_need(self.model, other, theirs)
+
+    def of_expressions(self) -> Iterator[Need]:
+        """Yield what measures, segments, policies and computed columns name."""
+        source = self.source
+        for column in source.columns.values():
+            if column.expr is not None:
+                yield from self._rows(column.expr)
+        for segment in source.segments.values():
+            yield from self._rows(segment.expr)
+        for policy in source.policies:
+            yield from self._rows(policy.filter, policy=True)
+        for measure in source.measures.values():
+            yield from self._rows(measure.filter) if measure.filter else ()
+            yield from self._rows(measure.expr)
+
+    def _rows(self, text: str, *, policy: bool = False) -> Iterator[Need]:
+        try:
+            fragment = read_fragment(text, self.model.dialect, "it", self.parameters, policy=policy)
+        except SemanticError:  # the check of the connection reports it
+            return
+        for reference in fragment.references:
+            found = self._found(reference.parts)
+            if found is not None and not (found[0] is self.source and not self._is_physical(found[1])):
+                yield member_need(self.model, *found)
+
+    def _found(self, parts: tuple[str, ...]) -> tuple[Source, str] | None:
+        measure = self.resolver.measure(self.source, parts)
+        if measure is not None:
+            return measure[0], measure[1].name
+        try:
+            source, column = self.resolver.column(self.source, parts)
+        except SemanticError:  # the check of the connection reports it
+            return None
+        return source, column.name
+
+    def _is_physical(self, name: str) -> bool:
+        """Whether a name is that of a column the table itself has; others the file defines."""
+        column = self.source.column(name)
+        return self.source.generated and column is not None and column.expr is None
+
+    def _own(self, name: str) -> Need:
+        column = self.source.column(name)
+        return member_need(self.model, self.source, name if column is None else column.name)
+
+
+def source_need(model: Model, source: Source) -> Need:
+    """Return the need of a source."""
+    return Need(source.name, frozenset([source_id(model.connection, source.name)]), _DETAILS)
+
+
+def member_need(model: Model, source: Source, member: str) -> Need:
+    """Return the need of a column, measure or segment."""
+    return Need(f"{source.name}.{member}", frozenset([member_id(model.connection, source.name, member)]), _DETAILS)
+
+
+def ids_of(model: Model, source: Source) -> list[str]:
+    """Return the entries of a source with all it has: what its writer knows of it."""
+    members = (*source.columns, *source.measures, *source.segments)
+    connection = model.connection
+    return [source_id(connection, source.name), *(member_id(connection, source.name, each) for each in members)]
+
+
+def _bare(measure: Measure) -> list[str]:
+    names = [measure.time, measure.cumulative.over if measure.cumulative else None]
+    if measure.semi_additive is not None:
+        names += [measure.semi_additive.over, *measure.semi_additive.per]
+    return [name for name in (*names, *measure.per, *(measure.percent_of or ())) if name]
+
+
+def _mappings(listed: Any) -> list[Mapping[str, Any]]:
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+
+
+_LISTS: Final = frozenset({"columns", "column_overrides", "measures", "segments"})
+
+
+def defined_names(text: str, lines: range) -> frozenset[str]:
+    """Return the names that entries of a definition have on these lines (counted from 0), in lower case.
+
+    Only an entry's own `name` counts: what stands in a description, a value or an expression is no definition of it.
+    A text that cannot be read defines nothing.
+    """
+    try:
+        root = yaml.compose(text, where="")
+    except ConfigError:
+        return frozenset()
+    return frozenset(name.value.casefold() for name in _names(root) if name.line in lines)
+
+
+def _names(root: yaml.Node | None) -> Iterator[yaml.Node]:
+    """Yield the names of the entries of a file of one source, or of a source's part of a manifest."""
+    sources = [] if root is None else [root, *(value for _, value in root.pairs)]
+    for source in sources:
+        for key, listed in source.pairs:
+            if key.value in _LISTS:
+                yield from (name for entry in listed.items if (name := _name(entry)) is not None)
+
+
+def _name(entry: yaml.Node) -> yaml.Node | None:
+    found = (value for key, value in entry.pairs if key.value == "name" and isinstance(value.value, str))
+    return next(found, None)

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from ktx_cli.agent_tools.accepted import check_kept
 from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, cut_lines, joined, visible, wrapped
-from ktx_cli.agent_tools.layer_names import member_need, source_need
-from ktx_cli.agent_tools.ledger import hit_line, refusal_of
+from ktx_cli.agent_tools.ledger import hit_line, member_need, refusal_of, source_need
 from ktx_cli.agent_tools.records import Action, named_page
 from ktx_cli.agent_tools.session import Input, Tool, ToolSession
 from ktx_cli.core import ConfigError, Diagnostic, Severity, did_you_mean, listing, one_line, plural, yaml

@@ -23,12 +23,7 @@ from ktx_cli.engine.documents.curation import Curator
 from ktx_cli.engine.documents.lanes import Documents
 from ktx_cli.engine.documents.questions import AT_ONCE, QuestionRunner, load_document_prompts
 from ktx_cli.engine.gates import Gates, MetricGate
-from ktx_cli.engine.integration import (
-    AfterUnits,
-    Integration,
-    Integrator,
-    Review,
-)
+from ktx_cli.engine.integration import AfterUnits, Integration, Integrator, Review
 from ktx_cli.engine.journal import TaskStore
 from ktx_cli.engine.models import ENDING_NOTICE, Models
 from ktx_cli.engine.plan import RunPlan
@@ -72,12 +67,12 @@ class AgentWork:
         return AgentContext(
             plan,
             base,
-            Gates(base, plan.layers, MetricGate(plan.layout, plan.config, plan.environ, plan.warn)),
-            load_prompts(plan.layout.root, self.prompts),
-            load_skills(plan.layout.root),
-            library or Library({}),
-            ValueSamples(database),
-            find,
+            gates=Gates(base, plan.layers, MetricGate(plan.layout, plan.config, plan.environ, plan.warn)),
+            prompts=load_prompts(plan.layout.root, self.prompts),
+            skills=load_skills(plan.layout.root),
+            library=library or Library({}),
+            values=ValueSamples(database),
+            find=find,
         )
 
 
@@ -102,8 +97,8 @@ def run_agents(work: AgentWork, models: Models, database: sqlite3.Connection) ->
     with contextlib.closing(open_searcher(work.plan.layout, work.plan.config, work.plan.environ)) as searcher:
         context = work.context(database, finder(searcher, work.plan.config), documents.library)
         phase = _Phase(work, context, documents, database, cancellation)
-        ask = models.ask_patiently(phase.run, phase.interrupt) if work.is_patient else models.ask(phase.run)
-    return AgentResult(ask, documents, cancellation.requested, cancellation.error, phase.failed)
+        integration = models.ask_patiently(phase.run, phase.interrupt) if work.is_patient else models.ask(phase.run)
+    return AgentResult(integration, documents, cancellation.requested, cancellation.error, phase.failed)
 
 
 @dataclass(slots=True)

@@ -132,12 +132,12 @@ class World:
         context = AgentContext(
             plan,
             self.base,
-            Gates(self.base, layers),
-            {"version": Prompt("version", "", self.version)},
-            {},
-            self.documents.library,
-            ValueSamples(self.database),
-            in_memory(layers),
+            gates=Gates(self.base, layers),
+            prompts={"version": Prompt("version", "", self.version)},
+            skills={},
+            library=self.documents.library,
+            values=ValueSamples(self.database),
+            find=in_memory(layers),
         )
         store = TaskStore(self.database, Layout(self.root).state)
         runner = AgentRunner(runtime, self.cancellation, store, self.events.append)
