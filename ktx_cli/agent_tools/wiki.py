@@ -13,7 +13,7 @@ from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, cut_lines, joined
 from ktx_cli.agent_tools.ledger import hit_line, member_need, refusal_of, source_need
 from ktx_cli.agent_tools.records import Action, named_page
 from ktx_cli.agent_tools.session import Input, Tool, ToolSession
-from ktx_cli.core import ConfigError, Diagnostic, Severity, did_you_mean, listing, one_line, plural, yaml
+from ktx_cli.core import Command, ConfigError, Diagnostic, Hint, Severity, did_you_mean, listing, one_line, plural, yaml
 from ktx_cli.llm import ToolOutput
 from ktx_cli.protection import Need, Refused, column_need, names_in, needs_of, sources_of, table_need
 from ktx_cli.search import Scope
@@ -353,7 +353,8 @@ def dangling(page: Page, models: Mapping[str, Model], known: Iterable[Reference]
         if (each.kind, each.written, each.field) not in before:
             missing = resolver.missing(each)
             if missing is not None:
-                messages.append(missing.message + ("" if missing.hint.startswith("ktx ") else f" ({missing.hint})"))
+                is_for_people = isinstance(Hint(missing.hint).parts[0], Command)
+                messages.append(missing.message if is_for_people else f"{missing.message} ({missing.hint})")
     return list(dict.fromkeys(messages))
 
 

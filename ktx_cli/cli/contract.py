@@ -12,7 +12,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ import typer
 from typer.core import TyperGroup
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.blocks import Block, render_plain, render_pretty
-from ktx_cli.cli.help import HelpCommand, HelpGroup
+from ktx_cli.cli.blocks import Block, Lines, render_plain, render_pretty
+from ktx_cli.cli.help import HelpCommand, HelpGroup, command_of
 from ktx_cli.cli.hints import Place, runnable
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, current_folder, use_colour
 from ktx_cli.core import (
@@ -49,14 +49,17 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 class Result:
     """What a command function returns.
 
-    `data` is the JSON-able answer; `blocks` the same for people; `error` stands beside data when the command
-    found something wrong (doctor) or finished in part; `next_steps` are commands worth typing now.
+    `data` is the JSON-able answer; `blocks` the same for people, or `text` as it is (CSV, YAML); `notes` are lines
+    about it for stderr. `error` stands beside data when the command found something wrong (doctor) or finished in
+    part; `next_steps` are commands worth typing now.
     """
 
     data: Any = None
     blocks: Sequence[Block] = ()
     error: KtxError | None = None
     next_steps: Sequence[str] = ()
+    text: str | None = None
+    notes: Sequence[str] = ()
 
 
 @dataclass(slots=True)
@@ -70,7 +73,6 @@ class Session:
     name: str
     settings: Settings
     warnings: list[ResultWarning] = field(default_factory=list)
-    commands: Any = None
     project: Path | None = None
     ending: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     listeners: list[Emit] = field(default_factory=list)
@@ -84,7 +86,7 @@ class Session:
             folder = Path(typed)
         elif self.project is not None and self.project != current_folder():
             folder = self.project
-        return Place(typed, folder, self.commands)
+        return Place(typed, folder)
 
     def warn(self, *warnings: ResultWarning) -> None:
         """Add warnings to the answer; they are printed when the command is done."""
@@ -153,7 +155,7 @@ def command(
             given = Settings(**{option: values.pop(option) for option in COMMON_OPTIONS})
             base = ctx.find_root().obj
             settings = given.over(base) if isinstance(base, Settings) else given
-            session = Session(schema or name, settings, commands=ctx.find_root().command)
+            session = Session(schema or name, settings)
             code = execute(session, functools.partial(function, **values))
             if code != EXIT_OK:
                 raise typer.Exit(code)
@@ -223,7 +225,7 @@ def _placed(session: Session, result: Result) -> Result:
     if result.error is not None and result.error.hint:
         result.error.hint = place.command(result.error.hint)
     steps = [place.command(step) for step in result.next_steps]
-    return Result(place.data(result.data), result.blocks, result.error, steps)
+    return replace(result, data=place.data(result.data), next_steps=steps)
 
 
 def _output_lost(error: streams.OutputError) -> int:
@@ -238,15 +240,24 @@ def _print_data(session: Session, result: Result) -> None:
         ascii_only = not streams.stdout_speaks_utf8()
         text = json.dumps(document, ensure_ascii=ascii_only, default=str)
         streams.write_out(_UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    elif result.text is not None:
+        streams.write_out(_obeyed_by_no_terminal(result.text) if sys.stdout.isatty() else result.text)
     elif result.blocks and settings.pretty:
         streams.write_out(render_pretty(result.blocks, colour=use_colour(sys.stdout)))
     elif result.blocks:
         streams.write_out(render_plain(result.blocks))
 
 
+def _obeyed_by_no_terminal(text: str) -> str:
+    return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
+
+
 def _print_notes(session: Session, result: Result) -> None:
     settings = session.settings
     if not settings.quiet and not settings.json:
+        if result.notes:
+            lines = tuple("".join(c if c.isprintable() else " " for c in note) for note in result.notes)
+            streams.write_err(render_plain([Lines(lines)]))
         for warning in session.warnings:
             if not _says(result.error, warning):
                 _note("warning", warning.message, warning.hint)
@@ -385,21 +396,11 @@ def _usage_error(error: typer.TyperException) -> UsageError:
     if ctx is not None and option:
         near = did_you_mean(option, _options_of(ctx))
         hint = f"did you mean `{near}`?" if near else hint
-    elif ctx is not None and isinstance(ctx.command, TyperGroup) and message.startswith("No such command"):
-        message = message.partition(". Did you mean")[0]
-        wanted = message.split("'")[1] if "'" in message else ""
-        near = did_you_mean(wanted, ctx.command.list_commands(ctx))
-        hint = _command_of(ctx, near) if near else hint
     return UsageError(message[:1].lower() + message[1:], hint=hint)
 
 
 def _help_hint(ctx: Any) -> Command:
-    return Command("--help") if ctx is None else _command_of(ctx, "--help")
-
-
-def _command_of(ctx: Any, *words: str) -> Command:
-    """Return the command of a context, with more words."""
-    return Command(*ctx.command_path.split()[1:], *words)
+    return Command("--help") if ctx is None else command_of(ctx, "--help")
 
 
 def _options_of(ctx: Any) -> list[str]:

@@ -12,23 +12,11 @@ from typing import Any
 import typer
 
 from ktx_cli.cli.contract import Result, command
-from ktx_cli.cli.help import HelpCommand, HelpGroup
-from ktx_cli.core import Command, Hint, one_line
+from ktx_cli.cli.help import HelpCommand, HelpGroup, WordError, command_of
+from ktx_cli.core import Hint, one_line
 
 OWN = "(own)"
 """Under which name the group's own command is registered; nobody can reach it by this name."""
-
-
-class TakenWordError(typer.BadParameter):
-    """A word for the group's own command that is the name of a subcommand; `hint` says what to type."""
-
-    def __init__(self, message: str, *, hint: str, ctx: Any) -> None:
-        super().__init__(message, ctx=ctx)
-        self.hint = hint
-
-    def format_message(self) -> str:
-        """Return the message alone."""
-        return self.message
 
 
 class OwnCommand(HelpCommand):
@@ -38,7 +26,7 @@ class OwnCommand(HelpCommand):
     takes_ids = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words; `TakenWordError` where one of them names a subcommand that options stand before."""
+        """Read the words; `WordError` where one of them names a subcommand that options stand before."""
         rest = super().parse_args(ctx, list(args))
         if not ctx.resilient_parsing:
             self._refuse_names(ctx, free="--" in args and not self.takes_ids)
@@ -65,14 +53,13 @@ class OwnCommand(HelpCommand):
             value = ctx.params.get(parameter.name) if parameter.param_type_name == "argument" else None
             yield from (value if isinstance(value, list | tuple) else [] if value is None else [str(value)])
 
-    def _taken(self, ctx: Any, word: str) -> TakenWordError:
+    def _taken(self, ctx: Any, word: str) -> WordError:
         what = "no connection goes by that id here" if self.takes_ids else "stands first where it is meant"
         message = f"`{one_line(word, 60)}` is a subcommand of `{ctx.command_path}`: {what}"
-        names = ctx.command_path.split()[1:]
-        hint: Hint = Command(*names, word)
+        hint: Hint = command_of(ctx, word)
         if not self.takes_ids:
-            hint = Hint("{}, or to look for the word: {}", hint, Command(*names, "--", word))
-        return TakenWordError(message, hint=hint, ctx=ctx)
+            hint = Hint("{}, or to look for the word: {}", hint, command_of(ctx, "--", word))
+        return WordError(message, hint=hint, ctx=ctx)
 
 
 class OwnCommandOfIds(OwnCommand):

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ktx_cli.cli.settings import current_folder, read_ourselves
+from ktx_cli.core import Command, did_you_mean
 
 
 def format_options(command: Any, ctx: Any, formatter: Any) -> None:
@@ -50,6 +51,31 @@ class HelpGroup(TyperGroup):
         """Write the commands, then the options by panel."""
         self.format_commands(ctx, formatter)
         format_options(self, ctx, formatter)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first word names; `WordError`, with the nearest, where it names none."""
+        word = args[0]
+        if self.get_command(ctx, word) is None and not ctx.resilient_parsing and not word.startswith("-"):
+            near = did_you_mean(word, self.list_commands(ctx))
+            raise WordError(f"No such command {word!r}.", hint=command_of(ctx, near or "--help"), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+
+class WordError(typer.BadParameter):
+    """A word that is wrong where it stands; `hint` says what to type."""
+
+    def __init__(self, message: str, *, hint: str, ctx: Any) -> None:
+        super().__init__(message, ctx=ctx)
+        self.hint = hint
+
+    def format_message(self) -> str:
+        """Return the message alone."""
+        return self.message
+
+
+def command_of(ctx: Any, *words: str) -> Command:
+    """Return the command of a context, with more words."""
+    return Command(*ctx.command_path.split()[1:], *words)
 
 
 def group(app: typer.Typer, name: str, help: str) -> typer.Typer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -45,16 +46,35 @@ def runnable(hint: str) -> str:
     return one_line_typed(with_program(hint, sys.argv, os.environ))
 
 
+def _naming(words: Sequence[str]) -> int:
+    """Return how many of the words name a command; 0 for one that takes no project."""
+    if not words or words[0] in ELSEWHERE:
+        return 0
+    group, count = _commands(), 0
+    for word in words:
+        known = getattr(group, "commands", {})
+        if word not in known:
+            break
+        group, count = known[word], count + 1
+    return count
+
+
+@functools.cache
+def _commands() -> Any:
+    """Return the tree of all commands, as click has it; a command line has no need of it but for a hint."""
+    import typer.main
+
+    from ktx_cli.cli.app import app
+
+    return typer.main.get_command(app)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The project of a command line: as it was typed (None: not at all), and where git has to run (None: here).
-
-    `commands`: the tree of commands, as click has it.
-    """
+    """The project of a command line: as it was typed (None: not at all), and where git has to run (None: here)."""
 
     typed: str | None
     folder: Path | None
-    commands: Any
 
     def command(self, hint: str) -> Hint:
         """Return a hint or a next step whose commands work on this project, typed in the same folder."""
@@ -66,19 +86,9 @@ class Place:
         if part.program == "git" and self.folder is not None and part.words[0] not in ANYWHERE:
             return part.with_words("-C", self.typed or self.folder, after=0)
         if part.program == "ktx" and self.typed is not None and "--project-dir" not in part.words:
-            count = self._named(part.words)
+            count = _naming(part.words)
             return part.with_words("--project-dir", self.typed, after=count) if count else part
         return part
-
-    def _named(self, words: Sequence[str]) -> int:
-        """Return how many of the words name a command; 0 for one that takes no project."""
-        group, count = self.commands, 0
-        for word in words if words[:1] and words[0] not in ELSEWHERE else ():
-            known = getattr(group, "commands", {})
-            if word not in known:
-                break
-            group, count = known[word], count + 1
-        return count
 
     def data(self, value: Any) -> Any:
         """Return an answer whose hints and next steps are changed likewise; other texts are not."""

@@ -60,11 +60,14 @@ _COMMANDS = Path(__file__).with_name("commands")
 def command_line(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> typer.Typer:
     """Return the app for a command line: with the one command it begins with, or with all.
 
-    All are needed to complete words, to say which command was meant, and to put `--project-dir` into hints.
+    All are needed to complete words, and to say which command was meant.
     """
     first = argv[0] if argv else ""
-    whole = "_KTX_COMPLETE" in environ or any(word.startswith("--project-dir") for word in argv)
-    if whole or not (first.isascii() and first.isalpha()) or not (_COMMANDS / f"{first}.py").is_file():
+    if (
+        "_KTX_COMPLETE" in environ
+        or not (first.isascii() and first.isalpha())
+        or not (_COMMANDS / f"{first}.py").is_file()
+    ):
         from ktx_cli.cli.app import whole_app
 
         return whole_app()

@@ -120,16 +120,17 @@ def llm_error(
     status: int | None = None,
     retry_after: float | None = None,
     resets_at: float | None = None,
+    kind: type[LlmError] | None = None,
     **facts: Any,
 ) -> LlmError:
-    """Return the error of a code in the words of the tree; `message` and `hint` replace them."""
+    """Return the error of a code in the words of the tree, as a `kind`; `message` and `hint` replace them."""
     is_session = code == "auth" and backend in _SESSIONS
     template = AUTH_MESSAGE if is_session else _WORDS[code][0]
     names = {"who": _WHO.get(backend, "the model backend"), "model": model or "default"}
     details: dict[str, Any] = {"backend": backend, **({"model": model} if model else {}), **facts}
     if status is not None:
         details["status"] = status
-    return LlmError(
+    return (kind or LlmError)(
         message or template.format(**names),
         code=code,
         hint=hint or _advice(code, backend, role),

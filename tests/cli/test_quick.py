@@ -37,13 +37,17 @@ def test_one_command_alone_is_what_it_is_among_all(name: str) -> None:
         ("stauts",),
         ("sl_query",),
         ("../app",),
-        ("status", "--project-dir", "x"),
-        ("status", "--project-dir=x"),
+        ("--project-dir", "x", "status"),
     ],
     ids=" ".join,
 )
 def test_what_needs_all_commands_gets_them(argv: tuple[str, ...]) -> None:
     assert command_line(argv, {}) is app
+
+
+@pytest.mark.parametrize("argv", [("status",), ("status", "--project-dir", "x"), ("status", "--project-dir=x")])
+def test_one_command_needs_no_other(argv: tuple[str, ...]) -> None:
+    assert command_line(argv, {}) is not app
 
 
 def test_words_are_completed_by_all_commands() -> None:

@@ -109,22 +109,6 @@ def test_every_command_names_the_project_it_was_given(ktx: Run, work: Path, word
     assert (folder / "ktx.yaml").read_bytes() != before and not (work / "ktx.yaml").exists()
 
 
-TREE = {
-    "ingest": None,
-    "setup": None,
-    "demo": None,
-    "config": {"set": None, "schema": None},
-    "connection": {"add": None},
-}
-
-
-class Group:
-    """A command tree as click has it."""
-
-    def __init__(self, tree: dict[str, Any]) -> None:
-        self.commands = {name: Group(below) if below else object() for name, below in tree.items()}
-
-
 def git(*words: str) -> Command:
     return Command(*words, program="git")
 
@@ -158,7 +142,7 @@ ADD, INGEST = Command("connection", "add", "new"), Command("ingest", "new")
     ],
 )  # fmt: skip
 def test_commands_in_prose(hint: str, shown: str) -> None:
-    assert Place("a b", Path("a b"), Group(TREE)).command(hint) == shown
+    assert Place("a b", Path("a b")).command(hint) == shown
 
 
 def test_below_the_project_git_is_told_where(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import typer
 from ktx_cli.cli.blocks import Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
-from ktx_cli.core import Command, ConfigError
+from ktx_cli.core import Command, ConfigError, Hint
 
 THRESHOLDS = {
     "scan.relationships.acceptThreshold": "scan.relationships.reviewThreshold",
@@ -84,13 +84,12 @@ def _register_set(commands: typer.Typer) -> None:
 
 def _in_order(error: ConfigError, key: str, value: str) -> ConfigError:
     """Return the error; where a threshold would pass the other one, with the order in which both can be set."""
+    from ktx_cli.project import InvalidConfigError
+
     other = THRESHOLDS.get(key)
-    if other is not None and "reviewThreshold of" in error.message:
-        first, second = (
-            Command("config", "set", other, value),
-            Command("config", "set", key, value),
-        )
-        error.hint = f"{first}; then: {second}"
+    issues = error.issues if isinstance(error, InvalidConfigError) else ()
+    if other is not None and any(issue.is_rule and issue.setting in THRESHOLDS for issue in issues):
+        error.hint = Hint.steps(Command("config", "set", other, value), Command("config", "set", key, value))
     return error
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.commands import sl_query
 from ktx_cli.cli.commands.sl_question import Connection, Internal, UserAttributes, project_of, source_names
@@ -250,8 +249,7 @@ def _register_export(commands: typer.Typer) -> None:
         session.warn(*_lost(done))
         if target is not None or session.settings.json:
             return Result(done.to_json(), _blocks(done))
-        streams.write_out(done.text or "")
-        return Result(done.to_json(), ())
+        return Result(done.to_json(), text=done.text or "")
 
 
 def _lost(done: Exchange) -> list[ResultWarning]:

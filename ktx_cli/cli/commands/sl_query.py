@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
@@ -13,11 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ktx_cli.cli import streams
-from ktx_cli.cli.blocks import Block, Fields, Lines, RowFormat, Table, as_lines, as_table, render_plain, render_pretty
+from ktx_cli.cli.blocks import Block, Fields, Lines, RowFormat, Table, as_lines, as_table, render_plain
 from ktx_cli.cli.commands.sl_question import project_of, with_question
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.settings import use_colour
 from ktx_cli.core import KtxError, ResultWarning, UsageError, shell_words
 
 if TYPE_CHECKING:
@@ -92,9 +89,12 @@ def _register_query(commands: typer.Typer) -> None:
             told = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
         session.warn(*told.warnings)
         _warn_when_cut(session, told)
-        if not session.settings.json:
-            _print(session, told, form, receipt)
-        return Result(told.to_json(), error=told.error())
+        if session.settings.json:
+            return Result(told.to_json(), error=told.error())
+        notes = tuple(_notes(told, form, receipt))
+        if form is AnswerFormat.TABLE:
+            return Result(told.to_json(), [_table(told)], told.error(), notes=notes)
+        return Result(told.to_json(), error=told.error(), text=_text(told, form), notes=notes)
 
 
 def _register_explain(commands: typer.Typer) -> None:
@@ -167,21 +167,10 @@ def _warn_when_cut(session: Session, told: LayerAnswer) -> None:
     session.warn(ResultWarning("truncated", f"only the first {len(told.rows):,} rows are shown{why}", hint=hint))
 
 
-def _print(session: Session, told: LayerAnswer, form: AnswerFormat, receipt: bool) -> None:
-    """Print an answer, then on stderr what it is made of."""
-    if form is AnswerFormat.TABLE:
-        blocks = [_table(told)]
-        pretty = session.settings.pretty
-        text = render_pretty(blocks, colour=use_colour(sys.stdout)) if pretty else render_plain(blocks)
-    elif form is AnswerFormat.CSV:
-        text = as_lines(RowFormat.CSV, told.columns, told.rows, told.formats)
-    else:
-        text = json.dumps(told.to_json(), ensure_ascii=False, indent=2) + "\n"
-    if sys.stdout.isatty() and form is not AnswerFormat.TABLE:
-        text = "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
-    streams.write_out(text)
-    if not session.settings.quiet:
-        streams.write_err(render_plain([Lines(tuple(_clean(each) for each in _notes(told, form, receipt)))]))
+def _text(told: LayerAnswer, form: AnswerFormat) -> str:
+    if form is AnswerFormat.CSV:
+        return as_lines(RowFormat.CSV, told.columns, told.rows, told.formats)
+    return json.dumps(told.to_json(), ensure_ascii=False, indent=2) + "\n"
 
 
 def _table(told: LayerAnswer) -> Table:
@@ -216,7 +205,3 @@ def _receipt_rows(told: LayerAnswer) -> Iterator[tuple[str, str]]:
         value = told.receipt[name]
         if value:
             yield name, ", ".join(value) if isinstance(value, list) else json.dumps(value, ensure_ascii=False)
-
-
-def _clean(line: str) -> str:
-    return "".join(each if each.isprintable() else " " for each in line)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Lines, RowFormat, as_lines, as_table
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import connection_ids
@@ -75,8 +74,7 @@ def register(app: typer.Typer) -> None:
         _warn_when_cut(session, answer)
         if form is RowFormat.TABLE or session.settings.json:
             return Result(answer.to_json(), [_shown(answer)])
-        _write(as_lines(form, answer.columns, answer.rows, answer.formats))
-        return Result(answer.to_json())
+        return Result(answer.to_json(), text=as_lines(form, answer.columns, answer.rows, answer.formats))
 
 
 def _shown(answer: SqlAnswer) -> Block:
@@ -123,10 +121,3 @@ def _warn_when_cut(session: Session, answer: SqlAnswer) -> None:
         hint = "select fewer columns, or shorten texts with substr()"
         message = f"only the first {count} rows are shown: row {len(answer.rows) + 1:,} did not fit"
         session.warn(ResultWarning("truncated", message, hint=hint))
-
-
-def _write(text: str) -> None:
-    """Write the text as it is; to a terminal without what it would obey."""
-    if sys.stdout.isatty():
-        text = "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
-    streams.write_out(text)

@@ -194,6 +194,7 @@ def _issue(item: Mapping[str, Any], raw: Mapping[str, Any], at: Keys) -> Issue:
         hint,
         code="id" if KEY_OF_MAPPING in item["loc"] else "invalid",
         missing=kind == "missing",
+        is_rule=kind == "rule",
         refuses_text=of_value and isinstance(item["input"], str) and item["input"] != "",
     )
 

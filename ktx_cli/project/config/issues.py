@@ -26,6 +26,8 @@ class Issue(Diagnostic):
     """Whether the setting must be given, and is not."""
     refuses_text: bool
     """Whether it has a text where another kind of value is wanted."""
+    is_rule: bool
+    """Whether it breaks a rule of ours, rather than the type of the setting or its bounds."""
 
     def __init__(
         self,
@@ -38,12 +40,14 @@ class Issue(Diagnostic):
         column: int | None = None,
         missing: bool = False,
         refuses_text: bool = False,
+        is_rule: bool = False,
     ) -> None:
         Diagnostic.__init__(self, code, severity, message, location or Location(object=".".join(keys)), hint)
         object.__setattr__(self, "keys", keys)
         object.__setattr__(self, "column", column)
         object.__setattr__(self, "missing", missing)
         object.__setattr__(self, "refuses_text", refuses_text)
+        object.__setattr__(self, "is_rule", is_rule)
 
     @property
     def setting(self) -> str:

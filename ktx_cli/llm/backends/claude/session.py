@@ -39,6 +39,11 @@ POLICY: Final = "policySettings"
 QUESTIONS: Final = ("initialize", "get_settings")
 SETTINGS_SECONDS: Final = 30.0
 
+
+class PolicyError(LlmError):
+    """An organisation's policy changes what a local session is; a user may accept that (`allow_managed_policy`)."""
+
+
 HINT: Final = Hint(
     "ask the organisation, or accept its policy for ktx: {}",
     Command("config", "set", "llm.provider.claude.allow_managed_policy", "true"),

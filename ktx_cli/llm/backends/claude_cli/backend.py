@@ -16,7 +16,7 @@ from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Conversation, ModelTurn
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary, Host
 from ktx_cli.llm.backends.claude.processes import CliAnswer, child_environment, private_folder, run
 from ktx_cli.llm.backends.claude.session import (
-    HINT,
+    PolicyError,
     check_managed,
     check_sources,
     once,
@@ -162,8 +162,8 @@ class ClaudeCliBackend:
                 check_init(envelope["init"], allowed, backend=NAME)
                 record.isolation.update(told(envelope["init"]))
             check_result_route(envelope.get("modelUsage"), backend=NAME)
-        except LlmError as error:
-            if not (self._allow_managed and error.hint == HINT):
+        except PolicyError as error:
+            if not self._allow_managed:
                 raise
             self._warn(ResultWarning("managed_policy", error.message, hint=None))
 

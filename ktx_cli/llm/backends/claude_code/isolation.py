@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.llm.backends.claude.binary import Host
 from ktx_cli.llm.backends.claude.launcher import KEYS, REAL_CLI
 from ktx_cli.llm.backends.claude.processes import logs_in
-from ktx_cli.llm.backends.claude.session import HINT
+from ktx_cli.llm.backends.claude.session import HINT, PolicyError
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.schemas import changed_inside
 
@@ -276,10 +276,14 @@ def check_route(init: Mapping[str, Any], *, backend: str) -> None:
             f"Claude Code took its credentials from {source}, not from the local session",
             backend=backend,
             hint=HINT,
+            kind=PolicyError,
         )
     if init.get("served_by_anthropic") is False:
         raise isolation_error(
-            "Claude Code sends its requests to another provider than Anthropic", backend=backend, hint=HINT
+            "Claude Code sends its requests to another provider than Anthropic",
+            backend=backend,
+            hint=HINT,
+            kind=PolicyError,
         )
 
 
@@ -289,7 +293,10 @@ def check_result_route(model_usage: Mapping[str, Mapping[str, Any]] | None, *, b
     foreign = sorted(providers - {"firstParty"})
     if foreign:
         raise isolation_error(
-            f"Claude Code was served by {', '.join(foreign)}, not by Anthropic", backend=backend, hint=HINT
+            f"Claude Code was served by {', '.join(foreign)}, not by Anthropic",
+            backend=backend,
+            hint=HINT,
+            kind=PolicyError,
         )
 
 

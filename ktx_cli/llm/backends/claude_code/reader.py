@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ktx_cli.core import ResultWarning
 from ktx_cli.llm.agent_loop import CallRecord
-from ktx_cli.llm.backends.claude.session import HINT
+from ktx_cli.llm.backends.claude.session import PolicyError
 from ktx_cli.llm.backends.claude_code.isolation import (
     PREFIX,
     STRUCTURED_OUTPUT,
@@ -108,8 +108,8 @@ class MessageReader:
     def _guarded(self, check: Callable[[], None]) -> None:
         try:
             check()
-        except LlmError as error:
-            if not (self._allow_managed and error.hint == HINT):
+        except PolicyError as error:
+            if not self._allow_managed:
                 raise
             self._warn(ResultWarning("managed_policy", error.message, hint=None))
 
