@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenPage:
     """A page that was written. `created`: it was not there before; `changed`: its file is not as it was.
 
     `notes`: what a person should look at, of what is new in it.
@@ -62,7 +62,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Linted:
+class WikiReport:
     """What was found in how many pages."""
 
     pages: int
@@ -152,7 +152,7 @@ def referring(layout: Layout, page: Page) -> list[str]:
     return sorted({each.key for each in backlinks(WorkingTree(layout.root), page)})
 
 
-def write_page(layout: Layout, config: KtxConfig, key: str, revision: Revision, scope: str) -> Written:
+def write_page(layout: Layout, config: KtxConfig, key: str, revision: Revision, scope: str) -> WrittenPage:
     """Write a page's file, checked as an agent's page is; nothing is committed.
 
     Raises what `revised` does, `KtxError` (`wiki_problems`) for a page with something wrong in it, `StorageError`.
@@ -167,7 +167,7 @@ def write_page(layout: Layout, config: KtxConfig, key: str, revision: Revision, 
         raise refused(page, broken)
     if before != content:
         write_atomic(layout.root / page.path, content)
-    return Written(page, before is None, before != content, tuple(found))
+    return WrittenPage(page, before is None, before != content, tuple(found))
 
 
 def lint_wiki(
@@ -177,7 +177,7 @@ def lint_wiki(
     *,
     wiki: Wiki | None = None,
     models: Mapping[str, Model] | None = None,
-) -> Linted:
+) -> WikiReport:
     """Look through the pages of these keys, or all, in every scope; `UsageError` for a key without a file.
 
     `wiki` and `models`: the pages and the semantic layers, where somebody has read them already.
@@ -193,7 +193,7 @@ def lint_wiki(
     found += [each for page in pages for each in lint_page(page, named_hosts(page))]
     found += [each for each in case_twins(wiki.pages.values()) if each.path in set(paths)]
     ordered = sorted(set(found), key=lambda each: (each.path, each.line, each.code, each.message))
-    return Linted(len(paths), tuple(ordered))
+    return WikiReport(len(paths), tuple(ordered))
 
 
 def _wanted(wiki: Wiki, keys: Sequence[str]) -> list[str]:

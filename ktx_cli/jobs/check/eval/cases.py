@@ -52,7 +52,7 @@ def _as_rows(value: Any) -> Any:
 
 
 _TOLERANCE_RULE: Final = checked(
-    lambda number: 0 <= number < math.inf, "must be 0 or more", hint="for example: tolerance: 0.01"
+    lambda number: 0 <= number < math.inf, "must be 0 or more", hint="for example: tolerance: 0.01", of_value=True
 )
 
 
@@ -137,6 +137,7 @@ _ID_RULE: Final = checked(
     lambda text: _ID.fullmatch(text) is not None,
     "must be of letters, digits, `_`, `.` and `-`",
     hint="for example: id: revenue-2025",
+    of_value=True,
 )
 
 

@@ -95,7 +95,10 @@ WRONG = [
     ("cases: [{id: a, sql: x, expect: [[1]]}]", "`cases.0.expect.rows` has a row 1 without names"),
     ("cases: [{id: a, sql: x, expect: [{a: 1}, {b: 1}]}]", "has other columns in row 2 than in row 1"),
     ("cases: [{id: a, sql: x, expect: {columns: [a], rows: [[1, 2]]}}]", "has a row 1 that is no list of 1 values"),
-    ("cases: [{id: a, sql: x, expect: {rows: 1, tolerance: -1}}]", "`cases.0.expect.tolerance` must be 0 or more"),
+    (
+        "cases: [{id: a, sql: x, expect: {rows: 1, tolerance: -1}}]",
+        "`cases.0.expect.tolerance` must be 0 or more, not the number -1",
+    ),
 ]
 
 
