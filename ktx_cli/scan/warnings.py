@@ -15,7 +15,7 @@ from ktx_cli.scan.outcome import TableChanges
 from ktx_cli.scan.profile.counts import FAILED, NOT_READ, TableProfile
 from ktx_cli.scan.profile.profiler import OUT_OF_TIME, Profiled
 from ktx_cli.semantic import Shard
-from ktx_cli.warehouses import Connector, ObjectProblem, Scope, TableRef, quote, table_path
+from ktx_cli.warehouses import Connector, ObjectProblem, Scope, TableRef, dialect_named
 from ktx_cli.wiki import instructions
 
 OF_THE_SCOPE = frozenset({"scope", "schema"})
@@ -113,7 +113,6 @@ _FORBIDDEN: Final = re.compile(
 )
 _PASSES: Final = re.compile(r"locked|was stopped after|the database is busy", re.IGNORECASE)
 _VARYING: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\d+")
-_GRANTING: Final = frozenset({"postgres", "redshift", "mysql", "tsql", "clickhouse", "trino"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,23 +205,18 @@ def _hint(connection: str, connector: Connector, group: Sequence[_Unread]) -> st
 
 def _grant(connection: str, connector: Connector, refs: Sequence[TableRef], reason: str) -> str:
     """Return the statements that let the role read; of engines that grant otherwise, the command that names it."""
-    user = _user(connector) if connector.dialect in _GRANTING else None
+    dialect = dialect_named(connector.dialect)
+    user = _user(connector) if dialect.has_grants else None
     if user is None:
         return Hint(
             "let the role SELECT from them; to see which one it is: {}", Command("connection", "test", connection)
         )
-    role = _role(user, connector.dialect)
-    schemas = sorted({ref.schema for ref in refs if ref.schema is not None})
-    usage = [f"GRANT USAGE ON SCHEMA {quote(each, connector.dialect)} TO {role}" for each in schemas]
-    selects = [f"GRANT SELECT ON {place} TO {role}" for place in _places(refs, schemas, connector.dialect)]
-    return f"as the tables' owner: {'; '.join([*(usage if 'for schema' in reason else ()), *selects])}"
-
-
-def _places(refs: Sequence[TableRef], schemas: Sequence[str], dialect: str) -> list[str]:
-    if len(refs) <= NAMED_TABLES or not schemas:
-        return [table_path(ref, dialect) for ref in refs]
-    form = {"mysql": "{}.*", "clickhouse": "{}.*", "tsql": "SCHEMA::{}"}.get(dialect, "ALL TABLES IN SCHEMA {}")
-    return [form.format(quote(schema, dialect)) for schema in schemas]
+    role = dialect.role(user)
+    schemas = [dialect.quote(schema) for schema in sorted({ref.schema for ref in refs if ref.schema is not None})]
+    by_name = len(refs) <= NAMED_TABLES or not schemas
+    places = map(dialect.path, refs) if by_name else map(dialect.all_tables_form.format, schemas)
+    usage = [f"GRANT USAGE ON SCHEMA {schema} TO {role}" for schema in schemas if "for schema" in reason]
+    return f"as the tables' owner: {'; '.join([*usage, *(f'GRANT SELECT ON {place} TO {role}' for place in places)])}"
 
 
 def _user(connector: Connector) -> str | None:
@@ -230,10 +224,3 @@ def _user(connector: Connector) -> str | None:
         return connector.test(Scope(enabled_tables=())).user
     except SourceError:  # the hint only names it
         return None
-
-
-def _role(user: str, dialect: str) -> str:
-    if dialect != "mysql":
-        return quote(user, dialect)
-    name, _, host = user.rpartition("@")
-    return "@".join("'" + part.replace("\\", "\\\\").replace("'", "''") + "'" for part in (name, host))

@@ -16,7 +16,7 @@ from ktx_cli.project import Scan
 from ktx_cli.scan.relationships.hints import GivenHints
 from ktx_cli.scan.relationships.model import Cardinality, Check, Edge, EdgeStatus, KeyChoice
 from ktx_cli.scan.relationships.record import RelationshipRecord
-from ktx_cli.warehouses import Connector, Evident, Table, TableKind, TableRef
+from ktx_cli.warehouses import Connector, Evident, Table, TableKind, TableRef, dialect_named
 
 _CODE: Final = ("warehouses/sampling", "scan/profile", "scan/relationships")
 _BODY: Final = re.compile(r"\bas\b\s*\(?\s*((?:select|with|values|from)\b.*)", re.IGNORECASE | re.DOTALL)
@@ -74,8 +74,8 @@ def relationships_from_json(text: str) -> RelationshipRecord:
 
 
 def _is_steady(table: Table, dialect: str) -> bool:
-    if dialect == "duckdb" and any(column.generated for column in table.columns):
-        return False  # unlike SQLite, DuckDB lets one call now() or random()
+    if dialect_named(dialect).generated_columns_vary and any(column.generated for column in table.columns):
+        return False
     return table.kind is not TableKind.VIEW or _is_pure(table.view_sql or "")
 
 
