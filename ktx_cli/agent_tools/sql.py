@@ -20,7 +20,7 @@ from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.project import Privacy
 from ktx_cli.protection import Named, Refused, check_protected, has_protected, names_in, read_relations, sources_of
 from ktx_cli.semantic import Model, silence_parser
-from ktx_cli.warehouses import QueryResult, StatementRefusedError, driver_error_name, tells_of_the_statement
+from ktx_cli.warehouses import QueryResult, StatementRefusedError, driver_error_name, is_statement_error
 
 MOST_ROWS: Final = 1_000
 SHOWN_ROWS: Final = 20
@@ -202,7 +202,7 @@ def refused_text(error: KtxError, sql: str, names: Iterable[str], privacy: Priva
     """
     driver = error.__cause__
     text = "\nhint: ".join(filter(None, (one_line(error.message, 1_000), error.hint)))
-    if isinstance(error, StatementRefusedError) or tells_of_the_statement(error, sql):
+    if isinstance(error, StatementRefusedError) or is_statement_error(error, sql):
         return text
     if driver is None:
         return error_text(text, sql, names, privacy)

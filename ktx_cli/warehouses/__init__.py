@@ -8,11 +8,13 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.warehouses.base import (
+        BaseConnector,
+        TableDraft,
         driver_error_name,
-        ended_its_session,
+        is_statement_error,
         leading_keyword,
+        lost_its_session,
         reason,
-        tells_of_the_statement,
     )
     from ktx_cli.warehouses.dialect import (
         DIALECTS,
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.warehouses.sampling.reader import exact_texts, read_sample, why
     from ktx_cli.warehouses.sampling.statements import Sample, SampleLimits, SampleMethod, value_of
-    from ktx_cli.warehouses.server import TAG, is_local
+    from ktx_cli.warehouses.server import TAG, ServerConnector, is_local
     from ktx_cli.warehouses.time_arithmetic import DateOrTimestamp, Step, TimeKind
     from ktx_cli.warehouses.worker.wire import row_memory, row_size
 
@@ -79,7 +81,7 @@ BUILT_IN: Final = (
 """The drivers of databases, in the order of all lists; each is a folder of this package."""
 
 _HOMES = {
-    "base": "driver_error_name ended_its_session leading_keyword reason tells_of_the_statement",
+    "base": ("BaseConnector TableDraft driver_error_name is_statement_error leading_keyword lost_its_session reason"),
     "dialect": "DIALECTS Dialect column_list dialect_named quote table_path value_list",
     "files.connector": "READERS",
     "guard.check": "CheckedStatement StatementPolicy names_are_missing with_hint",
@@ -99,7 +101,7 @@ _HOMES = {
     ),
     "sampling.reader": "exact_texts read_sample why",
     "sampling.statements": "Sample SampleLimits SampleMethod value_of",
-    "server": "TAG is_local",
+    "server": "ServerConnector TAG is_local",
     "time_arithmetic": "DateOrTimestamp Step TimeKind",
     "worker.wire": "row_memory row_size",
 }

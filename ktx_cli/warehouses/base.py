@@ -1,4 +1,4 @@
-"""What all connectors share: their errors, the limits of a session, and the draft a table is gathered in."""
+"""The base of all connectors: errors, the limits of a session, and the draft that a table is gathered in."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class BaseConnector:
     def ended(self, error: SourceError) -> SourceError:
         """Return the error for a statement whose session the server ended, though it takes new ones.
 
-        It has the code `query`, so it costs what it was sent for and no more; `ended_its_session` knows it.
+        It has the code `query`, so it costs what it was sent for and no more; `lost_its_session` knows it.
         """
         found = self.failure(
             f"the server ended the session, and takes new ones: {error.problem}",
@@ -164,10 +164,10 @@ class BaseConnector:
 
 
 SESSION_ENDED = "session_ended"
-"""The key among an error's details that says so; see `ended_its_session`."""
+"""The key among an error's details that says so; see `lost_its_session`."""
 
 
-def ended_its_session(error: SourceError) -> bool:
+def lost_its_session(error: SourceError) -> bool:
     """Whether a statement took its session with it: one like it might do so again."""
     return bool(error.details.get(SESSION_ENDED))
 
@@ -308,7 +308,7 @@ _SQLITE: Final = re.compile(
 _DENIED: Final = "42501"
 
 
-def tells_of_the_statement(error: BaseException, sql: str) -> bool:
+def is_statement_error(error: BaseException, sql: str) -> bool:
     """Whether an error a driver raised (or one raised from it) is about the names and the form of `sql` alone.
 
     False where that is not known for sure: for what was found in rows, and for databases that do not say which it is.

@@ -1,4 +1,4 @@
-"""What the connectors of cloud warehouses share: their sessions and errors, and how a test and an introspection go."""
+"""The base of the connectors of cloud warehouses: sessions, errors, connection tests and introspection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every connector offers: a test, an introspection, a read-only query; and the facts they return."""
+"""The port of a connector: a test, an introspection, a read-only query; and the facts they return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a role may not read, and the GRANT that lets it: the one answer for doctor and ingest."""
+"""Names the tables that a role may not read, and the GRANT that lets it, for both doctor and ingest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the connectors of database servers share: a pool of tagged read-only sessions, bulk catalog reads, errors."""
+"""The base of the connectors of database servers: a pool of tagged read-only sessions, catalog reads, errors."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ktx_cli.core.errors import SourceError
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
 from ktx_cli.testing.servers import PostgresServer
 from ktx_cli.warehouses import server
-from ktx_cli.warehouses.base import ended_its_session
+from ktx_cli.warehouses.base import lost_its_session
 from ktx_cli.warehouses.port import Connector, Scope
 
 pytestmark = pytest.mark.postgres
@@ -35,7 +35,7 @@ def test_it_costs_itself(shop: str, opened: Open) -> None:
     connector = opened("postgres", url=shop)
     with pytest.raises(SourceError, match="the server ended the session, and takes new ones") as caught:
         connector.query("SELECT two FROM public.b")
-    assert (caught.value.code, ended_its_session(caught.value)) == ("query", True)
+    assert (caught.value.code, lost_its_session(caught.value)) == ("query", True)
     assert "exclude" in str(caught.value.hint)
     assert connector.query("SELECT 1").rows == ((1,),)
 
@@ -80,4 +80,4 @@ def test_a_session_lost_on_a_server_that_does_not_come_back_is_a_lost_connection
     with pytest.raises(SourceError) as caught:
         connector.query("SELECT two FROM public.b")
     assert caught.value.code == "connection"
-    assert not ended_its_session(caught.value)
+    assert not lost_its_session(caught.value)

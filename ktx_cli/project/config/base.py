@@ -1,4 +1,4 @@
-"""What every block of `ktx.yaml` is made of: the base model, the declaration of a setting, the walk over settings."""
+"""The base of every block of `ktx.yaml`: its model, the declaration of a setting, the walk over settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `semantic` block: by which calendar and clock questions to the semantic layer are answered."""
+"""The blocks of `ktx.yaml` about the work: `semantic`, `ingest`, `scan`, and `context` of a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the model does not look at: unknown keys, settings without effect, literal secrets, what does not fit."""
+"""Checks of `ktx.yaml` beyond its model: unknown keys, settings without effect, plaintext secrets, contradictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections to databases: what all have in common, and those this version can read."""
+"""The entries of `connections`: what all have in common, what databases and servers add, and schemes of URLs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry of drivers: driver -> model, and what this version has code for."""
+"""Settings models by driver: those of the registries, and how an entry of `connections` becomes its model."""
 
 from __future__ import annotations
 

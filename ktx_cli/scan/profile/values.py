@@ -23,7 +23,7 @@ from ktx_cli.warehouses import (
     Table,
     TableRef,
     dialect_named,
-    ended_its_session,
+    lost_its_session,
     reason,
     table_path,
     value_of,
@@ -228,7 +228,7 @@ class ValueReader:
         try:
             lists = self._lists(list_values(table, columns, dialect, most=self.most, text=self.text))
         except SourceError as error:
-            if error.code not in ("query", "read_only") or ended_its_session(error):
+            if error.code not in ("query", "read_only") or lost_its_session(error):
                 return self._failed(table, None, error)
             lists = None
         if lists is None:

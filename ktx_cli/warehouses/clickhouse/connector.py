@@ -120,8 +120,8 @@ class ClickHouseConnector(ServerConnector):
 
     def _require_private(self) -> None:
         """Raise `SourceError` where a password would be readable on its way and nobody said that it may be."""
-        told = option_flag(self.options, "ssl") is False
-        if self.address.password and not (self._secure or told or server.is_local(self.address.host)):
+        accepted = option_flag(self.options, "ssl") is False
+        if self.address.password and not (self._secure or accepted or server.is_local(self.address.host)):
             raise self.failure(
                 "the password would travel in clear text: the connection is without TLS",
                 hint=Hint(

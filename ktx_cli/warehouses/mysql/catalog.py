@@ -123,8 +123,8 @@ def _drop_broken(drafts: dict[TableRef, TableDraft]) -> list[ObjectProblem]:
         broken = draft.kind is TableKind.VIEW and _BROKEN in comment
         if broken or not draft.columns:
             del drafts[ref]
-            said = comment if draft.kind is TableKind.VIEW else ""
-            problems.append(ObjectProblem(ref, draft.kind.value, reason(said or "the server shows no columns of it")))
+            cause = comment if draft.kind is TableKind.VIEW else ""
+            problems.append(ObjectProblem(ref, draft.kind.value, reason(cause or "the server shows no columns of it")))
     return problems
 
 

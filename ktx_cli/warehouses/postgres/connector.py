@@ -1,4 +1,4 @@
-"""What may stand in the URL of a Postgres server, and what of it libpq is told."""
+"""Reads Postgres through psycopg; of a URL's parameters libpq gets those that are listed here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KEPT_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "sslnegotiation": ("postgres", "direct"),
     "target_session_attrs": ("any", "read-write", "read-only", "primary", "standby", "prefer-standby"),
 }
-"""What libpq is told, with the values it may have."""
+"""The parameters that libpq gets, with the values each may have."""
 
 _WITHOUT_EFFECT = (
     *("application_name", "fallback_application_name", "client_encoding", "connect_timeout", "tcp_user_timeout"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.core import Command, SourceError, monotonic
-from ktx_cli.warehouses.base import LockedError, ended_its_session, reason
+from ktx_cli.warehouses.base import LockedError, lost_its_session, reason
 from ktx_cli.warehouses.dialect import dialect_named, table_path, value_list
 from ktx_cli.warehouses.port import Column, Connector, QueryResult, SemanticType, Table, TableRef
 from ktx_cli.warehouses.sampling.statements import (
@@ -245,7 +245,7 @@ class _Reading:
 
 def _refuses(error: SourceError) -> bool:
     """Whether a single column may be to blame, and asking for others does no harm."""
-    return error.code in _REFUSED and not ended_its_session(error)
+    return error.code in _REFUSED and not lost_its_session(error)
 
 
 def _leaves_another_way(error: SourceError) -> bool:

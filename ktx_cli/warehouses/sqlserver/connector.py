@@ -240,9 +240,9 @@ def error_parts(error: BaseException) -> tuple[int, str]:
     number = values[0] if values and isinstance(values[0], int) else 0
     raw = values[-1] if values else ""
     text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
-    told, mark, _ = text.partition(_LIBRARY)
-    if told.strip() or not mark:
-        return number, told.strip()
+    message, mark, _ = text.partition(_LIBRARY)
+    if message.strip() or not mark:
+        return number, message.strip()
     numbers = [int(each) for each in re.findall(rf"{_LIBRARY} (\d+)", text)]
     if _SERVER_SPOKE in numbers:
         return number, f"the server refused with error {number}"

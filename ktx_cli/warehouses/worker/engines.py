@@ -1,4 +1,4 @@
-"""What runs statements in a worker: one session of DuckDB or SQLite, which sends rows within the limits given.
+"""The engines of a worker: one session of DuckDB or SQLite, which sends rows within the limits given.
 
 Nothing of ktx but `sizes` is imported here, and of an engine only its native module: a worker is started for every
 command that reads such a database.

@@ -97,14 +97,14 @@ class WorkerEndedError(EngineError):
 class _Request:
     """A request under way: when it is interrupted, when its worker is killed, how many bytes its answer may still have.
 
-    `told`: it was interrupted; `shared`: another request was under way at some time, which may have ended the worker.
+    `interrupted`: it was; `shared`: another request was under way at some time, which may have ended the worker.
     """
 
     number: int
     soft: float
     hard: float
     left: int
-    told: bool = False
+    interrupted: bool = False
     shared: bool = False
 
 
@@ -114,8 +114,8 @@ class WorkerProcess:
     def __init__(self, engine: str) -> None:
         self.engine = engine
         pipes = [os.pipe() for _ in range(1 + 2 * CHANNELS.get(engine, 1))]
-        (there, self._control), *rest = pipes
-        theirs = [there]
+        (control_end, self._control), *rest = pipes
+        theirs = [control_end]
         self._free: list[tuple[int, int]] = []
         for (request_end, request), (answer, answer_end) in zip(rest[::2], rest[1::2], strict=True):
             theirs += [request_end, answer_end]
@@ -219,7 +219,7 @@ class WorkerProcess:
             return channel, request
 
     def _tell_to_stop(self, request: _Request) -> None:
-        request.told = True
+        request.interrupted = True
         try:
             os.write(self._control, request.number.to_bytes(8, "big"))
         except OSError:  # it has ended
@@ -258,9 +258,9 @@ class WorkerProcess:
             now = monotonic()
             if now >= request.hard:
                 raise WorkerEndedError(self.engine, "Killed", "it did not end in time", interrupted=True)
-            if now >= request.soft and not request.told:
+            if now >= request.soft and not request.interrupted:
                 self._tell_to_stop(request)
-            wait = (request.hard if request.told else request.soft) - now
+            wait = (request.hard if request.interrupted else request.soft) - now
             # In short turns, because another thread may interrupt meanwhile.
             if poll.poll(max(0.0, min(wait, _LOOK_SECONDS)) * 1000):
                 return

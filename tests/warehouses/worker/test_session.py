@@ -19,7 +19,7 @@ import pytest
 
 from ktx_cli.core.errors import SourceError
 from ktx_cli.warehouses import base
-from ktx_cli.warehouses.base import ended_its_session
+from ktx_cli.warehouses.base import lost_its_session
 from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS
 from ktx_cli.warehouses.port import Connector, Scope
 from ktx_cli.warehouses.worker import process, session
@@ -145,7 +145,7 @@ def test_an_engine_that_crashes_costs_its_statement_alone(
         assert "needs more memory" in error.message
     else:
         assert signum.name in error.message
-        assert ended_its_session(error)
+        assert lost_its_session(error)
     assert connector.query("SELECT a FROM t").rows == ((7,),)
     assert len(connector.introspect(Scope()).tables) == 1
 

@@ -1,4 +1,4 @@
-"""Databases within reach: files in the folder, and what variables of the environment lead to."""
+"""Databases within reach: files in the folder, and those that environment variables lead to."""
 
 from __future__ import annotations
 

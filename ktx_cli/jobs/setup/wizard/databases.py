@@ -1,4 +1,4 @@
-"""The step of the databases: tried for real, with what can be read of each, then which of its tables are wanted."""
+"""The wizard's step for databases: each is connected to and read, then its tables are chosen."""
 
 from __future__ import annotations
 
