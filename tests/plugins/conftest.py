@@ -1,10 +1,14 @@
-"""Distributions as pip installs them, written into a folder of the test."""
+"""Packages with warehouses and sources: written into a folder of the test, or examples that pip installs."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +18,7 @@ collect_ignore_glob = ["ktx-*"]
 """Packages of their own: their tests run where they are installed."""
 
 Distribution = Callable[..., None]
+Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -36,3 +41,30 @@ def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Di
     yield write
     monkeypatch.undo()
     forget_plugins()
+
+
+@pytest.fixture(scope="module")
+def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the module's `EXAMPLE` is installed in, by pip, from a copy of it and without a network."""
+    folder = tmp_path_factory.mktemp("example")
+    source = shutil.copytree(request.module.EXAMPLE, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    offline = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet")
+    place = folder / "installed"
+    subprocess.run([sys.executable, "-m", "pip", "install", *offline, "--target", place, source], check=True)
+    return place
+
+
+@pytest.fixture
+def run(installed: Path, tmp_path: Path) -> Run:
+    """Run a program in the project, with the example installed; it must end with `code`."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("KTX_", "GIT_"))}
+    environ["PYTHONPATH"] = str(installed)
+
+    def run(*words: str | Path, code: int = 0, **kwargs: Any) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            words, capture_output=True, text=True, cwd=tmp_path, check=False, env=environ, timeout=100, **kwargs
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    return run

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -26,33 +24,6 @@ storage:
 """
 MEASURE = "name: orders\nmeasures:\n  - {name: revenue, expr: sum(amount)}\n"
 Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the example is installed in, by pip, from a copy of its source and without a network."""
-    folder = tmp_path_factory.mktemp("example")
-    source = shutil.copytree(EXAMPLE, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
-    offline = ("--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "--quiet")
-    place = folder / "installed"
-    subprocess.run([sys.executable, "-m", "pip", "install", *offline, "--target", place, source], check=True)
-    return place
-
-
-@pytest.fixture
-def run(installed: Path, tmp_path: Path) -> Run:
-    """Run a program in the project, with the example installed; it must end with `code`."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("KTX_", "GIT_"))}
-    environ["PYTHONPATH"] = str(installed)
-
-    def run(*words: str | Path, code: int = 0, **kwargs: Any) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            words, capture_output=True, text=True, cwd=tmp_path, check=False, env=environ, timeout=100, **kwargs
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
-
-    return run
 
 
 def data(done: subprocess.CompletedProcess[str]) -> Any:

@@ -7,5 +7,8 @@ SOURCE = SourceKind(
     driver="dictionary",
     settings="ktx_source_example.settings:DictionaryConnection",
     source="ktx_source_example.source:DictionarySource",
-    questions=(Question("dir", required=True),),
+    questions=(
+        Question("dir", required=True),
+        Question("database", required=True, key="database", text="Connection whose tables it describes"),
+    ),
 )
