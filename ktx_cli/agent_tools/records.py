@@ -119,7 +119,7 @@ class SourceEvidence:
     @property
     def subject(self) -> str:
         """What it is about: said again, it replaces what was said before."""
-        name = self.evidence.get("slug") or self.evidence.get("table") or ""
+        name = next((self.evidence[key] for key in ("slug", "table", "name") if self.evidence.get(key)), "")
         return " ".join(filter(None, (self.evidence.get("kind", "evidence"), name, "of", self.raw_path)))
 
 

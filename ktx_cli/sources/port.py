@@ -78,8 +78,9 @@ class EvidenceForm:
     """The evidence that agents give of a source's files, where its units write nothing themselves.
 
     `tool`, `description`: of the tool that takes a piece of evidence. `shape`: a pydantic model, or a union of models
-    told apart by `kind`; `about` describes it to the agent. `problems`: takes a piece, the raw file it is about and
-    the file's content, and returns what is wrong with it, in words for the agent.
+    told apart by `kind`; its `slug`, `table` or `name` tells one piece about a file from another, and a later piece
+    of the same name replaces the earlier one. `about` describes it to the agent. `problems`: takes a piece, the raw
+    file it is about and the file's content, and returns what is wrong with it, in words for the agent.
     """
 
     tool: str

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from ktx_cli.agent_tools.records import Failures
 from ktx_cli.agent_tools.session import PageBudget
 from ktx_cli.agent_tools.toolset import BY_STAGE, WRITERS, tools_for, unresolved_failures
 from ktx_cli.documents.raw import RawFile
 from ktx_cli.llm.tools import RuntimeTool, ToolOutput
+from ktx_cli.sources.port import EvidenceForm
 from ktx_cli.sources.query_history.evidence import EVIDENCE
 
 MEASURE = "name: orders\nmeasures:\n  - {name: revenue, expr: sum(amount)}\n  - {name: paid, expr: count(status)}\n"
@@ -246,6 +248,31 @@ def test_evidence_is_checked_against_its_file(
     assert told in made.refused("emit_historic_sql_evidence", raw_path=path, evidence=evidence)
     assert made.session.records.evidence == []
     assert len(unresolved_failures(made.session, made.calls)) == 1
+
+
+class Term(BaseModel):
+    name: str
+    meaning: str
+
+
+def test_a_source_has_evidence_of_its_own(shop: Callable[..., Any]) -> None:
+    def problems(term: Term, path: str, content: bytes) -> list[str]:
+        return [] if term.name.encode() in content else [f"{path} does not have the term {term.name}"]
+
+    form = EvidenceForm("emit_term", "Give a term.", Term, "A term of the file.", problems)
+    raw = {"a.txt": RawFile("a.txt", "0" * 64, 4, lambda: b"gross, net")}
+    made = shop(raw=raw, evidence=form, semantic=False)
+    tools = {tool.name for tool in tools_for(made.session, "unit")}
+    assert "emit_term" in tools and not tools & {*WRITERS, "emit_historic_sql_evidence"}
+    assert "does not have the term tax" in made.refused(
+        "emit_term", raw_path="a.txt", evidence={"name": "tax", "meaning": "x"}
+    )
+    for term, meaning in (("net", "x"), ("gross", "With tax."), ("net", "Without tax.")):
+        made.ok("emit_term", raw_path="a.txt", evidence={"name": term, "meaning": meaning})
+    assert [each.evidence["meaning"] for each in made.session.records.evidence] == ["With tax.", "Without tax."]
+    assert "the text holds" in made.refused(
+        "emit_term", raw_path="a.txt", evidence={"name": "net", "meaning": "password: hunter2hunter"}
+    )
 
 
 def test_evidence_said_again_replaces_what_was_said(shop: Callable[..., Any]) -> None:

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from ktx_cli.core import SourceError
+from ktx_cli.documents import WorkUnit
+from ktx_cli.engine import SourceWork, UnitOutcome, UnitStatus
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
+from ktx_cli.sources import Conclusion
 from ktx_cli.sources.dbt.source import DbtSource
 
 CONFIG = """
@@ -75,3 +78,15 @@ def test_a_source_that_fails_after_its_units_writes_nothing_and_is_reported(
         ("source_incomplete", "bad (dbt): the glossary has no terms", "add one")
     ]
     assert report.commit is not None and not (project / "wiki" / "global" / "half.md").exists()
+
+
+@pytest.mark.parametrize(("error", "again"), [(None, frozenset()), (SourceError("no"), frozenset({"a.json"}))])
+def test_evidence_that_came_to_nothing_is_given_again(error: SourceError | None, again: frozenset[str]) -> None:
+    records = {"evidence": [{"raw_path": "a.json", "evidence": {"kind": "term"}}]}
+    outcomes = tuple(
+        UnitOutcome("words", "dictionary", WorkUnit(path, path, (path,)), UnitStatus.DONE, session={"records": given})
+        for path, given in (("a.json", records), ("b.json", {}))
+    )
+    work = SourceWork("words", None, DbtSource(), outcomes=outcomes)
+    work.conclusion = Conclusion(error=error)
+    assert work.unfinished() == again
