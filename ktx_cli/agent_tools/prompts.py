@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from ktx_cli.agent_tools.fence import Parts, joined, visible, wrapped
 from ktx_cli.agent_tools.layer_readers import origin
@@ -89,17 +89,22 @@ def unit_prompt(
 
 
 def reconcile_prompt(
-    session: ToolSession, prompt: Prompt, *, skills: Sequence[str] = ("ingest_triage",), notes: str = ""
+    session: ToolSession,
+    prompt: Prompt,
+    *,
+    stage: Literal["reconcile", "curate"] = "reconcile",
+    skills: Sequence[str] = ("ingest_triage",),
+    notes: str = "",
 ) -> TaskPrompt:
-    """Return the prompts of the loop over a whole run. Raises `PromptTooLongError`."""
-    stage = session.stage
-    wrote = sum(len(each.actions) for each in stage.units)
+    """Return the prompts of a loop over a whole run, or over its candidates. Raises `PromptTooLongError`."""
+    staged = session.stage
+    wrote = sum(len(each.actions) for each in staged.units)
     counts = (
-        f"This run has {plural(len(stage.units), 'unit')} that wrote {plural(wrote, 'artifact')}, and "
-        f"{plural(len(stage.evictions), 'deleted raw file')}."
+        f"This run has {plural(len(staged.units), 'unit')} that wrote {plural(wrote, 'artifact')}, and "
+        f"{plural(len(staged.evictions), 'deleted raw file')}."
     )
     sections = joined(_first(session, skills), _pages(session), _sources(session), _pins(session), notes, counts)
-    return _checked(TaskPrompt(_system(session, prompt, "reconcile"), sections), "reconcile")
+    return _checked(TaskPrompt(_system(session, prompt, stage), sections), "reconcile")
 
 
 def memory_prompt(session: ToolSession, prompt: Prompt, text: str, rules: str) -> TaskPrompt:

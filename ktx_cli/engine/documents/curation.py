@@ -12,7 +12,6 @@ from ktx_cli.agent_tools import (
     Library,
     PageBudget,
     StagedWork,
-    TaskPrompt,
     ToolSession,
     reconcile_prompt,
     tools_for,
@@ -42,7 +41,7 @@ from ktx_cli.engine.task import AgentRunner, AgentTask
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus, actions_of, merge_outcome, wrote
 from ktx_cli.llm import Embedder, LoopResult
 from ktx_cli.project import Workspace
-from ktx_cli.prompts import Prompt, for_stage
+from ktx_cli.prompts import Prompt
 
 ROLE: Final = "curator"
 BATCH: Final = 8
@@ -254,7 +253,9 @@ class Curator:
         return AgentTask(
             one.unit,
             ROLE,
-            prompt=lambda: curate_prompt(session, self.prompt, one, library, work.source.skills),
+            prompt=lambda: reconcile_prompt(
+                session, self.prompt, stage="curate", skills=work.source.skills, notes=_notes(one, library)
+            ),
             tools=lambda: tools_for(session, "curate"),
             step_budget=STEPS,
             connection=work.connection,
@@ -358,15 +359,6 @@ def page_budget(work: SourceWork, merged: Iterable[UnitOutcome]) -> PageBudget:
     return PageBudget(
         left("max_knowledge_creates", CREATES, "created"), left("max_knowledge_updates", UPDATES, "updated")
     )
-
-
-def curate_prompt(
-    session: ToolSession, prompt: Prompt, one: Pass, library: Library, skills: Sequence[str] = ()
-) -> TaskPrompt:
-    """Return the prompts of a pass; raises as `reconcile_prompt`."""
-    listed = (f"- `{skill.name}`: {skill.description}" for skill in for_stage(session.skills.values(), "curate"))
-    filled = replace(prompt, text=prompt.text.replace("{{skills}}", "\n".join(listed) or "- none"))
-    return reconcile_prompt(session, filled, skills=skills, notes=_notes(one, library))
 
 
 def _notes(one: Pass, library: Library) -> str:
