@@ -61,7 +61,7 @@ def _execute(session: ToolSession, value: Execute) -> ToolOutput:
 
 
 def _answer(session: ToolSession, connection: str, sql: str, dialect: str, result: QueryResult) -> ToolOutput:
-    rows, withheld = shown_values(result, sql, dialect, session.privacy)
+    rows, hidden = shown_values(result, sql, dialect, session.privacy)
     names = [one_line(name, 80).replace("|", "\\|") for name in result.columns]
     parts = Parts(LONGEST - 4 * RESERVE)
     parts.add(f"| {' | '.join(names)} |")
@@ -75,7 +75,7 @@ def _answer(session: ToolSession, connection: str, sql: str, dialect: str, resul
         note += " (cut: ask for fewer columns)"
     table = wrapped(parts.text(), f"rows of {connection}")
     reasons = Parts(RESERVE)
-    for line in withheld:
+    for line in hidden:
         reasons.add(line)
     left = f"\n(and {reasons.left_out} more columns)" if reasons.left_out else ""
     return ToolOutput(
@@ -122,7 +122,7 @@ _QUOTED: Final = re.compile(r"'((?:[^']|'')*)'|\"((?:[^\"]|\"\")*)\"|`([^`]*)`|â
 
 
 def shown_values(result: QueryResult, sql: str, dialect: str, privacy: Privacy) -> tuple[list[list[str]], list[str]]:
-    """Return the rows as texts, and a line for each column whose values are withheld.
+    """Return the rows as texts, and a line for each column whose values are hidden.
 
     Where `scan.privacy` is not `off`, only counts are told. Where it is, all but personal data.
     """
@@ -136,8 +136,8 @@ def shown_values(result: QueryResult, sql: str, dialect: str, privacy: Privacy) 
         [_shown(value) if not why else _masked(value) for value, why in zip(row, reasons, strict=True)]
         for row in result.rows
     ]
-    withheld = [f"- {name}: withheld, {why}" for name, why in zip(result.columns, reasons, strict=True) if why]
-    return rows, withheld
+    hidden = [f"- {name}: withheld, {why}" for name, why in zip(result.columns, reasons, strict=True) if why]
+    return rows, hidden
 
 
 def count_columns(sql: str, dialect: str, width: int) -> frozenset[int]:

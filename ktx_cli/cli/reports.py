@@ -344,7 +344,7 @@ def capture_result(
 
     records = [MemoryRecord.of(request) for request in requests]
     if dry_run:
-        return _foretold(session, records, options)
+        return _estimated(session, records, options)
     items = _Items()
     for record in records:
         try:
@@ -412,7 +412,7 @@ def _next(items: Sequence[dict[str, Any]]) -> list[str]:
     return [Command("diff", f"HEAD...{branch}", program="git") for branch in branches]
 
 
-def _foretold(session: Session, records: Sequence[MemoryRecord], options: CaptureOptions) -> Result:
+def _estimated(session: Session, records: Sequence[MemoryRecord], options: CaptureOptions) -> Result:
     from ktx_cli.jobs.capture.capture import estimate
 
     found = []

@@ -43,7 +43,7 @@ from ktx_cli.project import (
 from ktx_cli.wiki import user_scope
 
 _LONGEST_LABEL: Final = 60
-_MOST_TOLD: Final = 5
+_MOST_NAMED: Final = 5
 
 
 class SourceType(StrEnum):
@@ -144,7 +144,7 @@ class CaptureRequest:
         found = [f"line {self.text.count(chr(10), 0, spot.at) + 1}: {spot.message}" for spot in secrets(self.text)]
         if found:
             raise UsageError(
-                f"the text holds what looks like a secret, so nothing of it was stored: {listing(found, _MOST_TOLD)}",
+                f"the text holds what looks like a secret, so nothing of it was stored: {listing(found, _MOST_NAMED)}",
                 hint="take it out, and change the secret if it is one",
             )
 

@@ -74,7 +74,9 @@ def _of_value(expected: Any, answer: Answer, tolerance: Decimal) -> Difference |
     ((value,),) = answer.rows
     if same_value(expected, value, tolerance):
         return None
-    return Difference(f"{_said(expected)} expected, got {_said(value)}", answer.columns, ((expected,),), ((value,),))
+    return Difference(
+        f"{_value_text(expected)} expected, got {_value_text(value)}", answer.columns, ((expected,),), ((value,),)
+    )
 
 
 def _of_rows(columns: Sequence[str], rows: Sequence[Row], answer: Answer, tolerance: Decimal) -> Difference | None:
@@ -92,7 +94,7 @@ def _of_rows(columns: Sequence[str], rows: Sequence[Row], answer: Answer, tolera
     missing, unexpected = _unmatched(wanted, answer.rows, tolerance)
     if not missing and not unexpected:  # what no order tells apart, as [] and {}, was sorted otherwise
         return _of_order(answer)
-    return _told(answer.columns, missing, unexpected)
+    return _row_difference(answer.columns, missing, unexpected)
 
 
 def _of_order(answer: Answer) -> Difference | None:
@@ -100,7 +102,7 @@ def _of_order(answer: Answer) -> Difference | None:
     return Difference("the rows are the expected ones in another order", answer.columns) if answer.ordered else None
 
 
-def _told(columns: tuple[str, ...], missing: Sequence[Row], unexpected: Sequence[Row]) -> Difference:
+def _row_difference(columns: tuple[str, ...], missing: Sequence[Row], unexpected: Sequence[Row]) -> Difference:
     parts = [f"{plural(len(missing), 'row')} missing"] if missing else []
     parts += [f"{plural(len(unexpected), 'row')} not expected"] if unexpected else []
     return Difference(", ".join(parts), columns, tuple(missing), tuple(unexpected))
@@ -213,5 +215,5 @@ def _utc(moment: datetime) -> datetime:
     return moment if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def _said(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "NULL" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -131,7 +131,7 @@ def run_evals(request: EvalRequest) -> EvalReport:
     """
     started = monotonic()
     loaded = load_evals(request.layout)
-    _told(loaded, request.warn)
+    _warn_of_cases(loaded, request.warn)
     cases = loaded.named(request.names)
     history = _history(request)
     report = EvalReport()
@@ -147,7 +147,7 @@ def run_evals(request: EvalRequest) -> EvalReport:
     return report
 
 
-def _told(loaded: Loaded, warn: Warn) -> None:
+def _warn_of_cases(loaded: Loaded, warn: Warn) -> None:
     for warning in loaded.warnings:
         warn(warning)
     if not loaded.cases:
