@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import Diagnostic, KtxError, Recent
 from ktx_cli.project import Layout, Tree, Workspace
-from ktx_cli.semantic import CalendarSettings, Model, Shard, check_model, load_tree, parse_shard, stray_paths
 
 if TYPE_CHECKING:
     from ktx_cli.search import Found, Hit, Layer, Scope
+    from ktx_cli.semantic import CalendarSettings, Model, Shard
 
 MOST_KEPT: Final = 24
 """How many models are remembered: those of a few loops side by side, before and after a write each."""
 
-_Key = tuple[str, str, CalendarSettings, str]
+_Key = tuple[str, str, "CalendarSettings", str]
 
 _MODELS: Final[Recent[Model]] = Recent(MOST_KEPT)
 _PROBLEMS: Final[Recent[tuple[Diagnostic, ...]]] = Recent(MOST_KEPT)
@@ -55,6 +55,8 @@ class Layers:
 
         def check() -> tuple[Diagnostic, ...]:
             model = self._model(tree, key)
+            from ktx_cli.semantic import check_model
+
             return (*model.problems, *check_model(model))
 
         return _PROBLEMS.get(key, check)
@@ -63,6 +65,8 @@ class Layers:
         return connection, self.dialects[connection], self._calendar, digest(tree, connection, self.configured)
 
     def _model(self, tree: Tree, key: _Key) -> Model:
+        from ktx_cli.semantic import load_tree
+
         connection, dialect, calendar, _ = key
         return _MODELS.get(
             key,
@@ -70,7 +74,7 @@ class Layers:
         )
 
 
-class _Models(Mapping[str, Model]):
+class _Models(Mapping[str, "Model"]):
     def __init__(self, layers: Layers, tree: Tree) -> None:
         self._layers, self._tree = layers, tree
         self._loaded: dict[str, Model] = {}
@@ -92,11 +96,15 @@ class _Models(Mapping[str, Model]):
 @functools.lru_cache(maxsize=1_024)
 def parse_once(content: bytes, where: str) -> Shard:
     """Return a shard, parsed once for all loops of a run; nobody changes the document. Raises as `parse_shard`."""
+    from ktx_cli.semantic import parse_shard
+
     return parse_shard(content, where)
 
 
 def digest(tree: Tree, connection: str, configured: Collection[str]) -> str:
     """Return what tells the files of a connection's semantic layer, and those of no connection, from any others."""
+    from ktx_cli.semantic import stray_paths
+
     found = hashlib.sha256()
     try:
         strays = stray_paths(tree, configured)

@@ -10,16 +10,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.agent_tools.fence import visible
 from ktx_cli.core import KtxError, StorageError
-from ktx_cli.documents import Document, Passage, RawFile, UnreadableDocumentError, passages, read_document
+from ktx_cli.documents import RawFile
 from ktx_cli.project import SOURCES, KtxConfig, Layout, read_bytes, read_state
 from ktx_cli.search import Hit, Passages, Scope, Store, hits, passage_documents, rank
 from ktx_cli.search import Passage as SearchPassage
 from ktx_cli.search import Passage as Searched
 from ktx_cli.sources import RawStore, source_for
+
+if TYPE_CHECKING:
+    from ktx_cli.documents import Document, Passage
 
 KIND: Final = "passage"
 
@@ -56,7 +59,7 @@ class Library:
     def document(self, place: Place) -> Document | None:
         """Return a document, None where there is none or it cannot be read."""
         found = self._read(place)
-        return found if isinstance(found, Document) else None
+        return None if isinstance(found, KtxError) else found
 
     def problem(self, place: Place) -> KtxError | None:
         """Return why a document cannot be read: `UnreadableDocumentError`, or `StorageError` where it is gone."""
@@ -65,6 +68,8 @@ class Library:
 
     def passages(self, place: Place) -> tuple[Passage, ...]:
         """Return the passages of a document in order."""
+        from ktx_cli.documents import passages
+
         with self._lock:
             if place not in self._passages:
                 document = self.document(place)
@@ -111,6 +116,8 @@ class Library:
             yield Searched(each.key, place.source, title, each.text, each.heading)
 
     def _read(self, place: Place) -> Document | KtxError | None:
+        from ktx_cli.documents import UnreadableDocumentError, read_document
+
         with self._lock:
             raw = self.sources.get(place.source, {}).get(place.path)
             if raw is not None and place not in self._documents:
@@ -148,19 +155,18 @@ def _fetched(database: sqlite3.Connection, config: KtxConfig) -> dict[str, dict[
 
 
 def _is_of_documents(entry: Any, kind: str) -> bool:
-    if entry.driver not in SOURCES:
-        return False
-    source = source_for(entry.driver)
-    return source.documents and source.kind == kind
+    known = SOURCES.find(entry.driver)
+    return known is not None and known.documents and (known.kind or known.driver) == kind
 
 
 def _loader(
     layout: Layout, config: KtxConfig, source: str, files: Mapping[str, str]
 ) -> Callable[[str], Iterable[SearchPassage]]:
     entry = config.sources()[source]
-    store, folders = RawStore(layout.raw_store), source_for(entry.driver).folders(entry, layout.root)
+    store = RawStore(layout.raw_store)
 
     def load(path: str) -> Iterator[SearchPassage]:
+        folders = source_for(entry.driver).folders(entry, layout.root)
         raw = store.find(path, files[path]) or _on_disk(folders, path, files[path])
         if raw is not None:
             yield from Library({source: {path: raw}}).to_search(Place(source, path))

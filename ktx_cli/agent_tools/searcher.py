@@ -13,13 +13,15 @@ from ktx_cli.agent_tools.library import passages_of
 from ktx_cli.core import Command, ResultWarning, StorageError, UsageError
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, Workspace, connection_of, read_state
 from ktx_cli.scan import ColumnValues, load_lists
-from ktx_cli.search import KINDS, Answer, Contents, Found, Layer, Pages, Part, Scope, Searcher, Values
-from ktx_cli.semantic import Model, ParsedCopies, calendar_of, layer_ids, load_tree
+from ktx_cli.search import KINDS, Contents, Found, Layer, Pages, Part, Scope, Values
+from ktx_cli.semantic import ParsedCopies, calendar_of, layer_ids
 from ktx_cli.warehouses import dialect_of
 from ktx_cli.wiki import user_scope
 
 if TYPE_CHECKING:
     from ktx_cli.llm import Embedder
+    from ktx_cli.search import Answer, Searcher
+    from ktx_cli.semantic import Model
 
 _VALUE_SCANS = "SELECT connection, privacy, finished FROM value_scans WHERE privacy <> 'strict' ORDER BY connection"
 
@@ -62,6 +64,7 @@ def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str])
 
     Embeddings that cannot be used as they are configured are a warning of every search.
     """
+    from ktx_cli.search import Searcher
 
     @functools.cache
     def embedder() -> Embedder | None:
@@ -137,6 +140,8 @@ def _layer(layout: Layout, config: KtxConfig, connection: str) -> Layer:
     def load(tree: Tree) -> Model:
         if isinstance(tree, Workspace):  # the tools of the loop that writes to it read it too, and share what was read
             return layers.model(tree, connection)
+        from ktx_cli.semantic import load_tree
+
         return load_tree(tree, connection, dialect, parse=parse, configured=configured)
 
     return Layer(layout.root, connection, dialect, load, configured)

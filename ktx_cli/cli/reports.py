@@ -13,7 +13,6 @@ import typer
 from ktx_cli.cli.blocks import Block, Fields, Table
 from ktx_cli.cli.contract import Result, Session
 from ktx_cli.cli.help import connection_ids
-from ktx_cli.cli.runs_view import noted_text
 from ktx_cli.cli.streams import STDIN, text_of
 from ktx_cli.core import Command, KtxError, PartialError, listing, plural
 
@@ -219,6 +218,8 @@ def _is_shown(record: Mapping[str, Any]) -> bool:
 
 
 def _noted(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    from ktx_cli.cli.runs_view import noted_text
+
     what, about, said = noted_text(record)
     return what, str(record["by"]), about, said
 

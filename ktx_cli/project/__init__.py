@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.project.answer_cache import LOOK, CachedAnswer, EnrichmentStore, StateEnrichmentStore
+    from ktx_cli.project.answer_cache import CachedAnswer, EnrichmentStore, StateEnrichmentStore
     from ktx_cli.project.config.base import (
         REFERENCE_PATTERN,
         REQUIRED,
@@ -132,6 +132,7 @@ if TYPE_CHECKING:
         variable_named,
     )
     from ktx_cli.project.state import (
+        LOOK,
         Warn,
         check_private_folder,
         is_damage,
@@ -148,7 +149,7 @@ if TYPE_CHECKING:
     from ktx_cli.project.yaml_splice import Edit, lookup
 
 _HOMES = {
-    "answer_cache": "CachedAnswer EnrichmentStore LOOK StateEnrichmentStore",
+    "answer_cache": "CachedAnswer EnrichmentStore StateEnrichmentStore",
     "config.base": "Block REFERENCE_PATTERN REQUIRED Setting checked setting settings_of wrong",
     "config.blocks": (
         "ConnectionContext Embeddings HistoryFilters Privacy QueryHistory RateLimit Relationships Retry Scan Views"
@@ -189,7 +190,7 @@ _HOMES = {
         "resolve_plain secret_path variable_named"
     ),
     "state": (
-        "Warn check_private_folder is_damage is_hidden open_for_writing open_to_others prepare_private_folder "
+        "LOOK Warn check_private_folder is_damage is_hidden open_for_writing open_to_others prepare_private_folder "
         "read_state transaction translated unheard"
     ),
     "workspace": "Workspace checked_path",

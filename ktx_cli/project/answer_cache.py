@@ -16,16 +16,13 @@ from typing import Any, Final, Protocol
 
 from ktx_cli.core import isoformat, now
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.state import Warn, open_for_writing, transaction, translated, unheard
+from ktx_cli.project.state import LOOK, Warn, open_for_writing, transaction, translated, unheard
 
 KEPT_RUNS: Final = 10
 """So many runs of a connection in a row may leave an answer unused."""
 
 _USES: Final = "uses"
 """The kind of the rows that say what connections used; their keys are the ids of the connections."""
-
-LOOK: Final = "look"
-"""The kind of the rows that hold the results of a scan; they are nobody's answer and stay."""
 
 CachedAnswer = tuple[str, str]
 """Kind and key of a value."""

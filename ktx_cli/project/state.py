@@ -31,6 +31,9 @@ MOVED_SECONDS = 0.02
 Warn = Callable[[ResultWarning], object]
 """Told of what a person should know that does not stop the run."""
 
+LOOK: Final = "look"
+"""The kind of the rows of `enrichment` that hold the results of a scan; they are nobody's answer and stay."""
+
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE leases (

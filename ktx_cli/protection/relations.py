@@ -13,7 +13,7 @@ from ktx_cli.core import KtxError, Recent
 from ktx_cli.llm import ToolError
 from ktx_cli.project import DATABASE_SOURCE, Layout, Tree
 from ktx_cli.scan import MANIFEST, manifest_hashes, read_table, snapshot_path
-from ktx_cli.semantic import TEMPLATE, Model, Source, silence_parser
+from ktx_cli.semantic import Model, Source
 from ktx_cli.warehouses import Table as StoredTable
 from ktx_cli.warehouses import TableRef
 
@@ -146,6 +146,8 @@ def names_in(sql: str, dialect: str, *, tags: bool = False) -> Named | None:
     import sqlglot
     from sqlglot.errors import SqlglotError
     from sqlglot.optimizer.scope import traverse_scope
+
+    from ktx_cli.semantic import TEMPLATE, silence_parser
 
     silence_parser()
     text = TEMPLATE.sub("NULL", _TAGS.sub("", sql) if tags else sql)

@@ -7,13 +7,15 @@ text that is sent is looked at, without regard to scopes, of which a statement c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Diagnostic
 from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
-from ktx_cli.protection.views import Judge, Views
-from ktx_cli.semantic import Barred, Column, Model, Source, Visibility, silence_parser
+from ktx_cli.semantic import Barred, Column, Model, Source, Visibility
 from ktx_cli.warehouses import dialect_named
+
+if TYPE_CHECKING:
+    from ktx_cli.protection.views import Judge
 
 _STORAGE: Final = ("duckdb_", "pragma_")
 _LONGEST_NAME: Final = 63
@@ -49,6 +51,8 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
                 "no column of another table that is named like one of them; no `*`, no row as a whole"
             )
     if relations is not None:
+        from ktx_cli.protection.views import Views
+
         Views(relations, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model)).check(trees)
 
 
@@ -85,6 +89,8 @@ def _table_shown(model: Model, table: Table, relations: Callable[[], Relations])
     if any(each.policies or each.visibility is Visibility.HIDDEN for each in owners):
         return False
     known = relations()
+    from ktx_cli.protection.views import Views
+
     views = Views(known, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model))
     try:
         views.follow(table)
@@ -159,6 +165,8 @@ def tables_of(trees: Iterable[Any]) -> frozenset[Table]:
 def _trees(sql: str, dialect: str) -> list[Any] | None:
     import sqlglot
     from sqlglot.errors import SqlglotError
+
+    from ktx_cli.semantic import silence_parser
 
     silence_parser()
     try:

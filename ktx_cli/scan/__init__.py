@@ -33,9 +33,16 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.port import Describer, DescriptionReport
     from ktx_cli.scan.diagram import MOST_EDGES, MOST_TEXT, Diagram, diagram_of, dot, draw_svg, mermaid
     from ktx_cli.scan.failures import Failures, Stage, StageFailure, ends_more, unexpected
-    from ktx_cli.scan.ledger import LastScan, last_scans, previous_scans, record_scan
     from ktx_cli.scan.linked_files import RemovedTexts
-    from ktx_cli.scan.outcome import PreviousScan, ScanOutcome, TableChanges
+    from ktx_cli.scan.outcome import (
+        LastScan,
+        PreviousScan,
+        ScanOutcome,
+        TableChanges,
+        last_scans,
+        previous_scans,
+        record_scan,
+    )
     from ktx_cli.scan.overlays import Overlays, empty_overlay
     from ktx_cli.scan.pipeline import ScanJob, scan_connection
     from ktx_cli.scan.profile.counts import NOT_READ, TableProfile
@@ -69,9 +76,8 @@ _HOMES = {
     "descriptions.port": "Describer DescriptionReport",
     "diagram": "Diagram MOST_EDGES MOST_TEXT diagram_of dot draw_svg mermaid",
     "failures": "Failures Stage StageFailure ends_more unexpected",
-    "ledger": "LastScan last_scans previous_scans record_scan",
     "linked_files": "RemovedTexts",
-    "outcome": "PreviousScan ScanOutcome TableChanges",
+    "outcome": "LastScan PreviousScan ScanOutcome TableChanges last_scans previous_scans record_scan",
     "overlays": "Overlays empty_overlay",
     "pipeline": "ScanJob scan_connection",
     "profile.counts": "NOT_READ TableProfile",

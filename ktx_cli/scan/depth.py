@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ktx_cli.core import Command, Hint, ResultWarning, UsageError
 from ktx_cli.llm import bindings, no_backend
 from ktx_cli.project import KtxConfig
-from ktx_cli.prompts import Prompt, load_prompt
+
+if TYPE_CHECKING:
+    from ktx_cli.prompts import Prompt
 
 
 class Depth(StrEnum):
@@ -72,4 +75,6 @@ class ScanPrompts:
     @classmethod
     def load(cls, folder: Path) -> ScanPrompts:
         """Return the project's own where `folder` has them; `ConfigError` for one that cannot serve."""
+        from ktx_cli.prompts import load_prompt
+
         return cls(load_prompt("describe_tables", folder), load_prompt("propose_joins", folder))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ktx_cli.core import ConfigError, ResultWarning, file_stem, listing, yaml
-from ktx_cli.project import Layout, edit, lookup
+from ktx_cli.project import Layout
 from ktx_cli.scan.committed import Base
 from ktx_cli.semantic import DISABLED, SUFFIXES, plain_on
 
@@ -118,6 +118,8 @@ def empty_overlay(source: str) -> bytes:
 
 def disabling(content: bytes | None, source: str, joins: Iterable[Mapping[str, Any]], where: str) -> bytes:
     """Return the overlay that takes joins out of its source: they are disabled, and no longer made by it."""
+    from ktx_cli.project import edit
+
     if content is None:
         content = empty_overlay(source)
     for join in joins:
@@ -140,10 +142,12 @@ def enabling(content: bytes, joins: Iterable[Mapping[str, Any]], where: str) -> 
     return None if content == empty_overlay(yaml.load(content, where=where)["name"]) else content
 
 
-def _without(content: bytes, path: edit.Path, indexes: list[int], where: str) -> bytes:
+def _without(content: bytes, path: tuple[str | int, ...], indexes: list[int], where: str) -> bytes:
     """Return the text without those items of a list, and without the list when it has no other."""
     if not indexes:
         return content
+    from ktx_cli.project import edit, lookup
+
     _, items = lookup(yaml.load(content, where=where), path)
     if len(items) == len(indexes):
         return edit.delete_value(content, path, where=where)

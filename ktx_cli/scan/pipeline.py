@@ -52,7 +52,7 @@ from ktx_cli.scan.removed_joins import CommittedJoins
 from ktx_cli.scan.shards import is_joinable
 from ktx_cli.scan.warnings import comment_warnings, problem_warnings, unprofiled_warnings
 from ktx_cli.semantic import ParsedCopies, physical_name
-from ktx_cli.warehouses import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableKind, TableRef, access_gap
+from ktx_cli.warehouses import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableKind, TableRef
 
 GENERATOR = 3
 """Raised when the same structure would give other files, so that an unchanged database is written anew once."""
@@ -417,6 +417,8 @@ def _unchanged(committed: Committed, schema: DatabaseSchema, records: Records, r
 
 
 def _nothing_to_read(job: ScanJob, connector: Connector, scope: Scope) -> list[ResultWarning]:
+    from ktx_cli.warehouses import access_gap
+
     gap = None if job.entry is None else access_gap(job.connection, job.entry, connector.test(scope))
     if gap is None:
         return []

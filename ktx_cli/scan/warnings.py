@@ -16,7 +16,6 @@ from ktx_cli.scan.profile.counts import FAILED, NOT_READ, TableProfile
 from ktx_cli.scan.profile.profiler import OUT_OF_TIME, Profiled
 from ktx_cli.semantic import Shard
 from ktx_cli.warehouses import Connector, ObjectProblem, Scope, TableRef, dialect_named
-from ktx_cli.wiki import instructions
 
 OF_THE_SCOPE = frozenset({"scope", "schema"})
 """Problems of what `ktx.yaml` asks for: an entry that matches nothing."""
@@ -55,8 +54,14 @@ def _instructing(shards: Mapping[str, Shard], changes: TableChanges) -> Iterator
         columns = ((f"{entry['table']}.{column.get('name')}", column) for column in entry.get("columns") or ())
         for name, fields in ((entry["table"], entry), *columns):
             text = _comment(fields)
-            if text and any(instructions(text)):
+            if text and _instructs(text):
                 yield name
+
+
+def _instructs(text: str) -> bool:
+    from ktx_cli.wiki import instructions
+
+    return any(instructions(text))
 
 
 def _comment(fields: Mapping[str, Any]) -> str:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import one_line, plural
-from ktx_cli.protection import Relations, values_shown
 from ktx_cli.scan import ColumnValues
 from ktx_cli.semantic import Column, Measure, Model, Segment, SemanticError, Source, Visibility
 from ktx_cli.warehouses import TableRef
 from ktx_cli.wiki import GLOBAL, Page, parse, place_of
 
 if TYPE_CHECKING:
+    from ktx_cli.protection import Relations
     from ktx_cli.semantic import Names
 
 
@@ -198,6 +198,8 @@ def value_documents(
 
 def listed_columns(shown: Shown, source: Source, relations: Callable[[], Relations]) -> frozenset[str]:
     """Return the names, in small letters, of the columns of a source whose values may be listed; see `values_shown`."""
+    from ktx_cli.protection import values_shown
+
     may = values_shown(shown.model, source, relations)
     return frozenset(each.name.casefold() for each in shown.columns(source) if may(each))
 

@@ -6,15 +6,13 @@ Several threads may ask a part at once.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ktx_cli.core import KtxError, Recent, ResultWarning, escaped, is_utf8
 from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, hash_of, signatures_below
-from ktx_cli.protection import read_relations
 from ktx_cli.scan import ColumnValues, snapshot_path
 from ktx_cli.search.corpus import (
     Document,
@@ -28,6 +26,9 @@ from ktx_cli.search.corpus import (
 from ktx_cli.search.index import digest_of
 from ktx_cli.semantic import SUFFIXES, Model, is_stray, stray_paths
 from ktx_cli.wiki import FOLDER
+
+if TYPE_CHECKING:
+    from ktx_cli.protection import Relations
 
 LoadModel = Callable[[Tree], Model]
 
@@ -208,7 +209,12 @@ class Values:
 
     def documents(self, unit: str, tree: Tree) -> Documents:
         """Return the values of columns that are shown."""
-        relations = functools.partial(read_relations, tree, self._layer.connection)
+
+        def relations() -> Relations:
+            from ktx_cli.protection import read_relations
+
+            return read_relations(tree, self._layer.connection)
+
         return _by_digest(value_documents(self._layer.shown(tree), self._load(), relations))
 
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         database_of,
         guard_of,
         json_rows,
-        layer_ids,
         load_layer,
         load_layers,
         require_defined,
@@ -71,6 +70,7 @@ if TYPE_CHECKING:
         ParsedCopies,
         Shard,
         has_parsed_copies,
+        layer_ids,
         load_manifest,
         parse_shard,
         physical_name,
@@ -125,7 +125,7 @@ _HOMES = {
     "graph": "Graph",
     "guarded": (
         "ANEW DEFAULT_BYTES Guard GuardedConnector LoadLayer Means broken_files_told database_of "
-        "guard_of json_rows layer_ids load_layer load_layers require_defined stray_problems"
+        "guard_of json_rows load_layer load_layers require_defined stray_problems"
     ),
     "interchange.dbt.importer": "NO_ONE_TABLE Relation import_dbt relation_of",
     "interchange.dbt.project": "Call TARGET_NAME UnresolvedJinjaError read_documents render",
@@ -145,7 +145,7 @@ _HOMES = {
     "load.load": "load_model load_tree read_source",
     "load.sources": "KEY",
     "manifest": (
-        "DISABLED Entry MANIFEST_HEADER Manifest ParsedCopies SUFFIXES Shard has_parsed_copies load_manifest "
+        "DISABLED Entry MANIFEST_HEADER Manifest ParsedCopies SUFFIXES Shard has_parsed_copies layer_ids load_manifest "
         "parse_shard physical_name plain_on quoted render_shard shard_files source_names write_parsed_copies"
     ),
     "metric_tests": "TestResult run_test",

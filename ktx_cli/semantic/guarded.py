@@ -21,14 +21,13 @@ from ktx_cli.core import (
     Recent,
     SourceError,
     UsageError,
-    is_utf8,
     json_value,
     listing,
 )
-from ktx_cli.project import SEMANTIC_NAME, Connection, Database, KtxConfig, Layout, WorkingTree, connection_of
+from ktx_cli.project import Connection, Database, KtxConfig, Layout, WorkingTree, connection_of
 from ktx_cli.semantic.load.files import read_strays
 from ktx_cli.semantic.load.load import load_model
-from ktx_cli.semantic.manifest import SUFFIXES, load_manifest
+from ktx_cli.semantic.manifest import load_manifest
 from ktx_cli.semantic.model import Model, SemanticError
 from ktx_cli.semantic.time.calendar import calendar_of
 from ktx_cli.warehouses import (
@@ -268,15 +267,6 @@ _NO_DATABASE: Final = ""
 """sqlglot's name for SQL of no dialect: for files of a connection that is not configured any more."""
 
 
-def layer_ids(layout: Layout) -> list[str]:
-    """Return the ids of the connections that have files of a semantic layer, sorted."""
-    folder = layout.root / SEMANTIC_NAME
-    if not folder.is_dir():
-        return []
-    names = (each.name for each in folder.iterdir() if each.is_dir() and is_utf8(each.name))
-    return sorted(name for name in names if _has_files(layout, name))
-
-
 def load_layer(layout: Layout, config: KtxConfig, connection: str) -> Model:
     """Return the semantic layer of a connection, as its files have it now."""
     entry = config.connections.get(connection)
@@ -307,11 +297,6 @@ def broken_files_told(model: Model) -> Iterator[None]:
             check = Command("sl", "validate", "-c", model.connection, "--no-data")
             error.hint = Hint("{}; or correct the files with errors: {}", error.hint, check)
         raise
-
-
-def _has_files(layout: Layout, connection: str) -> bool:
-    folder = layout.root / Layout.context_paths(connection)[0]
-    return any(path.suffix in SUFFIXES for path in folder.rglob("*"))
 
 
 MakeGuard = Callable[[Layout, KtxConfig, str, Model], Guard]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ktx_cli.core import ConfigError, KtxError, ResultWarning, is_utf8, yaml
-from ktx_cli.project import Layout, read_bytes, write_atomic
+from ktx_cli.project import SEMANTIC_NAME, Layout, read_bytes, write_atomic
 from ktx_cli.warehouses import TableRef
 
 MANIFEST_HEADER = (
@@ -220,3 +220,17 @@ def shard_files(layout: Layout, connection: str) -> list[Path]:
     folder = layout.schema_dir(connection)
     found = folder.glob("*") if folder.is_dir() else ()
     return sorted(path for path in found if path.suffix in SUFFIXES and is_utf8(path.name))
+
+
+def layer_ids(layout: Layout) -> list[str]:
+    """Return the ids of the connections that have files of a semantic layer, sorted."""
+    folder = layout.root / SEMANTIC_NAME
+    if not folder.is_dir():
+        return []
+    names = (each.name for each in folder.iterdir() if each.is_dir() and is_utf8(each.name))
+    return sorted(name for name in names if _has_files(layout, name))
+
+
+def _has_files(layout: Layout, connection: str) -> bool:
+    folder = layout.root / Layout.context_paths(connection)[0]
+    return any(path.suffix in SUFFIXES for path in folder.rglob("*"))

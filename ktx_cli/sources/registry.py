@@ -25,11 +25,14 @@ OF_DATABASES: Final = ("query_history",)
 class SourceKind(Kind):
     """A kind of context source.
 
-    `source`: the class of it, as `package.module:Name`. `of_database`: for a source without a driver of its own,
-    whether the connection of a database has it.
+    `source`: the class of it, as `package.module:Name`. `kind`: the name of its raw files, where that is not the
+    driver. `documents`: whether what it reads is documents, which are searched. `of_database`: for a source without a
+    driver of its own, whether the connection of a database has it.
     """
 
     source: str
+    kind: str = ""
+    documents: bool = False
     of_database: Callable[[Database], bool] | None = None
 
     # What setup detects.

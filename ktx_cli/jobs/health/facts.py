@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, Record, ResultWarning, listing, now
 from ktx_cli.engine import LastFetch, last_fetches
-from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level
 from ktx_cli.project import (
     DATABASE_SOURCE,
     Database,
@@ -35,6 +34,7 @@ from ktx_cli.semantic import SUFFIXES, Manifest, ParsedCopies, load_manifest, qu
 if TYPE_CHECKING:
     from ktx_cli.jobs.clients.targets import Where
     from ktx_cli.jobs.clients.uninstall import State
+    from ktx_cli.jobs.health.model import CheckContext, CheckResult
     from ktx_cli.jobs.serve.daemon import ServerStatus
 
 
@@ -182,7 +182,7 @@ def _listed(entry: Mapping[str, Any], key: str) -> list[Any]:
     return items if isinstance(items, list) else []
 
 
-_SECRETS = {None: "ok", Level.SKIP: "unverified", Level.WARN: "unresolved", Level.FAIL: "unresolved"}
+_SECRETS = {None: "ok", "skip": "unverified", "warn": "unresolved", "fail": "unresolved"}
 _STANDING = ("accepted", "manual")
 """What holds for a found join that stands."""
 

@@ -7,13 +7,15 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, NotReadyError, one_line
 from ktx_cli.llm.embeddings.port import DEFAULT_MODELS, MODEL_HINT, Embedder, checked
-from ktx_cli.llm.embeddings.remote import Endpoint
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.project import Embeddings, KtxConfig, Retry, read_bytes, resolve_plain
+
+if TYPE_CHECKING:
+    from ktx_cli.llm.embeddings.remote import Endpoint
 
 OFFLINE: Final = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """The switches of the libraries that keep them off the network."""
@@ -132,6 +134,8 @@ def create(embeddings: Embeddings, retry: Retry, project_dir: Path, environ: Map
     where = "ingest.embeddings.sentenceTransformers.base_url"
     address = resolve_plain(address, project_dir=project_dir, environ=environ, where=where).strip()
     url = "/".join(part.strip("/") for part in (address, prefix or "", "embeddings/compute-bulk") if part.strip("/"))
+    from ktx_cli.llm.embeddings.remote import Endpoint
+
     endpoint = Endpoint(url, where, retry)
     return ServerEmbedder(
         endpoint, model, embeddings.dimensions, min(embeddings.batch_size or _SERVER_BATCH, _SERVER_BATCH)

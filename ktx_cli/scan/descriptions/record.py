@@ -6,15 +6,17 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ktx_cli.core import Command, Hint, KtxError, one_line
 from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Described, ref_order
-from ktx_cli.scan.descriptions.packing import Labels, Piece
 from ktx_cli.semantic import Entry
 from ktx_cli.warehouses import Table, TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.descriptions.packing import Labels, Piece
 
 DESCRIPTIONS: Final = "descriptions.json"
 FORMAT: Final = 1

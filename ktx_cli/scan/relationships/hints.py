@@ -6,14 +6,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ktx_cli.scan.relationships.facts import ColumnFacts, DatabaseFacts, TableFacts
 from ktx_cli.scan.relationships.keys import is_unique
 from ktx_cli.scan.relationships.model import Edge
-from ktx_cli.scan.relationships.proposals import ProposedJoin
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.warehouses import Table, TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.relationships.proposals import ProposedJoin
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ SOURCE = SourceKind(
     driver="confluence",
     settings="ktx_cli.sources.confluence.settings:ConfluenceConnection",
     source="ktx_cli.sources.confluence.source:ConfluenceSource",
+    documents=True,
     questions=(
         Question("url", required=True),
         Question("user"),

@@ -7,6 +7,8 @@ SOURCE = SourceKind(
     driver="documents",
     settings="ktx_cli.sources.documents.settings:DocumentsConnection",
     source="ktx_cli.sources.documents.source:DocumentsSource",
+    kind="files",
+    documents=True,
     questions=(Question("dir", required=True),),
     detector="ktx_cli.sources.documents.source:detect",
 )

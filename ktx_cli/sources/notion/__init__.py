@@ -7,6 +7,7 @@ SOURCE = SourceKind(
     driver="notion",
     settings="ktx_cli.sources.notion.settings:NotionConnection",
     source="ktx_cli.sources.notion.source:NotionSource",
+    documents=True,
     questions=(
         Question("token", required=True),
         Question("crawl-mode", default="all_accessible"),
