@@ -138,16 +138,19 @@ def test_no_backend(ktx: Run, project: Path) -> None:
 
 
 def test_roles_may_use_several_backends_at_once(
-    ktx: Run, configure: Run, model_server: ModelServer, session: OfflineSession
+    ktx: Run, configure: Run, model_server: ModelServer, project: Path
 ) -> None:
-    configure("gateway", "some-model", "    triage: claude-cli:haiku\n")
+    configure("gateway", "some-model", "    triage: anthropic:claude-haiku-4-5\n")
+    other = f"anthropic: {{base_url: '{model_server.url}', api_key: 'env:SCRIPTED_KEY'}}"
+    config = (project / "ktx.yaml").read_text()
+    (project / "ktx.yaml").write_text(config.replace("  models:\n", f"    {other}\n  models:\n", 1))
     model_server.play(lambda request: says(f"I am {request.body['model']}"))
     assert ktx("llm", "ask", "who?").out == "I am some-model\n"
     assert "haiku" in ktx("llm", "ask", "who?", "--role", "triage").out
     probes = ktx("llm", "probe", "--json").data["probes"]
-    assert [(one["backend"], one["ok"]) for one in probes] == [("gateway", True), ("claude-cli", True)]
+    assert [(one["backend"], one["ok"]) for one in probes] == [("gateway", True), ("anthropic", True)]
     status = {tuple(row["message"].split(": ")[:1]) for row in ktx("status", "--json").data["checks"]}
-    assert any("claude-cli:haiku (triage)" in row[0] for row in status)
+    assert any("anthropic:claude-haiku-4-5 (triage)" in row[0] for row in status)
 
 
 @pytest.mark.requirement("R36", "R37", "R40", "R41", "R6")
