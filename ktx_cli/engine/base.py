@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ktx_cli.core import ResultWarning
+from ktx_cli.core import Record, ResultWarning
 from ktx_cli.engine.plan import RunPlan, Spending, Target
 from ktx_cli.engine.report import IngestReport
 from ktx_cli.project import (
@@ -80,7 +80,7 @@ class ProjectBase:
 
 
 @dataclass(frozen=True, slots=True)
-class LastFetch:
+class LastFetch(Record):
     """The facts `ktx status` shows of a source's last fetch; `kind` as in `raw-sources/`."""
 
     connection: str
@@ -88,9 +88,7 @@ class LastFetch:
     finished: str
     files: int
 
-    def to_json(self) -> dict[str, str | int]:
-        """Return what stands beside the connection's id."""
-        return {"kind": self.kind, "finished": self.finished, "files": self.files}
+    json_keys = ("kind", "finished", "files")
 
 
 def last_fetches(database: sqlite3.Connection) -> dict[str, LastFetch]:

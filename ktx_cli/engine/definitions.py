@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli import __version__
-from ktx_cli.core import Command, Diagnostic, Hint, KtxError, escaped, listing, plural
+from ktx_cli.core import Command, Diagnostic, Hint, KtxError, Record, escaped, listing, plural
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, hash_of, read_bytes, signatures_below, write_atomic
 from ktx_cli.semantic import SUFFIXES, Place, calendar_of
 from ktx_cli.warehouses import dialect_of
@@ -28,7 +28,7 @@ _ORDER: Final = ("measure", "segment", "column", "policy", "join", "source")
 
 
 @dataclass(frozen=True, slots=True)
-class BrokenDefinition:
+class BrokenDefinition(Record):
     """A definition no question can use. `kind`: measure, segment, column, policy, join or source."""
 
     connection: str
@@ -45,10 +45,6 @@ class BrokenDefinition:
     def identity(self) -> tuple[str, str, str]:
         """What stays the same when lines move."""
         return self.connection, self.kind, self.name
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self)
 
 
 def counted(broken: Sequence[BrokenDefinition]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.core import CancelledError, Hint, KtxError, PartialError, listing, one_line, plural
+from ktx_cli.core import CancelledError, Hint, KtxError, PartialError, Record, listing, one_line, plural
 from ktx_cli.engine.plan import Spending
 from ktx_cli.project import held_hint
 from ktx_cli.scan import Standing, TableChanges
@@ -42,7 +42,7 @@ DONE, UNCHANGED, FAILED, PLANNED = "done", "unchanged", "failed", "planned"
 
 
 @dataclass(frozen=True, slots=True)
-class FileChanges:
+class FileChanges(Record):
     """Paths of the project a run wrote and removed; in a dry run those it would. Sorted."""
 
     written: tuple[str, ...] = ()
@@ -56,10 +56,6 @@ class FileChanges:
             written=tuple(path for path in paths if changes[path] is not None),
             removed=tuple(path for path in paths if changes[path] is None),
         )
-
-    def to_json(self) -> dict[str, list[str]]:
-        """Return both lists by name."""
-        return {"written": list(self.written), "removed": list(self.removed)}
 
 
 @dataclass(slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
-from ktx_cli.core import KtxError
+from ktx_cli.core import KtxError, Record
 from ktx_cli.protection.relations import Named, names_in, parts_of_ref, same_table, sources_of
 from ktx_cli.semantic import Join, Measure, MetricTest, Model, Place, Relationship, Resolver, Source, read_fragment
 from ktx_cli.warehouses import TableRef
@@ -33,7 +33,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class Use(Record):
     """A part that needs what changed; `via`: the part between, where there is one."""
 
     part: Part
@@ -43,17 +43,14 @@ class Use:
         between = "" if self.via is None else f" by {self.via.name}"
         return f"{self.part.kind} {self.part.name}{between}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the use as it stands in the envelope."""
-        place = self.part.place
-        return {
-            "kind": self.part.kind,
-            "name": self.part.name,
-            "connection": self.part.connection,
-            "path": None if place is None else place.path,
-            "line": None if place is None else place.line,
-            "via": None if self.via is None else self.via.name,
-        }
+    json_keys = (
+        "kind=part.kind",
+        "name=part.name",
+        "connection=part.connection",
+        "path=part.place.path",
+        "line=part.place.line",
+        "via=via.name",
+    )
 
 
 class Uses:

@@ -14,6 +14,7 @@ from ktx_cli.core import (
     Emit,
     KtxError,
     Recent,
+    Record,
     ResultWarning,
     StepProgress,
     ignore_events,
@@ -229,7 +230,7 @@ STEP = "index"
 
 
 @dataclass(slots=True)
-class Refreshed:
+class Refreshed(Record):
     """What was done: documents in all, added, removed; units read again; texts that got a vector.
 
     `rebuilt`: there was no index to begin with. `error`: why vectors are missing; words are up to date all the same.
@@ -243,10 +244,7 @@ class Refreshed:
     rebuilt: bool = False
     error: KtxError | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the facts as they stand in an envelope."""
-        names = ("documents", "added", "removed", "units", "vectors", "rebuilt")
-        return {name: getattr(self, name) for name in names}
+    json_keys = ("documents", "added", "removed", "units", "vectors", "rebuilt")
 
 
 def refresh(

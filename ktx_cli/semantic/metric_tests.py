@@ -12,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from ktx_cli.core import KtxError, json_value
+from ktx_cli.core import KtxError, Record, json_value
 from ktx_cli.semantic.model import MetricTest, Model, unknown
 from ktx_cli.semantic.query import DEFAULT_LIMIT, MOST_ROWS, Query, parse_query
 from ktx_cli.warehouses import Connector
@@ -28,7 +28,7 @@ _OF_THE_TEST: Final = frozenset({"timeout", "read_only"})
 
 
 @dataclass(frozen=True, slots=True)
-class TestResult:
+class TestResult(Record):
     """How one test ended. `expected` and `got` are plain data; `error`: why there is nothing to compare."""
 
     __test__ = False
@@ -40,19 +40,16 @@ class TestResult:
     got: Any = None
     error: KtxError | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as it stands in an envelope."""
-        place = self.test.place
-        return {
-            "source": self.source,
-            "test": self.test.name,
-            "passed": self.passed,
-            "expected": self.expected,
-            "got": self.got,
-            "error": None if self.error is None else self.error.to_json(),
-            "path": None if place is None else place.path,
-            "line": None if place is None else place.line,
-        }
+    json_keys = (
+        "source",
+        "test=test.name",
+        "passed",
+        "expected",
+        "got",
+        "error",
+        "path=test.place.path",
+        "line=test.place.line",
+    )
 
 
 def run_test(

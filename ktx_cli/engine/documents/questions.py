@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ktx_cli.core import KtxError
+from ktx_cli.core import KtxError, Record
 from ktx_cli.engine.task import Cancellation
 from ktx_cli.llm import LlmRuntime
 from ktx_cli.project import EnrichmentStore
@@ -25,7 +25,7 @@ ROLE: Final = "triage"
 
 
 @dataclass(slots=True)
-class Tally:
+class Tally(Record):
     """How the questions of one kind went."""
 
     asked: int = 0
@@ -37,9 +37,7 @@ class Tally:
     problem: str = ""
     """The message of the first failure."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the counts."""
-        return {"asked": self.asked, "kept": self.kept, "failures": self.failures, "unasked": self.unasked}
+    json_keys = ("asked", "kept", "failures", "unasked")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli import __version__
-from ktx_cli.core import BusyError, Command, Hint, KtxError, ResultWarning, UsageError, isoformat, now
+from ktx_cli.core import BusyError, Command, Hint, KtxError, Record, ResultWarning, UsageError, isoformat, now
 from ktx_cli.project import (
     Layout,
     host_identity,
@@ -54,7 +54,7 @@ class ServedFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSettings:
+class ServerSettings(Record):
     """How a server was asked to run. `port` 0: whichever is free. No token is in it.
 
     `user_attributes`: of the caller, for row policies.
@@ -69,10 +69,6 @@ class ServerSettings:
     allowed_origins: tuple[str, ...] = ()
     token_file: str | None = None
     user_attributes: Mapping[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the settings as they are handed to the process that serves."""
-        return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ServerSettings:
