@@ -8,7 +8,18 @@ import pickle
 
 import pytest
 
-from ktx_cli.core import Command, Hint, KtxError, Location, Placeholder, ResultWarning, SettingPath, Severity
+from ktx_cli.core import (
+    Command,
+    Diagnostic,
+    Hint,
+    KtxError,
+    Location,
+    Placeholder,
+    ResultWarning,
+    SettingPath,
+    Severity,
+    severity_counts,
+)
 
 SCAN = Command("scan", "shop")
 LOG = Command("log", "--", "a b", program="git")
@@ -87,3 +98,43 @@ def test_severities_compare_by_weight() -> None:
 )
 def test_locations_read_as_editors_take_them(location: Location, text: str) -> None:
     assert str(location) == text
+
+
+def test_a_location_is_shown_as_far_as_it_is_known() -> None:
+    shown = [
+        Location("a.yaml", 3),
+        Location("a.yaml"),
+        Location(object="shop.orders"),
+        Location(),
+        Location("\udcff.md"),
+    ]
+    assert [str(each) for each in shown] == ["a.yaml:3", "a.yaml", "shop.orders", "", "\\xff.md"]
+    place = Location("a.yaml", 3, object="orders")
+    assert place.within(connection="shop") == Location("a.yaml", 3, "orders", "shop")
+    assert place.within(object="lines").object == "lines"
+
+
+def test_a_diagnostic_gives_the_fields_a_command_names() -> None:
+    found = Diagnostic("gone", Severity.ERROR, "it is gone", Location("a.yaml", 3, "orders"), "restore it")
+    keys = {"level": "severity", "path": "path", "source": "object", "hint": "hint", "code": "code"}
+    selected = {"level": "error", "path": "a.yaml", "source": "orders", "hint": "restore it", "code": "gone"}
+    assert list(found.select(keys).items()) == list(selected.items())
+    assert (str(found), found.path, found.line) == ("a.yaml:3: it is gone", "a.yaml", 3)
+    assert isinstance(found.hint, Hint)
+    assert Diagnostic("gone", Severity.INFO, "it is gone").path == ""
+
+
+def test_diagnostics_are_counted_worst_first() -> None:
+    found = [Diagnostic("a", severity, "x") for severity in (Severity.INFO, Severity.ERROR, Severity.INFO)]
+    assert list(severity_counts(found).items()) == [("error", 1), ("warning", 0), ("info", 2)]
+
+
+def test_a_warning_of_a_command_is_a_diagnostic_with_details() -> None:
+    found = Diagnostic("gone", Severity.ERROR, "it is gone", Location("a.yaml", 3), "restore it")
+    warning = ResultWarning.of(found, "wiki_problems", path=found.path)
+    assert (warning.severity, isinstance(warning, Diagnostic)) == (Severity.WARNING, True)
+    facts = {"code": "wiki_problems", "message": "it is gone", "hint": "restore it", "path": "a.yaml"}
+    assert warning.to_json() == facts
+    assert copy.deepcopy(warning) == warning
+    warning.suggest("look at it")
+    assert warning.hint == "look at it"
