@@ -28,8 +28,7 @@ class Warehouse(Kind):
 
     `dialect`: sqlglot's name for its SQL. `connector`: the class, as `package.module:Name`, that a `ConnectionSpec`
     opens. `dialect_object`: its `Dialect`, written in the same way, where the dialect is none of ktx's own. `package`:
-    the module its driver needs and `requirement` what installs it; empty where nothing is needed. `has_history`: its
-    own query history can be read.
+    the module its driver needs and `requirement` what installs it; empty where nothing is needed.
     """
 
     dialect: str
@@ -37,7 +36,6 @@ class Warehouse(Kind):
     dialect_object: str = ""
     package: str = ""
     requirement: str = ""
-    has_history: bool = False
 
     # What setup asks and detects.
     location: Literal["server", "file", "folder"] = "server"

@@ -39,7 +39,6 @@ WAREHOUSE = Warehouse(
     package="google.cloud.bigquery",
     requirement="ktx-cli[bigquery]",
     schemes=("bigquery",),
-    has_history=True,
     questions=(
         Question("project", required=True),
         Question("schema", required=True),

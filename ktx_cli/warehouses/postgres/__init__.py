@@ -39,7 +39,6 @@ WAREHOUSE = Warehouse(
     requirement="ktx-cli[postgres]",
     schemes=("postgresql", "postgres"),
     takes_url=True,
-    has_history=True,
     variables={
         "host": "PGHOST",
         "port": "PGPORT",

@@ -45,7 +45,6 @@ WAREHOUSE = Warehouse(
     package="snowflake.connector",
     requirement="ktx-cli[snowflake]",
     schemes=("snowflake",),
-    has_history=True,
     variables={
         "account": "SNOWFLAKE_ACCOUNT",
         "username": "SNOWFLAKE_USER",

@@ -36,7 +36,7 @@ from ktx_cli.project import (
     load_config,
     read_bytes,
 )
-from ktx_cli.warehouses import access_gap, missing_package, open_database, warehouse_of
+from ktx_cli.warehouses import access_gap, dialect_named, missing_package, open_database, warehouse_of
 
 MANY_TABLES: Final = 50
 """From how many tables on a person is asked which are wanted, though they are in one schema."""
@@ -128,7 +128,7 @@ def _with_scope(work: Work, answer: ConnectionAnswer, facts: _Facts) -> Connecti
 def _with_history(work: Work, answer: ConnectionAnswer) -> ConnectionAnswer:
     """Ask for the query history of an engine that keeps one."""
     warehouse = warehouse_of(answer.driver)
-    if warehouse is None or not warehouse.has_history:
+    if warehouse is None or not dialect_named(warehouse.dialect).history:
         return answer
     says = "Read what people ask this database, too?"
     if not work.dialog.confirm("history", says, False):
