@@ -113,10 +113,10 @@ class Registry(Generic[KindT]):
         """Return the kind with this name, None for an unknown one; `PluginError` for a plug-in that cannot be used."""
         if name not in self._loaded and name in self:
             self._loaded[name] = self._load(name)
-        found = self._loaded.get(name)
-        if isinstance(found, PluginError):
-            raise found
-        return found
+        kind = self._loaded.get(name)
+        if isinstance(kind, PluginError):
+            raise kind
+        return kind
 
     def all(self) -> tuple[KindT, ...]:
         """Return all kinds that can be used, in the order of `names`."""
@@ -137,7 +137,7 @@ class Registry(Generic[KindT]):
 
     def problems(self) -> list[ResultWarning]:
         """Return why installed plug-ins are not used: names that are taken, and packages that cannot be loaded."""
-        found = [
+        warnings = [
             ResultWarning("plugin", message, hint=_remove(entry))
             for entry in self._entries()
             if (message := _refusal(entry)) is not None
@@ -145,8 +145,8 @@ class Registry(Generic[KindT]):
         for name in sorted(self._plugins()):
             if self._usable(name) is None:
                 error = cast(PluginError, self._loaded[name])
-                found.append(ResultWarning("plugin", error.message, hint=error.hint))
-        return found
+                warnings.append(ResultWarning("plugin", error.message, hint=error.hint))
+        return warnings
 
     def _usable(self, name: str) -> KindT | None:
         try:
@@ -179,11 +179,11 @@ class Registry(Generic[KindT]):
 
     def _plugins(self) -> dict[str, list[EntryPoint]]:
         """Return the entry points that may be used, by name."""
-        found: dict[str, list[EntryPoint]] = {}
+        plugins: dict[str, list[EntryPoint]] = {}
         for entry in self._entries():
             if _refusal(entry) is None:
-                found.setdefault(entry.name, []).append(entry)
-        return found
+                plugins.setdefault(entry.name, []).append(entry)
+        return plugins
 
 
 def _is_built_in(name: object) -> bool:
@@ -205,8 +205,8 @@ def _entry_points() -> tuple[EntryPoint, ...]:
     """Return the entry points of both groups, sorted, read once in a process."""
     from importlib.metadata import entry_points
 
-    found = entry_points()
-    entries = [*found.select(group=WAREHOUSES.group), *found.select(group=SOURCES.group)]
+    installed = entry_points()
+    entries = [*installed.select(group=WAREHOUSES.group), *installed.select(group=SOURCES.group)]
     return tuple(sorted(entries, key=lambda entry: (entry.group, entry.name, _distribution(entry))))
 
 

@@ -75,15 +75,15 @@ class Pool(Generic[ItemT]):
         until = monotonic() + wait
         stale: list[Pooled[ItemT]] = []
         with self._changed:
-            while (found := self._idle_one(key, proof, stale)) is None:
+            while (pooled := self._idle_one(key, proof, stale)) is None:
                 if self.most_open is None or self._open < self.most_open:
                     self._open += 1
                     break
                 if not self._changed.wait(until - monotonic()):
                     raise PoolBusyError
         self._end(stale)
-        if found is not None:
-            return found
+        if pooled is not None:
+            return pooled
         try:
             return Pooled(make(), key, proof)
         except BaseException:
@@ -109,7 +109,7 @@ class Pool(Generic[ItemT]):
         """Close all that nobody uses; what is lent is closed when it is given back."""
         with self._changed:
             self._closed = True
-            idle = [each for kept in self._idle.values() for each in kept]
+            idle = [pooled for kept in self._idle.values() for pooled in kept]
             self._idle.clear()
             if self._sweeper is not None:
                 self._sweeper.cancel()
@@ -120,16 +120,16 @@ class Pool(Generic[ItemT]):
         """Take the one used last that fits; those opened on something else are `stale`. The caller holds the lock."""
         idle = self._idle.get(key, [])
         while idle:
-            found = idle.pop()
-            if found.proof == proof:
-                return found
-            stale.append(found)
+            pooled = idle.pop()
+            if pooled.proof == proof:
+                return pooled
+            stale.append(pooled)
         return None
 
     def _end(self, gone: Iterable[Pooled[ItemT]]) -> None:
-        for each in gone:
+        for pooled in gone:
             try:
-                self.end(each.item)
+                self.end(pooled.item)
             finally:
                 self._forget(1)
 
@@ -148,8 +148,8 @@ class Pool(Generic[ItemT]):
     def _sweep(self) -> None:
         until = monotonic() - (self.idle_seconds or 0.0)
         with self._changed:
-            old = [each for kept in self._idle.values() for each in kept if each.since <= until]
-            young = {key: [each for each in kept if each.since > until] for key, kept in self._idle.items()}
+            old = [pooled for kept in self._idle.values() for pooled in kept if pooled.since <= until]
+            young = {key: [pooled for pooled in kept if pooled.since > until] for key, kept in self._idle.items()}
             self._idle = {key: kept for key, kept in young.items() if kept}
             self._sweeper = None
             if self._idle:
