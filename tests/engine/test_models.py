@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ktx_cli.core.diagnostics import Command
 from ktx_cli.core.events import ignore_events
 from ktx_cli.engine.base import Run
 from ktx_cli.engine.models import Models, Preflight, PreflightFailed
@@ -32,7 +33,7 @@ def run(tmp_path: Path, model_server: ModelServer) -> Run:
     config = subject_config("anthropic", model_server.url)
     layout = Layout(tmp_path)
     recorder = Recorder(layout, "run-7", ignore_events)
-    plan = RunPlan("ktx ingest", layout, config, os.environ, recorder, depth=Depth.ENRICHED)
+    plan = RunPlan(Command("ingest"), layout, config, os.environ, recorder, depth=Depth.ENRICHED)
     return Run(plan, IngestReport("run-7", "ktx ingest"))
 
 

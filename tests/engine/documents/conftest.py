@@ -15,6 +15,7 @@ import pytest
 
 from ktx_cli.agent_tools.layers import Layers, in_memory
 from ktx_cli.agent_tools.records import StagedWork
+from ktx_cli.core.diagnostics import Command
 from ktx_cli.core.events import Event
 from ktx_cli.documents.raw import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.engine.context import AgentContext, ValueSamples
@@ -128,7 +129,7 @@ class World:
         layers = Layers({}, CalendarSettings())
         layout = Layout(self.root)
         recorder = Recorder(layout, "run", self.events.append)
-        plan = RunPlan("ktx ingest", layout, subject_config("anthropic", self.url), {}, recorder)
+        plan = RunPlan(Command("ingest"), layout, subject_config("anthropic", self.url), {}, recorder)
         context = AgentContext(
             plan,
             self.base,

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.core.diagnostics import Command
 from ktx_cli.core.errors import ConfigError, KtxError
 from ktx_cli.core.events import Event, StepFinished, StepProgress, StepStarted, ignore_events
 from ktx_cli.engine.base import Run
@@ -248,7 +249,7 @@ def test_how_deep_a_run_looks(
 def run_of(project: Path, config: KtxConfig) -> Run:
     layout = Layout(project)
     recorder = Recorder(layout, "run-7", ignore_events)
-    plan = RunPlan("ktx ingest", layout, config, {"KEY": "made-up"}, recorder, depth=Depth.ENRICHED)
+    plan = RunPlan(Command("ingest"), layout, config, {"KEY": "made-up"}, recorder, depth=Depth.ENRICHED)
     return Run(plan, IngestReport("run-7", "ktx scan"))
 
 
