@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ktx_cli.core import Record, ResultWarning
-from ktx_cli.engine.plan import RunPlan, Spending, Target
+from ktx_cli.core import Record
+from ktx_cli.engine.plan import RunPlan, Spending
 from ktx_cli.engine.report import IngestReport
 from ktx_cli.project import (
     EmptyTree,
-    KtxConfig,
     Layout,
     Repository,
     TreeView,
     Workspace,
     read_bytes,
 )
-from ktx_cli.runs import Recorder
 
 if TYPE_CHECKING:
-    from ktx_cli.agent_tools import Layers
     from ktx_cli.engine.documents.curation import Curation
     from ktx_cli.engine.work import SourceWork
-    from ktx_cli.scan import Depth, ScanOutcome, ScanPrompts, StageFailure
+    from ktx_cli.scan import ScanOutcome, StageFailure
 
 
 class ProjectBase:
@@ -101,7 +98,7 @@ def last_fetches(database: sqlite3.Connection) -> dict[str, LastFetch]:
 
 @dataclass(slots=True)
 class Run:
-    """What a run has so far, beside its plan. `workspace`: what it changes."""
+    """What a run has so far, beside its plan, which is frozen. `workspace`: what it changes."""
 
     plan: RunPlan
     report: IngestReport
@@ -126,60 +123,3 @@ class Run:
     def works(self) -> list[SourceWork]:
         """The context sources of the run."""
         return self.report.sources
-
-    # Modules that do not take the plan yet read these.
-
-    @property
-    def request(self) -> RunPlan:
-        """The plan."""
-        return self.plan
-
-    @property
-    def layout(self) -> Layout:
-        """The paths of the project."""
-        return self.plan.layout
-
-    @property
-    def config(self) -> KtxConfig:
-        """The configuration of the project."""
-        return self.plan.config
-
-    @property
-    def targets(self) -> Sequence[Target]:
-        """The connections to work on."""
-        return self.plan.targets
-
-    @property
-    def depth(self) -> Depth:
-        """How deep the scan looks."""
-        return self.plan.depth
-
-    @property
-    def prompts(self) -> ScanPrompts | None:
-        """The prompts of the scan."""
-        return self.plan.prompts
-
-    @property
-    def recorder(self) -> Recorder:
-        """What receives events and warnings."""
-        return self.plan.recorder
-
-    @property
-    def warnings(self) -> list[ResultWarning]:
-        """The warnings so far."""
-        return self.plan.recorder.warnings
-
-    @property
-    def warn(self) -> Callable[[ResultWarning], None]:
-        """Adds a warning."""
-        return self.plan.warn
-
-    @property
-    def layers(self) -> Layers:
-        """The semantic layers of all databases."""
-        return self.plan.layers
-
-    @property
-    def asks_model(self) -> bool:
-        """Whether agents work in this run."""
-        return self.plan.asks_model

@@ -166,15 +166,15 @@ class Models:
         run = self._run
         self._closing = asyncio.Event()
         async with project_runtime(
-            run.layout,
-            run.config,
-            run.request.environ,
-            command=run.request.command,
-            warn=run.warn,
+            run.plan.layout,
+            run.plan.config,
+            run.plan.environ,
+            command=run.plan.command,
+            warn=run.plan.warn,
             run_id=run.report.run_id,
             usage_sink=self._store,
-            emit=run.request.emit,
-            watch=run.recorder.watch,
+            emit=run.plan.emit,
+            watch=run.plan.recorder.watch,
         ) as runtime:
             loop = asyncio.get_running_loop()
             checking = asyncio.create_task(self._check(runtime))
@@ -199,10 +199,10 @@ class Models:
         if self._preflight is not None and not self._ready.done():
             self._preflight.took(fact)
             return
-        with translated(self._run.layout.state):
+        with translated(self._run.plan.layout.state):
             record_usage(self._database, fact)
         self._run.spending.add(fact)
-        self._run.request.emit(self._run.spending.so_far())
+        self._run.plan.emit(self._run.spending.so_far())
 
 
 AGENTS: Final = ("candidateExtraction", "reconcile", "repair")
@@ -214,14 +214,14 @@ DOCUMENTS: Final = ("triage", "curator")
 
 def roles_of(run: Run) -> frozenset[str]:
     """Return the roles a run may use: of the sources it reads, or where these are known of those with work."""
-    roles = set() if run.prompts is None else {"candidateExtraction"}
-    if not run.asks_model or run.request.databases_only:
+    roles = set() if run.plan.prompts is None else {"candidateExtraction"}
+    if not run.plan.asks_model or run.plan.databases_only:
         return frozenset(roles)
     if run.works:
         sources = [work.source for work in run.works if work.units or work.changes.deleted]
     else:
-        entries = run.config.connections
-        sources = [source for target in run.targets for source in sources_of(entries[target.connection])]
+        entries = run.plan.config.connections
+        sources = [source for target in run.plan.targets for source in sources_of(entries[target.connection])]
     roles.update(AGENTS if sources else (), DOCUMENTS if any(each.documents for each in sources) else ())
     return frozenset(roles)
 
@@ -243,24 +243,24 @@ class Preflight:
         """Raise `KtxError` where the settings name no model; warn of those a backend cannot honour."""
         if not self._is_due:
             return
-        distinct_models(self._run.config)
-        ignored = divergence(self._run.config)
+        distinct_models(self._run.plan.config)
+        ignored = divergence(self._run.plan.config)
         if ignored is not None:
-            self._run.warn(ignored)
+            self._run.plan.warn(ignored)
 
     def require(self) -> None:
         """Raise `PreflightFailed` where a configured backend does not answer; nothing is written."""
         if not self._begins():
             return
-        run, request = self._run, self._run.request
+        run, request = self._run, self._run.plan
         wanted = self._wanted()
         try:
             self._probes = require_models(
-                run.layout,
-                run.config,
+                run.plan.layout,
+                run.plan.config,
                 request.environ,
                 command=request.command,
-                warn=run.warn,
+                warn=run.plan.warn,
                 run_id=run.report.run_id,
                 only=list(wanted),
                 emit=request.emit,
@@ -276,7 +276,7 @@ class Preflight:
         wanted, run = self._wanted(), self._run
         for backend in {ref.backend for ref in wanted}:
             self._probes.credentials[backend] = credentials_of(
-                run.config, backend, project_dir=run.layout.root, environ=run.request.environ
+                run.plan.config, backend, project_dir=run.plan.layout.root, environ=run.plan.environ
             )
         await probe_through(runtime, wanted, self._probes)
         self._end(self._probes.error())
@@ -284,7 +284,7 @@ class Preflight:
     def _wanted(self) -> dict[ModelRef, tuple[str, ...]]:
         run = self._run
         roles = roles_of(run) if self._roles is None else self._roles
-        return to_probe(run.layout, run.config, run.request.environ, roles)
+        return to_probe(run.plan.layout, run.plan.config, run.plan.environ, roles)
 
     def took(self, fact: UsageFact) -> None:
         """Note what a probe took."""
@@ -307,9 +307,9 @@ class Preflight:
     def store(self) -> None:
         """Keep what the probes found and took, for ten minutes unless a call failed; the caller holds the lease."""
         probes, self._probes = self._probes, ProbeRun()
-        probes.store(self._run.layout)
+        probes.store(self._run.plan.layout)
         report = self._run.report
         described = (each.descriptions for each in report.connections)
         errors = (report.stopped, report.failure, *(each.stopped for each in described if each is not None))
         if any(isinstance(error, LlmError) for error in errors):
-            forget_probes(self._run.layout)
+            forget_probes(self._run.plan.layout)

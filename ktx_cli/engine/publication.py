@@ -47,13 +47,13 @@ def commit(run: Run, repository: Repository, tip: str | None, lease: Lease, mess
     changes = run.workspace.changes()
     if not changes:
         return
-    run.request.emit(StepStarted("commit"))
+    run.plan.emit(StepStarted("commit"))
     started = monotonic()
     result = repository.commit(
         changes,
         message=message or _message(run.report),
         base=tip,
-        author=run.config.storage.git.author,
+        author=run.plan.config.storage.git.author,
         before_publish=lease.check,
         adjust=lambda held: _without(run, changes, held),
         spared=[path for outcome in run.outcomes for path in outcome.plan.removed_texts.shards],
@@ -61,7 +61,7 @@ def commit(run: Run, repository: Repository, tip: str | None, lease: Lease, mess
     _report_commit(run, result)
     report_files(run, {path: changes[path] for path in (*result.committed, *result.ignored) if path in changes})
     done = plural(len(result.committed), "file") if result.commit else "nothing to commit"
-    run.request.emit(StepFinished("commit", done, monotonic() - started))
+    run.plan.emit(StepFinished("commit", done, monotonic() - started))
 
 
 def _without(run: Run, changes: Mapping[str, bytes | None], held: frozenset[str]) -> dict[str, bytes | None]:
@@ -89,7 +89,7 @@ def _report_commit(run: Run, result: CommitResult) -> None:
     edited = [(path, EDITED_MEANWHILE) for path in result.left]
     report.held = (*report.held, *((held.path, held.reason.value) for held in result.held), *edited)
     if result.ignored:
-        run.warnings.append(
+        run.plan.warn(
             ResultWarning(
                 "ignored_paths",
                 f"{plural(len(result.ignored), 'file')} written but not committed, because git ignores them",
@@ -111,7 +111,7 @@ def remember(run: Run, now: ProjectBase, database: sqlite3.Connection) -> None:
         from ktx_cli.engine.journal import forget_units
 
         remember_sources(run, database)
-        forget_units(database, run.layout.state, run.works, held)
+        forget_units(database, run.plan.layout.state, run.works, held)
 
 
 def _remember_scan(
@@ -120,10 +120,10 @@ def _remember_scan(
     files = None
     if not set(held).intersection(outcome.files):
         files = {path: blob for folder in folders(outcome.connection) for path, blob in now.blobs(folder).items()}
-    with translated(run.layout.state):
+    with translated(run.plan.layout.state):
         record_scan(database, run.report.run_id, outcome, files)
-    if outcome.plan.shards and (outcome.files or not has_parsed_copies(run.layout, outcome.connection)):
-        write_parsed_copies(run.layout, outcome.connection, outcome.plan.shards)
+    if outcome.plan.shards and (outcome.files or not has_parsed_copies(run.plan.layout, outcome.connection)):
+        write_parsed_copies(run.plan.layout, outcome.connection, outcome.plan.shards)
 
 
 def remember_sources(run: Run, database: sqlite3.Connection) -> None:
@@ -132,7 +132,7 @@ def remember_sources(run: Run, database: sqlite3.Connection) -> None:
 
     held = {path for path, _ in run.report.held}
     landed = [work for work in run.works if not held.intersection(work.touched_paths())]
-    with translated(run.layout.state):
+    with translated(run.plan.layout.state):
         save_fetches(database, landed, run.workspace)
         if run.curations:
             from ktx_cli.engine.documents.lanes import remember_waiting
@@ -145,11 +145,11 @@ def write_report(run: Run) -> None:
     """Write the report of a run; that it cannot be written is a warning, for the run itself is over by then."""
     text = json.dumps(run.report.to_json(), indent=1, ensure_ascii=False) + "\n"
     try:
-        path = run.layout.runs / f"{run.report.run_id}.json"
+        path = run.plan.layout.runs / f"{run.report.run_id}.json"
         write_atomic(path, text.encode("utf-8", "surrogatepass"), mode=0o600)
     except StorageError as error:
         message = f"the report of the run is not written: {error.message}"
-        run.warnings.append(ResultWarning("report_not_written", message, hint=error.hint))
+        run.plan.warn(ResultWarning("report_not_written", message, hint=error.hint))
 
 
 def _message(report: IngestReport) -> str:

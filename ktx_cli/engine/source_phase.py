@@ -95,17 +95,17 @@ def read_sources(run: Run, base: Tree, last: FetchStates, *, scratch: Path | Non
     `last`: what earlier runs left of each source. `scratch`: a folder for what is fetched, where nothing of the project
     may change.
     """
-    works = choose_sources(run.config, run.targets, base, model=run.asks_model)
+    works = choose_sources(run.plan.config, run.plan.targets, base, model=run.plan.asks_model)
     readable = [work for work in works if work.error is None]
-    raw, models = RawStore(scratch or run.layout.raw_store), run.layers.models(run.workspace)
-    emit, environ = run.request.emit, run.request.environ
+    raw, models = RawStore(scratch or run.plan.layout.raw_store), run.plan.layers.models(run.workspace)
+    emit, environ = run.plan.emit, run.plan.environ
 
     def fetch(work: SourceWork, stopped: Callable[[], bool]) -> None:
         known = last.get(work.key, FetchState())
         cache = None if scratch is None else scratch / "cache"
         previous = known.files or {}
         context = FetchContext(
-            work.connection, run.layout, environ, raw, known.cursor, previous, cache, models, emit, stopped
+            work.connection, run.plan.layout, environ, raw, known.cursor, previous, cache, models, emit, stopped
         )
         work.seconds = _attempt(work, "fetch", emit, lambda: _fetch(work, context))
 
@@ -222,11 +222,11 @@ def _project(run: Run, work: SourceWork, projected: str) -> None:
 
     def project() -> int:
         trial = run.workspace.child()
-        models = run.layers.models(run.workspace)
+        models = run.plan.layers.models(run.workspace)
         context = ProjectContext(work.connection, trial, models, work.manifest.owned)
         projection = work.source.project(work.entry, work.snapshot, context)
         units = _units(work, projection)
-        _check(work, Gates(run.workspace, run.layers), trial)
+        _check(work, Gates(run.workspace, run.plan.layers), trial)
         suspicious = suspicious_texts(work.name, work.connection, run.workspace, trial)
         conflicts = run.workspace.absorb(trial)
         if conflicts:  # nothing else writes to the overlay meanwhile
@@ -235,7 +235,7 @@ def _project(run: Run, work: SourceWork, projected: str) -> None:
         work.units = units
         return len(projection.artifacts)
 
-    _attempt(work, "project", run.request.emit, project)
+    _attempt(work, "project", run.plan.emit, project)
 
 
 def _units(work: SourceWork, projection: Projection) -> tuple[WorkUnit, ...]:
@@ -353,7 +353,7 @@ def take_conclusions(run: Run, conclusions: Conclusions) -> None:
     """Let the works of a run know what their sources wrote."""
     for work in run.works:
         work.conclusion = conclusions.get(work.key, Conclusion())
-        run.warnings.extend(work.conclusion.warnings)
+        run.plan.recorder.warn_of(work.conclusion.warnings)
 
 
 def next_manifest(work: SourceWork, workspace: Workspace) -> Manifest:

@@ -39,7 +39,7 @@ def run(tmp_path: Path, model_server: ModelServer) -> Run:
 
 @contextmanager
 def serving(run: Run, preflight: Preflight) -> Iterator[tuple[Models, sqlite3.Connection]]:
-    with open_for_writing(run.layout) as database, Models(run, database, preflight) as models:
+    with open_for_writing(run.plan.layout) as database, Models(run, database, preflight) as models:
         yield models, database
     assert "ktx-models" not in [thread.name for thread in threading.enumerate()]
 
@@ -65,7 +65,7 @@ def test_the_models_are_asked_ahead_and_once(
         assert len(set(made)) == 1, "through one runtime"
         assert [row for (row,) in database.execute("SELECT role FROM usage")] == ["default", "default"]
     preflight.store()
-    with open_for_writing(run.layout) as database:
+    with open_for_writing(run.plan.layout) as database:
         assert sorted(row for (row,) in database.execute("SELECT role FROM usage")) == ["default", "default", "probe"]
         assert [row[0] for row in database.execute("SELECT backend FROM probes")] == ["anthropic"]
     assert run.spending.tokens == 3 * (7 + 20)

@@ -70,12 +70,12 @@ def run_capture(
     conflicts: list[Mapping[str, Any]] = []
     if outcome.status is UnitStatus.DONE:
         conflicts = list(outcome.session.get("records", {}).get("conflicts", ()))
-        lost = {} if may_change(record) else lost_in(run.workspace, after, after.changes(), run.layers)
+        lost = {} if may_change(record) else lost_in(run.workspace, after, after.changes(), run.plan.layers)
         if lost:
             conflicts += [_as_conflict(path, lines) for path, lines in lost.items()]
             outcome = outcome.failed(UnitStatus.QUARANTINED, f"it would change what is accepted: {listing(lost)}")
     if outcome.status is UnitStatus.DONE:
-        run.warnings.extend(page_warnings([work], [outcome], run.workspace, after))
+        run.plan.recorder.warn_of(page_warnings([work], [outcome], run.workspace, after))
         run.workspace.absorb(after)
     work.outcomes = (outcome,)
     return CaptureResult(outcome, tuple(conflicts), result.is_interrupted, result.stopped)

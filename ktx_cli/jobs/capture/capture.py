@@ -97,7 +97,7 @@ def capture(record: MemoryRecord, options: CaptureOptions) -> Captured:
     """
     layout = Layout(options.project_dir)
     run = begun_run(layout, record, options)
-    record.request.check(run.config)
+    record.request.check(run.plan.config)
     preflight = Preflight(run, needed=True, roles=ROLES)
     preflight.check_settings()
     repository = Repository.discover(layout.root)
@@ -106,7 +106,7 @@ def capture(record: MemoryRecord, options: CaptureOptions) -> Captured:
     made = _Capture(run, record, preflight, options)
     known = _earlier(made, repository)
     if known is not None:
-        return Captured(save(layout, known.applied_to(record)), warnings=run.warnings)
+        return Captured(save(layout, known.applied_to(record)), warnings=run.plan.recorder.warnings)
     return made.run_through(repository)
 
 
@@ -133,8 +133,8 @@ def _earlier(made: _Capture, repository: Repository | None) -> Earlier | None:
     """Return the capture that said the same, as the committed files say it now; nothing is written."""
     if repository is None:
         return None
-    base = ProjectBase(made.run.layout, repository, repository.head().commit)
-    return earlier_capture(made.run.layout, repository, base, made.record)
+    base = ProjectBase(made.run.plan.layout, repository, repository.head().commit)
+    return earlier_capture(made.run.plan.layout, repository, base, made.record)
 
 
 @dataclass(slots=True)
@@ -160,9 +160,9 @@ class _Capture:
             self._ended_by(error)
         finally:
             run.report.seconds = monotonic() - started
-            run.request.emit(RunFinished(run.report.run_id, run.report.status, run.report.seconds))
-            run.recorder.close()
-        return Captured(self.record, self.error, run.warnings)
+            run.plan.emit(RunFinished(run.report.run_id, run.report.status, run.report.seconds))
+            run.plan.recorder.close()
+        return Captured(self.record, self.error, run.plan.recorder.warnings)
 
     def _ended_by(self, error: BaseException) -> None:
         """Take note of what ended it; raises what ends the command too."""
@@ -185,17 +185,17 @@ class _Capture:
     def _work(self, repository: Repository, lease: Lease, database: sqlite3.Connection) -> None:
         run = self.run
         recover(run, repository)
-        settle_dead(run.layout)
-        ended = load(run.layout, self.record.run_id)
+        settle_dead(run.plan.layout)
+        ended = load(run.plan.layout, self.record.run_id)
         if ended is not None and ended.status in ENDED:  # another process had it meanwhile
             self.record = ended
             return
         head = repository.head()
         run.report.branch = head.ref
-        base = ProjectBase(run.layout, repository, head.commit)
-        known = earlier_capture(run.layout, repository, base, self.record)
+        base = ProjectBase(run.plan.layout, repository, head.commit)
+        known = earlier_capture(run.plan.layout, repository, base, self.record)
         if known is not None:
-            self.record = save(run.layout, known.applied_to(self.record))
+            self.record = save(run.plan.layout, known.applied_to(self.record))
             return
         run.works.append(work_of(self.record, base))
         self._begin()
@@ -206,7 +206,7 @@ class _Capture:
             raise CancelledError("interrupted", hint=self._retry)
         self._publish(repository, head.commit, lease, result)
         held = {path for path, _ in run.report.held}
-        forget_own_units(database, run.layout.state, run.works, held)
+        forget_own_units(database, run.plan.layout.state, run.works, held)
         if not self.record.propose:
             refresh_search(run)
         self._end(result)
@@ -237,19 +237,19 @@ class _Capture:
 
     def _propose(self, repository: Repository, tip: str | None, lease: Lease) -> None:
         run, changes, started = self.run, self.run.workspace.changes(), monotonic()
-        run.request.emit(StepStarted("commit"))
+        run.plan.emit(StepStarted("commit"))
         ref = f"refs/heads/{branch_of(self.record)}"
         run.report.commit = repository.propose(
             changes,
             ref=ref,
             base=tip,
             message=self.message,
-            author=run.config.storage.git.author,
+            author=run.plan.config.storage.git.author,
             before_publish=lease.check,
         )
         run.report.branch, run.report.committed = ref, tuple(sorted(changes))
         report_files(run, changes)
-        run.request.emit(StepFinished("commit", f"{plural(len(changes), 'file')} on {ref}", monotonic() - started))
+        run.plan.emit(StepFinished("commit", f"{plural(len(changes), 'file')} on {ref}", monotonic() - started))
 
     @property
     def message(self) -> str:
@@ -285,7 +285,7 @@ class _Capture:
             return KtxError(f"nothing was captured: {outcome.reason}", hint=self._retry, details=details)
         if held:
             left = [f"{path} ({reason})" for path, reason in held]
-            hint = Hint("{}; then {}", held_hint(held, self.run.layout.root), self._retry)
+            hint = Hint("{}; then {}", held_hint(held, self.run.plan.layout.root), self._retry)
             return PartialError(f"captured in part; left alone: {listing(left)}", hint=hint, details=details)
         return None
 
@@ -295,7 +295,7 @@ class _Capture:
 
     def _save(self, **fields: object) -> None:
         finished = {} if fields.get("status") is Status.RUNNING else {"worker": None, "finished": isoformat(now())}
-        self.record = save(self.run.layout, replace(self.record, **{**finished, **fields}))  # type: ignore[arg-type]
+        self.record = save(self.run.plan.layout, replace(self.record, **{**finished, **fields}))  # type: ignore[arg-type]
 
 
 def _status(result: CaptureResult, error: KtxError | None, files: Collection[str]) -> Status:
@@ -348,20 +348,22 @@ def estimate(record: MemoryRecord, options: CaptureOptions) -> tuple[CaptureEsti
     """Return what a capture would ask; raises as `capture` for what could not begin."""
     layout = Layout(options.project_dir)
     run = begun_run(layout, record, options)
-    record.request.check(run.config)
+    record.request.check(run.plan.config)
     repository = Repository.discover(layout.root)
     base = ProjectBase(layout, repository, None if repository is None else repository.head().commit)
     known = None if repository is None else earlier_capture(layout, repository, base, record)
     if known is not None:
         earlier = known.applied_to(record)
-        return CaptureEstimate(earlier, 0, 0, earlier.reason), run.warnings
+        return CaptureEstimate(earlier, 0, 0, earlier.reason), run.plan.recorder.warnings
     run.works.append(work_of(record, base))
     begin_workspace(run, base)
     with contextlib.closing(sqlite3.connect(":memory:")) as no_values:
         agents = capture_work(run, record)
         (work,) = run.works
-        task = agents.task(agents.context(no_values, in_memory(run.layers)), work, work.units[0])
+        task = agents.task(agents.context(no_values, in_memory(run.plan.layers)), work, work.units[0])
         prompt = task.prompt()
         tools = [[tool.name, tool.description, tool.input_schema()] for tool in task.tools()]
     asked = prompt.system + prompt.prompt + json.dumps(tools)
-    return CaptureEstimate(record, estimated_tokens(asked), BOUNDS[record.source_type].steps), run.warnings
+    return CaptureEstimate(
+        record, estimated_tokens(asked), BOUNDS[record.source_type].steps
+    ), run.plan.recorder.warnings

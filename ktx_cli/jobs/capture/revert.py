@@ -84,14 +84,14 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
             "the project is in no repository, so there is nothing to take back", hint=Command("memory", "list")
         )
     repository.check_writable()
-    made = _Revert(run, record, Reverted(record, run_id, warnings=run.warnings))
+    made = _Revert(run, record, Reverted(record, run_id, warnings=run.plan.recorder.warnings))
     started = monotonic()
     try:
         under_lease(run, repository, Preflight(run, needed=False), made.work)
     finally:
         report.seconds = monotonic() - started
-        run.request.emit(RunFinished(run_id, report.status, report.seconds))
-        run.recorder.close()
+        run.plan.emit(RunFinished(run_id, report.status, report.seconds))
+        run.plan.recorder.close()
     return made.result
 
 
@@ -107,10 +107,10 @@ class _Revert:
         """Undo, check and commit, all or nothing."""
         run = self.run
         recover(run, repository)
-        settle_dead(run.layout)
+        settle_dead(run.plan.layout)
         head = repository.head()
         run.report.branch = head.ref
-        base = ProjectBase(run.layout, repository, head.commit)
+        base = ProjectBase(run.plan.layout, repository, head.commit)
         begin_workspace(run, base)
         self._check_landed(base)
         self._undo(repository)
@@ -160,7 +160,7 @@ class _Revert:
 
     def _check(self, base: ProjectBase) -> None:
         """Raise where something later rests on what would go."""
-        gates = Gates(Workspace(base), self.run.layers)
+        gates = Gates(Workspace(base), self.run.plan.layers)
         found = gates.everything(self.run.workspace, frozenset(self.run.workspace.changes()))
         if found:
             raise self._refusal({each.path: each.message for each in found})
@@ -181,7 +181,7 @@ class _Revert:
             changes,
             message=message,
             base=tip,
-            author=self.run.config.storage.git.author,
+            author=self.run.plan.config.storage.git.author,
             before_publish=lease.check,
             adjust=lambda held: {},
         )
@@ -194,4 +194,4 @@ class _Revert:
 
     def _remember(self) -> None:
         reverted = {"run_id": self.result.run_id, "at": isoformat(now()), "commit": self.result.commit}
-        self.result.record = save(self.run.layout, replace(self.record, reverted=reverted))
+        self.result.record = save(self.run.plan.layout, replace(self.record, reverted=reverted))

@@ -42,16 +42,16 @@ def _take_over(run: Run, result: AgentResult) -> None:
     integration, documents = result.integration, result.documents
     reconciliation, curations = integration.review.reconciliation, integration.review.curations
     outcomes = [*integration.outcomes, *documents.outcomes(curations)]
-    run.warnings.extend(page_warnings(run.works, outcomes, run.workspace, integration.workspace))
+    run.plan.recorder.warn_of(page_warnings(run.works, outcomes, run.workspace, integration.workspace))
     run.workspace.absorb(integration.workspace)
     run.curations = curations
     run.report.documents = documents.to_json(curations)
-    run.warnings.extend(documents.warnings(curations))
+    run.plan.recorder.warn_of(documents.warnings(curations))
     for work in run.works:
         work.skipped_files = documents.skipped(work)
         work.outcomes = tuple(each for each in outcomes if each.source == work.key)
         work.evicted, undecided = decided_evictions(work, reconciliation, integration.workspace)
-        run.warnings.extend(undecided)
+        run.plan.recorder.warn_of(undecided)
     take_conclusions(run, integration.conclusions)
     run.report.reconciled = reconciliation
     run.report.repaired = integration.repaired

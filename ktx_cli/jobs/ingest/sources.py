@@ -55,4 +55,4 @@ def read_all(run: Run, base: ProjectBase, fetches: FetchStates, *, scratch: Path
 
 def conclude_all(run: Run) -> None:
     """Let the sources write what follows without agents, such as that nobody asks a question any more."""
-    take_conclusions(run, conclude(run.works, run.workspace, run.layers))
+    take_conclusions(run, conclude(run.works, run.workspace, run.plan.layers))

@@ -265,7 +265,7 @@ def test_no_question_no_runtime(shop_project: Path) -> None:
 def test_usage_is_stored_with_the_run(shop_project: Path, model_server: ModelServer) -> None:
     model_server.play([says("ok", input_tokens=7), says("ok")])
     run = run_of(shop_project, subject_config("anthropic", model_server.url))
-    with open_for_writing(run.layout) as database, Models(run, database) as models:
+    with open_for_writing(run.plan.layout) as database, Models(run, database) as models:
         for _ in range(2):
             assert models.ask(lambda runtime: runtime.generate_text("?")).text == "ok"
         rows = database.execute("SELECT run_id, command, input_tokens FROM usage ORDER BY input_tokens").fetchall()
@@ -320,7 +320,7 @@ def test_an_interrupt_cancels_the_question_and_waits_for_its_end(
     monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", lambda work, loop: Interrupted(start(work, loop)))
     with (
         pytest.raises(KeyboardInterrupt),
-        open_for_writing(run.layout) as database,
+        open_for_writing(run.plan.layout) as database,
         Models(run, database) as models,
     ):
         models.ask(question)
