@@ -259,16 +259,17 @@ def everything_it_may_ask(marker: Path) -> list[Call]:
 
 @pytest.mark.requirement("R4", "R24", "R51")
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("result", ["@/etc/passwd", "/context", INJECTIONS[7]])
-def test_foreign_tools_and_tool_results(backend: str, result: str, session: OfflineSession, project: Path) -> None:
+def test_foreign_tools_and_tool_results(backend: str, session: OfflineSession, project: Path) -> None:
     marker = project / "marker"
     wanted = everything_it_may_ask(marker)
+    results = ["@/etc/passwd", "/context", INJECTIONS[7]]
 
     async def go() -> Any:
         async with runtime(backend, project, session) as made:
-            return await one_call("loop", made, lambda query: result)
+            return await one_call("loop", made, lambda query: results[int(query.q)])
 
-    session.server.play([calls(*wanted), calls(("look", {"q": "x"})), says("done")])
+    looks = [Call("look", {"q": str(number)}) for number in range(len(results))]
+    session.server.play([calls(*wanted), calls(*looks), says("done")])
     found = asyncio.run(go())
     assert (found.stop_reason, found.text) == ("natural", "done")
     assert [one.name for one in found.invocations if one.is_error] == [
@@ -278,8 +279,9 @@ def test_foreign_tools_and_tool_results(backend: str, result: str, session: Offl
     assert not marker.exists()
     last = session.server.model_calls[-1].words
     assert "root:x:0" not in last
-    assert json.dumps(result)[1:-1] in last.replace("\\\\", "\\")
-    assert [one.text for one in found.invocations if not one.is_error] == [result]
+    for result in results:
+        assert json.dumps(result)[1:-1] in last.replace("\\\\", "\\")
+    assert [one.text for one in found.invocations if not one.is_error] == results
 
 
 @pytest.mark.requirement("R32")
@@ -351,8 +353,8 @@ def test_without_an_option_the_run_is_refused(
 
 @pytest.mark.requirement("R20")
 def test_calls_with_equal_options_know_nothing_of_each_other(session: OfflineSession, project: Path) -> None:
-    """Two in a row, then six at once; 20 with KTX_TEST_FULL."""
-    last = 1022 if FULL else 1008
+    """Two in a row, then four at once; 20 with KTX_TEST_FULL."""
+    last = 1022 if FULL else 1006
 
     def answer(request: ModelRequest) -> Any:
         number = request.words.split("PROMPT-")[1][:4]

@@ -157,14 +157,13 @@ def test_tool_arguments_nested_too_deeply_end_the_call(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("system", ["be\0brief", "be\ud800brief", "be\udc80brief"])
 def test_a_system_prompt_no_argument_can_hold(
-    backend: str, system: str, session: OfflineSession, model_server: ModelServer, project: Path
+    backend: str, session: OfflineSession, model_server: ModelServer, project: Path
 ) -> None:
     async def go() -> str:
         async with runtime(backend, project, session) as made:
-            return (await made.generate_text("go", system=system)).text
+            return (await made.generate_text("go", system="a\0brief, b\ud800brief, c\udc80brief")).text
 
     model_server.play([says("ok")])
     assert asyncio.run(go()) == "ok"
-    assert (r"be\u0000brief" if "\0" in system else "be?brief") in model_server.model_calls[0].words
+    assert r"a\u0000brief, b?brief, c?brief" in model_server.model_calls[0].words
