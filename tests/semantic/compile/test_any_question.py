@@ -28,7 +28,9 @@ SOME_DIALECTS = st.sampled_from(DIALECTS)
 
 
 def examples(count: int) -> settings:
-    return settings(max_examples=count * 40 if FULL else count, deadline=None, suppress_health_check=list(HealthCheck))
+    return settings(
+        max_examples=count * 40 if FULL else count // 4, deadline=None, suppress_health_check=list(HealthCheck)
+    )
 
 
 def answered(query: Mapping[str, Any], dialect: str, given: Mapping[str, Any]) -> list[exp.Select]:
