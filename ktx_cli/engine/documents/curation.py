@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ktx_cli.agent_tools import (
     Library,
@@ -351,13 +351,17 @@ def page_budget(work: SourceWork, merged: Iterable[UnitOutcome]) -> PageBudget:
         if action.target == "wiki"
     ]
 
-    def left(name: str, default: int, kind: Literal["created", "updated"]) -> int:
-        older = getattr(work.entry, f"{name}_per_run", None)
-        limit = int(getattr(work.entry, name, default)) if older is None else older
-        return max(0, limit - written.count(kind))
-
+    creates, older_creates = (
+        getattr(work.entry, "max_knowledge_creates", CREATES),
+        getattr(work.entry, "max_knowledge_creates_per_run", None),
+    )
+    updates, older_updates = (
+        getattr(work.entry, "max_knowledge_updates", UPDATES),
+        getattr(work.entry, "max_knowledge_updates_per_run", None),
+    )
     return PageBudget(
-        left("max_knowledge_creates", CREATES, "created"), left("max_knowledge_updates", UPDATES, "updated")
+        max(0, int(creates if older_creates is None else older_creates) - written.count("created")),
+        max(0, int(updates if older_updates is None else older_updates) - written.count("updated")),
     )
 
 

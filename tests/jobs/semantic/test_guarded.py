@@ -44,7 +44,7 @@ def test_what_does_not_only_read_is_not_sent(shop: Any, sql: str) -> None:
         connector.inner = Untouched()
         with pytest.raises(StatementRefusedError):
             connector.query(sql)
-        connector.inner = type("Closed", (), {"__exit__": lambda *_: None})()
+        connector.inner = type("Closed", (), {"close": lambda _: None})()
 
 
 def test_a_wrong_name_gets_the_nearest_known_one(shop: Any) -> None:

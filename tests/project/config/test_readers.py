@@ -32,6 +32,7 @@ ROOT_NAMES = ("config",)
 """What a configuration is called where it is used."""
 
 OTHER_NAMES = {
+    ("scan", "settings"): "scan",
     ("scan/relationships", "settings"): "relationships",
     ("sources/query_history", "settings"): "query_history",
     ("engine", "settings"): "work_units",
