@@ -146,8 +146,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "conditions on members are not held",
         "compile/members.py",
-        "for each in plan.filters if _inside(build, group, each)]",
-        "for each in plan.filters if not plan.filters]",
+        "for condition in plan.filters if _inside(build, group, condition)]",
+        "for condition in plan.filters if not plan.filters]",
     ),
     Mutation(
         "conditions on details of members are not held",
@@ -218,7 +218,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "a day the range cuts is whole a month before",
         "compile/windows.py",
-        "return [exp.paren(each, copy=False) for each in result]",
+        "return [exp.paren(condition, copy=False) for condition in result]",
         "return []",
     ),
     Mutation(
@@ -236,8 +236,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "the last day is looked for behind those of the measure's filter",
         "compile/branches.py",
-        "on_time = [each for each in leaf.conditions if times.read(each) is not None]",
-        "on_time = [each for each in leaf.conditions if not each]",
+        "on_time = [condition for condition in leaf.conditions if times.read(condition) is not None]",
+        "on_time = [condition for condition in leaf.conditions if not condition]",
     ),
     Mutation(
         "a calendar is no time",

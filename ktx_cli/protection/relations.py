@@ -113,7 +113,7 @@ def _table_entries(model: Model, parts: tuple[str, ...], names: set[str], member
 
 def sources_of(model: Model, parts: tuple[str, ...]) -> list[Source]:
     """Return the sources that read a table; a name without a schema stands for those of every schema."""
-    return [each for each in model.sources.values() if each.table is not None and same_table(each.table, parts)]
+    return [source for source in model.sources.values() if source.table is not None and same_table(source.table, parts)]
 
 
 def same_table(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -255,12 +255,12 @@ def parts_of(table: Any) -> Table:
 
 def needs_of(named: Named, model: Model) -> list[Need]:
     """Return what of a statement must have been looked up: its tables, and the columns it names of them."""
-    found = [table_need(model, table) for table in named.tables]
+    result = [table_need(model, table) for table in named.tables]
     for tables, column in named.columns:
         having = [table for table in tables if _has(model, table, column)] or sorted(tables)
         ids = frozenset(id for table in having for id in table_ids(model, table, column))
-        found.append(Need(f"{_shown(having[0])}.{column}", ids, _call(model, having[0])))
-    return found
+        result.append(Need(f"{_shown(having[0])}.{column}", ids, _call(model, having[0])))
+    return result
 
 
 def table_need(model: Model, table: Table) -> Need:

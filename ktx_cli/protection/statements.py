@@ -86,7 +86,7 @@ def _table_shown(model: Model, table: Table, relations: Callable[[], Relations])
     if model.sealed is not None or any(reads_table(each, table) for each in model.barred.values()):
         return False
     owners = sources_of(model, table)
-    if any(each.policies or each.visibility is Visibility.HIDDEN for each in owners):
+    if any(owner.policies or owner.visibility is Visibility.HIDDEN for owner in owners):
         return False
     known = relations()
     from ktx_cli.protection.views import Views
@@ -119,7 +119,7 @@ def _require_no_storage(trees: Iterable[Any]) -> None:
     """Refuse functions of a database that take a table by a text: some give rows of it, or the least and greatest."""
     from sqlglot import exp
 
-    for each in (each for tree in trees for each in tree.find_all(exp.Anonymous)):
+    for each in (node for tree in trees for node in tree.find_all(exp.Anonymous)):
         name = each.name.casefold()
         if name.startswith(_STORAGE) or (name in _STATISTICS and isinstance(each.parent, exp.Table | exp.Lateral)):
             raise Refused(
@@ -159,7 +159,7 @@ def tables_of(trees: Iterable[Any]) -> frozenset[Table]:
     """Return every table that trees name, whatever else is named so."""
     from sqlglot import exp
 
-    return frozenset(parts for tree in trees for each in tree.find_all(exp.Table) if (parts := parts_of(each)))
+    return frozenset(parts for tree in trees for node in tree.find_all(exp.Table) if (parts := parts_of(node)))
 
 
 def _trees(sql: str, dialect: str) -> list[Any] | None:
@@ -188,14 +188,14 @@ def _pivots(tree: Any) -> Iterator[Any]:
 
 
 def _hidden(source: Source) -> set[str]:
-    return {each.name.casefold() for each in source.columns.values() if each.visibility is Visibility.HIDDEN}
+    return {column.name.casefold() for column in source.columns.values() if column.visibility is Visibility.HIDDEN}
 
 
 def _reads_hidden(trees: Iterable[Any], table: Table, source: Source, dialect: str) -> bool:
     hidden = _hidden(source)
     if not hidden:
         return False
-    stored = {_kept(each.name) for each in source.columns.values() if each.expr is None}
+    stored = {_kept(column.name) for column in source.columns.values() if column.expr is None}
     hidden |= dialect_named(dialect).row_ids - stored
     return any(_reads(tree, table, hidden) or _calls(tree, table, stored, dialect) for tree in trees)
 
@@ -205,19 +205,19 @@ def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
     from sqlglot import exp
 
     concealed = set(map(_kept, hidden))
-    if any(_kept(each.name) in concealed for each in tree.find_all(exp.Identifier)):
+    if any(_kept(node.name) in concealed for node in tree.find_all(exp.Identifier)):
         return True
-    if any(not isinstance(each.parent, exp.Count) for each in tree.find_all(exp.Star)):
+    if any(not isinstance(node.parent, exp.Count) for node in tree.find_all(exp.Star)):
         return True
     if tree.find(exp.Columns, exp.PositionalColumn) or any(
-        str(each.args.get("method") or "").upper() == "NATURAL" for each in tree.find_all(exp.Join)
+        str(node.args.get("method") or "").upper() == "NATURAL" for node in tree.find_all(exp.Join)
     ):
         return True
     items = list(_items_with(tree, table))
-    if any(alias is not None and alias.args.get("columns") for alias in (each.args.get("alias") for each in items)):
+    if any(alias is not None and alias.args.get("columns") for alias in (item.args.get("alias") for item in items)):
         return True
     rows = _row_names(items, table)
-    return any(_kept(each.name) in rows for each in tree.find_all(exp.Column))
+    return any(_kept(node.name) in rows for node in tree.find_all(exp.Column))
 
 
 def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
@@ -227,18 +227,18 @@ def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
     if not dialect_named(dialect).attributes_call:
         return False
     rows = _row_names(_items_with(tree, table), table)
-    columns = (each for each in tree.find_all(exp.Column) if each.table and _kept(each.table) in rows)
-    return any(_kept(each.name) not in stored for each in columns)
+    columns = (node for node in tree.find_all(exp.Column) if node.table and _kept(node.table) in rows)
+    return any(_kept(column.name) not in stored for column in columns)
 
 
 def _items_with(tree: Any, table: Table) -> Iterator[Any]:
     """Yield what behind FROM has the columns of a table: the table itself, and joins in brackets that it is in."""
     from sqlglot import exp
 
-    for each in tree.find_all(exp.Table):
-        if parts_of(each)[-1:] and _kept(parts_of(each)[-1]) == _kept(table[-1]):
-            yield each
-            above = each.parent
+    for node in tree.find_all(exp.Table):
+        if parts_of(node)[-1:] and _kept(parts_of(node)[-1]) == _kept(table[-1]):
+            yield node
+            above = node.parent
             while above is not None and not isinstance(above, exp.Select | exp.SetOperation):
                 if isinstance(above, exp.Subquery):
                     yield above
@@ -247,7 +247,7 @@ def _items_with(tree: Any, table: Table) -> Iterator[Any]:
 
 def _row_names(items: Iterable[Any], table: Table) -> set[str]:
     """Return the names by which a statement may take a row of items as one value."""
-    return {_kept(table[-1])} | {_kept(each.alias_or_name) for each in items if each.alias_or_name}
+    return {_kept(table[-1])} | {_kept(item.alias_or_name) for item in items if item.alias_or_name}
 
 
 def _kept(name: str) -> str:

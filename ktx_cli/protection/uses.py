@@ -76,7 +76,7 @@ class Uses:
             if column is None:
                 found = any(same_table(each, parts) for each in named.tables)
             else:
-                found = any(same_table(each, parts) for each in named.stars) or any(
+                found = any(same_table(star, parts) for star in named.stars) or any(
                     name.casefold() == column.casefold() and any(same_table(each, parts) for each in tables)
                     for tables, name in named.columns
                 )
@@ -87,17 +87,17 @@ class Uses:
         """Return what needs these parts, the nearest first; of those a scan does not make, they themselves too."""
         waiting: deque[tuple[Part, Part | None]] = deque((part, None) for part in starts)
         seen: set[Part] = set()
-        found: list[Use] = []
+        result: list[Use] = []
         while waiting:
             part, via = waiting.popleft()
             if part in seen:
                 continue
             seen.add(part)
             if part.told and not (part.kind == "grain" and via is not None):  # told of the source, or of the column
-                found.append(Use(part, via))
+                result.append(Use(part, via))
             between = part if part.told else via
             waiting += ((each, between) for each in self._needing[part])
-        return tuple(found)
+        return tuple(result)
 
 
 FORMAL = "formal"
@@ -141,12 +141,12 @@ class LayerUses:
 
     def of_column(self, table: TableRef, name: str) -> list[Part]:
         """Return the parts a column of a table is in the layer."""
-        found = []
+        result = []
         for source in sources_of(self.model, parts_of_ref(table)):
             column = source.column(name)
             if column is not None and column.expr is None and (part := self.member(source, column.name)):
-                found.append(part)
-        return found
+                result.append(part)
+        return result
 
     def of_key(self, table: TableRef, columns: Iterable[str]) -> list[Part]:
         """Return the grains that are the key of a table, and the joins to one row of it by these columns."""
@@ -256,7 +256,7 @@ class LayerUses:
         part = Part("join", f"{source.name} to {join.to} on {join.on}", self.model.connection, join.place)
         self._joins.append((source, join, part))
         sides = [(source, own) for own, _ in join.pairs] + [(target, other) for _, other in join.pairs]
-        sides += [(source if each.own else target, each.column) for each in join.conditions]
+        sides += [(source if condition.own else target, condition.column) for condition in join.conditions]
         for side in filter(None, (source, target)):
             self.uses.link(self.source(side), part)
         for owner, name in sides:

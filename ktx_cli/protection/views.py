@@ -159,7 +159,7 @@ def _in_second_part(query: Any, table: Any) -> bool:
 
     union = query.this
     second = union.expression if isinstance(union, exp.Union) else None
-    return second is not None and any(each is table for each in second.find_all(exp.Table))
+    return second is not None and any(node is table for node in second.find_all(exp.Table))
 
 
 def _is_structure(parts: tuple[str, ...]) -> bool:

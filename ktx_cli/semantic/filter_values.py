@@ -93,17 +93,17 @@ class ValueCheck:
 
     def read(self, rows: Iterable[Sequence[Any]]) -> ValueFindings:
         """Return what the rows of the statement say."""
-        found = ValueFindings(set(range(len(self.comparisons))), set(range(len(self.periods))))
+        findings = ValueFindings(set(range(len(self.comparisons))), set(range(len(self.periods))))
         for number, what, value in rows:
             if what == _HAS:
-                found.missing.discard(number)
+                findings.missing.discard(number)
             elif what == _IN_PERIOD:
-                found.empty.discard(number)
+                findings.empty.discard(number)
             elif value is not None and what == _NEWEST:
-                found.newest[number] = str(value)
+                findings.newest[number] = str(value)
             elif value is not None:
-                found.candidates.setdefault(number, []).append(str(value))
-        return found
+                findings.candidates.setdefault(number, []).append(str(value))
+        return findings
 
 
 @dataclass(slots=True)
@@ -170,10 +170,10 @@ def plan_check(
     """Return the statement for some comparisons and periods; `suggest`: for which comparisons values are read too."""
     build = Build(asked.compiled.build.names, asked.plan)  # of its own: the receipt tells of the question's alone
     parts: list[exp.Select] = []
-    for number, each in enumerate(wanted):
-        parts.append(_has(build, number, each))
+    for number, comparison in enumerate(wanted):
+        parts.append(_has(build, number, comparison))
         if suggest[number]:
-            parts += _candidates(build, number, each)
+            parts += _candidates(build, number, comparison)
     for number, period in enumerate(since):
         parts += _of_period(build, number, period)
     union: exp.Expr = exp.select("*").from_(_inner(parts[0], "p0"), copy=False)
@@ -283,42 +283,42 @@ def _leaf_of(formula: exp.Expr) -> int | None:
     if isinstance(node, exp.Cast | exp.Nullif | exp.Div):
         return _leaf_of(node.this)
     if isinstance(node, exp.Mul):
-        found = _leaf_of(node.this)
-        return _leaf_of(node.expression) if found is None else found
+        leaf = _leaf_of(node.this)
+        return _leaf_of(node.expression) if leaf is None else leaf
     return None
 
 
-def _has(build: Build, number: int, each: Comparison) -> exp.Select:
+def _has(build: Build, number: int, comparison: Comparison) -> exp.Select:
     """Return a query with one row where the source has the value."""
-    query = _selected(number, _HAS, _no_text()).from_(build.relation(each.source, _ROWS), copy=False)
-    return query.where(each.condition(build), copy=False).limit(1, copy=False)
+    query = _selected(number, _HAS, _no_text()).from_(build.relation(comparison.source, _ROWS), copy=False)
+    return query.where(comparison.condition(build), copy=False).limit(1, copy=False)
 
 
-def _candidates(build: Build, number: int, each: Comparison) -> Iterator[exp.Select]:
+def _candidates(build: Build, number: int, comparison: Comparison) -> Iterator[exp.Select]:
     """Yield the queries for other values: texts that may be meant, or the next number or time on either side."""
-    of = column(each.column.name, _ROWS)
-    if each.column.type in (SemanticType.NUMBER, SemanticType.TIME):
+    of = column(comparison.column.name, _ROWS)
+    if comparison.column.type in (SemanticType.NUMBER, SemanticType.TIME):
         for what, compare, most in ((_BELOW, exp.LT, exp.Max), (_ABOVE, exp.GT, exp.Min)):
             query = _selected(number, what, _text(most(this=of.copy())))
-            query = query.from_(build.relation(each.source, _ROWS), copy=False)
-            yield query.where(each.condition(build, compare), copy=False)
-    elif each.column.type is SemanticType.STRING:
+            query = query.from_(build.relation(comparison.source, _ROWS), copy=False)
+            yield query.where(comparison.condition(build, compare), copy=False)
+    elif comparison.column.type is SemanticType.STRING:
         values = exp.select(exp.Alias(this=_text(of), alias=identifier("v"))).distinct(copy=False)
-        values = values.from_(build.relation(each.source, _ROWS), copy=False)
+        values = values.from_(build.relation(comparison.source, _ROWS), copy=False)
         values = values.where(exp.Not(this=exp.Is(this=of.copy(), expression=exp.null())), copy=False)
         value = column("v", "source_values")
         query = _selected(number, _CANDIDATE, value).from_(_inner(values, "source_values"), copy=False)
         short = exp.LTE(this=exp.Length(this=value.copy()), expression=exp.Literal.number(LONGEST_VALUE))
-        order = [exp.Ordered(this=key, nulls_first=False) for key in (*_nearness(value, each), value.copy())]
+        order = [exp.Ordered(this=key, nulls_first=False) for key in (*_nearness(value, comparison), value.copy())]
         yield query.where(short, copy=False).order_by(*order, copy=False).limit(MOST_CANDIDATES, copy=False)
 
 
-def _nearness(value: exp.Expr, each: Comparison) -> Iterator[exp.Expr]:
+def _nearness(value: exp.Expr, comparison: Comparison) -> Iterator[exp.Expr]:
     """Yield what to sort values by so that those that may be meant are among the first."""
-    wanted = str(each.value).strip().lower()
+    wanted = str(comparison.value).strip().lower()
     lower = exp.Lower(this=value.copy())
     ranked: list[exp.Expr] = [exp.EQ(this=exp.Trim(this=lower.copy()), expression=exp.Literal.string(wanted))]
-    if each.like is not None:
+    if comparison.like is not None:
         ranked = [exp.Like(this=lower.copy(), expression=exp.Literal.string(wanted))]
     elif wanted and not _WILD & set(wanted[:2]):
         ranked.append(exp.Like(this=lower.copy(), expression=exp.Literal.string(f"{wanted[:2]}%")))
@@ -331,11 +331,11 @@ def _of_period(build: Build, number: int, period: Period) -> Iterator[exp.Select
     asked = build.plan.time_range
     assert asked is not None
     source = build.names.model.sources[period.fact]
-    said = next(leaf.treatment.time for leaf in build.plan.leaves if leaf.fact == period.fact)
-    rows = Rows(build, period.fact, time=build.time_of(source, said))
+    time = next(leaf.treatment.time for leaf in build.plan.leaves if leaf.fact == period.fact)
+    rows = Rows(build, period.fact, time=build.time_of(source, time))
     condition = in_range(rows, asked)
-    found = rows.select(_columns(number, _IN_PERIOD, _no_text()))
-    yield found.where(condition, copy=False).limit(1, copy=False)
+    in_period = rows.select(_columns(number, _IN_PERIOD, _no_text()))
+    yield in_period.where(condition, copy=False).limit(1, copy=False)
     if period.public:
         yield rows.select(_columns(number, _NEWEST, _text(exp.Max(this=rows.bind(asked.expression)))))
 
@@ -346,7 +346,7 @@ def _selected(number: int, what: int, value: exp.Expr) -> exp.Select:
 
 def _columns(number: int, what: int, value: exp.Expr) -> list[exp.Expr]:
     named = (("n", exp.Literal.number(number)), ("what", exp.Literal.number(what)), ("v", value))
-    return [exp.Alias(this=each, alias=identifier(name)) for name, each in named]
+    return [exp.Alias(this=part, alias=identifier(name)) for name, part in named]
 
 
 def _text(value: exp.Expr) -> exp.Expr:

@@ -78,7 +78,7 @@ def require_defined(config: KtxConfig, connection: str, plan: Plan) -> None:
         return
     raise UsageError(
         f"connection `{connection}` answers only measures that its semantic layer defines, and the question composes"
-        f" {listing(f'`{each}`' for each in plan.composed)}: its query_policy is semantic-layer-only",
+        f" {listing(f'`{text}`' for text in plan.composed)}: its query_policy is semantic-layer-only",
         hint=Hint(
             "{} shows the measures; a new one belongs into its source file", Command("sl", "list", "-c", connection)
         ),
@@ -118,7 +118,7 @@ class TableNames:
 
     @functools.cached_property
     def _tables(self) -> list[tuple[str, ...]]:
-        return [found for entry in self._entries if (found := _parts(entry.get("table")))] + self._also
+        return [parts for entry in self._entries if (parts := _parts(entry.get("table")))] + self._also
 
     @functools.cached_property
     def _places(self) -> dict[str, list[str]]:
@@ -136,14 +136,14 @@ class TableNames:
         """
         if table.startswith("pg_"):
             return None
-        found = self._places.get(table, [])
+        places = self._places.get(table, [])
         wanted = [*self._schemas, "public"]
-        if len(found) > 1 and not set(found) & set(wanted):
+        if len(places) > 1 and not set(places) & set(wanted):
             raise UsageError(
-                f"the table `{table}` is in {len(found)} schemas: {listing(sorted(found))}",
-                hint=f"name the schema too: {sorted(found)[0]}.{table}",
+                f"the table `{table}` is in {len(places)} schemas: {listing(sorted(places))}",
+                hint=f"name the schema too: {sorted(places)[0]}.{table}",
             )
-        return next((schema for schema in wanted if schema in found), found[0] if found else wanted[0])
+        return next((schema for schema in wanted if schema in places), places[0] if places else wanted[0])
 
 
 def _parts(table: object) -> tuple[str, ...]:
@@ -222,12 +222,12 @@ class GuardedConnector(ForwardingConnector):
     def send(self, statement: CheckedStatement, parameters: Sequence[Any] = (), *, max_rows: int) -> QueryResult:
         """Run a checked statement; its error names the table or column that was probably meant."""
         try:
-            found = self.inner.query(statement.sql, parameters, max_rows=max_rows)
+            answer = self.inner.query(statement.sql, parameters, max_rows=max_rows)
         except SourceError as error:
             names = self.guard.names
             with_hint(error, statement.dialect, names.tables, names.columns)
             raise
-        return replace(found, columns=statement.columns(found.columns))
+        return replace(answer, columns=statement.columns(answer.columns))
 
     def _the_server(self) -> Server | None:
         """Return which of the servers of a dialect this is, where what is built in depends on it."""

@@ -119,8 +119,8 @@ class BranchBuilder:
         held = [condition for condition in self.plan.filters if condition.facts is None or fact in condition.facts]
         if self.axis is None:
             return held
-        for each in held:
-            self.build.use(fact).filters.setdefault(each.expression.text, "where")
+        for condition in held:
+            self.build.use(fact).filters.setdefault(condition.expression.text, "where")
         return list(self.axis.filters)
 
     def _over(self) -> Name | None:
@@ -137,14 +137,14 @@ class BranchBuilder:
         return reader(self.build.names, self.plan, self.branch.fact, self.over, self.branch.treatment.time)
 
     def _own(self, name: str) -> Name:
-        found = self.rows.fact.column(name)
-        if found is None:
+        stored = self.rows.fact.column(name)
+        if stored is None:
             raise SemanticError(
                 f"`{self.branch.fact}` has no column `{name}`, over which a measure of it goes",
                 hint="correct `over` in the file of the measure",
                 code="definition",
             )
-        return Name((), found.name)
+        return Name((), stored.name)
 
     def _dimension_values(self) -> dict[int, exp.Expr]:
         """Return what the rows are grouped by; the times of an axis are those of the period, not the row's own."""
@@ -185,7 +185,7 @@ class BranchBuilder:
             return [] if asked is None or (asked.start is None and asked.end is None) else [in_range(self.rows, asked)]
         window = self._window()
         moved = window.range() if window is not None else self._moved(self.axis.asked)
-        return [in_range(self.rows, each) for each in (moved, self.axis.beside) if each is not None]
+        return [in_range(self.rows, asked) for asked in (moved, self.axis.beside) if asked is not None]
 
     def _window(self) -> Window | None:
         """Return which rows count in each period, None for rows as they are."""
@@ -267,8 +267,8 @@ class BranchBuilder:
         )
         if semi is not None and self.over is not None:
             times = self._times()
-            on_time = [each for each in leaf.conditions if times.read(each) is not None]
-            among: list[exp.Expr] = [exp.paren(self.rows.bind(each), copy=False) for each in on_time]
+            on_time = [condition for condition in leaf.conditions if times.read(condition) is not None]
+            among: list[exp.Expr] = [exp.paren(self.rows.bind(condition), copy=False) for condition in on_time]
             stage.only_last(semi, self.over, values, self._time_partition(), where, among)
             where = ranged
         outer = [] if percentile else self._aggregates(stage)
@@ -293,7 +293,11 @@ class BranchBuilder:
     def _time_partition(self) -> list[int]:
         """Return the dimensions that are times of a semi-additive measure, or reached by its time."""
         times = self._times()
-        return [index for index, each in self.dimensions if times.read(each.expression, each.grain) is not None]
+        return [
+            index
+            for index, dimension in self.dimensions
+            if times.read(dimension.expression, dimension.grain) is not None
+        ]
 
     def _averaged(self, values: dict[int, exp.Expr], where: list[exp.Expr]) -> exp.Select:
         """Aggregate per value of the time, then take the mean of these."""

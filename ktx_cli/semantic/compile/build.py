@@ -142,7 +142,7 @@ class Build:
                 )
             readable: dict[exp.Expr, None] = {}
             query = query.where(exp.paren(self._own(source, condition, readable)), copy=False)
-            query = query.where(*(exp.paren(each) for each in readable), copy=False)
+            query = query.where(*(exp.paren(condition) for condition in readable), copy=False)
             self.policies[f"{source.name}.{policy.name}"] = None
         return named(self.add(f"{source.name}__allowed", self.syntax.fenced(query)))
 
@@ -182,9 +182,9 @@ class Build:
         """Return a tree whose places stand for the columns that `read` gives, its times compared as times."""
         return with_compared_times(tree, read, self.syntax) if self.syntax.times_are_texts else tree
 
-    def time_of(self, fact: Source, said: str | None) -> Name | None:
-        """Return the column that is a fact's time: the one said, its default, or the only one."""
-        return time_of(fact, said)
+    def time_of(self, fact: Source, name: str | None) -> Name | None:
+        """Return the column that is a fact's time: the one name, its default, or the only one."""
+        return time_of(fact, name)
 
 
 def identifier(name: str) -> exp.Identifier:

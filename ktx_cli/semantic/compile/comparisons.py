@@ -87,7 +87,7 @@ def _compared(node: exp.Expr, read: Read, syntax: Dialect) -> exp.Expr:
     sides = _sides(node, read)
     if not sides:
         return node
-    form: DateOrTimestamp = "date" if all(each.form in ("date", None) for each in sides) else "timestamp"
+    form: DateOrTimestamp = "date" if all(side.form in ("date", None) for side in sides) else "timestamp"
     new = node.copy()
     for place, side in zip(list(_places(new)), sides, strict=True):
         place.replace(side.written(form, syntax))
@@ -110,7 +110,7 @@ def _sides(node: exp.Expr, read: Read) -> list[_Side]:
     times = [column for column in columns.values() if column is not None and column.type is SemanticType.TIME]
     zone = next((time.timezone for time in times if time.timezone), UTC_NAME)
     result = [_side(tree, columns, zone) for tree in trees]
-    sides = [each for each in result if each is not None]
+    sides = [side for side in result if side is not None]
     return sides if len(sides) == len(trees) and any(side.form for side in sides) else []
 
 

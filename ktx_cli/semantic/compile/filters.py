@@ -43,13 +43,13 @@ def row_conditions(rows: Rows, plan: Plan, filters: Sequence[RowFilter] | None =
     return result + [_exists(rows, conditions) for _, conditions in apart]
 
 
-def _prefixes(rows: Rows, each: RowFilter) -> set[tuple[Edge, ...]]:
+def _prefixes(rows: Rows, condition: RowFilter) -> set[tuple[Edge, ...]]:
     try:
-        return rows.many_prefixes(each.expression)
+        return rows.many_prefixes(condition.expression)
     except SemanticError as error:
         if error.code != "unreachable":
             raise
-        text = each.expression.text
+        text = condition.expression.text
         raise SemanticError(
             f"the filter `{text}` cannot reach `{rows.fact.name}`: {error.message}",
             hint=f'say which facts it is for: {{"expr": "{text}", "facts": [...]}}, or leave one of the two out',
@@ -62,7 +62,7 @@ def _exists(rows: Rows, conditions: list[Expression]) -> exp.Expr:
     """Return the condition that one of the joined rows of a fact's row meets all conditions."""
     rows.require_key("a filter over its details")
     inner = Rows(rows.build, rows.fact.name, alias=f"{rows.alias}__any", time=rows.time)
-    bound = [exp.paren(inner.bind(each), copy=False) for each in conditions]
+    bound = [exp.paren(inner.bind(condition), copy=False) for condition in conditions]
     if not rows.build.syntax.correlates_queries:
         return _in(rows, inner, bound)
     query = inner.select([exp.Literal.number(1)])
@@ -137,10 +137,10 @@ def in_range(rows: Rows, asked: TimeRange) -> exp.Expr:
         )
     column = _column(rows, asked.expression)
     value = rows.bind(asked.expression)
-    found = within(value, asked.start, asked.end, kind_of(column), rows.build.clock(column))
-    if found is None:
+    condition = within(value, asked.start, asked.end, kind_of(column), rows.build.clock(column))
+    if condition is None:
         raise AssertionError("a stretch of time without ends")
-    return found
+    return condition
 
 
 def counted_by(grain: str) -> str:
@@ -163,7 +163,7 @@ def split_by_time(filters: Sequence[RowFilter], times: TimeReader) -> tuple[list
 
 def note_of_rest(fact: str, take: str, over: Name, rest: Sequence[RowFilter]) -> str:
     """Return what the receipt says of conditions that come after the moment was found."""
-    texts = ", ".join(f"`{each.expression.text}`" for each in rest)
+    texts = ", ".join(f"`{condition.expression.text}`" for condition in rest)
     return (
         f"the {take} {over} is looked for among all rows of {fact}: {texts} holds after that; "
         f"conditions on {over} alone and the time_range hold before it"

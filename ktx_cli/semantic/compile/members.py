@@ -210,7 +210,7 @@ def _put(groups: list[Group], new: Group, paths: Sequence[Mapping[str, Path]]) -
         if all(group.holds(path) for path in paths):
             group.numbers = sorted([*group.numbers, *new.numbers])
             return
-    for group in [each for each in groups if each.root is not None and new.holds(each.root)]:
+    for group in [known for known in groups if known.root is not None and new.holds(known.root)]:
         new.numbers = sorted([*new.numbers, *group.numbers])
         groups.remove(group)
     groups.append(new)
@@ -236,7 +236,7 @@ def _members(build: Build, group: Group) -> exp.Select:
         end = build.names.model.sources[sources_of(build, dimension)[0]]
         read = end.column(dimension.expression.names[0].column)
         selected.append(called(cut_value(rows, dimension, bound(dimension.expression), read), f"d{number}"))
-    conditions = [bound(each.expression) for each in plan.filters if _inside(build, group, each)]
+    conditions = [bound(condition.expression) for condition in plan.filters if _inside(build, group, condition)]
     query = rows.select(selected).distinct(copy=False)
     for condition in conditions:
         query = query.where(exp.paren(condition, copy=False), copy=False)
@@ -253,9 +253,9 @@ def _asked_range(build: Build, group: Group, rows: Rows) -> exp.Expr | None:
     asked = build.plan.time_range
     if asked is None or not group.root:
         return None
-    found = {_on_members(build, fact, root, asked) for fact, root in group.root.items()}
-    read = found.pop()
-    if found or read is None:
+    reads = {_on_members(build, fact, root, asked) for fact, root in group.root.items()}
+    read = reads.pop()
+    if reads or read is None:
         return None
     path = Path(rows.fact.name, read[0])
     column = build.names.model.sources[path.end].column(read[1])
@@ -339,7 +339,7 @@ def labelled(
 
     `periods`: the name of the query of the periods alone, of a grain.
     """
-    if all(each.is_plain and each.grain in (grain, None) for each in readings.values()):
+    if all(reading.is_plain and reading.grain in (grain, None) for reading in readings.values()):
         return periods, {index: column("period", periods) for index in readings}
     query = exp.select(called(column("period", periods), "period"), copy=False).from_(named(periods), copy=False)
     kind: DateOrTimestamp = "date" if counted_by(grain) == DAY else "timestamp"
@@ -393,9 +393,9 @@ def _value(build: Build, fact: str, rows: Rows, edge: Edge, reading: Reading) ->
         source, name = (edge.target, edge.pairs[0][1]) if read.is_time else (read.edges[-1].target, read.column)
         return build.names.model.sources[source].column(name)
 
-    found = filled(build.with_compared_times(reading.tree, column_of), value)
+    bound_value = filled(build.with_compared_times(reading.tree, column_of), value)
     if reading.grain is None:
-        return found
-    last = next(each for each in reading.reads if not each.is_time)
+        return bound_value
+    last = next(read for read in reading.reads if not read.is_time)
     read_from = build.names.model.sources[last.edges[-1].target].column(last.column)
-    return truncate(found, reading.grain, kind_of(read_from), build.clock(read_from))
+    return truncate(bound_value, reading.grain, kind_of(read_from), build.clock(read_from))

@@ -86,20 +86,20 @@ class Rows:
     def column_of(self, name: Name, expression: Expression) -> tuple[Source, Column]:
         """Return the source and the column a name leads to."""
         source = self.names.model.sources[self.path(name, expression).end]
-        found = source.column(self._own_time(name).column)
-        if found is None:
+        stored = source.column(self._own_time(name).column)
+        if stored is None:
             raise AssertionError(f"{name} is not in {source.name}")
-        return source, found
+        return source, stored
 
     def many_prefixes(self, expression: Expression) -> set[tuple[Edge, ...]]:
         """Return the beginnings of the expression's paths, up to the first join to several rows."""
-        found = set()
+        prefixes = set()
         for name in expression.names:
             edges = self.path(name, expression).edges
             first = next((index for index, edge in enumerate(edges) if not edge.to_one), None)
             if first is not None:
-                found.add(edges[: first + 1])
-        return found
+                prefixes.add(edges[: first + 1])
+        return prefixes
 
     def own(self, name: str) -> exp.Expr:
         """Return a column of the fact itself."""
@@ -112,8 +112,8 @@ class Rows:
         own = [
             exp.Is(this=self._key(near, name, joined.parent), expression=exp.null()) for name, _ in joined.edge.pairs
         ]
-        found = exp.Is(this=self._key(far, joined.edge.pairs[0][1], joined.alias), expression=exp.null())
-        return exp.or_(*own, copy=False), found
+        unmatched = exp.Is(this=self._key(far, joined.edge.pairs[0][1], joined.alias), expression=exp.null())
+        return exp.or_(*own, copy=False), unmatched
 
     def reach(self, path: Path) -> None:
         """Join what is on a path from the fact."""
@@ -184,16 +184,16 @@ class Rows:
         return near[min(near)] if near else []
 
     def _public_times(self, source: Source) -> list[str]:
-        times = (each for each in source.columns.values() if each.type is SemanticType.TIME)
+        times = (time for time in source.columns.values() if time.type is SemanticType.TIME)
         public = (time.name for time in times if self.names.visibility(source, time) is Visibility.PUBLIC)
         return [f"{source.name}.{name}" for name in public]
 
     def _value(self, path: Path, name: str) -> exp.Expr:
         source = self.names.model.sources[path.end]
-        found = source.column(name)
-        if found is None or found.expr is None:
-            return column(name if found is None else found.name, self._alias(path))
-        inner = self.names.computed(source, found)
+        stored = source.column(name)
+        if stored is None or stored.expr is None:
+            return column(name if stored is None else stored.name, self._alias(path))
+        inner = self.names.computed(source, stored)
 
         def value(of: Name) -> exp.Expr:
             onward = self.names.graph.path(source.name, of.hops) if of.hops else Path(source.name)
@@ -209,7 +209,7 @@ class Rows:
     def _has_partner(self, path: Path) -> exp.Expr:
         """Return the condition that a row has one at the end of a path: its value is missing there else."""
         alias, far = self._alias(path), self.names.model.sources[path.end]
-        stored = [name for _, name in path.edges[-1].pairs if (found := far.column(name)) is None or found.expr is None]
+        stored = [name for _, name in path.edges[-1].pairs if (known := far.column(name)) is None or known.expr is None]
         name = next(iter(stored), path.edges[-1].pairs[0][1])
         return exp.not_(exp.Is(this=self._key(far, name, alias), expression=exp.null()), copy=False)
 
@@ -247,10 +247,10 @@ class Rows:
 
     def _key(self, source: Source, name: str, alias: str) -> exp.Expr:
         """Return a column of a join; a computed one is over its own source's columns."""
-        found = source.column(name)
-        if found is None or found.expr is None:
-            return column(name if found is None else found.name, alias)
-        inner = self.names.computed(source, found)
+        stored = source.column(name)
+        if stored is None or stored.expr is None:
+            return column(name if stored is None else stored.name, alias)
+        inner = self.names.computed(source, stored)
         return exp.paren(self.build.bound(inner, lambda of: self._key(source, of.column, alias)), copy=False)
 
 
@@ -371,7 +371,7 @@ def rank_query(relation: str, value: exp.Expr, keys: Sequence[str], where: Seque
     rank = exp.Window(this=exp.RowNumber(), partition_by=[part.copy() for part in parts], order=order)
     count = exp.Window(this=exp.Count(this=value.copy(), big_int=True), partition_by=[part.copy() for part in parts])
     columns = {"x": value, "r": rank, "n": count}
-    selected += [exp.Alias(this=each, alias=identifier(name)) for name, each in columns.items()]
+    selected += [exp.Alias(this=part, alias=identifier(name)) for name, part in columns.items()]
     query = exp.select(*selected, copy=False).from_(named(relation), copy=False)
     return query.where(*where, copy=False)
 

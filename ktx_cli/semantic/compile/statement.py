@@ -249,8 +249,8 @@ def _dimension(relation: str, index: int) -> exp.Column:
 
 def _order(plan: Plan, value: _Values) -> list[exp.Expr]:
     """Return what to sort by: as asked, then by the dimensions, so that ties always come in the same order."""
-    result: list[exp.Expr] = [_ordered(value.of(each.tree), each.descending) for each in plan.order]
-    asked = {each.tree for each in plan.order}
+    result: list[exp.Expr] = [_ordered(value.of(key.tree), key.descending) for key in plan.order]
+    asked = {key.tree for key in plan.order}
     for index in range(len(plan.dimensions)):
         place = exp.Placeholder(this=str(-1 - index))
         if place not in asked:

@@ -229,7 +229,7 @@ class Window:
         if last is not None:
             part = replace(self.asked, start=None, end=self._back(self.asked.end))
             result.append(exp.or_(exp.LT(this=self._shown(), expression=last), in_range(self.rows, part)))
-        return [exp.paren(each, copy=False) for each in result]
+        return [exp.paren(condition, copy=False) for condition in result]
 
     def _cut_period(self, *, last: bool) -> exp.Expr | None:
         """Return the start of the period the range's start or end lies in, None where it cuts none."""

@@ -70,8 +70,8 @@ def date_part(tree: exp.Expr, settings: Settings) -> DatePart | None:
 
     The grain is `RAW` where it reads the time as it is, in whatever way.
     """
-    found = _known(tree, settings)
-    return found if found is not None else _composed(tree, settings)
+    part = _known(tree, settings)
+    return part if part is not None else _composed(tree, settings)
 
 
 def cut_to(inner: DatePart, grain: str, settings: Settings) -> DatePart | None:

@@ -111,8 +111,8 @@ def marked(text: str, what: str, values: Mapping[str, Any]) -> tuple[str, Fillin
         if f"{kind}.{name}" not in values:
             raise _no_value(kind, name, what)
 
-    def mark(found: re.Match[str]) -> str:
-        return f" {_MARK}{templates.index((found[1], found[2]))} "
+    def mark(template: re.Match[str]) -> str:
+        return f" {_MARK}{templates.index((template[1], template[2]))} "
 
     return TEMPLATE.sub(mark, text), Filling(tuple(values[f"{kind}.{name}"] for kind, name in templates))
 
@@ -128,10 +128,10 @@ def _parsed(text: str, dialect: str, what: str) -> exp.Expr:
             code="definition",
         ) from None
     for node in tree.walk():
-        found = next((name for kind, name in _REFUSED if isinstance(node, kind)), None)
-        if found is not None or _is_all_columns(node):
+        refused = next((name for kind, name in _REFUSED if isinstance(node, kind)), None)
+        if refused is not None or _is_all_columns(node):
             raise SemanticError(
-                f"{what} holds {found or 'columns without their names'}: {one_line(text, 120)}",
+                f"{what} holds {refused or 'columns without their names'}: {one_line(text, 120)}",
                 hint="one expression over columns; what needs a query of its own is a source with `sql:`",
                 code="definition",
             )

@@ -130,17 +130,17 @@ class Names:
 
     def source(self, name: str) -> Source:
         """Return the source of a name, whatever its case where only one has it."""
-        found = self.find_source(name)
-        if found is None:
+        source = self.find_source(name)
+        if source is None:
             raise unknown("source", name, self.model.sources)
-        return found
+        return source
 
     def find_source(self, name: str) -> Source | None:
         """Return the source of a name or None."""
         sources = self.model.sources
         if name in sources:
             return sources[name]
-        alike = [source for each, source in sources.items() if each.casefold() == name.casefold()]
+        alike = [source for known, source in sources.items() if known.casefold() == name.casefold()]
         return alike[0] if len(alike) == 1 else None
 
     def parse(self, text: str, what: str) -> exp.Expr:
@@ -157,9 +157,9 @@ class Names:
 
     def in_source(self, source: Source, tree: exp.Expr, text: str, what: str) -> Expression:
         """Return a tree of a definition with its names found."""
-        found = with_names(tree, source.name, text, lambda column: self._defined_name(source, column, what))
-        self._require_no_subtracted_times(found)
-        return found
+        expression = with_names(tree, source.name, text, lambda column: self._defined_name(source, column, what))
+        self._require_no_subtracted_times(expression)
+        return expression
 
     def computed(self, source: Source, column: Column) -> Expression:
         """Return the expression of a computed column."""
@@ -181,15 +181,17 @@ class Names:
             other = self.model.sources[path.end] if path else source
             read = other.column(name.column)
             if read is not None:
-                found = self.visibility(other, read, seen | {column.name} if other is source else seen)
-                strictest = max(strictest, found, key=list(Visibility).index)
+                inherited = self.visibility(other, read, seen | {column.name} if other is source else seen)
+                strictest = max(strictest, inherited, key=list(Visibility).index)
         return strictest
 
     def asked(self, tree: exp.Expr, text: str, via: Sequence[str] = (), *, grouped: bool = False) -> Expression:
         """Return a tree of a question with its names found; `grouped`: it is to group by."""
-        found = with_names(tree, None, text, lambda column: self.asked_name(column_parts(column), grouped=grouped), via)
-        self._require_no_subtracted_times(found)
-        return found
+        expression = with_names(
+            tree, None, text, lambda column: self.asked_name(column_parts(column), grouped=grouped), via
+        )
+        self._require_no_subtracted_times(expression)
+        return expression
 
     def example_count(self) -> str | None:
         """Return a count a question may ask for: of a fact's rows, else of any source with a key; None without one."""
@@ -221,8 +223,8 @@ class Names:
     def _is_time(self, name: Name, home: str | None) -> bool:
         if name.is_metric_time:
             return True
-        found = self.column_of(name, home)
-        return found is not None and found.type is SemanticType.TIME
+        column = self.column_of(name, home)
+        return column is not None and column.type is SemanticType.TIME
 
     def column_of(self, name: Name, home: str | None) -> Column | None:
         """Return the column of an expression's name, looked for from its home; None for metric_time, a fact's own."""
@@ -281,7 +283,7 @@ class Names:
         if len(owners) == 1:
             return owners[0]
         if not owners:
-            known = (name for each in self.model.sources.values() for name in self._listed(each))
+            known = (name for source in self.model.sources.values() for name in self._listed(source))
             raise unknown("column", column, known)
         raise ambiguous("the column", column, (f"{source.name}.{column}" for source in owners))
 
@@ -295,7 +297,7 @@ class Names:
         visible = (
             column for column in source.columns.values() if self.visibility(source, column) is not Visibility.HIDDEN
         )
-        return (each.name for each in visible)
+        return (column.name for column in visible)
 
     def _require_visible(self, source: Source, column: Column, *, grouped: bool) -> None:
         visibility = max(self.visibility(source, column), source.visibility, key=list(Visibility).index)
@@ -328,8 +330,8 @@ class Names:
             return Name((), own.name)
         owners = [owner for owner in self._owners(name) if self.graph.reaches(source.name, owner.name)]
         if len(owners) == 1:
-            found = owners[0].column(name)
-            return Name((owners[0].name,), name if found is None else found.name)
+            far = owners[0].column(name)
+            return Name((owners[0].name,), name if far is None else far.name)
         if owners:
             raise ambiguous(f"in {what}, the column", name, (f"{owner.name}.{name}" for owner in owners))
         raise unknown("column", name, source.columns, f" in `{source.name}` (for {what})")

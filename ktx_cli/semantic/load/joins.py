@@ -14,7 +14,7 @@ from ktx_cli.semantic.model import Condition, Join, Relationship
 from ktx_cli.warehouses import dialect_named, parse_name
 
 JOIN_KEYS = frozenset(("to", "on", "relationship", "alias", "source"))
-RELATIONSHIPS = tuple(each.value for each in Relationship)
+RELATIONSHIPS = tuple(relationship.value for relationship in Relationship)
 PROVENANCES = ("formal", "inferred", "manual")
 
 Key = tuple[str, str, str | None]
@@ -71,7 +71,7 @@ class Sides:
     def side_of(self, qualifier: str) -> str | None:
         """Return which side a qualifier is, `EITHER` where both have the name, None where neither has."""
         for name in (qualifier, None):
-            own, to, alias = (each == name if name else _alike(each, qualifier) for each in self._names)
+            own, to, alias = (side == name if name else _alike(side, qualifier) for side in self._names)
             if alias:
                 return OTHER
             if own and to:
@@ -107,10 +107,10 @@ class _Operand:
 
 def parse_on(on: str, sides: Sides) -> OnParts:
     """Return what an `on` says; `ConfigError` where it says anything but equalities."""
-    found = tokens(on, sides.dialect)
-    if not found:
+    written = tokens(on, sides.dialect)
+    if not written:
         _refuse("it may hold equalities of columns and constants alone, joined by AND", sides)
-    reader = _Reader(found, sides)
+    reader = _Reader(written, sides)
     pairs: list[tuple[str, str]] = []
     conditions: list[Condition] = []
     for left, right in reader.equalities():
@@ -126,8 +126,8 @@ def parse_on(on: str, sides: Sides) -> OnParts:
 class _Reader:
     """Reads the tokens from the first to the last; nothing is nested but brackets, which are counted."""
 
-    def __init__(self, found: Sequence[Token], sides: Sides) -> None:
-        self._tokens, self._sides, self._at, self._open = found, sides, 0, 0
+    def __init__(self, of: Sequence[Token], sides: Sides) -> None:
+        self._tokens, self._sides, self._at, self._open = of, sides, 0, 0
 
     def equalities(self) -> list[tuple[_Operand, _Operand]]:
         result: list[tuple[_Operand, _Operand]] = []
@@ -198,15 +198,15 @@ class _Reader:
         return self._at < len(self._tokens) and self._tokens[self._at] == Token(MARK, mark)
 
     def _take_mark(self, mark: str) -> bool:
-        found = self._is_mark(mark)
-        self._at += found
-        return found
+        present = self._is_mark(mark)
+        self._at += present
+        return present
 
     def _take_word(self, word: str) -> bool:
         token = self._tokens[self._at]
-        found = token.kind == NAME and not token.quote and token.value.lower() == word
-        self._at += found
-        return found
+        present = token.kind == NAME and not token.quote and token.value.lower() == word
+        self._at += present
+        return present
 
 
 def _pair(left: _Operand, right: _Operand, sides: Sides) -> tuple[str, str]:

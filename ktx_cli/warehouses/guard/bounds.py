@@ -118,7 +118,7 @@ class _Built:
         """Return the length of the longest text that is written in the statement."""
         from sqlglot import exp
 
-        return max((len(each.name) for each in self._tree.find_all(exp.Literal) if each.is_string), default=1) or 1
+        return max((len(node.name) for node in self._tree.find_all(exp.Literal) if node.is_string), default=1) or 1
 
 
 def _length(function: exp.Func, functions: FunctionList) -> int:
@@ -177,7 +177,7 @@ def _written(node: object) -> str | None:
     if isinstance(node, exp.DPipe):
         pieces = [_written(node.this), _written(node.expression)]
     elif isinstance(node, exp.Concat):
-        pieces = [_written(each) for each in node.expressions]
+        pieces = [_written(expression) for expression in node.expressions]
     else:
         return None
     return None if None in pieces else "".join(map(str, pieces))
@@ -189,7 +189,7 @@ def _require_short_type(kind: exp.DataType, functions: FunctionList) -> None:
     name = getattr(kind.this, "name", "") if own is None else own.name.upper()
     if name not in functions.syntax.padded_types:
         return
-    sizes = [_number(each.this) for each in kind.expressions]
+    sizes = [_number(expression.this) for expression in kind.expressions]
     if any(size is not None and size > MAX_TEXT for size in sizes):
         why = f"fills a value up to over {MAX_TEXT:,} characters"
         raise refused("size", f"the type {name}", why, hint=f"use a length of at most {MAX_TEXT:,}")
@@ -200,7 +200,7 @@ def _number(node: object) -> float | None:
     from sqlglot import exp
 
     if isinstance(node, exp.Array):
-        sizes = [_number(each) for each in node.expressions]
+        sizes = [_number(expression) for expression in node.expressions]
         return None if None in sizes else float(math.prod(size or 0 for size in sizes))
     if isinstance(node, exp.Neg):
         return 0.0
@@ -254,4 +254,7 @@ def _ends(select: exp.Select) -> bool:
         *(select.args.get(name) for name in ("where", "qualify", "limit")),
         *(j.args.get("on") for j in joins),
     ]
-    return any(each is not None and (isinstance(each, exp.Limit) or each.find(exp.Column)) for each in conditions)
+    return any(
+        condition is not None and (isinstance(condition, exp.Limit) or condition.find(exp.Column))
+        for condition in conditions
+    )

@@ -154,7 +154,7 @@ class _Scopes:
         """
         from sqlglot import exp
 
-        found: list[_Item] = []
+        result: list[_Item] = []
         inside: exp.Expr = column
         above = column.parent
         alike = _alike(name)
@@ -164,11 +164,11 @@ class _Scopes:
                 is_sure = any(name in names for names, _ in own)
                 for names, item in own:
                     if alike in map(_alike, names) or (_ANY in names and not is_sure):
-                        found.append(item)
+                        result.append(item)
                 if is_sure and isinstance(above, exp.Select) and inside.arg_key not in _BEHIND_FROM:
                     break
             inside, above = above, above.parent
-        return found
+        return result
 
     def has_functions(self, column: exp.Expr) -> bool:
         """Whether any SELECT of the statement has a function behind FROM."""
@@ -194,7 +194,7 @@ class _Scopes:
             return frozenset({self.folded(alias.this)})
         inner = _inner(node)
         if self._is_path(inner):
-            return frozenset(self.folded(each) for each in _column_names(node))
+            return frozenset(self.folded(name) for name in _column_names(node))
         if _is_table(inner):
             return frozenset({self.folded(inner.this)})
         called = None if inner.args.get("rows_from") else _called(inner)
@@ -208,7 +208,7 @@ class _Scopes:
         from sqlglot import exp
 
         inner = _inner(node)
-        renamed = [self.folded(each) for each in _column_names(node)]
+        renamed = [self.folded(name) for name in _column_names(node)]
         if isinstance(inner, exp.Values):
             first = inner.expressions[0]
             width = len(first.expressions) if isinstance(first, exp.Tuple) else 1
@@ -217,7 +217,7 @@ class _Scopes:
             return _renamed([None] if _is_join(inner) else self._outputs(inner.this), renamed)
         if _is_table(inner) and not _is_value(inner):
             part = _part(inner)
-            names = renamed or [self.folded(each) for each in _column_names(part)] if part is not None else renamed
+            names = renamed or [self.folded(name) for name in _column_names(part)]
             return _renamed([None] if part is None else self._outputs(part.this), names)
         return _Item(frozenset()) if self._is_path(inner) else self._of_function(node, renamed)
 
@@ -227,7 +227,7 @@ class _Scopes:
 
         if not self.syntax.unnests_paths or not isinstance(node, exp.Unnest) or _is_named(node):
             return False
-        return all(isinstance(each, exp.Column) for each in node.expressions)
+        return all(isinstance(expression, exp.Column) for expression in node.expressions)
 
     def _of_function(self, node: exp.Expr, renamed: list[str]) -> _Item:
         """Return the columns of a function behind FROM, or of several in ROWS FROM."""
@@ -370,7 +370,7 @@ def _column_names(node: exp.Expr | None) -> list[exp.Expr]:
 
     alias = node.args.get("alias") if node is not None else None
     columns = alias.args.get("columns") or () if alias is not None else ()
-    return [each.this if isinstance(each, exp.ColumnDef) else each for each in columns]
+    return [column.this if isinstance(column, exp.ColumnDef) else column for column in columns]
 
 
 def _table_columns(called: exp.Func | None) -> Iterator[exp.Expr]:
@@ -380,7 +380,7 @@ def _table_columns(called: exp.Func | None) -> Iterator[exp.Expr]:
     if isinstance(called, exp.XMLTable):
         yield from (each.this for each in called.args.get("columns") or () if isinstance(each, exp.ColumnDef))
     elif isinstance(called, exp.JSONTable):
-        yield from (each.this for each in called.find_all(exp.JSONColumnDef) if isinstance(each.this, exp.Identifier))
+        yield from (node.this for node in called.find_all(exp.JSONColumnDef) if isinstance(node.this, exp.Identifier))
 
 
 def _offsets(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -234,8 +234,8 @@ def _is_named(tokens: Sequence[Any], opening: int) -> bool:
         return True
     end = _closing(tokens, opening)
     if tokens[opening - 1].text.upper() == "JSON_TABLE":  # in the grammar of no call
-        return any(each.text.upper() == "COLUMNS" for each in tokens[opening:end])
-    return [each.text.upper() for each in tokens[end + 1 : end + 3]] == ["AS", "("]
+        return any(token.text.upper() == "COLUMNS" for token in tokens[opening:end])
+    return [token.text.upper() for token in tokens[end + 1 : end + 3]] == ["AS", "("]
 
 
 def _closing(tokens: Sequence[Any], opening: int) -> int:

@@ -163,7 +163,7 @@ def _require_values(node: exp.Expr) -> None:
     from sqlglot import exp
 
     is_statement = node.args.get("this") is not None and not node.args.get("unpivot")
-    if is_statement and not all(isinstance(each, exp.In) for each in node.expressions):
+    if is_statement and not all(isinstance(expression, exp.In) for expression in node.expressions):
         hint = "name the values: PIVOT t ON status IN ('paid', 'open') USING ..."
         raise refused("construct", "PIVOT without its values", "makes a type of them, which ktx does not", hint=hint)
 

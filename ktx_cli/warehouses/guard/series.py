@@ -53,7 +53,7 @@ def _counts(function: exp.Func) -> list[float | None] | None:
     if kind == "Stack":
         return [_number(function.this)]
     if kind == "Anonymous" and (function.name.lower().startswith(("numbers", "zeros")) or not function.expressions):
-        return [_number(each) for each in function.expressions]
+        return [_number(expression) for expression in function.expressions]
     return None
 
 
@@ -125,30 +125,30 @@ def _times(start: exp.Expr | None, end: exp.Expr | None, step: float) -> float:
 
 
 def _has_times(ends: list[exp.Expr]) -> bool:
-    return any(_moment(each) is not None for each in ends)
+    return any(_moment(end) is not None for end in ends)
 
 
 def _is_counted(ends: list[exp.Expr]) -> bool:
-    return all(_number(each) is not None for each in ends)
+    return all(_number(end) is not None for end in ends)
 
 
 def _texts(ends: list[exp.Expr]) -> list[str]:
     from sqlglot import exp
 
-    return [text.name for each in ends for text in each.find_all(exp.Literal) if text.is_string]
+    return [text.name for end in ends for text in end.find_all(exp.Literal) if text.is_string]
 
 
 def _spans(ends: list[exp.Expr]) -> list[float]:
     from sqlglot import exp
 
-    found = [_span(node) for each in ends for node in each.find_all(exp.Interval)]
-    return [ASSUMED_SECONDS * MAX_SERIES if span is None else span for span in found]
+    result = [_span(node) for end in ends for node in end.find_all(exp.Interval)]
+    return [ASSUMED_SECONDS * MAX_SERIES if span is None else span for span in result]
 
 
 def _largest(ends: list[exp.Expr]) -> float:
     from sqlglot import exp
 
-    numbers = [_number(text) or 0 for each in ends for text in each.find_all(exp.Literal) if not text.is_string]
+    numbers = [_number(text) or 0 for end in ends for text in end.find_all(exp.Literal) if not text.is_string]
     return max(numbers, default=0.0)
 
 

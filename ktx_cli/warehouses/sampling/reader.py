@@ -93,7 +93,7 @@ class _Reading:
 
     def _first(self) -> int:
         """Return how many rows to begin with: all where they fit and are said to be few, none where they are many."""
-        texts = sum(each.type is SemanticType.STRING and not is_opaque(each) for each in self.columns)
+        texts = sum(column.type is SemanticType.STRING and not is_opaque(column) for column in self.columns)
         widest = texts * (self.limits.text + _TEXT_BYTES) + (len(self.columns) - texts) * _VALUE_BYTES
         fitting, known = self.limits.bytes // max(widest, 1), self.table.row_estimate
         if known is None or fitting < self.limits.rows:
@@ -225,8 +225,8 @@ class _Reading:
     def _sample(
         self, rows: Sequence[tuple[Any, ...]], method: SampleMethod, count: int | None, *, exact: bool
     ) -> Sample:
-        plain = [each for each in self.columns if not is_opaque(each)]
-        opaque = [each.name for each in self.columns if is_opaque(each)]
+        plain = [column for column in self.columns if not is_opaque(column)]
+        opaque = [column.name for column in self.columns if is_opaque(column)]
         lists = [list(values) for values in zip(*rows, strict=True)] or [[] for _ in self.columns]
         values = zip(plain, lists, strict=False)
         return Sample(
@@ -283,7 +283,7 @@ def exact_texts(connector: Connector, tables: Sequence[Table]) -> tuple[dict[Tab
         if error.code == "connection":
             raise
         return {}, 1
-    found: dict[TableRef, set[str]] = defaultdict(set)
+    result: dict[TableRef, set[str]] = defaultdict(set)
     for schema, table, column in rows:
-        found[TableRef(str(schema), str(table))].add(str(column))
-    return {ref: frozenset(names) for ref, names in found.items()}, 1
+        result[TableRef(str(schema), str(table))].add(str(column))
+    return {ref: frozenset(names) for ref, names in result.items()}, 1

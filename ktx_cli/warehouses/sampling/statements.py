@@ -83,8 +83,8 @@ def value_of(column: Column, dialect: str, text: int) -> str:
 
 def select_rows(table: Table, columns: Sequence[Column], dialect: str, text: int, rows: str) -> str:
     """Return the SELECT of these columns, those with values first; `rows`: what follows the name of the table."""
-    values = [value_of(each, dialect, text) for each in columns if not is_opaque(each)]
-    values += [_presence(each, dialect) for each in columns if is_opaque(each)]
+    values = [value_of(column, dialect, text) for column in columns if not is_opaque(column)]
+    values += [_presence(column, dialect) for column in columns if is_opaque(column)]
     return f"SELECT {', '.join(values) or '1'} FROM {table_path(table.ref, dialect)}{rows}"
 
 

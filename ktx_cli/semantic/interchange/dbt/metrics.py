@@ -355,7 +355,7 @@ _AGGREGATES: Final[dict[str, Callable[[str], str]]] = {
     "sum_boolean": lambda expr: f"sum(case when {expr} then 1 else 0 end)",
 }
 _TAKES: Final = {"min": "first", "max": "last"}
-_MEASURES_REASONS: Final = {
+_UNREAD_KEYS: Final = {
     "config": "it steers dbt, and means nothing for questions",
     "meta": "it means nothing for questions",
     "percentile_type": "only `continuous` and `discrete` are known",
@@ -386,7 +386,7 @@ class MeasureReader:
 
     def rest(self, item: Item, what: str) -> None:
         """Report what of an entry was not read."""
-        item.report_rest(self._report, what, _MEASURES_REASONS)
+        item.report_rest(self._report, what, _UNREAD_KEYS)
 
     def _aggregate(self, item: Item, name: str, what: str) -> str | None:
         agg = (item.text("agg") or "").lower()

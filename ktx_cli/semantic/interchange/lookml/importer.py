@@ -114,7 +114,7 @@ _REASONS: Final = {
     "sql_where": "a join of ktx has equalities alone",
     "required_access_grants": "who has the access grant is not asked here: write a policy instead",
 }
-_EXPLORES_USED: Final = (
+_EXPLORE_KEYS: Final = (
     "from",
     "view_name",
     "join",
@@ -159,7 +159,7 @@ class Explores:
             for block in explore.below("access_filter"):
                 self._policy(name, explore, block, base)
             item = explore.item
-            item.skip(*_EXPLORES_USED)
+            item.skip(*_EXPLORE_KEYS)
             item.report_rest(self._report, f"explore `{name}`", _REASONS)
 
     def _base(self, name: str, explore: Block) -> View | None:

@@ -329,7 +329,7 @@ def add_relationship(item: Item, drafts: Mapping[str, SourceDraft], report: Repo
     item.report_rest(report, what)
 
 
-_METRICS_FACTS: Final = ("unit", "format")
+_METRIC_FACTS: Final = ("unit", "format")
 
 
 def add_metric(item: Item, drafts: Mapping[str, SourceDraft], report: Report, home: SourceDraft | None = None) -> None:
@@ -408,7 +408,7 @@ def _write(
     draft.measures[str(own)] = filled({
         "name": own, "expr": expr, "descriptions": {"osi": text} if text else None,
         "time": draft.find(time) if isinstance(time, str) else None,
-        **{key: facts[key] for key in _METRICS_FACTS if isinstance(facts.get(key), str)},
+        **{key: facts[key] for key in _METRIC_FACTS if isinstance(facts.get(key), str)},
     })  # fmt: skip
     report.kept(what, item.place, target)
     return None
