@@ -11,7 +11,7 @@ import pytest
 from ktx_cli.core.errors import SecretError, SourceError
 from ktx_cli.documents.raw import Changes, Snapshot
 from ktx_cli.documents.reader import read_document
-from ktx_cli.sources.confluence.settings import ConfluenceConnection
+from ktx_cli.sources.confluence import ConfluenceConnection
 from ktx_cli.sources.confluence.source import ConfluenceSource as Confluence
 from ktx_cli.sources.confluence.source import body_markdown
 from ktx_cli.sources.http import HttpAuthError, HttpStatusError

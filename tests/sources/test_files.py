@@ -15,7 +15,7 @@ from ktx_cli.core.errors import CancelledError, SourceError, StorageError
 from ktx_cli.documents.raw import Changes, Skipped, Snapshot
 from ktx_cli.project.files import read_bytes
 from ktx_cli.sources import folder
-from ktx_cli.sources.documents.settings import DocumentsConnection
+from ktx_cli.sources.documents import DocumentsConnection
 from ktx_cli.sources.documents.source import DocumentsSource
 from ktx_cli.sources.port import FetchContext, Projection
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.documents.raw import Changes
-from ktx_cli.sources.lookml.settings import LookMlConnection
+from ktx_cli.sources.lookml import LookMlConnection
 from ktx_cli.sources.lookml.source import LookMlSource, project_files
 from tests.sources.projecting import OTHER, OTHER_SHARD, SHARD, SHOP, Project, lost, snapshot
 

@@ -13,7 +13,7 @@ from ktx_cli.core.errors import CancelledError, ConfigError, SecretError, Source
 from ktx_cli.documents.raw import Changes, Snapshot
 from ktx_cli.documents.reader import read_document
 from ktx_cli.sources.http import HttpAuthError, HttpStatusError
-from ktx_cli.sources.notion.settings import NotionConnection
+from ktx_cli.sources.notion import NotionConnection
 from ktx_cli.sources.notion.source import NotionSource as Notion
 from ktx_cli.sources.port import FetchContext, Projection
 from tests.sources.scripted_notion import (

@@ -1,11 +1,30 @@
 """Confluence Cloud, over its API."""
 
-from ktx_cli.project import Question
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Question, SourceConnection, setting
 from ktx_cli.sources.registry import SourceKind
+from ktx_cli.sources.settings import WebAddress, page_creates, page_updates
+
+
+class ConfluenceConnection(SourceConnection):
+    """A Confluence site."""
+
+    driver: Literal["confluence"] = setting(REQUIRED, "Confluence.")
+    base_url: WebAddress = setting(REQUIRED, "Address of the site.", example="https://example.atlassian.net/wiki")
+    email: str | None = setting(None, "Account of the API token.", example="ktx@example.com")
+    api_token: str | None = setting(None, "API token.", secret=True, example="env:CONFLUENCE_TOKEN")
+    space_keys: list[str] = setting([], "Spaces to read; empty: all the token sees.", example=["DATA"])
+    max_pages: int = setting(1000, "Most pages of a run.", ge=1, le=10000)
+    max_knowledge_creates: int = page_creates()
+    max_knowledge_updates: int = page_updates()
+
 
 SOURCE = SourceKind(
     driver="confluence",
-    settings="ktx_cli.sources.confluence.settings:ConfluenceConnection",
+    settings="ktx_cli.sources.confluence:ConfluenceConnection",
     source="ktx_cli.sources.confluence.source:ConfluenceSource",
     documents=True,
     questions=(

@@ -1,11 +1,36 @@
 """Documents in a folder, or in a git repository."""
 
-from ktx_cli.project import Question
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Question, SourceConnection, setting
 from ktx_cli.sources.registry import SourceKind
+from ktx_cli.sources.settings import GIT_TOKEN, page_creates, page_updates
+
+
+class DocumentsConnection(SourceConnection):
+    """A folder of documents: Markdown, HTML, PDF, text and SQL files."""
+
+    driver: Literal["documents"] = setting(REQUIRED, "A folder of documents.")
+    path: str = setting(
+        REQUIRED, "Folder, relative to the project; `~` works.", path=True, example="handbook", min_length=1
+    )
+    repo_url: str | None = setting(
+        None,
+        "Git URL, `git@host:org/repo.git` or a local path; `path` is then a folder in it, `.` its root.",
+        path=True,
+        example="https://git.example.com/docs/handbook.git",
+    )
+    branch: str | None = setting(None, "Branch. Without it: the repository's own.", example="main")
+    auth_token_ref: str | None = setting(None, GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
+    max_knowledge_creates: int = page_creates()
+    max_knowledge_updates: int = page_updates()
+
 
 SOURCE = SourceKind(
     driver="documents",
-    settings="ktx_cli.sources.documents.settings:DocumentsConnection",
+    settings="ktx_cli.sources.documents:DocumentsConnection",
     source="ktx_cli.sources.documents.source:DocumentsSource",
     kind="files",
     documents=True,

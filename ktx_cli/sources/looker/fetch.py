@@ -12,9 +12,8 @@ from ktx_cli.core import Hint, Record, ResultWarning, SettingPath, SourceError, 
 from ktx_cli.documents import Snapshot
 from ktx_cli.sources.fetch import ApiFetch, Document, require_shallow
 from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError, Site
-from ktx_cli.sources.looker import documents
+from ktx_cli.sources.looker import LookerConnection, documents
 from ktx_cli.sources.looker.documents import FOLDERS_PATH, USAGE_PATH, Target, explore_path
-from ktx_cli.sources.looker.settings import LookerConnection
 from ktx_cli.sources.port import FetchContext
 
 

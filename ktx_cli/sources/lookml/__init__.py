@@ -1,11 +1,46 @@
 """LookML in a git repository."""
 
-from ktx_cli.project import Question
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Block, Question, SourceConnection, setting
 from ktx_cli.sources.registry import SourceKind
+from ktx_cli.sources.settings import GIT_TOKEN
+
+
+class LookMlMappings(Block):
+    """What the project says about Looker."""
+
+    expected_looker_connection_name: str | None = setting(
+        None,
+        "Looker's name of the connection its models use.",
+        alias="expectedLookerConnectionName",
+        example="looker_dwh",
+    )
+
+
+class LookMlConnection(SourceConnection):
+    """A repository of LookML."""
+
+    driver: Literal["lookml"] = setting(REQUIRED, "LookML.")
+    repo_url: str = setting(
+        REQUIRED,
+        "Git URL, `git@host:org/repo.git` or a local path.",
+        alias="repoUrl",
+        path=True,
+        example="https://git.example.com/bi/lookml.git",
+        min_length=1,
+    )
+    branch: str | None = setting(None, "Branch. Without it: the repository's own.", example="main")
+    path: str | None = setting(None, "Folder in the repository.", path=True, example="models")
+    auth_token_ref: str | None = setting(None, GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
+    mappings: LookMlMappings = setting(LookMlMappings, "What the project says about Looker.")
+
 
 SOURCE = SourceKind(
     driver="lookml",
-    settings="ktx_cli.sources.lookml.settings:LookMlConnection",
+    settings="ktx_cli.sources.lookml:LookMlConnection",
     source="ktx_cli.sources.lookml.source:LookMlSource",
     questions=(
         Question("repo", required=True),

@@ -10,10 +10,9 @@ from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, SourceEr
 from ktx_cli.documents import Snapshot
 from ktx_cli.sources.fetch import ApiFetch, require_shallow
 from ktx_cli.sources.http import RETRIED, HttpAuthError, HttpClient, HttpStatusError, Site
-from ktx_cli.sources.metabase import documents
+from ktx_cli.sources.metabase import MetabaseConnection, MetabaseMappings, documents
 from ktx_cli.sources.metabase.documents import Card, card_path, collection_path, database_path
 from ktx_cli.sources.metabase.queries import Reason, Resolver, UnresolvedError, id_of, mappings
-from ktx_cli.sources.metabase.settings import MetabaseConnection, MetabaseMappings
 from ktx_cli.sources.port import FetchContext
 
 USAGE_PATH: Final = "usage.json"

@@ -1,11 +1,40 @@
 """MetricFlow definitions in a git repository."""
 
-from ktx_cli.project import Question
+from __future__ import annotations
+
+from typing import Literal
+
+from ktx_cli.project import REQUIRED, Block, Question, SourceConnection, setting
 from ktx_cli.sources.registry import SourceKind
+from ktx_cli.sources.settings import GIT_TOKEN
+
+
+class MetricFlowRepository(Block):
+    """Where the MetricFlow definitions are."""
+
+    repo_url: str = setting(
+        REQUIRED,
+        "Git URL, `git@host:org/repo.git` or a local path.",
+        alias="repoUrl",
+        path=True,
+        example="https://git.example.com/data/metrics.git",
+        min_length=1,
+    )
+    branch: str | None = setting(None, "Branch. Without it: the repository's own.", example="main")
+    path: str | None = setting(None, "Folder in the repository.", path=True, example="metrics")
+    auth_token_ref: str | None = setting(None, GIT_TOKEN, secret=True, example="env:GIT_TOKEN")
+
+
+class MetricFlowConnection(SourceConnection):
+    """A repository of MetricFlow definitions."""
+
+    driver: Literal["metricflow"] = setting(REQUIRED, "MetricFlow.")
+    metricflow: MetricFlowRepository = setting(REQUIRED, "Where the definitions are.")
+
 
 SOURCE = SourceKind(
     driver="metricflow",
-    settings="ktx_cli.sources.metricflow.settings:MetricFlowConnection",
+    settings="ktx_cli.sources.metricflow:MetricFlowConnection",
     source="ktx_cli.sources.metricflow.source:MetricFlowSource",
     questions=(
         Question("repo", required=True),

@@ -1,11 +1,57 @@
 """Notion, over its API."""
 
-from ktx_cli.project import Question
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ktx_cli.project import REQUIRED, Question, SourceConnection, setting
 from ktx_cli.sources.registry import SourceKind
+from ktx_cli.sources.settings import WebAddress, page_creates, page_updates
+
+
+def _older(limit: str, **limits: Any) -> Any:
+    return setting(None, f"The same as `{limit}`, as the TypeScript ktx names it.", **limits)
+
+
+class NotionConnection(SourceConnection):
+    """A Notion workspace."""
+
+    driver: Literal["notion"] = setting(REQUIRED, "Notion.")
+    auth_token: str | None = setting(None, "Token of the integration.", secret=True, example="env:NOTION_TOKEN")
+    auth_token_ref: str | None = setting(
+        None, "The same, as older versions name it.", secret=True, example="env:NOTION_TOKEN"
+    )
+    crawl_mode: Literal["selected_roots", "all_accessible"] = setting(
+        "selected_roots", "What is read: the roots named here and what is below, or all the token sees."
+    )
+    base_url: WebAddress | None = setting(
+        None, "Address of the API. Without it: Notion's own.", example="https://api.notion.com"
+    )
+    root_page_ids: list[str] = setting([], "Pages to begin with, by id.", example=["0123456789abcdef0123456789abcdef"])
+    root_database_ids: list[str] = setting([], "Databases to begin with, by id.")
+    root_data_source_ids: list[str] = setting([], "Data sources to begin with, by id.")
+    max_pages: int = setting(1000, "Most pages of a run.", ge=1, le=10000)
+    max_knowledge_creates: int = page_creates()
+    max_knowledge_updates: int = page_updates()
+    max_pages_per_run: int | None = _older("max_pages", ge=1, le=10000)
+    max_knowledge_creates_per_run: int | None = _older("max_knowledge_creates", ge=0, le=25)
+    max_knowledge_updates_per_run: int | None = _older("max_knowledge_updates", ge=0, le=100)
+
+    def lack(self) -> tuple[str, str] | None:
+        """Return that no roots are named where only those would be read."""
+        if self.crawl_mode != "selected_roots" or (
+            self.root_page_ids or self.root_database_ids or self.root_data_source_ids
+        ):
+            return None
+        return (
+            "reads selected roots and names none",
+            "add root_page_ids, root_database_ids or root_data_source_ids, or set crawl_mode: all_accessible",
+        )
+
 
 SOURCE = SourceKind(
     driver="notion",
-    settings="ktx_cli.sources.notion.settings:NotionConnection",
+    settings="ktx_cli.sources.notion:NotionConnection",
     source="ktx_cli.sources.notion.source:NotionSource",
     documents=True,
     questions=(

@@ -17,7 +17,7 @@ from ktx_cli.engine.documents.candidates import Candidate, Scores, evidence_of
 from ktx_cli.engine.documents.curation import page_budget
 from ktx_cli.engine.documents.lanes import DocumentLanes
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
-from ktx_cli.sources.notion.settings import NotionConnection
+from ktx_cli.sources.notion import NotionConnection
 from ktx_cli.sources.registry import source_for
 from ktx_cli.testing.model_script import NO_CREDIT, TOO_LONG, Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer

@@ -65,7 +65,7 @@ def trees() -> dict[Path, ast.Module]:
     declaring = {
         PACKAGE / "project" / "config",
         *PACKAGE.glob("warehouses/*/__init__.py"),
-        *PACKAGE.glob("sources/*/settings.py"),
+        *PACKAGE.glob("sources/*/__init__.py"),
     }
     files = [path for path in PACKAGE.rglob("*.py") if not declaring & {path, *path.parents}]
     return {path.relative_to(PACKAGE): ast.parse(path.read_text("utf-8")) for path in files}

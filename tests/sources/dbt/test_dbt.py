@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.documents.raw import Changes
-from ktx_cli.sources.dbt.settings import DbtConnection
+from ktx_cli.sources.dbt import DbtConnection
 from ktx_cli.sources.dbt.source import DbtSource
 from ktx_cli.sources.port import Projection
 from tests.sources.projecting import OTHER, OTHER_SHARD, SHARD, SHOP, Project, kept, lost, snapshot

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from ktx_cli.documents.raw import Snapshot
 from ktx_cli.sources.http import HttpClient, Site
-from ktx_cli.sources.looker.settings import LookerConnection as Entry
+from ktx_cli.sources.looker import LookerConnection as Entry
 from ktx_cli.sources.looker.source import LookerSource
 from ktx_cli.sources.port import FetchContext
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ktx_cli.documents.raw import Snapshot
 from ktx_cli.sources.http import HttpClient, RetryPolicy, Site
-from ktx_cli.sources.metabase.settings import MetabaseConnection as Entry
+from ktx_cli.sources.metabase import MetabaseConnection as Entry
 from ktx_cli.sources.metabase.source import MetabaseSource
 from ktx_cli.sources.port import FetchContext
 
