@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
-from jsonschema.validators import validator_for
+from jsonschema.validators import Draft202012Validator, validator_for
 from mcp import Client
 
 from ktx_cli.jobs.serve.project import ServedProject
@@ -226,6 +226,22 @@ class Company:
                 return found, pages
             assert reply.data["truncated"] and following > offset
             offset = following
+
+
+@pytest.fixture(scope="session", autouse=True)
+def each_schema_is_checked_once() -> Iterator[None]:
+    """Have the clients of these tests, one for each call, not check the server's schemas again and again."""
+    check, checked = Draft202012Validator.check_schema, set[str]()
+
+    def once(schema: Any, *arguments: Any, **named: Any) -> None:
+        text = json.dumps(schema, sort_keys=True)
+        if text not in checked:
+            check(schema, *arguments, **named)
+            checked.add(text)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Draft202012Validator, "check_schema", once)
+        yield
 
 
 @pytest.fixture
