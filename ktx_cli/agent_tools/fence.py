@@ -61,12 +61,6 @@ def is_hidden(character: str) -> bool:
     return category in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") or re.match(f"[{_SELECTORS}]", character) is not None
 
 
-def has_hidden(text: str) -> bool:
-    """Whether hidden characters stand in a text; a byte order mark at its beginning and `\\r\\n` do not count."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    return _SUSPECT.search(text) is not None and any(map(is_hidden, text))
-
-
 def _shown(run: list[str]) -> str:
     if len(run) <= _LONGEST_RUN:
         return "".join(f"⟨U+{ord(character):04X}⟩" for character in run)

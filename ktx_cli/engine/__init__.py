@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from ktx_cli.engine.context import AgentContext
     from ktx_cli.engine.definitions import BrokenDefinition, broken_now, keep_broken, newly_broken, said, way_out
     from ktx_cli.engine.gates import Gates, folder, page_warnings
-    from ktx_cli.engine.journal import forget_own_units, forget_units
+    from ktx_cli.engine.journal import forget_own_units
     from ktx_cli.engine.models import Models, Preflight
-    from ktx_cli.engine.plan import PreflightFailed, RunPlan, Spending, Target
+    from ktx_cli.engine.plan import PreflightFailed, RunPlan, Target
     from ktx_cli.engine.publication import (
         begin_workspace,
         commit,
         remember,
-        remember_sources,
         report_files,
         write_report,
     )
@@ -51,10 +50,10 @@ _HOMES = {
     "base": "LastFetch ProjectBase Run last_fetches",
     "definitions": "BrokenDefinition broken_now keep_broken newly_broken said way_out",
     "gates": "Gates folder page_warnings",
-    "journal": "forget_own_units forget_units",
+    "journal": "forget_own_units",
     "models": "Models Preflight",
-    "plan": "PreflightFailed RunPlan Spending Target",
-    "publication": "begin_workspace commit remember remember_sources report_files write_report",
+    "plan": "PreflightFailed RunPlan Target",
+    "publication": "begin_workspace commit remember report_files write_report",
     "reconciliation": "decided_evictions",
     "report": "ConnectionReport FAILED Forecast IngestReport PLANNED",
     "source_phase": (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.agent_tools.fence import has_hidden, visible, wrapped
+from ktx_cli.agent_tools.fence import is_hidden, visible, wrapped
 
 OPENING = re.compile(r'<data id="([0-9a-f]{12})" origin="([^"\n]*)">\n')
 PIECES = st.one_of(
@@ -41,7 +41,7 @@ def test_a_text_that_was_wrapped_cannot_close_a_second_fence(text: str) -> None:
 @given(st.text())
 def test_what_is_shown_hides_nothing(text: str) -> None:
     shown = visible(text)
-    assert not has_hidden(shown)
+    assert not any(map(is_hidden, shown))
     assert visible(shown) == shown
 
 
