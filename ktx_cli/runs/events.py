@@ -73,13 +73,13 @@ class Recorder:
     def watch(self, spec: CallSpec) -> EmitLlm | None:
         """Keep the transcript of a call, and tell what that of a unit takes; see `ktx_cli.llm.agent_loop.Watch`."""
         kept = None if self._transcripts is None or self._failure is not None else self._transcripts.watch(spec)
-        told = self._units.watch(spec)
-        if kept is None or told is None:
-            return kept or told
+        counted = self._units.watch(spec)
+        if kept is None or counted is None:
+            return kept or counted
 
         def both(event: Event) -> None:
             kept(event)
-            told(event)
+            counted(event)
 
         return both
 

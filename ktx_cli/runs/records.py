@@ -431,8 +431,8 @@ def _details_begun(event: Mapping[str, Any]) -> dict[str, Any]:
 def _artifacts(report: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     found: dict[str, set[str]] = {}
     for source in report.get("sources") or ():
-        for said in (source.get("artifacts"), source.get("produced")):
-            for artifact, raw in (said or {}).items():
+        for artifacts in (source.get("artifacts"), source.get("produced")):
+            for artifact, raw in (artifacts or {}).items():
                 found.setdefault(artifact, set()).update(f"{source.get('connection')}: {path}" for path in raw)
     return {artifact: tuple(sorted(raw)) for artifact, raw in sorted(found.items())}
 
@@ -448,7 +448,7 @@ def records_in(report: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     yield from _noted(report.get("reconciled") or {}, "reconcile")
 
 
-def _noted(said: Mapping[str, Any], by: str) -> Iterable[dict[str, Any]]:
+def _noted(notes: Mapping[str, Any], by: str) -> Iterable[dict[str, Any]]:
     for name in RECORDS:
-        for each in said.get(name) or ():
+        for each in notes.get(name) or ():
             yield {"record": name, "by": by, **each}

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from ktx_cli.scan.profile.counts import NOT_READ, TableProfile
     from ktx_cli.scan.profile.profiler import OUT_OF_TIME
     from ktx_cli.scan.profile.store import (
-        Found,
         ProfileStore,
-        Searched,
+        SearchedLists,
         ValueMatch,
+        ValueMatches,
         find_values,
         load_lists,
         load_profiles,
@@ -82,7 +82,7 @@ _HOMES = {
     "pipeline": "ScanJob scan_connection",
     "profile.counts": "NOT_READ TableProfile",
     "profile.profiler": "OUT_OF_TIME",
-    "profile.store": "Found ProfileStore Searched ValueMatch find_values load_lists load_profiles",
+    "profile.store": "ValueMatches ProfileStore SearchedLists ValueMatch find_values load_lists load_profiles",
     "profile.values": "ColumnValues",
     "relationships.record": "RELATIONSHIPS",
     "removed_joins": "GoneJoin",

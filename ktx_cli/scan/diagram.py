@@ -319,7 +319,7 @@ def _word(name: str) -> str:
 DRAWING_SECONDS = 60.0
 """How long `dot` may take; some hundred tables take it seconds."""
 
-_DIAGRAM_GRAPHVIZ_NAME_LENGTH: Final = 60
+_LONGEST_NAME: Final = 60
 _COLOURS: Final = {"formal": "#2f4f6f", "manual": "#2e7d32", "inferred": "#b26a00"}
 _HEADER: Final = [
     "digraph ktx {",
@@ -327,7 +327,7 @@ _HEADER: Final = [
     '  node [shape=plain, fontname="Helvetica", fontsize=11];',
     '  edge [fontname="Helvetica", fontsize=9, fontcolor="#555555", dir=both, arrowsize=0.8];',
 ]
-_DIAGRAM_GRAPHVIZ_ENDS: Final = {
+_ARROWS: Final = {
     "many_to_one": ("crowodot", "teetee"),
     "one_to_one": ("teeodot", "teetee"),
     "many_to_many": ("crowodot", "crowodot"),
@@ -375,8 +375,8 @@ def draw_svg(text: str, *, seconds: float = DRAWING_SECONDS, project_dir: Path |
     except OSError as error:
         raise KtxError(f"`{program}` cannot be run: {error.strerror or error}", hint="dot -V") from error
     if done.returncode != 0 or not done.stdout:
-        said = one_line(done.stderr.decode("utf-8", "replace")) or f"exit status {done.returncode}"
-        raise KtxError(f"`dot` could not draw the diagram: {said}", hint="add --format mermaid, which needs no program")
+        why = one_line(done.stderr.decode("utf-8", "replace")) or f"exit status {done.returncode}"
+        raise KtxError(f"`dot` could not draw the diagram: {why}", hint="add --format mermaid, which needs no program")
     return done.stdout.decode("utf-8")
 
 
@@ -414,12 +414,12 @@ def _diagram_graphviz_edge(nodes: dict[str, str], ports: dict[str, dict[str, str
         mine, theirs = edge.pairs[0]
         tail += _port(ports[edge.many].get(mine), "out:e")
         head += _port(ports[edge.one].get(theirs), "in:w")
-    ends = _DIAGRAM_GRAPHVIZ_ENDS.get(edge.relationship, _DIAGRAM_GRAPHVIZ_ENDS["many_to_one"])
+    ends = _ARROWS.get(edge.relationship, _ARROWS["many_to_one"])
     arrow = "teeodot" if edge.optional and edge.relationship != "many_to_many" else ends[1]
     style = "solid" if edge.origin == "formal" else "dashed"
     colour = _COLOURS.get(edge.origin, _COLOURS["manual"])
-    said = edge_label(edge) if len(edge.pairs) != 1 else "" if edge.origin == "formal" else edge.origin
-    label = f", label={_string(said)}" if said else ""
+    text = edge_label(edge) if len(edge.pairs) != 1 else "" if edge.origin == "formal" else edge.origin
+    label = f", label={_string(text)}" if text else ""
     return f'  {tail} -> {head} [arrowtail={ends[0]}, arrowhead={arrow}, style={style}, color="{colour}"{label}];'
 
 
@@ -429,9 +429,9 @@ def _port(port: str | None, side: str) -> str:
 
 def _text(text: str) -> str:
     """Return text for an HTML-like label, which must not be empty."""
-    return html.escape(visible(one_line(text, _DIAGRAM_GRAPHVIZ_NAME_LENGTH)), quote=True) or " "
+    return html.escape(visible(one_line(text, _LONGEST_NAME)), quote=True) or " "
 
 
 def _string(text: str) -> str:
-    flat = visible(one_line(text, _DIAGRAM_GRAPHVIZ_NAME_LENGTH)).replace("\\", "\\\\").replace('"', '\\"')
+    flat = visible(one_line(text, _LONGEST_NAME)).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{flat}"'

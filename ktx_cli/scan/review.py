@@ -263,10 +263,10 @@ def _likelihood(edge: Edge) -> tuple[int, float, str]:
 
 def _with_decision(each: ReviewedEdge) -> ReviewedEdge:
     """Return an edge whose reason says so where a person decided otherwise than the scan."""
-    said = _DECIDED.get(each.standing)
-    if said is None or each.gone or each.edge.status is said[0] or not each.edge.reason:
+    decision = _DECIDED.get(each.standing)
+    if decision is None or each.gone or each.edge.status is decision[0] or not each.edge.reason:
         return each
-    return replace(each, edge=replace(each.edge, reason=f"{said[1]}; the scan: {each.edge.reason}"))
+    return replace(each, edge=replace(each.edge, reason=f"{decision[1]}; the scan: {each.edge.reason}"))
 
 
 def counted(edges: Iterable[ReviewedEdge]) -> dict[str, int]:

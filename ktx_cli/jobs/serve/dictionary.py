@@ -11,7 +11,7 @@ from ktx_cli.core import plural
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.project import KtxConfig, WorkingTree, read_state
 from ktx_cli.protection import read_relations
-from ktx_cli.scan import Found, Searched, ValueMatch, find_values
+from ktx_cli.scan import SearchedLists, ValueMatch, ValueMatches, find_values
 from ktx_cli.search import Shown, is_of, listed_columns
 from ktx_cli.semantic import Source, database_of, layer_ids
 
@@ -108,7 +108,7 @@ def _found(
     limit: int,
 ) -> ValueFound:
     ask = functools.partial(find_values, text=value, connection=connection, limit=_LOOKED)
-    found = read_state(project.layout, ask) or Found((), ())
+    found = read_state(project.layout, ask) or ValueMatches((), ())
     matches = [match for each in found.matches if each.connection in shown for match in _matches(listed, shown, each)]
     having = {each.connection for each in matches}
     searched = {each.connection: each for each in found.searched}
@@ -134,7 +134,7 @@ def _column(listed: _Listed, layer: Shown, source: Source, match: ValueMatch) ->
     return next(each.name for each in layer.columns(source) if each.name.casefold() == folded)
 
 
-def _miss(connection: str, searched: Searched | None) -> Miss:
+def _miss(connection: str, searched: SearchedLists | None) -> Miss:
     if searched is None:
         return Miss(connection, "no_scan", "its values were never listed: no scan has read its rows yet")
     if searched.privacy == "strict":

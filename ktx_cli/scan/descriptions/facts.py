@@ -257,10 +257,10 @@ def values_text(facts: TableFacts, profile: ColumnProfile | None) -> str:
     if profile is None or profile.kind not in (ValueKind.TEXT, ValueKind.INTEGER) or not _is_few(profile):
         return ""
     if _complete(facts):
-        told = _told([value for value, _ in profile.top]) if len(profile.top) == profile.distinct else ""
-        return plural(profile.distinct or 0, "value") + (f": {told}" if told else "")
-    told = _told([value for value, count in profile.top if count * 100 >= profile.rows])
-    return f"in a sample mostly {told}" if told and profile.rows >= SAMPLED_ROWS else ""
+        values = _listed([value for value, _ in profile.top]) if len(profile.top) == profile.distinct else ""
+        return plural(profile.distinct or 0, "value") + (f": {values}" if values else "")
+    values = _listed([value for value, count in profile.top if count * 100 >= profile.rows])
+    return f"in a sample mostly {values}" if values and profile.rows >= SAMPLED_ROWS else ""
 
 
 def _is_few(profile: ColumnProfile) -> bool:
@@ -268,7 +268,7 @@ def _is_few(profile: ColumnProfile) -> bool:
     return 0 < distinct <= MOST_COUNTED and profile.filled >= ROWS_A_VALUE * distinct
 
 
-def _told(values: list[Any]) -> str:
+def _listed(values: list[Any]) -> str:
     texts = sorted(map(str, values))
     plain = all(text and len(text) <= LONGEST_VALUE and one_line(text) == text for text in texts)
     return ", ".join(texts) if plain and len(texts) <= MOST_VALUES else ""

@@ -117,8 +117,8 @@ def _notable(facts: TableFacts) -> str:
     columns, profiles = facts.table.columns, facts.column_profiles()
 
     def shown(column: Column, seen: Callable[[TableFacts, ColumnProfile | None], str]) -> str:
-        said = seen(facts, profiles.get(column.name)).partition(": ")
-        return f"{quoted(column.name)} ({said[2] or said[0]})" if said[0] else quoted(column.name)
+        parts = seen(facts, profiles.get(column.name)).partition(": ")
+        return f"{quoted(column.name)} ({parts[2] or parts[0]})" if parts[0] else quoted(column.name)
 
     kinds = {
         "dates": [shown(column, years_text) for column in columns if date_text(column).startswith("Date")],
@@ -205,14 +205,14 @@ def _values(facts: TableFacts, column: Column, profile: ColumnProfile | None) ->
         return ""
     if profile is None or not (profile.kind is ValueKind.TEXT or is_code(facts, column) or is_flag(column)):
         return ""
-    said = values_text(facts, profile)
-    if not said:
+    values = values_text(facts, profile)
+    if not values:
         return ""
     flag = is_flag(column) and profile.distinct is not None and profile.distinct <= 2
     role = "Flag" if flag else "Code" if is_code(facts, column) else ""
     if not role:
-        return f"{said[0].upper()}{said[1:]}."
-    return f"{role} with {said}." if said[0].isdigit() else f"{role}, {said}."
+        return f"{values[0].upper()}{values[1:]}."
+    return f"{role} with {values}." if values[0].isdigit() else f"{role}, {values}."
 
 
 def _set(words: str) -> frozenset[str]:

@@ -48,7 +48,7 @@ class ValueMatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchedLists:
     """What of a connection was searched: a miss says no more than this.
 
     `columns`: lists searched, `incomplete` of them without some values; `withheld`: columns that are not listed because
@@ -65,11 +65,11 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ValueMatches:
     """Matches, the best first, and what was searched; `more`: there are others beyond the limit."""
 
     matches: tuple[ValueMatch, ...]
-    searched: tuple[Searched, ...]
+    searched: tuple[SearchedLists, ...]
     more: bool = False
 
 
@@ -181,12 +181,14 @@ def load_lists(database: sqlite3.Connection, connection: str, table: str | None 
     )
 
 
-def find_values(database: sqlite3.Connection, text: str, connection: str | None = None, limit: int = 50) -> Found:
+def find_values(
+    database: sqlite3.Connection, text: str, connection: str | None = None, limit: int = 50
+) -> ValueMatches:
     """Look for a text in the value lists: as it is, whatever its case, at the beginning, anywhere."""
     wanted = {"text": text.strip(), "folded": text.strip().casefold(), "connection": connection, "limit": limit + 1}
     searched = tuple(_searched(database, connection))
     if not wanted["text"]:
-        return Found((), searched)
+        return ValueMatches((), searched)
     rows = database.execute(
         f"SELECT connection, schema_name, table_name, column_name, value, count, complete, {_RANK} AS rank"
         " FROM dictionary_values JOIN dictionary_columns ON id = column_id"
@@ -195,7 +197,7 @@ def find_values(database: sqlite3.Connection, text: str, connection: str | None 
         " LIMIT :limit",
         wanted,
     ).fetchall()
-    return Found(tuple(map(_match, rows[:limit])), searched, more=len(rows) > limit)
+    return ValueMatches(tuple(map(_match, rows[:limit])), searched, more=len(rows) > limit)
 
 
 def without_private(sampled: SampledTable) -> TableProfile:
@@ -260,7 +262,7 @@ def _match(row: Sequence[Any]) -> ValueMatch:
     )
 
 
-def _searched(database: sqlite3.Connection, connection: str | None) -> Iterable[Searched]:
+def _searched(database: sqlite3.Connection, connection: str | None) -> Iterable[SearchedLists]:
     rows = database.execute(
         "SELECT s.connection, s.privacy, s.finished, s.withheld,"
         " (SELECT COUNT(*) FROM profiles WHERE connection = s.connection),"
@@ -270,7 +272,7 @@ def _searched(database: sqlite3.Connection, connection: str | None) -> Iterable[
         (connection,),
     ).fetchall()
     for name, privacy, finished, withheld, tables, columns, incomplete in rows:
-        yield Searched(name, privacy, finished, tables, columns, incomplete, len(json.loads(withheld)))
+        yield SearchedLists(name, privacy, finished, tables, columns, incomplete, len(json.loads(withheld)))
 
 
 def _profile_text(profile: TableProfile, profiled_at: Mapping[TableRef, str]) -> str:

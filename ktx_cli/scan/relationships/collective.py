@@ -247,15 +247,15 @@ class _Neighbourhood:
         others = self.namesakes[column.name] - 1 if column.name else 0
         if not others:
             return [0.0, 0.0, 0.0, -1.0, -1.0]
-        said = list(self.by_name[column.name, sighting.key])
-        said.remove(odds)
-        silent = others - len(said)
+        alike = list(self.by_name[column.name, sighting.key])
+        alike.remove(odds)
+        silent = others - len(alike)
         fitting = self.fitting[column.name]
         most = max(fitting.values(), default=0)
         return [
             log2(1 + others),
-            (sum(said) + FAINTEST * silent) / others,
-            max(said, default=FAINTEST),
+            (sum(alike) + FAINTEST * silent) / others,
+            max(alike, default=FAINTEST),
             (fitting[sighting.key] - sighting.fits) / others,
             log2(1 + sum(count == most for count in fitting.values())),
         ]

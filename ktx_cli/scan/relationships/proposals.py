@@ -179,10 +179,10 @@ def _parents(
     best: dict[TableRef, float] = {}
     for column in table.columns:
         base, keyed = key_base(tokens(column.name))
-        said, least = frozenset(map(stem, base)), SHARED if keyed else 1.0
+        stemmed, least = frozenset(map(stem, base)), SHARED if keyed else 1.0
         found = dict.fromkeys(_rare(by_key.get(column.name.casefold(), ())), 1.0)
-        for ref in {ref for word in said for ref in _rare(by_word.get(word, ()))}:
-            found.setdefault(ref, len(said & stems[ref]) / len(said | stems[ref]))
+        for ref in {ref for word in stemmed for ref in _rare(by_word.get(word, ()))}:
+            found.setdefault(ref, len(stemmed & stems[ref]) / len(stemmed | stems[ref]))
         least = max([least, *(score for ref, score in found.items() if ref != table.ref)])
         likely = {ref: score for ref, score in found.items() if score >= least and ref != table.ref}
         for ref in _ranked(likely, table.ref)[:PARENTS_PER_COLUMN]:

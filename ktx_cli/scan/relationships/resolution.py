@@ -247,8 +247,8 @@ def edge_of_branch(branch: Branch, settings: Relationships) -> Edge:
 
 
 def _reason_of_branch(branch: Branch) -> str:
-    said = "names the table" if branch.named else "goes with this table alone"
-    return f"{found_of(branch.check)}; {quoted(branch.discriminator.name)} {said}"
+    relation = "names the table" if branch.named else "goes with this table alone"
+    return f"{found_of(branch.check)}; {quoted(branch.discriminator.name)} {relation}"
 
 
 def with_sure_cardinality(edge: Edge, child: TableFacts, choice: KeyChoice | None) -> Edge:

@@ -18,7 +18,7 @@ from ktx_cli.project.state import open_for_writing, read_state
 from ktx_cli.scan.profile.counts import SampledTable, count_sample, unsampled
 from ktx_cli.scan.profile.store import (
     MatchKind,
-    Searched,
+    SearchedLists,
     StoredResults,
     comes_back_equal,
     find_values,
@@ -149,7 +149,7 @@ def test_a_search_says_what_was_searched(database: sqlite3.Connection) -> None:
     facts = [(s.connection, s.privacy, s.tables, s.columns, s.incomplete, s.withheld) for s in found.searched]
     assert facts == [("closed", "strict", 1, 0, 0, 0), ("mart", "off", 2, 3, 1, 1), ("shop", "local", 2, 3, 1, 1)]
     (only,) = find_values(database, "paid", "mart").searched
-    assert isinstance(only, Searched)
+    assert isinstance(only, SearchedLists)
     assert only.connection == "mart"
     assert {each.connection for each in find_values(database, "paid").matches} == {"mart", "shop"}
     assert {each.connection for each in find_values(database, "paid", "mart").matches} == {"mart"}
