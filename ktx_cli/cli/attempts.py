@@ -63,8 +63,8 @@ class Attempt:
         wrong = dict.fromkeys(filter(None, map(_key_of, hint.settings)))
         if not wrong:
             return hint
-        said = hint.rewrite(lambda part: self._flag(key) if (key := _key_of(part)) else part)
-        return Hint("{}, then: {}", said, self.typed({key: placeholder(key) for key in wrong}))
+        adapted = hint.rewrite(lambda part: self._flag(key) if (key := _key_of(part)) else part)
+        return Hint("{}, then: {}", adapted, self.typed({key: placeholder(key) for key in wrong}))
 
     def _hint_for_issues(self, issues: Sequence[Issue]) -> Hint:
         issue, hint = issues[0], Hint(issues[0].hint or "")

@@ -101,11 +101,11 @@ class Session:
         if not self.listeners:
             return shown.emit
 
-        def told(event: Event) -> None:
+        def observe(event: Event) -> None:
             for emit in (shown.emit, *self.listeners):
                 emit(event)
 
-        return told
+        return observe
 
     def find_project(self) -> Path | None:
         """Return the project's folder, or None where there is none."""

@@ -42,8 +42,8 @@ def lines_of(found: Diagnosis, session: Session, *, quiet: bool = False) -> list
         lines.append(_line(finding.level.value, finding.check, finding.message, width, columns))
         if finding.level != "ok":
             lines += [f"{' ' * (_LEVEL + 2)}{runnable(fix)}" for fix in _fix(finding, session.place)]
-    told = ", ".join(f"{count} {level}" for level, count in found.counts().items() if count)
-    return [*(line for each in lines for line in each.split("\n")), told]
+    totals = ", ".join(f"{count} {level}" for level, count in found.counts().items() if count)
+    return [*(line for each in lines for line in each.split("\n")), totals]
 
 
 def _line(level: str, check: str, message: str, width: int, columns: int | None) -> str:

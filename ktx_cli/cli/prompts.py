@@ -34,7 +34,7 @@ def open_prompter(session: Session) -> Prompter:
     return TerminalPrompter()
 
 
-def told(text: str, kind: Kind) -> str:
+def toned(text: str, kind: Kind) -> str:
     """Return something told, wrapped to the terminal's width; a hint is one line, so that it can be copied.
 
     Characters that do not show are blanked: a server, or a file's name, may say anything.
@@ -64,10 +64,10 @@ class TerminalPrompter:
 
     def say(self, text: str, kind: Kind = "fact") -> None:
         """Tell something."""
-        said = told(text, kind)
+        text_shown = toned(text, kind)
         if use_colour(sys.stderr) and kind != "fact":
-            said = f"\x1b[{_COLOURS[kind]}m{said}\x1b[0m"
-        streams.write_err(("\n" if kind == "title" else "") + said + "\n")
+            text_shown = f"\x1b[{_COLOURS[kind]}m{text_shown}\x1b[0m"
+        streams.write_err(("\n" if kind == "title" else "") + text_shown + "\n")
 
     def select(self, question: str, choices: Sequence[Choice], default: str | None) -> str:
         """Let one choice be made."""
@@ -85,8 +85,8 @@ class TerminalPrompter:
             questionary.Choice(self._fitted(choice), value=choice.value, checked=choice.value in chosen)
             for choice in choices
         ]
-        said = "(Space marks, Enter takes them)"
-        return list(self._ask(questionary.checkbox, question, choices=made, instruction=said))
+        text_shown = "(Space marks, Enter takes them)"
+        return list(self._ask(questionary.checkbox, question, choices=made, instruction=text_shown))
 
     def text(self, question: str, default: str, check: Check) -> str:
         """Let a text be typed."""
@@ -173,7 +173,7 @@ class PlainPrompter:
     def say(self, text: str, kind: Kind = "fact") -> None:
         """Tell something."""
 
-        streams.write_err(("\n" if kind == "title" else "") + told(text, kind) + "\n")
+        streams.write_err(("\n" if kind == "title" else "") + toned(text, kind) + "\n")
 
     def select(self, question: str, choices: Sequence[Choice], default: str | None) -> str:
         """Let one choice be made, by its number."""
@@ -189,7 +189,7 @@ class PlainPrompter:
         one = _number_of(values)
 
         def check(text: str) -> str | None:
-            return next((said for part in _parts(text) if (said := one(part))), None)
+            return next((text_shown for part in _parts(text) if (text_shown := one(part))), None)
 
         proposed = " ".join(str(values.index(each) + 1) for each in chosen)
         return [values[int(part) - 1] for part in _parts(self._typed("Numbers, none: Enter", proposed, check))]
@@ -200,7 +200,7 @@ class PlainPrompter:
 
     def secret(self, question: str, check: Check) -> str:
         """Let a secret be typed unseen."""
-        return self._typed(question, "", check, read=lambda said: getpass.getpass(said, stream=sys.stderr))
+        return self._typed(question, "", check, read=lambda text_shown: getpass.getpass(text_shown, stream=sys.stderr))
 
     def confirm(self, question: str, default: bool) -> bool:
         """Let a question be answered by yes or no."""

@@ -131,14 +131,14 @@ def _source_rows(report: IngestReport, *, verbose: bool) -> list[tuple[str, str,
     """Return what to say of sources: what was not read, not landed, dropped, and what a model would add."""
     rows: list[tuple[str, str, str]] = []
     for work in report.sources:
-        said = [("not read", f"{each.what}: {each.reason}") for each in work.snapshot.skipped if not each.retry]
-        said += [("left out", each) for each in work.left_out]
-        said += [("dropped", _dropped(each)) for each in work.fidelity if each.kind.value == "dropped"]
-        said += [("a model would add", each) for each in work.left_for_a_model]
-        shown = said if verbose else said[:MOST_NAMES]
+        notes = [("not read", f"{each.what}: {each.reason}") for each in work.snapshot.skipped if not each.retry]
+        notes += [("left out", each) for each in work.left_out]
+        notes += [("dropped", _dropped(each)) for each in work.fidelity if each.kind.value == "dropped"]
+        notes += [("a model would add", each) for each in work.left_for_a_model]
+        shown = notes if verbose else notes[:MOST_NAMES]
         rows += [(work.name, what, text) for what, text in shown]
-        if len(said) > len(shown):
-            rows.append((work.name, "...", f"and {len(said) - len(shown):,} more; --verbose names them all"))
+        if len(notes) > len(shown):
+            rows.append((work.name, "...", f"and {len(notes) - len(shown):,} more; --verbose names them all"))
     return rows
 
 
@@ -220,8 +220,8 @@ def _is_shown(record: Mapping[str, Any]) -> bool:
 def _noted(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
     from ktx_cli.cli.runs_view import noted_text
 
-    what, about, said = noted_text(record)
-    return what, str(record["by"]), about, said
+    what, about, notes = noted_text(record)
+    return what, str(record["by"]), about, notes
 
 
 def _model_facts(report: IngestReport) -> list[tuple[str, str]]:
@@ -302,9 +302,9 @@ class _Items:
         if len(self.errors) == wanted and len({each.code for each in self.errors}) == 1:
             return self.errors[0]
         done = wanted - len(self.errors) - (wanted - len(self.shown))
-        told = listing(dict.fromkeys(each.message for each in self.errors))
+        messages = listing(dict.fromkeys(each.message for each in self.errors))
         return PartialError(
-            f"{done} of {plural(wanted, 'text')} captured: {told}",
+            f"{done} of {plural(wanted, 'text')} captured: {messages}",
             hint=self.errors[0].hint,
             details={"codes": [each.code for each in self.errors]},
         )

@@ -90,19 +90,19 @@ def noted_text(record: Mapping[str, Any]) -> tuple[str, str, str]:
             flagged = "conflict for a person" if record.get("flagged") else "conflict"
             return flagged, str(record.get("artifact")), f"{record.get('kind')}: {record.get('detail')}"
         case "evictions":
-            said = f"{record.get('action')}: {record.get('reason')} ({record.get('raw_path')} is gone)"
-            return "eviction", str(record.get("artifact")), said
+            detail = f"{record.get('action')}: {record.get('reason')} ({record.get('raw_path')} is gone)"
+            return "eviction", str(record.get("artifact")), detail
         case "resolutions":
-            said = f"{record.get('kind')} into {record.get('into')}: {record.get('reason')}"
-            return "resolution", str(record.get("artifact")), said
+            detail = f"{record.get('kind')} into {record.get('into')}: {record.get('reason')}"
+            return "resolution", str(record.get("artifact")), detail
     about = " ".join(filter(None, (str(record.get("raw_path")), str(record.get("table_ref") or ""))))
-    said = "; ".join(filter(None, (str(record.get("detail")), str(record.get("clarification") or ""))))
-    return "not mapped", about, f"{said} ({record.get('fallback')})"
+    detail = "; ".join(filter(None, (str(record.get("detail")), str(record.get("clarification") or ""))))
+    return "not mapped", about, f"{detail} ({record.get('fallback')})"
 
 
 def _noted(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    what, about, said = noted_text(record)
-    return what, str(record.get("by")), about, said
+    what, about, detail = noted_text(record)
+    return what, str(record.get("by")), about, detail
 
 
 def usage_cells(row: UsageRow) -> tuple[str, ...]:
@@ -120,11 +120,11 @@ def usage_cells(row: UsageRow) -> tuple[str, ...]:
 def transcript_lines(lines: Iterable[Mapping[str, Any]], *, verbose: bool) -> Iterator[str]:
     """Yield a transcript as a person reads it, each line safe for a terminal; `verbose`: with the system prompt."""
     for line in lines:
-        for text in _said(line, verbose=verbose):
+        for text in _line_texts(line, verbose=verbose):
             yield from map(harmless, text.splitlines() or [""])
 
 
-def _said(line: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
+def _line_texts(line: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
     match line.get("event"):
         case "loop_started":
             role, label = line.get("role"), line.get("label")

@@ -92,14 +92,14 @@ class _Unattended:
     run_id: str | None = None
     status: str | None = None
 
-    def heard(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """Take from an event which run this is."""
         if isinstance(event, RunStarted):
             self.run_id = event.run_id
         elif isinstance(event, RunFinished) and event.run_id == self.run_id:
             self.status = event.status
 
-    def told(self, result: Result) -> None:
+    def conclude(self, result: Result) -> None:
         """Run the command of `--notify`, unless all went well or a person ended it."""
         error = result.error
         if self.command is None or error is None or error.exit_code in (EXIT_OK, EXIT_INTERRUPTED):
@@ -139,8 +139,8 @@ def watch(session: Session, log_file: str | None, notify: str | None) -> None:
     if notify is not None and not notify.strip():
         raise UsageError("the command of --notify is empty", hint="--notify 'mail data@example.com'")
     known = _Unattended(session, notify)
-    session.listeners.append(known.heard)
-    session.concluding.append(known.told)
+    session.listeners.append(known.observe)
+    session.concluding.append(known.conclude)
     if log_file is not None:
         from ktx_cli.jobs.unattended import CommandLog
 

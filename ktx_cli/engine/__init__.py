@@ -15,7 +15,14 @@ if TYPE_CHECKING:
         last_fetches,
     )
     from ktx_cli.engine.context import AgentContext
-    from ktx_cli.engine.definitions import BrokenDefinition, broken_now, keep_broken, newly_broken, said, way_out
+    from ktx_cli.engine.definitions import (
+        BrokenDefinition,
+        broken_message,
+        broken_now,
+        keep_broken,
+        newly_broken,
+        way_out,
+    )
     from ktx_cli.engine.gates import Gates, folder, page_warnings
     from ktx_cli.engine.journal import forget_own_units
     from ktx_cli.engine.models import Models, Preflight
@@ -48,7 +55,7 @@ _HOMES = {
     "agents": "AgentResult AgentWork run_agents",
     "context": "AgentContext",
     "base": "LastFetch ProjectBase Run last_fetches",
-    "definitions": "BrokenDefinition broken_now keep_broken newly_broken said way_out",
+    "definitions": "BrokenDefinition broken_now keep_broken newly_broken broken_message way_out",
     "gates": "Gates folder page_warnings",
     "journal": "forget_own_units",
     "models": "Models Preflight",

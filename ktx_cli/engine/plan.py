@@ -120,10 +120,10 @@ class Spending:
         self.usd += fact.cost.usd or 0.0
         self.tokens += fact.usage.total
         self.unpriced += fact.cost.usd is None
-        said = self._over() or self._unpriced(fact)
-        if said is not None and self.exceeded is None:
+        reason = self._over() or self._unpriced(fact)
+        if reason is not None and self.exceeded is None:
             self.exceeded = KtxError(
-                f"the budget of this run is used up: {said}",
+                f"the budget of this run is used up: {reason}",
                 code="budget",
                 hint="run the same command again with a larger budget; finished work is kept",
                 details={"usd": round(self.usd, 6), "tokens": self.tokens},

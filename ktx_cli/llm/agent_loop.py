@@ -44,8 +44,8 @@ class LoopJournal(Protocol):
 def key_of(spec: CallSpec) -> str:
     """Return what tells a loop from every other: a stored step of another one must not be gone on from."""
     tools = {name: (tool.description, tool.input_schema()) for name, tool in sorted(spec.tools.items())}
-    said = [spec.backend, spec.model, spec.system, spec.prompt, tools]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    final_text = [spec.backend, spec.model, spec.system, spec.prompt, tools]
+    return hashlib.sha256(json.dumps(final_text, sort_keys=True).encode()).hexdigest()
 
 
 def step_to_json(entries: Iterable[Entry]) -> StoredStep:
@@ -409,10 +409,10 @@ def _go_on(spec: CallSpec, key: str, record: CallRecord, conversation: Conversat
     conversation.history += entries
     record.resume(len(steps), (result for entry in entries for result in entry.results))
     last = entries[-1].turn if entries else None
-    return None if last is None or last.calls else Outcome(said(entries))
+    return None if last is None or last.calls else Outcome(final_text(entries))
 
 
-def said(entries: Sequence[Entry]) -> str:
+def final_text(entries: Sequence[Entry]) -> str:
     """Return the text of the last answer; one that was paused has several turns."""
     texts: list[str] = []
     for entry in reversed(entries):
@@ -430,7 +430,7 @@ async def _next_turn(
         record.attempts += 1 if attempt else 0
         return await model.turn(spec, conversation, record)
 
-    said = ""
+    final_text = ""
     for _ in range(MAX_PAUSES + 1):
         turn = await retried(ask, record)
         record.resolved_model = turn.resolved_model or record.resolved_model
@@ -439,9 +439,9 @@ async def _next_turn(
         if problem is not None:
             raise problem
         conversation.history.append(Entry("turn", turn=turn))
-        said += turn.text
+        final_text += turn.text
         if turn.end != "pause":
-            return replace(turn, text=said)
+            return replace(turn, text=final_text)
     raise llm_error(
         "execution",
         backend=spec.backend,

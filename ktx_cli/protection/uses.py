@@ -27,7 +27,7 @@ class Part:
     scan: bool = False
 
     @property
-    def told(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether a person has to know of it."""
         return not (self.scan and self.kind in HIDDEN)
 
@@ -93,9 +93,9 @@ class Uses:
             if part in seen:
                 continue
             seen.add(part)
-            if part.told and not (part.kind == "grain" and via is not None):  # told of the source, or of the column
+            if part.is_reported and not (part.kind == "grain" and via is not None):  # reported for them
                 result.append(Use(part, via))
-            between = part if part.told else via
+            between = part if part.is_reported else via
             waiting += ((each, between) for each in self._needing[part])
         return tuple(result)
 

@@ -351,7 +351,7 @@ def _store_values(
     if reusable is not None and data_fingerprint(connector, tables, job.settings) != reusable.fingerprint:
         reusable = None
     store.save(profiled.tables, dictionary, reusable)
-    summary = f"{plural(len(dictionary.columns), 'list')}, {len(dictionary.withheld)} withheld"
+    summary = f"{plural(len(dictionary.columns), 'list')}, {len(dictionary.hidden)} withheld"
     job.emit(StepFinished("values", summary, monotonic() - started, job.connection))
     return _unlisted_warnings(job.connection, dictionary)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         GuardedConnector,
         LoadLayer,
         Means,
-        broken_files_told,
+        broken_files_named,
         database_of,
         guard_of,
         json_rows,
@@ -124,7 +124,7 @@ _HOMES = {
     "formats": "number_styles",
     "graph": "Graph",
     "guarded": (
-        "ANEW DEFAULT_BYTES Guard GuardedConnector LoadLayer Means broken_files_told database_of "
+        "ANEW DEFAULT_BYTES Guard GuardedConnector LoadLayer Means broken_files_named database_of "
         "guard_of json_rows load_layer load_layers require_defined stray_problems"
     ),
     "interchange.dbt.importer": "NO_ONE_TABLE Relation import_dbt relation_of",

@@ -266,9 +266,9 @@ def ask_prepared(
     rows = [tuple(row) for row in found.rows]
     totals = None if asked.totals is None else _total_row(asked, asked.totals, connector)
     timing = {"compile": compiled_in, "probe": checked - started, "execute": monotonic() - checked}
-    told = receipt(build, asked.sql, probes, {name: seconds * 1000 for name, seconds in timing.items()})
-    told["truncated"] = truncated = len(rows) > limit or found.truncated
-    return Answer(list(asked.compiled.columns), rows[:limit], asked.sql, truncated, totals, told, asked)
+    receipt_facts = receipt(build, asked.sql, probes, {name: seconds * 1000 for name, seconds in timing.items()})
+    receipt_facts["truncated"] = truncated = len(rows) > limit or found.truncated
+    return Answer(list(asked.compiled.columns), rows[:limit], asked.sql, truncated, totals, receipt_facts, asked)
 
 
 def _total_row(asked: Asked, totals: Asked, connector: Connector) -> tuple[Any, ...] | None:

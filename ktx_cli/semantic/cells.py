@@ -200,9 +200,9 @@ class Cells:
     def _axis(self, rows: Lookups, leaf: Leaf) -> TimeAxis | None:
         """Return the time by which an aggregate goes, None for one whose fact has none."""
         treatment, over = leaf.treatment, rows.time
-        said = treatment.cumulative or treatment.semi_additive
-        if said is not None and said.over is not None:
-            found = rows.fact.column(said.over)
+        time_spec = treatment.cumulative or treatment.semi_additive
+        if time_spec is not None and time_spec.over is not None:
+            found = rows.fact.column(time_spec.over)
             over = None if found is None else Name((), found.name)
         elif treatment.cumulative is None and treatment.time is None:
             over = _asked_time(rows, over)

@@ -280,17 +280,17 @@ def _met(edge: Edge, wanted: tuple[str, ...], met: int, border: int, *, exact: b
 
 
 def _ambiguous_path(start: str, hops: Sequence[str], paths: Sequence[Path]) -> SemanticError:
-    choices = [{"via": _via(path, paths), "path": _told(path)} for path in paths]
+    choices = [{"via": _via(path, paths), "path": _path_text(path)} for path in paths]
     shown = listing(f"`{choice['via']}`" for choice in choices)
     return SemanticError(
-        f"there are {len(paths)} ways from `{start}` to `{'.'.join(hops)}`: {listing(map(_told, paths))}",
+        f"there are {len(paths)} ways from `{start}` to `{'.'.join(hops)}`: {listing(map(_path_text, paths))}",
         hint=f"say which by `via`: {shown}",
         code="ambiguous_path",
         details={"fact": start, "target": ".".join(hops), "choices": choices},
     )
 
 
-def _told(path: Path) -> str:
+def _path_text(path: Path) -> str:
     """Return a path with what tells its joins from others: the alias, else the columns."""
     return " -> ".join((path.start, *(f"{edge.target} ({edge.labels[0]})" for edge in path.edges)))
 

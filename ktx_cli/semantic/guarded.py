@@ -288,7 +288,7 @@ def stray_problems(layout: Layout, config: KtxConfig) -> list[Diagnostic]:
 
 
 @contextlib.contextmanager
-def broken_files_told(model: Model) -> Iterator[None]:
+def broken_files_named(model: Model) -> Iterator[None]:
     """Let the hint of an unknown name say that files have errors, where some have: the name may be in one of them."""
     try:
         yield

@@ -174,8 +174,8 @@ def _filters(value: Any, key: str) -> tuple[AskedFilter, ...]:
 def _order(value: Any, key: str) -> tuple[AskedOrder, ...]:
     def read(item: Any, where: str) -> AskedOrder:
         if isinstance(item, str):
-            said = _DIRECTION.fullmatch(_text(item, where))
-            return AskedOrder(item.strip()) if said is None else AskedOrder(said[1], said[2].lower() == "desc")
+            match = _DIRECTION.fullmatch(_text(item, where))
+            return AskedOrder(item.strip()) if match is None else AskedOrder(match[1], match[2].lower() == "desc")
         found = _texts(item, where, ("field", "direction"), "field")
         direction = found.get("direction") or "asc"
         if direction.lower() not in ("asc", "desc"):

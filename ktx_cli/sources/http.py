@@ -53,7 +53,7 @@ ANSWER_SECONDS: Final = 300.0
 _SLICE_SECONDS: Final = 0.25
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _MOST_REDIRECTS: Final = 5
-_TOLD_FROM_SECONDS: Final = 1.0
+_REPORTED_FROM_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class HttpClient:
         self._wait(self._policy.delay(tried, asked, self._uniform))
 
     def _wait(self, seconds: float) -> None:
-        if seconds >= _TOLD_FROM_SECONDS:
+        if seconds >= _REPORTED_FROM_SECONDS:
             self._emit(Waiting(f"{self.site.name} is not ready", seconds))
         left = seconds
         while left > 0:

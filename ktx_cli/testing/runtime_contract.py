@@ -288,8 +288,8 @@ def seen_results(request: ModelRequest) -> list[SeenResult]:
     What the model is told of an object that does not fit is none, though some clients carry it as one.
     """
     if PROTOCOL_TAG in request.system:
-        said = "\n".join(text for _, text in _texts(request))
-        return [SeenResult(name, text, bool(failed)) for name, failed, text in PROTOCOL_RESULT.findall(said)]
+        texts = "\n".join(text for _, text in _texts(request))
+        return [SeenResult(name, text, bool(failed)) for name, failed, text in PROTOCOL_RESULT.findall(texts)]
     names: dict[str, str] = {}
     found: list[SeenResult] = []
     for block in (block for message in request.body.get("messages", ()) for block in _blocks(message)):
@@ -306,8 +306,8 @@ def is_verbatim(request: ModelRequest, system: str, prompt: str) -> bool:
 
     `claude --print` takes a conversation as one text, so there the prompt stands behind `User: `.
     """
-    said = [text for role, text in _texts(request) if role == "user"]
-    return system in request.system and any(prompt == text or text.startswith(f"User: {prompt}") for text in said)
+    texts = [text for role, text in _texts(request) if role == "user"]
+    return system in request.system and any(prompt == text or text.startswith(f"User: {prompt}") for text in texts)
 
 
 def _texts(request: ModelRequest) -> list[tuple[str, str]]:

@@ -60,9 +60,9 @@ def _blocks(found: Drift, *, verbose: bool) -> list[Block]:
     if uses:
         blocks.append(Table(("change", "is used by", "place"), uses))
     counts = found.counts()
-    told = f"{counts['changes']}, {counts['breaking']} breaking" if counts["changes"] else "none"
+    summary = f"{counts['changes']}, {counts['breaking']} breaking" if counts["changes"] else "none"
     looked = any(each.error is None for each in found.connections)
-    return [*blocks, Fields((("changes", told),))] if looked else blocks
+    return [*blocks, Fields((("changes", summary),))] if looked else blocks
 
 
 def _values(change: Change) -> str:

@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
             session.require_project(), os.environ, model=model, warn=session.warn, emit=session.emitter()
         )
         columns = ("backend", "model", "roles", "result")
-        rows = tuple((r.ref.backend, r.ref.model, ", ".join(r.roles), _said(r)) for r in results)
+        rows = tuple((r.ref.backend, r.ref.model, ", ".join(r.roles), _result_text(r)) for r in results)
         failed = next((r.error for r in results if r.error is not None), None)
         return Result({"probes": [r.to_json() for r in results]}, [Table(columns, rows)], failed)
 
@@ -81,7 +81,7 @@ def register(app: typer.Typer) -> None:
         return Result({"answer": answer.value, "facts": facts}, blocks)
 
 
-def _said(result: ProbeResult) -> str:
+def _result_text(result: ProbeResult) -> str:
     if isinstance(result.error, KtxError):
         return f"{result.error.code}: {result.error.message}"
     report = result.report

@@ -270,9 +270,11 @@ def _listing(found: Listed, ids: Sequence[str]) -> Result:
         review = any(each.standing is Standing.REVIEW for each in found.edges)
         steps = [Command("scan", "relationships", *ids, "--review")] if review else []
         return Result(data, [_table(found.edges)], next_steps=steps)
-    said = f"none: {found.declared:,} {'is' if found.declared == 1 else 'are'} declared" if found.declared else "none"
+    summary = (
+        f"none: {found.declared:,} {'is' if found.declared == 1 else 'are'} declared" if found.declared else "none"
+    )
     steps = [Command("scan", "relationships", *ids, "--status", "declared")] if found.declared else []
-    return Result(data, [Fields((("relationships", said),))], next_steps=steps)
+    return Result(data, [Fields((("relationships", summary),))], next_steps=steps)
 
 
 def _all_above(session: Session, edges: Sequence[ReviewedEdge], score: float) -> list[Choice]:

@@ -86,15 +86,15 @@ def _register_query(commands: typer.Typer) -> None:
         printed = not session.settings.json and form is not AnswerFormat.JSON
         asked = replace(question, verified=verify)
         with _paths_as_flags():
-            told = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
-        session.warn(*told.warnings)
-        _warn_when_cut(session, told)
+            reply = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
+        session.warn(*reply.warnings)
+        _warn_when_cut(session, reply)
         if session.settings.json:
-            return Result(told.to_json(), error=told.error())
-        notes = tuple(_notes(told, form, receipt))
+            return Result(reply.to_json(), error=reply.error())
+        notes = tuple(_notes(reply, form, receipt))
         if form is AnswerFormat.TABLE:
-            return Result(told.to_json(), [_table(told)], told.error(), notes=notes)
-        return Result(told.to_json(), error=told.error(), text=_text(told, form), notes=notes)
+            return Result(reply.to_json(), [_table(reply)], reply.error(), notes=notes)
+        return Result(reply.to_json(), error=reply.error(), text=_text(reply, form), notes=notes)
 
 
 def _register_explain(commands: typer.Typer) -> None:
@@ -157,51 +157,51 @@ def _explained_blocks(explained: Explained) -> list[Block]:
     ]
 
 
-def _warn_when_cut(session: Session, told: LayerAnswer) -> None:
-    if told.cut is None:
+def _warn_when_cut(session: Session, reply: LayerAnswer) -> None:
+    if reply.cut is None:
         return
     why, hint = {
         "rows": ("", "raise --limit, or go on with --offset"),
         "bytes": (": they are large", "ask for fewer columns"),
-    }[told.cut]
-    session.warn(ResultWarning("truncated", f"only the first {len(told.rows):,} rows are shown{why}", hint=hint))
+    }[reply.cut]
+    session.warn(ResultWarning("truncated", f"only the first {len(reply.rows):,} rows are shown{why}", hint=hint))
 
 
-def _text(told: LayerAnswer, form: AnswerFormat) -> str:
+def _text(reply: LayerAnswer, form: AnswerFormat) -> str:
     if form is AnswerFormat.CSV:
-        return as_lines(RowFormat.CSV, told.columns, told.rows, told.formats)
-    return json.dumps(told.to_json(), ensure_ascii=False, indent=2) + "\n"
+        return as_lines(RowFormat.CSV, reply.columns, reply.rows, reply.formats)
+    return json.dumps(reply.to_json(), ensure_ascii=False, indent=2) + "\n"
 
 
-def _table(told: LayerAnswer) -> Table:
-    table = as_table(told.columns, told.rows, told.formats)
-    if told.totals is None:
+def _table(reply: LayerAnswer) -> Table:
+    table = as_table(reply.columns, reply.rows, reply.formats)
+    if reply.totals is None:
         return table
-    before = len(told.columns) - len(told.totals)
+    before = len(reply.columns) - len(reply.totals)
     label = [_TOTAL, *[""] * (before - 1)][:before]
-    formats = (*[None] * before, *told.formats[before:])
-    row = as_table(told.columns, [(*label, *told.totals.values())], formats).rows[0]
+    formats = (*[None] * before, *reply.formats[before:])
+    row = as_table(reply.columns, [(*label, *reply.totals.values())], formats).rows[0]
     return replace(table, rows=(*table.rows, row))
 
 
-def _notes(told: LayerAnswer, form: AnswerFormat, receipt: bool) -> Iterator[str]:
+def _notes(reply: LayerAnswer, form: AnswerFormat, receipt: bool) -> Iterator[str]:
     """Yield what is said about an answer beside its rows."""
     from ktx_cli.jobs.semantic.answer import fact_lines, verification_lines
 
-    if told.totals is not None and form is AnswerFormat.CSV:
-        shown = as_table(list(told.totals), [list(told.totals.values())], told.formats[-len(told.totals) :]).rows[0]
-        yield f"totals: {', '.join(f'{name} = {value}' for name, value in zip(told.totals, shown, strict=True))}"
-    yield from fact_lines(told.receipt)
-    yield from (f"note: {each}" for each in told.receipt["notes"])
-    yield from verification_lines(told.receipt["verified"])
+    if reply.totals is not None and form is AnswerFormat.CSV:
+        shown = as_table(list(reply.totals), [list(reply.totals.values())], reply.formats[-len(reply.totals) :]).rows[0]
+        yield f"totals: {', '.join(f'{name} = {value}' for name, value in zip(reply.totals, shown, strict=True))}"
+    yield from fact_lines(reply.receipt)
+    yield from (f"note: {each}" for each in reply.receipt["notes"])
+    yield from verification_lines(reply.receipt["verified"])
     if receipt:
-        yield from render_plain([Fields(tuple(_receipt_rows(told)))]).splitlines()
-        yield from told.sql.splitlines()
+        yield from render_plain([Fields(tuple(_receipt_rows(reply)))]).splitlines()
+        yield from reply.sql.splitlines()
 
 
-def _receipt_rows(told: LayerAnswer) -> Iterator[tuple[str, str]]:
+def _receipt_rows(reply: LayerAnswer) -> Iterator[tuple[str, str]]:
     shown = ("sources", "having", "time", "policies", "parameters", "timing_ms")
     for name in shown:
-        value = told.receipt[name]
+        value = reply.receipt[name]
         if value:
             yield name, ", ".join(value) if isinstance(value, list) else json.dumps(value, ensure_ascii=False)

@@ -20,7 +20,7 @@ from ktx_cli.semantic import (
     Means,
     Model,
     Parameter,
-    broken_files_told,
+    broken_files_named,
     database_of,
     json_rows,
     load_layer,
@@ -124,7 +124,7 @@ def ask_layer(
     loaded = (monotonic() - started) * 1000
     asked_at = now or datetime.now(UTC)
     opened = guard.open(config, layout=layout, environ=environ, opener=means.opener)
-    with broken_files_told(model), opened as connector:
+    with broken_files_named(model), opened as connector:
         begun = monotonic()
         prepared = means.prepare(model, query, attributes=question.attributes, now=asked_at)
         require_defined(config, connection, prepared.asked.plan)
@@ -335,7 +335,7 @@ def explain_question(
     connection = the_layer(layout, config, question.connection)
     database_of(config, connection)
     model = load(layout, config, connection)
-    with broken_files_told(model):
+    with broken_files_named(model):
         asked = compile_query(model, shaped(question, model), attributes=question.attributes, now=now)
     require_defined(config, connection, asked.plan)
     columns = [

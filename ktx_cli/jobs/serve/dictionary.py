@@ -61,9 +61,9 @@ def look_up(
     if connection is not None:
         database_of(config, connection)
     asked = [connection] if connection is not None else sorted(config.databases())
-    withheld = _hidden(asked, config, privacy)
-    if withheld:
-        return tuple(ValueFound(each, (), withheld) for each in values)
+    hidden = _hidden(asked, config, privacy)
+    if hidden:
+        return tuple(ValueFound(each, (), hidden) for each in values)
     shown = {each: _shown(project, config, each) for each in asked if each in layer_ids(project.layout)}
     listed = _listed(project)
     return tuple(_found(project, listed, each, connection, shown, asked, limit) for each in values)
@@ -140,11 +140,9 @@ def _miss(connection: str, searched: SearchedLists | None) -> Miss:
     if searched.privacy == "strict":
         return Miss(connection, "strict", "it was scanned with scan.privacy strict: no values were kept")
     partly = f", {searched.incomplete} of them in part" if searched.incomplete else ""
-    withheld = (
-        f"; {plural(searched.withheld, 'column')} withheld because of what they hold" if searched.withheld else ""
-    )
+    hidden = f"; {plural(searched.hidden, 'column')} withheld because of what they hold" if searched.hidden else ""
     message = (
-        f"not in the lists of {plural(searched.columns, 'column')}{partly}, as of {searched.finished}{withheld}; "
+        f"not in the lists of {plural(searched.columns, 'column')}{partly}, as of {searched.finished}{hidden}; "
         "columns of many values have no list"
     )
     return Miss(connection, "not_listed", message)

@@ -61,7 +61,7 @@ class SearchedLists:
     tables: int
     columns: int
     incomplete: int
-    withheld: int
+    hidden: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,12 @@ def save_values(
     `profiled_at`: table -> when, as `load_profile_times` returns it. `results`: of these profiles.
     """
     stamps = profiled_at or {}
-    withheld = [[ref.schema, ref.name, column, str(why)] for ref, column, why in dictionary.withheld]
+    hidden = [[ref.schema, ref.name, column, str(why)] for ref, column, why in dictionary.hidden]
     with transaction(database):
         _forget(database, connection)
         database.execute(
             "INSERT INTO value_scans VALUES (?, ?, ?, ?)",
-            (connection, privacy, isoformat(now()), json.dumps(withheld if privacy != "strict" else [])),
+            (connection, privacy, isoformat(now()), json.dumps(hidden if privacy != "strict" else [])),
         )
         profiles = (without_values(each) if privacy == "strict" else without_private(each) for each in sampled)
         database.executemany(
@@ -271,8 +271,8 @@ def _searched(database: sqlite3.Connection, connection: str | None) -> Iterable[
         " FROM value_scans AS s WHERE ?1 IS NULL OR s.connection = ?1 ORDER BY 1",
         (connection,),
     ).fetchall()
-    for name, privacy, finished, withheld, tables, columns, incomplete in rows:
-        yield SearchedLists(name, privacy, finished, tables, columns, incomplete, len(json.loads(withheld)))
+    for name, privacy, finished, hidden, tables, columns, incomplete in rows:
+        yield SearchedLists(name, privacy, finished, tables, columns, incomplete, len(json.loads(hidden)))
 
 
 def _profile_text(profile: TableProfile, profiled_at: Mapping[TableRef, str]) -> str:

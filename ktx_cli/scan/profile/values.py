@@ -68,7 +68,7 @@ class Dictionary:
     """The lists of a connection, the columns that are withheld with the reason, and what could not be read."""
 
     columns: tuple[ColumnValues, ...] = ()
-    withheld: tuple[tuple[TableRef, str, Refusal], ...] = ()
+    hidden: tuple[tuple[TableRef, str, Refusal], ...] = ()
     problems: tuple[ObjectProblem, ...] = ()
     statements: int = 0
 
@@ -93,7 +93,7 @@ def build_dictionary(
     samples = {each.profile.ref: each for each in sampled}
     reader = ValueReader(connector, limits.distinct, limits.length, deadline)
     columns: list[ColumnValues] = []
-    withheld: list[tuple[TableRef, str, Refusal]] = []
+    hidden: list[tuple[TableRef, str, Refusal]] = []
     failed = failures or Failures(strict=True)
     for table in tables:
         if table.ref not in samples:
@@ -101,8 +101,8 @@ def build_dictionary(
         with failed.stage(Stage.VALUES, table.ref):
             listed, refused = _of_table(table, samples[table.ref], reader, limits)
             columns += listed
-            withheld += refused
-    return Dictionary(tuple(columns), tuple(withheld), tuple(reader.problems), reader.statements)
+            hidden += refused
+    return Dictionary(tuple(columns), tuple(hidden), tuple(reader.problems), reader.statements)
 
 
 def _of_table(
@@ -110,14 +110,14 @@ def _of_table(
 ) -> tuple[list[ColumnValues], list[tuple[TableRef, str, Refusal]]]:
     """Return the lists of a table, and the columns whose values are withheld."""
     columns: list[ColumnValues] = []
-    withheld: list[tuple[TableRef, str, Refusal]] = []
+    hidden: list[tuple[TableRef, str, Refusal]] = []
     for found in _lists(table, sample, reader, limits):
         refused = _refused(table, found)
         if refused is None:
             columns.append(_values(table, found, limits))
         else:
-            withheld.append((table.ref, found.column, refused))
-    return columns, withheld
+            hidden.append((table.ref, found.column, refused))
+    return columns, hidden
 
 
 def declared_values(column: Column) -> tuple[str, ...]:

@@ -74,16 +74,16 @@ def _check_measure(source: Source, measure: Measure, report: Report) -> None:
     if "." in measure.name:
         report.error("dotted_name", f"the name of {what} has a dot", source, measure.place, "rename it")
     if source.column(measure.name) is not None:
-        said = f"{what} has the name of a column, which is what the name means in filters"
-        report.warn("shadowed_name", said, source, measure.place, f"rename it, for example total_{measure.name}")
+        message = f"{what} has the name of a column, which is what the name means in filters"
+        report.warn("shadowed_name", message, source, measure.place, f"rename it, for example total_{measure.name}")
     for name in measure.segments:
         if name not in source.segments:
-            said = f"{what} names the segment `{name}`, which `{source.name}` does not have"
-            report.error("unknown_segment", said, source, measure.place, unknown_name(name, source.segments))
+            message = f"{what} names the segment `{name}`, which `{source.name}` does not have"
+            report.error("unknown_segment", message, source, measure.place, unknown_name(name, source.segments))
     for key, name in _own_columns(measure):
         if source.column(name) is None:
-            said = f"`{key}` of {what} is `{name}`, which is none of the columns of `{source.name}`"
-            report.error("unknown_column", said, source, measure.place, unknown_name(name, source.columns))
+            message = f"`{key}` of {what} is `{name}`, which is none of the columns of `{source.name}`"
+            report.error("unknown_column", message, source, measure.place, unknown_name(name, source.columns))
 
 
 def _own_columns(measure: Measure) -> Iterator[tuple[str, str]]:
@@ -203,8 +203,10 @@ def _check_cardinality(source: Source, target: Source, join: Join, report: Repor
         sides.append((source, own))
     for side, columns in sides:
         if not _is_unique(side, columns):
-            said = f"the join from `{source.name}` to `{join.to}` is {join.relationship.value}, but nothing says that "
-            what = f"{said}{listing(sorted(columns))} is unique in `{side.name}`"
+            begin = (
+                f"the join from `{source.name}` to `{join.to}` is {join.relationship.value}, but nothing says that "
+            )
+            what = f"{begin}{listing(sorted(columns))} is unique in `{side.name}`"
             hint = f"correct the relationship, or the grain of {side.name} ({listing(side.grain)})"
             report.warn("unproven_cardinality", what, source, join.place, hint)
 

@@ -67,8 +67,8 @@ class ExpressionChecks:
         self, source: Source, text: str, what: str, place: Place | None, *, policy: bool = False
     ) -> Fragment | None:
         try:
-            said = f"{what} of `{source.name}`"
-            return read_fragment(text, self.model.dialect, said, self.parameters, policy=policy)
+            problem = f"{what} of `{source.name}`"
+            return read_fragment(text, self.model.dialect, problem, self.parameters, policy=policy)
         except SemanticError as error:
             self.report.raised(error, source, place)
         return None
@@ -79,8 +79,8 @@ class ExpressionChecks:
         if fragment is None:
             return
         if fragment.aggregates:
-            said = f"{what} of `{source.name}` holds an aggregate, but is about single rows"
-            self.report.error("aggregate", said, source, place, "move the aggregate into a measure")
+            problem = f"{what} of `{source.name}` holds an aggregate, but is about single rows"
+            self.report.error("aggregate", problem, source, place, "move the aggregate into a measure")
         for reference in fragment.references:
             self._check_column(source, reference, what, place)
 
@@ -103,12 +103,12 @@ class ExpressionChecks:
         for reference in fragment.references:
             self._check_reference(source, measure, reference, used)
         if fragment.nested:
-            said = f"{what} of `{source.name}` has an aggregate inside another one"
+            problem = f"{what} of `{source.name}` has an aggregate inside another one"
             hint = "make the inner one a measure, and say its keys by `per: [column]`"
-            self.report.error("aggregate", said, source, measure.place, hint)
+            self.report.error("aggregate", problem, source, measure.place, hint)
         if not (fragment.aggregates or fragment.opaque or used or fragment.references):
-            said = f"{what} of `{source.name}` has no aggregate and names no measure"
-            self.report.error("aggregate", said, source, measure.place, "write an aggregate, such as sum(amount)")
+            problem = f"{what} of `{source.name}` has no aggregate and names no measure"
+            self.report.error("aggregate", problem, source, measure.place, "write an aggregate, such as sum(amount)")
 
     def _is_plain(self, source: Source, measure: Measure) -> bool:
         """Say whether it is an aggregate of one own column, or counts rows: that needs no parser."""
@@ -130,9 +130,9 @@ class ExpressionChecks:
         what = f"measure `{measure.name}`"
         if reference.aggregated and not (found and measure.per):
             if found and self._finds(source, reference) is None:
-                said = f"{what} of `{source.name}` aggregates the measure `{reference}`"
+                problem = f"{what} of `{source.name}` aggregates the measure `{reference}`"
                 hint = "say over which keys it is computed first: per: [column]"
-                self.report.error("aggregate", said, source, measure.place, hint)
+                self.report.error("aggregate", problem, source, measure.place, hint)
             else:
                 self._check_column(source, reference, what, measure.place)
         elif found is not None:
@@ -149,8 +149,8 @@ class ExpressionChecks:
             self.report.error("unknown_name", f"{what}: there is no measure `{reference}`", source, measure.place, hint)
         else:
             hint = f"write an aggregate of it, such as sum({reference})"
-            said = f"{what}: the column `{reference}` stands outside an aggregate"
-            self.report.error("aggregate", said, source, measure.place, hint)
+            problem = f"{what}: the column `{reference}` stands outside an aggregate"
+            self.report.error("aggregate", problem, source, measure.place, hint)
 
     def _finds(self, source: Source, reference: Reference) -> object | None:
         try:
@@ -168,8 +168,8 @@ class ExpressionChecks:
                 what = f"measures `{first.name}` and `{other.name}` of `{source.name}` have the same expr"
                 same = first.filter == other.filter
                 hint = "keep one of them" if same else "keep one of them, and let questions filter, or name a segment"
-                said = what if same else f"{what} and differ in their filter alone"
-                self.report.warn("equal_measures", said, source, other.place, hint)
+                problem = what if same else f"{what} and differ in their filter alone"
+                self.report.warn("equal_measures", problem, source, other.place, hint)
 
     def _check_computed(self, source: Source) -> None:
         """Refuse columns computed from themselves."""
@@ -179,8 +179,10 @@ class ExpressionChecks:
         uses = {name: list(self._own_names(source, column)) for name, column in computed.items()}
         for cycle in cycles(uses):
             column = computed[cycle[0]]
-            said = f"column `{cycle[0]}` of `{source.name}` is computed from itself: {' -> '.join((*cycle, cycle[0]))}"
-            self.report.error("cycle", said, source, column.place, "take one of them out of the other's expr")
+            problem = (
+                f"column `{cycle[0]}` of `{source.name}` is computed from itself: {' -> '.join((*cycle, cycle[0]))}"
+            )
+            self.report.error("cycle", problem, source, column.place, "take one of them out of the other's expr")
 
     def _own_names(self, source: Source, column: Column) -> Iterator[str]:
         """Yield the computed columns of the same source that a column is computed from."""
@@ -199,9 +201,9 @@ class ExpressionChecks:
         for cycle in cycles(self.uses):
             source = self.model.sources[cycle[0][0]]
             shown = " -> ".join(".".join(key) for key in (*cycle, cycle[0]))
-            said = f"measure `{cycle[0][1]}` of `{source.name}` is computed from itself: {shown}"
+            problem = f"measure `{cycle[0][1]}` of `{source.name}` is computed from itself: {shown}"
             place = source.measures[cycle[0][1]].place
-            self.report.error("cycle", said, source, place, "take one of them out of the other's expr")
+            self.report.error("cycle", problem, source, place, "take one of them out of the other's expr")
 
 
 def _shape(measure: Measure) -> tuple[object, ...]:

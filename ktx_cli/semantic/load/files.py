@@ -115,10 +115,10 @@ def _read_own(tree: Tree, where: str, files: Files) -> None:
         document = yaml.load(content, where=where)
     except KtxError as error:
         text = text_of(content)
-        said, (names, own) = _lines(text), subject_of_text(text)
-        shown = said["name"][0] if said["name"] else PurePosixPath(where).stem
+        lines_by_key, (names, own) = _lines(text), subject_of_text(text)
+        shown = lines_by_key["name"][0] if lines_by_key["name"] else PurePosixPath(where).stem
         problem = _problem("broken_source", error, where, shown)
-        files.broken[where] = BrokenFile(problem, names, tuple(said["table"]), own, text_may_protect(text))
+        files.broken[where] = BrokenFile(problem, names, tuple(lines_by_key["table"]), own, text_may_protect(text))
         files.problems.append(problem)
         return
     name = document.get("name") if isinstance(document, dict) else None
@@ -143,16 +143,16 @@ def _content(tree: Tree, where: str) -> bytes:
 
 def subject_of_text(text: str) -> tuple[tuple[str, ...], bool]:
     """Return what a text that cannot be parsed seems to be about: names, and whether it is a source of its own."""
-    said = _lines(text)
-    return tuple(filter(None, said["name"])), bool(said["table"] or said["sql"])
+    lines_by_key = _lines(text)
+    return tuple(filter(None, lines_by_key["name"])), bool(lines_by_key["table"] or lines_by_key["sql"])
 
 
 def _lines(text: str) -> dict[str, list[str]]:
     """Return what a text that cannot be parsed seems to say of its name, its table and its SQL."""
-    said: dict[str, list[str]] = {"name": [], "table": [], "sql": []}
+    lines_by_key: dict[str, list[str]] = {"name": [], "table": [], "sql": []}
     for found in _KEY_LINE.finditer(text):
-        said[found["key"]].append(next(filter(None, found.groups()[2:]), "").strip())
-    return said
+        lines_by_key[found["key"]].append(next(filter(None, found.groups()[2:]), "").strip())
+    return lines_by_key
 
 
 def _problem(code: str, error: KtxError, where: str, source: str | None = None) -> Diagnostic:

@@ -171,10 +171,10 @@ def _is_time(text: str) -> bool:
 def read_test(entry: Entry) -> MetricTest | None:
     """Return a test: a question and exactly one of the things that say what must come out."""
     entry.check_keys(("name", "query", "tolerance", *EXPECTATIONS))
-    said = [key for key in EXPECTATIONS if key in entry.values]
-    if len(said) != 1:
-        what = f"{entry.what} must have one of {', '.join(EXPECTATIONS)}, and has {' and '.join(said) or 'none'}"
-        entry.error("value", what, *said[1:], hint="keep or add one of them")
+    given = [key for key in EXPECTATIONS if key in entry.values]
+    if len(given) != 1:
+        what = f"{entry.what} must have one of {', '.join(EXPECTATIONS)}, and has {' and '.join(given) or 'none'}"
+        entry.error("value", what, *given[1:], hint="keep or add one of them")
     query = entry.mapping("query")
     if query is None and not entry.failed:
         entry.error("missing", f"{entry.what} has no `query`", hint="add query: {measures: [...]}")

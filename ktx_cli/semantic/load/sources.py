@@ -118,14 +118,14 @@ class SourceDraft:
 
     def finish(self) -> Source:
         """Return the source. Its grain: as it says, else its key, else all columns, which proves nothing."""
-        said = self.grain or self.key
+        unique = self.grain or self.key
         return Source(
             self.name, {name: column.finish() for name, column in self.columns.items()},
-            tuple(map(self.spelled, said)) or tuple(name for name, each in self.columns.items() if each.expr is None),
+            tuple(map(self.spelled, unique)) or tuple(name for name, each in self.columns.items() if each.expr is None),
             self.table, self.sql, tuple(self.joins.values()), self.measures, self.segments,
             tuple(self.policies.values()), self.parameters, tuple(self.tests.values()),
             None if self.time_column is None else self.spelled(self.time_column), best(self.descriptions),
-            self.visibility, self.generated, bool(said), self.search, self.place,
+            self.visibility, self.generated, bool(unique), self.search, self.place,
         )  # fmt: skip
 
 
@@ -243,10 +243,10 @@ def _read_time(entry: Entry, draft: SourceDraft) -> None:
     below = entry.mapping("default_time_dimension")
     if below is not None:
         below.check_free_keys()
-        draft.time_column = best(read_said(below)) or draft.time_column
+        draft.time_column = best(read_time_column(below)) or draft.time_column
 
 
-def read_said(entry: Entry) -> dict[str, str]:
+def read_time_column(entry: Entry) -> dict[str, str]:
     """Return who -> text."""
     return {str(who): text for who in entry.values if (text := entry.text(who))}
 

@@ -197,9 +197,9 @@ def _place(reads: list[Read], read: Read) -> exp.Placeholder:
     return placeholder(reads.index(read))
 
 
-def time_of(source: Source, said: str | None) -> Name | None:
+def time_of(source: Source, time_name: str | None) -> Name | None:
     """Return the column that is a source's time: the one said, its default, or the only one."""
-    wanted = said or source.time_column
+    wanted = time_name or source.time_column
     if wanted is not None:
         column = source.column(wanted)
         return None if column is None else Name((), column.name)
@@ -208,9 +208,9 @@ def time_of(source: Source, said: str | None) -> Name | None:
     return Name((), roles[0].name) if len(roles) == 1 else None
 
 
-def reader(names: Names, plan: Plan, fact: str, over: Name, said: str | None = None) -> TimeReader:
+def reader(names: Names, plan: Plan, fact: str, over: Name, time_name: str | None = None) -> TimeReader:
     """Return what reads a question's expressions for one column of a fact; `said`: its `metric_time`."""
-    own = time_of(names.model.sources[fact], said)
+    own = time_of(names.model.sources[fact], time_name)
     return TimeReader(
         names, fact, Read((), over.column, is_time=True), plan.timezone, None if own is None else own.column
     )
@@ -481,9 +481,9 @@ def filled_time(names: Names, plan: Plan) -> FilledTime:
     facts = dict.fromkeys((plan.leaves[number].fact, plan.leaves[number].treatment.time) for number in plan.wanted)
     dimensions = dict(enumerate(plan.dimensions))
     result: list[FilledTime] = []
-    for fact, said in facts:
+    for fact, time_name in facts:
         for index in times:
-            readings = _readings_by(names, plan, fact, said, dimensions[index])
+            readings = _readings_by(names, plan, fact, time_name, dimensions[index])
             if not all(each in readings for each in times):
                 continue
             what, asked = "`fill`", dimensions[index].asked
@@ -510,9 +510,11 @@ def filled_time(names: Names, plan: Plan) -> FilledTime:
     )
 
 
-def _readings_by(names: Names, plan: Plan, fact: str, said: str | None, dimension: Dimension) -> dict[int, Reading]:
+def _readings_by(
+    names: Names, plan: Plan, fact: str, time_name: str | None, dimension: Dimension
+) -> dict[int, Reading]:
     """Return what the dimensions say of the time that one of them is, as seen from a fact."""
-    own = time_of(names.model.sources[fact], said)
+    own = time_of(names.model.sources[fact], time_name)
     column = None if own is None else own.column
     anywhere = TimeReader(names, fact, Read((), ""), plan.timezone, column).taken_apart(dimension.expression)
     if anywhere is None or len(anywhere[1]) != 1 or not isinstance(anywhere[0], exp.Placeholder):

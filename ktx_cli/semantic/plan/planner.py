@@ -299,7 +299,7 @@ class Planner:
         if name.is_metric_time:
             facts = {(leaf.fact, leaf.treatment.time) for leaf in leaves}
             sources = {fact: self._model.sources[fact] for fact, _ in facts}
-            times = {(fact, time_of(sources[fact], said)) for fact, said in facts}
+            times = {(fact, time_of(sources[fact], time_name)) for fact, time_name in facts}
             return [None if time is None else sources[fact].column(time.column) for fact, time in times] or [None]
         source = self._model.sources[self.names.target_of(name.hops)]
         column = source.column(name.column)
@@ -312,9 +312,9 @@ class Planner:
         treatment, source = leaf.treatment, self._model.sources[leaf.fact]
         if not treatment.is_windowed:
             return False
-        said = None if treatment.cumulative is None else treatment.cumulative.over
-        said = said or (None if treatment.semi_additive is None else treatment.semi_additive.over)
-        own = time_of(source, said or treatment.time)
+        time_name = None if treatment.cumulative is None else treatment.cumulative.over
+        time_name = time_name or (None if treatment.semi_additive is None else treatment.semi_additive.over)
+        own = time_of(source, time_name or treatment.time)
         if own is None:
             return self.names.graph.path(leaf.fact, *_way(dimension)) == Path(leaf.fact)
         times = TimeReader(self.names, leaf.fact, Read((), own.column, is_time=True), None, own.column)
@@ -473,8 +473,8 @@ class Planner:
         if len(times) < 2:
             return next(iter(times.values())).expression if times else own
         facts = dict.fromkeys((leaf.fact, leaf.treatment.time) for leaf in leaves)
-        for fact, said in facts:
-            time = time_of(self._model.sources[fact], said)
+        for fact, time_name in facts:
+            time = time_of(self._model.sources[fact], time_name)
             if time is None:
                 continue
             times_of = TimeReader(self.names, fact, Read((), time.column, is_time=True), None, time.column)

@@ -14,7 +14,7 @@ from ktx_cli.sources.semantic_files import Wanted, best_of, leave_broken, model_
 from ktx_cli.sources.table_texts import Table
 
 MANY, ONE, BACK = "many_to_one", "one_to_one", "one_to_many"
-SAID: Final = "manual"
+MANUAL: Final = "manual"
 """The `source` of such a join, of the three words that every version reads: somebody says it.
 
 A scan renews what is `formal`, a key of the database, and looks again at what is `inferred`; it would take either away.
@@ -108,7 +108,7 @@ def _want(
 
 def _join(other: Source, pair: tuple[str, str], relationship: str) -> dict[str, Any]:
     on = f"{quoted(pair[0])} = {quoted(other.name)}.{quoted(pair[1])}"
-    return {"to": other.name, "on": on, "relationship": relationship, "source": SAID}
+    return {"to": other.name, "on": on, "relationship": relationship, "source": MANUAL}
 
 
 def want_semantics(

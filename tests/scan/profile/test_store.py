@@ -146,7 +146,7 @@ def test_a_search_says_what_was_searched(database: sqlite3.Connection) -> None:
     saved(database, "mart", "off")
     save_values(database, "closed", [ORDER_SAMPLE], LISTS, privacy="strict")
     found = find_values(database, "nothing of the kind")
-    facts = [(s.connection, s.privacy, s.tables, s.columns, s.incomplete, s.withheld) for s in found.searched]
+    facts = [(s.connection, s.privacy, s.tables, s.columns, s.incomplete, s.hidden) for s in found.searched]
     assert facts == [("closed", "strict", 1, 0, 0, 0), ("mart", "off", 2, 3, 1, 1), ("shop", "local", 2, 3, 1, 1)]
     (only,) = find_values(database, "paid", "mart").searched
     assert isinstance(only, SearchedLists)

@@ -83,7 +83,7 @@ def _of_connection(
         changes = changes_between(known.tables, tables, names_only=names_only)
         drift.basis, drift.tables = known.basis, len(tables)
         drift.columns = sum(len(table.columns) for table in tables)
-        drift.changes = uses.told(target.connection, changes)
+        drift.changes = uses.with_uses(target.connection, changes)
         warnings += [*known.warnings, *_unread(target, known, schema, kept)]
     except CancelledError:
         raise
@@ -272,13 +272,13 @@ def _primary_key(old: Table, new: Table) -> Iterator[Change]:
 def _foreign_keys(ref: TableRef, old: Sequence[ForeignKey], new: Sequence[ForeignKey]) -> Iterator[Change]:
     for key in old:
         if key not in new:
-            yield Change(ChangeKind.FOREIGN_KEY_REMOVED, ref, key.columns, before=_told(key))
+            yield Change(ChangeKind.FOREIGN_KEY_REMOVED, ref, key.columns, before=_key_text(key))
     for key in new:
         if key not in old:
-            yield Change(ChangeKind.FOREIGN_KEY_ADDED, ref, key.columns, after=_told(key))
+            yield Change(ChangeKind.FOREIGN_KEY_ADDED, ref, key.columns, after=_key_text(key))
 
 
-def _told(key: ForeignKey) -> str:
+def _key_text(key: ForeignKey) -> str:
     name = f" ({key.name})" if key.name else ""
     return f"{physical_name(key.target)} ({', '.join(key.target_columns)}){name}"
 
@@ -303,7 +303,7 @@ class ContextUses:
     warnings: list[ResultWarning] = field(default_factory=list)
     _layers: dict[str, LayerUses] | None = None
 
-    def told(self, connection: str, changes: Iterable[Change]) -> tuple[Change, ...]:
+    def with_uses(self, connection: str, changes: Iterable[Change]) -> tuple[Change, ...]:
         """Return the changes of a connection, each with what refers to what it is about."""
         return tuple(
             replace(change, uses=self._of(connection, change)) if change.kind in REFERRED_TO else change

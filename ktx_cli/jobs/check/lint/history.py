@@ -189,13 +189,13 @@ def changes(then: Part, now: Part) -> Iterator[str]:
     another type. A new column changes nothing of what was written before.
     """
     if isinstance(then, Source) and isinstance(now, Source):
-        yield from _told(_source_facts(then), _source_facts(now))
+        yield from _changes(_source_facts(then), _source_facts(now))
         yield from _column_changes(then, now)
     else:
-        yield from _told(_facts(then), _facts(now))
+        yield from _changes(_facts(then), _facts(now))
 
 
-def _told(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+def _changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for name in dict.fromkeys((*then, *now)):
         if then.get(name) != now.get(name):
             yield f"{name} was {_shown(then.get(name))}, is {_shown(now.get(name))}"

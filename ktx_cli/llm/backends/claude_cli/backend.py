@@ -40,8 +40,8 @@ from ktx_cli.llm.backends.claude_code.isolation import (
     binary_schema,
     check_init,
     check_result_route,
+    init_facts,
     needs_file,
-    told,
 )
 from ktx_cli.llm.backends.claude_code.reader import usage_of
 from ktx_cli.llm.errors import LlmError
@@ -160,7 +160,7 @@ class ClaudeCliBackend:
             if "init" in envelope:
                 allowed = frozenset({STRUCTURED_OUTPUT} if schema is not None else ())
                 check_init(envelope["init"], allowed, backend=NAME)
-                record.isolation.update(told(envelope["init"]))
+                record.isolation.update(init_facts(envelope["init"]))
             check_result_route(envelope.get("modelUsage"), backend=NAME)
         except PolicyError as error:
             if not self._allow_managed:

@@ -193,8 +193,10 @@ def _parse(text: str) -> dict[str, Any] | None:
         frames = [one for one in value if isinstance(one, dict)]
         results = [one for one in frames if one.get("type") == "result"]
         started = [one for one in frames if one.get("subtype") == "init"]
-        said = {"init": started[0] if started else {}, "result": _last_text(frames, results[-1])} if results else {}
-        value = {**results[-1], **said} if results else None
+        facts = (
+            {"init": started[0] if started else {}, "result": _last_text(frames, results[-1])} if results else {}
+        )
+        value = {**results[-1], **facts} if results else None
     return value if isinstance(value, dict) else None
 
 
@@ -232,7 +234,7 @@ def _ending(envelope: Mapping[str, Any]) -> Ending:
 
 def _word(envelope: Mapping[str, Any]) -> str | None:
     """Return the error word the binary's own sentences stand for: the envelope has no field for it."""
-    said = str(envelope.get("result") or "").lower()
+    text = str(envelope.get("result") or "").lower()
     if not envelope.get("is_error"):
         return None
     for sign, word in (
@@ -242,7 +244,7 @@ def _word(envelope: Mapping[str, Any]) -> str | None:
         ("connection error", "server_error"),
         ("unable to connect", "server_error"),
     ):
-        if sign in said:
+        if sign in text:
             return word
     return None
 

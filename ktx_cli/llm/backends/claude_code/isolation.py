@@ -258,7 +258,7 @@ def check_init(init: Mapping[str, Any], allowed: frozenset[str], *, backend: str
     check_route(init, backend=backend)
 
 
-def told(init: Mapping[str, Any]) -> dict[str, Any]:
+def init_facts(init: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the first frame of a process says it was started with, as far as `check_init` looks at it."""
     return {
         "tools": sorted(map(str, init.get("tools") or ())),
@@ -343,12 +343,12 @@ def binary_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema to send. It asks no more than the given one, which the answer is checked against afterwards."""
     known = {word: value for word, value in schema.items() if _is_known(word, value)}
     kept = changed_inside(known, _rewritten)
-    told = {word: schema[word] for word in DESCRIBED_WORDS if word in schema and word not in kept}
+    init_facts = {word: schema[word] for word in DESCRIBED_WORDS if word in schema and word not in kept}
     if "prefixItems" in schema:
         kept |= _tuple(schema)
-    if told:
-        said = f"JSON Schema: {json.dumps(told, sort_keys=True)}"
-        kept["description"] = f"{schema['description']}\n{said}" if schema.get("description") else said
+    if init_facts:
+        schema_text = f"JSON Schema: {json.dumps(init_facts, sort_keys=True)}"
+        kept["description"] = f"{schema['description']}\n{schema_text}" if schema.get("description") else schema_text
     return kept
 
 

@@ -17,7 +17,7 @@ from ktx_cli.llm.backends.claude_code.isolation import (
     check_init,
     check_result_route,
     foreign_hook,
-    told,
+    init_facts,
 )
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.events import RateLimitWait
@@ -101,7 +101,7 @@ class MessageReader:
             self.session_id = message.data.get("session_id")
             self.record.resolved_model = message.data.get("model") or self.record.resolved_model
             self._guarded(lambda: check_init(message.data, self._allowed, backend=self.record.spec.backend))
-            self.record.isolation.update(told(message.data))
+            self.record.isolation.update(init_facts(message.data))
         elif message.subtype == "api_retry":
             await self._retry(message.data)
 

@@ -262,18 +262,18 @@ def _add_tests(item: Item, column: ColumnDraft, what: str, draft: SourceDraft, r
     for key in ("tests", "data_tests"):
         for test in _listed(item, key):
             name, arguments = _test(test)
-            said, target = f"test `{name}` of {what}", f"{draft.name}.{column.name}"
+            label, target = f"test `{name}` of {what}", f"{draft.name}.{column.name}"
             values, to = _values(arguments), _reference(arguments)
             if name in _TESTS:
                 tests.append(name)
-                report.kept(said, item.at(key), target)
+                report.kept(label, item.at(key), target)
             elif name == "accepted_values" and values:
                 column.extra["enum_values"] = {"dbt": values}
-                report.kept(said, item.at(key), target)
+                report.kept(label, item.at(key), target)
             elif name == "relationships" and to is not None:
-                references.append(Reference(draft, column.name, *to, said, item.at(key)))
+                references.append(Reference(draft, column.name, *to, label, item.at(key)))
             else:
-                report.dropped(said, "it says nothing a question can use", item.at(key))
+                report.dropped(label, "it says nothing a question can use", item.at(key))
     if tests:
         known = column.extra.get("tests", {}).get("dbt", [])
         column.extra["tests"] = {"dbt": list(dict.fromkeys([*known, *tests]))}

@@ -312,8 +312,8 @@ def add_relationship(item: Item, drafts: Mapping[str, SourceDraft], report: Repo
         report.dropped(what, "a table does not have one of its columns", item.place)
         return
     facts = extended(item, what, report)
-    said = facts.get("alias")
-    alias = said if isinstance(said, str) else name if (aliased and not facts) or one is other else None
+    alias_text = facts.get("alias")
+    alias = alias_text if isinstance(alias_text, str) else name if (aliased and not facts) or one is other else None
     hop = alias or other.name
     unique = {tuple(one.grain)} | {(key,) for key, column in one.columns.items() if "tests" in column.extra}
     single = facts.get("relationship") == "one_to_one" or (tuple(own) in unique and bool(one.grain))
