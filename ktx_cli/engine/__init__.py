@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ktx_cli.engine.context import AgentContext
     from ktx_cli.engine.definitions import (
         BrokenDefinition,
-        broken_message,
         broken_now,
+        broken_sentence,
         keep_broken,
         newly_broken,
         way_out,
@@ -55,7 +55,7 @@ _HOMES = {
     "agents": "AgentResult AgentWork run_agents",
     "context": "AgentContext",
     "base": "LastFetch ProjectBase Run last_fetches",
-    "definitions": "BrokenDefinition broken_now keep_broken newly_broken broken_message way_out",
+    "definitions": "BrokenDefinition broken_now broken_sentence keep_broken newly_broken way_out",
     "gates": "Gates folder page_warnings",
     "journal": "forget_own_units",
     "models": "Models Preflight",

@@ -55,7 +55,7 @@ def counted(broken: Sequence[BrokenDefinition]) -> str:
     return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
 
 
-def broken_message(broken: Sequence[BrokenDefinition], verb: str) -> str:
+def broken_sentence(broken: Sequence[BrokenDefinition], verb: str) -> str:
     """Return one sentence that names the definitions; `verb`: `no longer compile` or `do not compile`."""
     singular = {"do not compile": "does not compile", "no longer compile": "no longer compiles"}
     verb = singular[verb] if len(broken) == 1 else verb

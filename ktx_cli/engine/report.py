@@ -309,9 +309,9 @@ class IngestReport:
     def _partial(self, left: list[str], hint: str) -> PartialError:
         parts = []
         if self.broken:
-            from ktx_cli.engine.definitions import broken_message
+            from ktx_cli.engine.definitions import broken_sentence
 
-            parts.append(broken_message(self.broken, "no longer compile"))
+            parts.append(broken_sentence(self.broken, "no longer compile"))
         parts += [f"finished with errors; skipped: {_named_left(left)}"] if left else []
         broken = {"broken": [each.to_json() for each in self.broken]} if self.broken else {}
         return PartialError("; ".join(parts), hint=hint, details={"left_out": left, **broken})
@@ -363,12 +363,12 @@ class Forecast:
     @property
     def summary(self) -> str:
         """One line for a person."""
-        amount = f"{plural(self.units, 'unit')} at most, {plural(self.most_steps, 'step')} at most"
+        bound = f"{plural(self.units, 'unit')} at most, {plural(self.most_steps, 'step')} at most"
         if self.average is None:
-            return f"{amount}; what that costs is not known, for agents worked on none before"
+            return f"{bound}; what that costs is not known, for agents worked on none before"
         usd = "" if self.average.usd is None else f" and ${self.units * self.average.usd:.2f} at list prices"
         tokens = f"about {round(self.units * self.average.tokens):,} tokens{usd}"
-        return f"{amount}; {tokens}, as {plural(self.average.units, 'unit')} before took on average"
+        return f"{bound}; {tokens}, as {plural(self.average.units, 'unit')} before took on average"
 
     def to_json(self) -> dict[str, Any]:
         """Return it as it stands in a report."""

@@ -24,7 +24,7 @@ from ktx_cli.core import (
     new_run_id,
     plural,
 )
-from ktx_cli.engine import broken_message, broken_now, way_out
+from ktx_cli.engine import broken_now, broken_sentence, way_out
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level
 from ktx_cli.jobs.index import index_project
 from ktx_cli.jobs.semantic.validate import validate_layers
@@ -310,7 +310,7 @@ def check_compiled(context: CheckContext) -> list[CheckResult]:
     broken = broken_now(context.layout, context.loaded.config)
     if broken:
         first = broken[0]
-        message, hint = broken_message(broken, "do not compile"), way_out(broken)
+        message, hint = broken_sentence(broken, "do not compile"), way_out(broken)
         findings.append(CheckResult(SEMANTIC, Level.WARN, message, hint, location=Location(first.path, first.line)))
     return findings or _without_errors(context)
 

@@ -169,8 +169,8 @@ def _broken_by(run: Run, base: ProjectBase) -> tuple[BrokenDefinition, ...]:
 
 def _warn(run: Run, broken: tuple[BrokenDefinition, ...], verb: str) -> None:
     if broken:
-        from ktx_cli.engine import broken_message, way_out
+        from ktx_cli.engine import broken_sentence, way_out
 
         definitions = [each.to_json() for each in broken]
-        message, hint = broken_message(broken, verb), way_out(broken)
+        message, hint = broken_sentence(broken, verb), way_out(broken)
         run.plan.warn(ResultWarning("broken_definitions", message, hint=hint, definitions=definitions))

@@ -218,7 +218,7 @@ def _holders(name: str, tables: Iterable[TableRef], known: _Known) -> list[End]:
 SOURCE: Final = "model"
 """The source of these hints, also among the `sources` of an edge."""
 
-PROPOSED: Final = "proposed by the model"
+ORIGIN: Final = "proposed by the model"
 """What the reason of such an edge ends in."""
 
 
@@ -258,6 +258,6 @@ def with_origin(record: RelationshipRecord) -> RelationshipRecord:
 
 
 def _with_origin(edge: Edge) -> Edge:
-    if SOURCE not in edge.sources or PROPOSED in edge.reason:
+    if SOURCE not in edge.sources or ORIGIN in edge.reason:
         return edge
-    return replace(edge, reason=f"{edge.reason}; {PROPOSED}" if edge.reason else PROPOSED)
+    return replace(edge, reason=f"{edge.reason}; {ORIGIN}" if edge.reason else ORIGIN)

@@ -203,9 +203,7 @@ def _check_cardinality(source: Source, target: Source, join: Join, report: Repor
         sides.append((source, own))
     for side, columns in sides:
         if not _is_unique(side, columns):
-            begin = (
-                f"the join from `{source.name}` to `{join.to}` is {join.relationship.value}, but nothing says that "
-            )
+            begin = f"the join from `{source.name}` to `{join.to}` is {join.relationship.value}, but nothing says that "
             what = f"{begin}{listing(sorted(columns))} is unique in `{side.name}`"
             hint = f"correct the relationship, or the grain of {side.name} ({listing(side.grain)})"
             report.warn("unproven_cardinality", what, source, join.place, hint)

@@ -193,9 +193,7 @@ def _parse(text: str) -> dict[str, Any] | None:
         frames = [one for one in value if isinstance(one, dict)]
         results = [one for one in frames if one.get("type") == "result"]
         started = [one for one in frames if one.get("subtype") == "init"]
-        facts = (
-            {"init": started[0] if started else {}, "result": _last_text(frames, results[-1])} if results else {}
-        )
+        facts = {"init": started[0] if started else {}, "result": _last_text(frames, results[-1])} if results else {}
         value = {**results[-1], **facts} if results else None
     return value if isinstance(value, dict) else None
 
