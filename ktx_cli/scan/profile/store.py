@@ -51,7 +51,7 @@ class ValueMatch:
 class SearchedLists:
     """What of a connection was searched: a miss says no more than this.
 
-    `columns`: lists searched, `incomplete` of them without some values; `withheld`: columns that are not listed because
+    `columns`: lists searched, `incomplete` of them without some values; `hidden`: columns that are not listed because
     of what they hold. Columns of many values are in none of these.
     """
 

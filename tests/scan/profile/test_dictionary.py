@@ -173,8 +173,8 @@ def test_a_larger_table_takes_one_statement_and_its_lists_are_whole(connector: C
 
 def test_values_that_only_the_whole_table_has_are_looked_at_too(connector: Connector) -> None:
     dictionary = built(connector, unseen={"handled": "ada@example.com"})
-    withheld = {f"{ref.name}.{column}": str(why) for ref, column, why in dictionary.hidden}
-    assert withheld["orders.handled"] == "e-mail address (by value)"
+    hidden = {f"{ref.name}.{column}": str(why) for ref, column, why in dictionary.hidden}
+    assert hidden["orders.handled"] == "e-mail address (by value)"
     assert "orders.handled" not in listed(dictionary)
 
 
