@@ -12,6 +12,7 @@ import typer
 from ktx_cli import __version__
 from ktx_cli.cli import streams
 from ktx_cli.cli.contract import ContractGroup, show_group
+from ktx_cli.cli.hints import know_commands
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings
 
 
@@ -79,6 +80,9 @@ def whole_app() -> typer.Typer:
     for name in _COMMANDS:
         import_module(f"ktx_cli.cli.commands.{name}").register(whole)
     return whole
+
+
+know_commands(whole_app)
 
 
 def __getattr__(name: str) -> typer.Typer:

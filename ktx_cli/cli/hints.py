@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -46,6 +46,14 @@ def runnable(hint: str) -> str:
     return one_line_typed(with_program(hint, sys.argv, os.environ))
 
 
+_tree: list[Callable[[], Any]] = []
+
+
+def know_commands(tree: Callable[[], Any]) -> None:
+    """Take the function that returns the app with all commands; whoever builds the app hands it over."""
+    _tree.append(tree)
+
+
 def _naming(words: Sequence[str]) -> int:
     """Return how many of the words name a command; 0 for one that takes no project."""
     if not words or words[0] in ELSEWHERE:
@@ -64,9 +72,7 @@ def _commands() -> Any:
     """Return the tree of all commands, as click has it; a command line has no need of it but for a hint."""
     import typer.main
 
-    from ktx_cli.cli.app import app
-
-    return typer.main.get_command(app)
+    return typer.main.get_command(_tree[-1]())
 
 
 @dataclass(frozen=True, slots=True)
