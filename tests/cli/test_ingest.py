@@ -427,18 +427,18 @@ def test_a_branch_switched_during_the_scan_is_not_taken_for_the_one_scanned(
     git(project, "branch", "old")
     add_table(project)
     ktx("ingest")
-    import ktx_cli.jobs.ingest.run as run
+    from ktx_cli.jobs.ingest import run
 
-    scan = run.scan_target
+    scan = run.scan_databases
 
     def scan_then_switch(*args: Any) -> Any:
         found = scan(*args)
         git(project, "checkout", "-q", "old")
         return found
 
-    monkeypatch.setattr(run, "scan_target", scan_then_switch)
+    monkeypatch.setattr(run, "scan_databases", scan_then_switch)
     assert ktx("ingest", "--json").data["status"] == "unchanged"
-    monkeypatch.setattr(run, "scan_target", scan)
+    monkeypatch.setattr(run, "scan_databases", scan)
     assert "extra" not in tables(project)
     again = ktx("ingest", "--json")
     assert again.data["status"] == "done"
@@ -506,12 +506,12 @@ def test_a_manual_join_to_a_source_of_peoples_own_stays(ktx: Run, project: Path,
 
 
 def test_a_failed_run_is_recorded_as_failed(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import ktx_cli.jobs.ingest.run as run
+    from ktx_cli.jobs.ingest import run
 
     def explode(*args: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(run, "scan_target", explode)
+    monkeypatch.setattr(run, "scan_databases", explode)
     answer = ktx("ingest", "--progress", "jsonl")
     assert answer.code == 1
     assert '"run_finished"' in answer.err
