@@ -24,6 +24,7 @@ check: $(STAMP)  ## lint, format, types, floors of the house, generated files, t
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m docs.house
 	$(BIN)/python -m docs.generate --check
 	$(BIN)/python -m docs.requirements --quiet
 	$(BIN)/python -m docs.site

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
+    from ktx_cli.core import yaml
     from ktx_cli.core.clock import RUN_ID, Recent, isoformat, monotonic, new_run_id, now
     from ktx_cli.core.diagnostics import (
         AND,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
+    from ktx_cli.project import edit, secrets
     from ktx_cli.project.answer_cache import CachedAnswer, EnrichmentStore, StateEnrichmentStore
     from ktx_cli.project.config.base import (
         REFERENCE_PATTERN,
