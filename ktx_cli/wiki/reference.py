@@ -157,10 +157,6 @@ class Resolver:
             return None
         return self._missing_source(reference)
 
-    def concerns(self, reference: Reference, connection: str) -> bool:
-        """Whether a change of a connection's semantic layer can change what a reference leads to."""
-        return reference.kind is not Kind.PAGE and reference.connection in (None, connection)
-
     def _models(self, reference: Reference) -> Iterator[Model]:
         for connection, model in self.models.items():
             if reference.connection in (None, connection):

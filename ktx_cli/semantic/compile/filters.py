@@ -107,25 +107,6 @@ def cut(rows: Rows, time: Name | Expression, grain: str) -> exp.Expr:
     return truncate(rows.bind(expression), grain, kind_of(column), rows.build.clock(column))
 
 
-def is_time_of(rows: Rows, dimension: Dimension, name: Name) -> bool:
-    """Say whether a dimension cuts that column of the fact."""
-    if dimension.grain is None or dimension.column is None:
-        return False
-    if dimension.column.is_metric_time:
-        return rows.time == name
-    path = rows.names.graph.path(rows.fact.name, dimension.column.hops, dimension.expression.via)
-    return path is not None and not path.edges and dimension.column.column == name.column
-
-
-def is_range_of(rows: Rows, asked: TimeRange, name: Name | None) -> bool:
-    """Say whether a stretch of time is on that column of the fact."""
-    asked_for = asked.expression.names[0]
-    if asked_for.is_metric_time:
-        return rows.time == name
-    path = rows.names.graph.path(rows.fact.name, asked_for.hops, asked.expression.via)
-    return name is not None and path is not None and not path.edges and asked_for.column == name.column
-
-
 def in_range(rows: Rows, asked: TimeRange) -> exp.Expr:
     """Return the condition that a row is in a stretch of time."""
     if rows.many_prefixes(asked.expression):
