@@ -19,7 +19,7 @@ test-slow: $(STAMP)  ## the long sweeps at full counts
 coverage: $(STAMP)  ## the tests again, with what they cover of each package by lines and branches
 	$(BIN)/python -m docs.coverage $(COVERAGE_ARGS)
 
-check: $(STAMP)  ## lint, format, types, floors of the house, generated files, the site
+check: $(STAMP)  ## lint, format, types, order of imports, measures of the house, generated files, the site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
