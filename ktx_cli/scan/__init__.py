@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         table_path,
     )
     from ktx_cli.scan.depth import Depth, ScanPrompts, choose_depth, needs_model, not_enriched
+    from ktx_cli.scan.descriptions.batches import estimated_tokens
     from ktx_cli.scan.descriptions.describers import (
         Answers,
         Estimator,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     )
     from ktx_cli.scan.descriptions.facts import TEXT_KEYS
     from ktx_cli.scan.descriptions.model import side_by_side
-    from ktx_cli.scan.descriptions.packing import estimated_tokens
     from ktx_cli.scan.descriptions.port import Describer, DescriptionReport
     from ktx_cli.scan.diagram import MOST_EDGES, MOST_TEXT, Diagram, diagram_of, dot, draw_svg, mermaid
     from ktx_cli.scan.failures import Failures, Stage, StageFailure, ends_more, unexpected
@@ -72,7 +72,7 @@ _HOMES = {
     "descriptions.describers": ("Answers Estimator ModelDescriber RuleDescriber kept_answers"),
     "descriptions.facts": "TEXT_KEYS",
     "descriptions.model": "side_by_side",
-    "descriptions.packing": "estimated_tokens",
+    "descriptions.batches": "estimated_tokens",
     "descriptions.port": "Describer DescriptionReport",
     "diagram": "Diagram MOST_EDGES MOST_TEXT diagram_of dot draw_svg mermaid",
     "failures": "Failures Stage StageFailure ends_more unexpected",

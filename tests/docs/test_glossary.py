@@ -19,7 +19,7 @@ ROWS = re.findall(r"^\| ([a-z][^|]*?) \| ([^|]+?) \| `([\w.]+)` \|$", TEXT, re.M
 UNUSED = ("told", "said", "heard", "stood", "foretold", "withheld")
 """Words of the glossary's last section that are in no name of the code."""
 
-GERUNDS = {"ranking", "routing", "rendering", "staging", "serving", "packing"}
+GERUNDS = {"ranking", "routing", "rendering", "staging", "serving"}
 """Names of modules that end in -ing and are nouns of the field."""
 
 

@@ -26,9 +26,9 @@ from ktx_cli.core import (
 from ktx_cli.llm import LlmError
 from ktx_cli.project import CachedAnswer, KtxConfig, Layout, StateEnrichmentStore
 from ktx_cli.scan.depth import ScanPrompts
+from ktx_cli.scan.descriptions.batches import estimated_tokens
 from ktx_cli.scan.descriptions.facts import Described, TableFacts, content_hash, gather_facts
 from ktx_cli.scan.descriptions.model import KIND, Descriptions, Estimate, answers_so_far, describe, estimate
-from ktx_cli.scan.descriptions.packing import estimated_tokens
 from ktx_cli.scan.descriptions.port import DescriptionInput, DescriptionReport
 from ktx_cli.scan.descriptions.rules import describe_by_rules
 from ktx_cli.scan.failures import Failures, Stage, unexpected

@@ -11,8 +11,7 @@ from typing import Any, Final, TypeVar
 from ktx_cli.llm import LlmError, LlmRuntime
 from ktx_cli.project import EnrichmentStore, Privacy
 from ktx_cli.prompts import Prompt
-from ktx_cli.scan.descriptions.facts import Described, TableFacts, content_hash
-from ktx_cli.scan.descriptions.packing import (
+from ktx_cli.scan.descriptions.batches import (
     Call,
     Labels,
     Limits,
@@ -28,6 +27,7 @@ from ktx_cli.scan.descriptions.packing import (
     table_json,
     table_labels,
 )
+from ktx_cli.scan.descriptions.facts import Described, TableFacts, content_hash
 from ktx_cli.scan.descriptions.record import DescribeAnswer, PieceTexts, read_answer
 from ktx_cli.scan.failures import ends_more, unexpected
 from ktx_cli.warehouses import TableRef

@@ -16,7 +16,7 @@ from ktx_cli.semantic import Entry
 from ktx_cli.warehouses import Table, TableRef
 
 if TYPE_CHECKING:
-    from ktx_cli.scan.descriptions.packing import Labels, Piece
+    from ktx_cli.scan.descriptions.batches import Labels, Piece
 
 DESCRIPTIONS: Final = "descriptions.json"
 FORMAT: Final = 1

@@ -14,9 +14,7 @@ from ktx_cli.llm import LlmError, LlmRuntime
 from ktx_cli.privacy import ValueKind
 from ktx_cli.project import EnrichmentStore, Privacy
 from ktx_cli.prompts import Prompt
-from ktx_cli.scan.descriptions.facts import Join, TableFacts, join_order, ref_order, sha256_of, structure_hash
-from ktx_cli.scan.descriptions.model import ROLE, Progress, error_of_call, ignore_progress, side_by_side
-from ktx_cli.scan.descriptions.packing import (
+from ktx_cli.scan.descriptions.batches import (
     Labels,
     column_json,
     column_labels,
@@ -26,6 +24,8 @@ from ktx_cli.scan.descriptions.packing import (
     table_json,
     table_labels,
 )
+from ktx_cli.scan.descriptions.facts import Join, TableFacts, join_order, ref_order, sha256_of, structure_hash
+from ktx_cli.scan.descriptions.model import ROLE, Progress, error_of_call, ignore_progress, side_by_side
 from ktx_cli.scan.profile.counts import ColumnProfile
 from ktx_cli.scan.relationships.names import key_base, stem, table_words, tokens
 from ktx_cli.warehouses import SemanticType, Table, TableRef

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ktx_cli.scan.descriptions.packing import Limits, SizedTable, plan_calls
+from ktx_cli.scan.descriptions.batches import Limits, SizedTable, plan_calls
 from ktx_cli.warehouses.port import TableRef
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -14,9 +14,9 @@ from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.project.answer_cache import EnrichmentStore, open_enrichment_store
 from ktx_cli.project.layout import Layout
 from ktx_cli.prompts.prompts import load_prompt
+from ktx_cli.scan.descriptions.batches import Limits
 from ktx_cli.scan.descriptions.facts import gather_facts
 from ktx_cli.scan.descriptions.model import Descriptions, describe
-from ktx_cli.scan.descriptions.packing import Limits
 from ktx_cli.testing.model_server import ModelServer
 
 KILLED = """
@@ -24,7 +24,7 @@ import asyncio, os, pickle, signal, sys
 from pathlib import Path
 from ktx_cli.prompts.prompts import load_prompt
 from ktx_cli.scan.descriptions.model import describe
-from ktx_cli.scan.descriptions.packing import Limits
+from ktx_cli.scan.descriptions.batches import Limits
 from ktx_cli.llm.factory import create_runtime
 from ktx_cli.project.answer_cache import open_enrichment_store
 from ktx_cli.project.layout import Layout
