@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import ast
+import sys
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
 
-def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package whose names are defined in its modules.
-
-    `homes`: the names each module defines, one blank between two.
-    """
-    home_of = {name: module for module, names in homes.items() for name in names.split()}
+def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package; its names are the imports its `__init__` shows type checkers."""
+    home_of = dict(_named_imports(package))
 
     def find(name: str) -> Any:
-        module = home_of.get(name)
-        if module is None:
+        home = home_of.get(name)
+        if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{module}"), name)
+        if home == package:
+            return import_module(f"{package}.{name}")
+        return getattr(import_module(home), name)
 
     return find, lambda: sorted(home_of)
+
+
+def _named_imports(package: str) -> Iterator[tuple[str, str]]:
+    """Yield the names below `if TYPE_CHECKING:`, each with the module it comes from."""
+    loader: Any = sys.modules[package].__loader__
+    for statement in ast.parse(loader.get_source(package)).body:
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
+            for node in statement.body:
+                assert isinstance(node, ast.ImportFrom) and node.module
+                yield from ((alias.name, node.module) for alias in node.names)

@@ -28,20 +28,5 @@ if TYPE_CHECKING:
     from ktx_cli.agent_tools.sql import count_columns, refused_text
     from ktx_cli.agent_tools.toolset import READING_TOOLS, tools_for, unresolved_failures
 
-_HOMES = {
-    "accepted": "lost_in",
-    "discovery": "missing_name resolved",
-    "fence": "LONGEST Parts RESERVE joined unfit_lines visible wrapped",
-    "layers": "Find Layers in_memory",
-    "library": "Library Place passage_of passages_of",
-    "prompts": "MEMORY_PROMPTS PROMPTS TaskPrompt load_prompts memory_prompt reconcile_prompt unit_prompt",
-    "records": "Action Records StagedUnit StagedWork page_artifact",
-    "row_makers": "rows_of_values",
-    "searcher": "contents_of finder open_searcher search",
-    "session": "Input PageBudget Tool ToolSession",
-    "sql": "count_columns refused_text",
-    "toolset": "READING_TOOLS tools_for unresolved_failures",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

@@ -103,32 +103,5 @@ if TYPE_CHECKING:
     from ktx_cli.core.yaml import Layout, Node, load
     from ktx_cli.core.yaml_text import line_hint
 
-_HOMES = {
-    "clock": "RUN_ID Recent isoformat monotonic new_run_id now",
-    "diagnostics": (
-        "AND Command Diagnostic Hint Location Placeholder SettingPath Severity Statement "
-        "Suggestion THEN Variable severity_counts"
-    ),
-    "errors": (
-        "BusyError CancelledError ConfigError EXIT_FAILED EXIT_INTERRUPTED EXIT_LIMIT EXIT_NOT_READY EXIT_OK "
-        "EXIT_READER_GONE EXIT_UNREACHABLE EXIT_USAGE GitError GitMissingError KtxError NoProjectError "
-        "NotReadyError NotSupportedError PartialError ResultWarning RunStopped SecretError SourceError "
-        "StorageError UsageError exit_code_for"
-    ),
-    "events": (
-        "CommandFinished Emit Event Notice ReconcileStep RunFinished RunStarted StepFinished StepProgress "
-        "StepStarted UnitsPlanned UsageSoFar Waiting WorkUnitFinished WorkUnitResumed WorkUnitStarted "
-        "WorkUnitStep WorkUnitUsage event_of ignore_events"
-    ),
-    "serialization": "Record plain",
-    "text": (
-        "Spot counted did_you_mean escaped file_stem is_device_name is_utf8 line_start listing nearest_values "
-        "one_line one_line_typed plural shell_words"
-    ),
-    "values": "NumberFormat NumberStyle column_format json_value plain_number plain_value row_formats without_noise",
-    "yaml": "Layout Node load",
-    "yaml_text": "line_hint",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

@@ -13,13 +13,5 @@ if TYPE_CHECKING:
     from ktx_cli.documents.raw import Changes, Document, RawFile, Skipped, Snapshot, UnreadableDocumentError, WorkUnit
     from ktx_cli.documents.reader import SUFFIXES, read_document
 
-_HOMES = {
-    "chunks": "Passage passages slug",
-    "html": "MAX_HTML Token markdown_of text_token tokens visible",
-    "markdown": "fenced is_heading outside_fences with_front_matter",
-    "raw": "Changes Document RawFile Skipped Snapshot UnreadableDocumentError WorkUnit",
-    "reader": "SUFFIXES read_document",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

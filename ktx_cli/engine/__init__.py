@@ -51,26 +51,5 @@ if TYPE_CHECKING:
     from ktx_cli.engine.units import agents_needed, judge_writes, unit_key
     from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
 
-_HOMES = {
-    "agents": "AgentResult AgentWork run_agents",
-    "context": "AgentContext",
-    "base": "LastFetch ProjectBase Run last_fetches",
-    "definitions": "BrokenDefinition broken_now broken_sentence keep_broken newly_broken way_out",
-    "gates": "Gates folder page_warnings",
-    "journal": "forget_own_units",
-    "models": "Models Preflight",
-    "plan": "PreflightFailed RunPlan Target",
-    "publication": "begin_workspace commit remember report_files write_report",
-    "reconciliation": "decided_evictions",
-    "report": "ConnectionReport FAILED Forecast IngestReport PLANNED",
-    "source_phase": (
-        "FetchStates choose_sources conclude ignored_manifests load_fetches read_sources source_warnings "
-        "take_conclusions write_manifests"
-    ),
-    "task": "AgentRunner AgentTask",
-    "units": "agents_needed judge_writes unit_key",
-    "work": "SourceWork UnitOutcome UnitStatus",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

@@ -59,34 +59,5 @@ if TYPE_CHECKING:
     from ktx_cli.llm.types import CallFacts, LoopResult, ObjectResult, Step, TextResult, ToolInvocation, Usage
     from ktx_cli.llm.usage import DIMENSIONS, ORIGINS, PRICES, UsageFact, UsageRow, UsageSink, record_usage, usage_by
 
-_HOMES = {
-    "agent_loop": "CallSpec OBJECT_ATTEMPTS REPAIR_PROMPT StoredStep",
-    "backends.anthropic_api.backend": "missing_google_auth",
-    "backends.claude.binary": "candidates claude_host find_claude secret_names",
-    "backends.claude.environment": "dropped_names",
-    "backends.claude.session": "local_session managed_error managed_files",
-    "embeddings.local": "create_embedder missing_package model_folder",
-    "embeddings.port": "DEFAULT_MODELS Embedder",
-    "errors": "LlmError llm_error",
-    "events": "Done EmitLlm Resumed TextDelta UsageReported",
-    "executor": "RunHandle",
-    "factory": "create_runtime",
-    "port": "Abort LlmRuntime",
-    "probe": (
-        "LastProbe ProbeResult ProbeRun Warn credentials_of distinct_models forget_probes last_probes "
-        "probe_models probe_through project_runtime require_models run_async to_probe"
-    ),
-    "routing": "PROBE_PROMPT RoutedRuntime",
-    "schemas": "schema_model",
-    "settings": (
-        "CHOOSABLE CLAUDE_BACKENDS ModelRef NO_BACKEND OWN_DEFAULT PROVIDER_KEYS ProviderQuestion bindings "
-        "divergence missing_setting model_for no_backend parse_model_ref require_runnable resolved_keys "
-        "resolved_place"
-    ),
-    "tools": "MAX_RESULT RuntimeTool ToolError ToolOutput check_tools",
-    "types": "CallFacts LoopResult ObjectResult Step TextResult ToolInvocation Usage",
-    "usage": "DIMENSIONS ORIGINS PRICES UsageFact UsageRow UsageSink record_usage usage_by",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

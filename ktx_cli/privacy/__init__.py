@@ -10,10 +10,5 @@ if TYPE_CHECKING:
     from ktx_cli.privacy.columns import Refusal, ValueKind, refusal
     from ktx_cli.privacy.patterns import secrets, sign_of
 
-_HOMES = {
-    "columns": "Refusal ValueKind refusal",
-    "patterns": "secrets sign_of",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

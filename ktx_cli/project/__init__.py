@@ -149,54 +149,5 @@ if TYPE_CHECKING:
     from ktx_cli.project.workspace import Workspace, checked_path
     from ktx_cli.project.yaml_splice import Edit, lookup
 
-_HOMES = {
-    "answer_cache": "CachedAnswer EnrichmentStore StateEnrichmentStore",
-    "config.base": "Block REFERENCE_PATTERN REQUIRED Setting checked setting settings_of wrong",
-    "config.blocks": (
-        "ConnectionContext Embeddings HistoryFilters Privacy QueryHistory RateLimit Relationships Retry Scan Views"
-    ),
-    "config.checks": "errors_of literal_secrets values_of",
-    "config.connections": (
-        "Connection Database Port RESERVED_IDS Server SourceConnection Ssl driver_of example_connection wrong_scheme"
-    ),
-    "config.drivers": "drivers find_model is_driver model_of parse_connection",
-    "config.file": "LoadedConfig WITHOUT_EFFECT change_config check_connection config_lock load_config",
-    "config.issues": "InvalidConfigError Issue Keys is_literal_secret key_text named placed",
-    "config.llm": "PromptCaching ROLES SUPPORTED_BACKENDS",
-    "config.model": "KtxConfig connection_of known_connection",
-    "config.reference": "json_schema",
-    "config.settings": "get_value parse_cli_value resolve_options secret_file_warnings shown_config",
-    "edit": "EditRefusedError apply same_data set_value",
-    "files": "can_write_in hash_of read_bytes remove_dead_leftovers_of signatures_below storage_error write_atomic",
-    "git": "Git GitResult condensed find_git",
-    "layout": (
-        "CONFIG_NAME DATABASE_SOURCE EVALS_NAME EmptyTree Layout OWN_NAMES PROMPTS_NAME RAW_NAME SCHEMA_NAME "
-        "SEMANTIC_NAME Tree WIKI_NAME WorkingTree file_name_warnings find_project folder_for_setup names_in "
-        "require_meant require_project"
-    ),
-    "lock": "Lease current_holder hold_lease host_identity process_start",
-    "merge": "Conflict TextMerge merge_file",
-    "plugins": "Kind PluginError Question SOURCES WAREHOUSES imported",
-    "programs": "came_along find_program",
-    "repository.commit_plan": "merge_lines",
-    "repository.commits": "EDITED_AFTER_KILL EDITED_MEANWHILE held_hint",
-    "repository.discovery": "discover_layout",
-    "repository.history": "History LastChange",
-    "repository.index": "has_leftovers index_path",
-    "repository.model": "CommitResult Held HeldReason",
-    "repository.store": "Repository untracking",
-    "repository.trees": "TreeView",
-    "secrets": (
-        "KINDS MASK SecretRef has_password is_reference is_variable mask redact redact_url remember resolve "
-        "resolve_plain secret_path variable_named"
-    ),
-    "state": (
-        "LOOK Warn check_private_folder is_damage is_hidden open_for_writing open_to_others prepare_private_folder "
-        "read_state transaction translated unheard"
-    ),
-    "workspace": "Workspace checked_path",
-    "yaml_splice": "Edit lookup",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

@@ -9,9 +9,5 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.prompts.prompts import Prompt, Skill, for_stage, load_prompt, load_skills, text_of
 
-_HOMES = {
-    "prompts": "Prompt Skill for_stage load_prompt load_skills text_of",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

@@ -32,14 +32,5 @@ if TYPE_CHECKING:
     )
     from ktx_cli.protection.uses import LayerUses, Part, Use, Uses, asked_names
 
-_HOMES = {
-    "relations": (
-        "Named Need Refused Relations Table _table_entries column_need names_in needs_of read_relations "
-        "source_id sources_of table_need"
-    ),
-    "statements": "check_protected has_protected is_protected reads_table tables_read values_shown",
-    "uses": "LayerUses Part Use Uses asked_names",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

@@ -25,14 +25,5 @@ if TYPE_CHECKING:
     )
     from ktx_cli.runs.transcripts import chosen_transcripts, first_line, masked, read_lines
 
-_HOMES = {
-    "events": "Recorder Replay stored_events",
-    "records": (
-        "RUNNING RunDetails RunRecord UnitAverage find_run finish_run last_runs list_runs read_report records_in "
-        "run_details start_run unit_average"
-    ),
-    "transcripts": "chosen_transcripts first_line masked read_lines",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

@@ -63,33 +63,5 @@ if TYPE_CHECKING:
     from ktx_cli.scan.shards import ManifestIndex
     from ktx_cli.scan.warnings import exclusion_hint
 
-_HOMES = {
-    "committed": (
-        "Base Committed MANIFEST carried_over folders manifest_hashes read_table "
-        "require_some_tables snapshot_path table_path"
-    ),
-    "depth": "Depth ScanPrompts choose_depth needs_model not_enriched",
-    "descriptions.describers": ("Answers Estimator ModelDescriber RuleDescriber kept_answers"),
-    "descriptions.facts": "TEXT_KEYS",
-    "descriptions.model": "side_by_side",
-    "descriptions.batches": "estimated_tokens",
-    "descriptions.port": "Describer DescriptionReport",
-    "diagram": "Diagram MOST_EDGES MOST_TEXT diagram_of dot draw_svg mermaid",
-    "failures": "Failures Stage StageFailure ends_more unexpected",
-    "linked_files": "RemovedTexts",
-    "outcome": "LastScan PreviousScan ScanOutcome TableChanges last_scans previous_scans record_scan",
-    "overlays": "Overlays empty_overlay",
-    "pipeline": "ScanJob scan_connection",
-    "profile.counts": "NOT_READ TableProfile",
-    "profile.profiler": "OUT_OF_TIME",
-    "profile.store": "ValueMatches ProfileStore SearchedLists ValueMatch find_values load_lists load_profiles",
-    "profile.values": "ColumnValues",
-    "relationships.record": "RELATIONSHIPS",
-    "removed_joins": "GoneJoin",
-    "review": "Decision Draft Review ReviewedEdge Standing counted edges_named read_review",
-    "shards": "ManifestIndex",
-    "warnings": "exclusion_hint",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

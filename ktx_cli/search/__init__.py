@@ -39,18 +39,5 @@ if TYPE_CHECKING:
     from ktx_cli.search.tokens import folded, plain_words, words
     from ktx_cli.search.views import Overlays, behind, open_base
 
-_HOMES = {
-    "corpus": "Found Hit KINDS Passage Scope Shown documents is_of listed_columns passage_documents",
-    "index": "Store identity open_index",
-    "parts": (
-        "Contents Layer Pages Part Passages Values files_between layer_signature scan_signature "
-        "stray_signatures values_signature values_unit"
-    ),
-    "ranking": "Index found hits rank",
-    "searcher": "Answer Refreshed Searcher refresh",
-    "tokens": "folded plain_words words",
-    "views": "Overlays behind open_base",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

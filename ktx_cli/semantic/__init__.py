@@ -110,56 +110,5 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.time.calendar import calendar_of
     from ktx_cli.semantic.verification import Verified, verify, verify_sample
 
-_HOMES = {
-    "answer": "Answer Asked Prepared ask_prepared compile_query prepare receipt",
-    "check.check": "check_model",
-    "check.expressions": "Resolver read_fragment silence_parser",
-    "compile.build": "Build column identifier join",
-    "compile.rows": "Rows",
-    "expressions.fragments": "TEMPLATE parse",
-    "expressions.names": "Expression Name Names placeholder",
-    "filter_values": (
-        "Comparison MOST_CANDIDATES MOST_CHECKED Period ValueFindings comparisons has_rows is_proven periods plan_check"
-    ),
-    "formats": "number_styles",
-    "graph": "Graph",
-    "guarded": (
-        "ANEW DEFAULT_BYTES Guard GuardedConnector LoadLayer Means broken_files_named database_of "
-        "guard_of json_rows load_layer load_layers require_defined stray_problems"
-    ),
-    "interchange.dbt.importer": "NO_ONE_TABLE Relation import_dbt relation_of",
-    "interchange.dbt.project": "Call TARGET_NAME UnresolvedJinjaError read_documents render",
-    "interchange.importer": "Placed import_path place",
-    "interchange.lookml.importer": "import_lookml",
-    "interchange.lookml.measures": "condition",
-    "interchange.lookml.parser": "Block parse_lookml",
-    "interchange.lookml.project": "UnresolvedSqlError read_project",
-    "interchange.lookml.views": "SCREEN UNKNOWN_TABLE",
-    "interchange.osi.exporter": "export_osi",
-    "interchange.report": "Fidelity Item Kind Report",
-    "interchange.writer": "IMPORT_HEADER",
-    "load.columns": "PRIORITY",
-    "load.entries": "SourceFile",
-    "load.files": "NO_CONNECTION is_stray own_files read_files stray_paths text_of",
-    "load.joins": "table_parts",
-    "load.load": "load_model load_tree read_source",
-    "load.sources": "KEY",
-    "manifest": (
-        "DISABLED Entry MANIFEST_HEADER Manifest ParsedCopies SUFFIXES Shard has_parsed_copies layer_ids load_manifest "
-        "parse_shard physical_name plain_on quoted render_shard shard_files source_names write_parsed_copies"
-    ),
-    "metric_tests": "TestResult run_test",
-    "model": (
-        "Barred CalendarSettings Column Condition GRAINS Join Measure MetricTest Model Parameter Place "
-        "PROBLEM_KEYS Relationship Segment SemanticError Source Visibility layer_diagnostic unknown"
-    ),
-    "plan.axis": "time_of",
-    "plan.plan": "Plan",
-    "plan.planner": "parameter_values",
-    "query": "DEFAULT_LIMIT LONGEST MOST_ITEMS MOST_ROWS Query with_grain",
-    "time.calendar": "calendar_of",
-    "verification": "Verified verify verify_sample",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

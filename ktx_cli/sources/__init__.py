@@ -42,21 +42,5 @@ if TYPE_CHECKING:
 BUILT_IN: Final = ("dbt", "metricflow", "lookml", "looker", "metabase", "notion", "confluence", "documents")
 """The drivers of context sources, in the order of all lists."""
 
-_HOMES = {
-    "dbt.paths": "PROJECT_FILES",
-    "document_units": "NEIGHBOURS PAGES document_units",
-    "folder": "read_folder",
-    "git": "LEFT_OUT",
-    "http": "HttpClient Site bound",
-    "manifest": "FileState FileStatus Manifest RawStore compare manifest_path parse_manifest render_manifest",
-    "port": ("Conclusion EvidenceForm FetchContext ProjectContext Projection Source UnitEvidence documents_left"),
-    "query_history.model": "History",
-    "query_history.readers": "Place read_history",
-    "query_history.usage": "TIER",
-    "registry": "Detected Folder SourceKind detected source_for sources_of topmost",
-    "settings": "WebAddress",
-    "table_texts": "TableText write_texts",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

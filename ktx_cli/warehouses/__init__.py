@@ -80,31 +80,5 @@ BUILT_IN: Final = (
 )  # fmt: skip
 """The drivers of databases, in the order of all lists; each is a folder of this package."""
 
-_HOMES = {
-    "base": ("BaseConnector TableDraft driver_error_name is_statement_error leading_keyword lost_its_session reason"),
-    "dialect": "DIALECTS Dialect column_list dialect_named quote table_path value_list",
-    "files.connector": "READERS",
-    "guard.check": "CheckedStatement StatementPolicy names_are_missing with_hint",
-    "guard.errors": "StatementRefusedError",
-    "guard.functions": "EITHER FunctionList Server server_of",
-    "location": "source_path",
-    "pool": "ConnectorPool Counts Remembering ended_at",
-    "port": (
-        "Column ConnectionSpec ConnectionTest Connector DatabaseSchema Evident ForeignKey ForwardingConnector Index "
-        "Interruptible ObjectProblem QueryResult Scope SemanticType Table TableKind TableRef UniqueKey decimal_places "
-        "is_interruptible parse_name scope_from_options"
-    ),
-    "privileges": "access_gap reader_role",
-    "registry": (
-        "Opener Signature Warehouse connect dialect_of is_installed missing_package open_connection open_database "
-        "warehouse_of"
-    ),
-    "sampling.reader": "exact_texts read_sample why",
-    "sampling.statements": "Sample SampleLimits SampleMethod value_of",
-    "server": "ServerConnector TAG is_local",
-    "time_arithmetic": "DateOrTimestamp Step TimeKind",
-    "worker.wire": "row_memory row_size",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)

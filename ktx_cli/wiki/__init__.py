@@ -47,19 +47,5 @@ if TYPE_CHECKING:
     )
     from ktx_cli.wiki.text import hidden_characters, hidden_markup, without_fences, without_swallowed
 
-_HOMES = {
-    "check": "Checker LONGEST_BODY LONGEST_SUMMARY NamedHosts check_pages lint_page warnings_of",
-    "edit": "Replacement Revision problems_of refused revised",
-    "injection": "hosts_of instructions",
-    "keys": (
-        "FOLDER GLOBAL check_key could_be_key page_path place_of scopes_seen_from suggested_key user_of user_scope"
-    ),
-    "links": "hosts_in",
-    "page": "DIAGNOSTIC_KEYS Page body_line changed field_line new_page parse render",
-    "reference": "Kind Reference Resolver line_of references",
-    "store": "Graph Wiki backlinks case_twins graph_about load_graph load_wiki no_such_page own_page read_page",
-    "text": "hidden_characters hidden_markup without_fences without_swallowed",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(__name__, _HOMES)
+    __getattr__, __dir__ = lazy(__name__)
