@@ -21,13 +21,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.scan.depth import Depth, ScanPrompts, choose_depth, needs_model, not_enriched
     from ktx_cli.scan.descriptions.batches import estimated_tokens
-    from ktx_cli.scan.descriptions.describers import (
-        Answers,
-        Estimator,
-        ModelDescriber,
-        RuleDescriber,
-        kept_answers,
-    )
+    from ktx_cli.scan.descriptions.describers import Answers, Estimator, ModelDescriber, RuleDescriber, kept_answers
     from ktx_cli.scan.descriptions.facts import TEXT_KEYS
     from ktx_cli.scan.descriptions.model import side_by_side
     from ktx_cli.scan.descriptions.port import Describer, DescriptionReport

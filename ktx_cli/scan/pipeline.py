@@ -30,23 +30,12 @@ from ktx_cli.scan.manifest import plan_manifest
 from ktx_cli.scan.outcome import ManifestPlan, PreviousScan, ScanOutcome
 from ktx_cli.scan.profile.counts import FAILED, NOT_READ, SampledTable, TableProfile, unsampled
 from ktx_cli.scan.profile.profiler import Budget, Profiled, SparingConnector, profile_tables
-from ktx_cli.scan.profile.reuse import (
-    data_fingerprint,
-    hints_digest,
-    relationships_from_json,
-    relationships_to_json,
-)
+from ktx_cli.scan.profile.reuse import data_fingerprint, hints_digest, relationships_from_json, relationships_to_json
 from ktx_cli.scan.profile.store import ProfileStore, StoredResults, comes_back_equal, shown_to_models
 from ktx_cli.scan.profile.values import Dictionary, DictionaryLimits, build_dictionary
 from ktx_cli.scan.relationships.hints import GivenHints, HintSource, ViewJoins, recorded_hints, with_origin
 from ktx_cli.scan.relationships.model import Discovery
-from ktx_cli.scan.relationships.record import (
-    RelationshipRecord,
-    restricted,
-    steadied,
-    with_earlier,
-    with_failed_parts,
-)
+from ktx_cli.scan.relationships.record import RelationshipRecord, restricted, steadied, with_earlier, with_failed_parts
 from ktx_cli.scan.relationships.search import discover
 from ktx_cli.scan.removed_joins import CommittedJoins
 from ktx_cli.scan.shards import is_joinable

@@ -111,12 +111,7 @@ class Layer:
     """
 
     def __init__(
-        self,
-        root: Path | None,
-        connection: str,
-        stamp: str,
-        load: LoadModel,
-        configured: Collection[str] | None = None,
+        self, root: Path | None, connection: str, stamp: str, load: LoadModel, configured: Collection[str] | None = None
     ) -> None:
         self._root, self._stamp, self._load, self._configured = root, stamp, load, configured
         self.connection = connection

@@ -10,9 +10,7 @@ from typing import Final
 _WORD: Final = re.compile(r"[^\W_]+")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _VOWEL: Final = re.compile(r"[aeiouy]")
-_STOP: Final = re.compile(
-    "an?|and|are|as|at|by|for|from|how|in|is|it|many|much|of|on|or|per|the|to|what|with",
-)
+_STOP: Final = re.compile("an?|and|are|as|at|by|for|from|how|in|is|it|many|much|of|on|or|per|the|to|what|with")
 """Words that say nothing of what is looked for."""
 
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]+")

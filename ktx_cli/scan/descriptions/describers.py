@@ -13,16 +13,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ktx_cli.core import (
-    Emit,
-    KtxError,
-    StepFinished,
-    StepProgress,
-    StepStarted,
-    monotonic,
-    one_line,
-    plural,
-)
+from ktx_cli.core import Emit, KtxError, StepFinished, StepProgress, StepStarted, monotonic, one_line, plural
 from ktx_cli.llm import LlmError
 from ktx_cli.project import CachedAnswer, KtxConfig, Layout, StateEnrichmentStore
 from ktx_cli.scan.depth import ScanPrompts

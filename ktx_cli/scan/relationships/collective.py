@@ -96,10 +96,7 @@ class Scene:
 def scene_of(columns: Sequence[ColumnFacts], pairs: Iterable[Pair]) -> Scene:
     """Return the scene of a database's columns and of pairs of them."""
     numbers = {column: number for number, column in enumerate(columns)}
-    return Scene(
-        [_spelling(column) for column in columns],
-        [_sighting(pair, numbers) for pair in pairs],
-    )
+    return Scene([_spelling(column) for column in columns], [_sighting(pair, numbers) for pair in pairs])
 
 
 def _sighting(pair: Pair, numbers: Mapping[ColumnFacts, int]) -> Sighting:

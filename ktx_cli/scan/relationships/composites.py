@@ -436,10 +436,7 @@ def _belongs(child: ColumnFacts, discriminator: ColumnFacts) -> bool:
 
 
 def _branches(
-    child: ColumnFacts,
-    discriminator: ColumnFacts,
-    by_table: Mapping[int, Sequence[ColumnFacts]],
-    names: NameIndex,
+    child: ColumnFacts, discriminator: ColumnFacts, by_table: Mapping[int, Sequence[ColumnFacts]], names: NameIndex
 ) -> list[Branch]:
     values = child.table.sampled.values
     groups: dict[Any, list[Any]] = defaultdict(list)

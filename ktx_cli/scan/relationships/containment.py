@@ -150,13 +150,7 @@ class Prober:
 
 
 def check_in_database(
-    connector: Connector,
-    child: Table,
-    columns: Sequence[str],
-    parent: Table,
-    keys: Sequence[str],
-    *,
-    blank: Any = None,
+    connector: Connector, child: Table, columns: Sequence[str], parent: Table, keys: Sequence[str], *, blank: Any = None
 ) -> Check:
     """Count the child's rows with a value in all columns, and those that find no row of the parent.
 

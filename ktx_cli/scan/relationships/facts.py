@@ -38,16 +38,8 @@ class Family(StrEnum):
     OTHER = "other"
 
 
-_OBSERVED = {
-    ValueKind.INTEGER: Family.INTEGER,
-    ValueKind.TEXT: Family.TEXT,
-    ValueKind.TIME: Family.TIME,
-}
-_DECLARED = {
-    SemanticType.NUMBER: Family.INTEGER,
-    SemanticType.STRING: Family.TEXT,
-    SemanticType.TIME: Family.TIME,
-}
+_OBSERVED = {ValueKind.INTEGER: Family.INTEGER, ValueKind.TEXT: Family.TEXT, ValueKind.TIME: Family.TIME}
+_DECLARED = {SemanticType.NUMBER: Family.INTEGER, SemanticType.STRING: Family.TEXT, SemanticType.TIME: Family.TIME}
 
 
 @dataclass(slots=True, eq=False)
@@ -183,12 +175,7 @@ def _mark_peculiar(tables: Sequence[TableFacts]) -> None:
 
 
 def _table(
-    table: Table,
-    sampled: SampledTable,
-    spoken: tuple[str, ...],
-    number: int,
-    splitter: Splitter,
-    local: frozenset[str],
+    table: Table, sampled: SampledTable, spoken: tuple[str, ...], number: int, splitter: Splitter, local: frozenset[str]
 ) -> TableFacts:
     facts = TableFacts(table, sampled, spoken, number)
     last = tokens(table.ref.name)[-1]

@@ -145,11 +145,7 @@ def _uniques_of(table: TableFacts, confirm: Confirm) -> list[ColumnFacts]:
 
 
 def choose_keys(
-    uniques: Uniques,
-    accepted: Sequence[Pair],
-    names: NameIndex,
-    confirm: Confirm,
-    failures: Failures | None = None,
+    uniques: Uniques, accepted: Sequence[Pair], names: NameIndex, confirm: Confirm, failures: Failures | None = None
 ) -> dict[TableFacts, KeyChoice]:
     """Return the primary key of every table that has one.
 

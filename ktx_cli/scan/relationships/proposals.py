@@ -199,11 +199,7 @@ def _ranked(scores: Mapping[TableRef, float], near: TableRef) -> list[TableRef]:
 
 
 def plan_batches(
-    sizes: Mapping[TableRef, int],
-    parents: Mapping[TableRef, Sequence[TableRef]],
-    *,
-    tables: int,
-    tokens: int,
+    sizes: Mapping[TableRef, int], parents: Mapping[TableRef, Sequence[TableRef]], *, tables: int, tokens: int
 ) -> list[Batch]:
     """Return batches of at most `tables` tables and `tokens` estimated tokens (`sizes`).
 
@@ -425,11 +421,7 @@ class _Asking:
         head = table_head(facts, self.labels.shown(facts.ref), labels)
         columns = [
             column_json(
-                column,
-                labels.shown(column.name),
-                texts={},
-                profile=profiles.get(column.name),
-                privacy=self.privacy,
+                column, labels.shown(column.name), texts={}, profile=profiles.get(column.name), privacy=self.privacy
             )
             for column in facts.table.columns
         ]
