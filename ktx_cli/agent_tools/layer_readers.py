@@ -194,12 +194,7 @@ TOOLS: Final = (
         DiscoverSources,
         _discover,
     ),
-    Tool(
-        "sl_read_source",
-        "Read the definition of a source as it stands in its files, to edit it.",
-        ReadSource,
-        _read,
-    ),
+    Tool("sl_read_source", "Read the definition of a source as it stands in its files, to edit it.", ReadSource, _read),
     Tool("sl_validate", "Check what this session wrote in the semantic layer.", Validate, _validate),
 )
 

@@ -69,8 +69,7 @@ class Layers:
 
         connection, dialect, calendar, _ = key
         return _MODELS.get(
-            key,
-            lambda: load_tree(tree, connection, dialect, calendar, parse=parse_once, configured=self.configured),
+            key, lambda: load_tree(tree, connection, dialect, calendar, parse=parse_once, configured=self.configured)
         )
 
 

@@ -72,12 +72,7 @@ def open_searcher(layout: Layout, config: KtxConfig, environ: Mapping[str, str])
 
         return create_embedder(config, layout.root, environ)
 
-    return Searcher(
-        layout.search_index,
-        lambda: _readable_contents(layout, config),
-        WorkingTree(layout.root),
-        embedder,
-    )
+    return Searcher(layout.search_index, lambda: _readable_contents(layout, config), WorkingTree(layout.root), embedder)
 
 
 def search(

@@ -43,11 +43,7 @@ def _converter() -> Any:
             return f"\n\n{fenced(text.strip(chr(10)), _language(element))}\n" if text.strip() else ""
 
     return Converter(
-        heading_style="ATX",
-        bullets="-",
-        escape_asterisks=False,
-        escape_underscores=False,
-        table_infer_header=True,
+        heading_style="ATX", bullets="-", escape_asterisks=False, escape_underscores=False, table_infer_header=True
     )
 
 

@@ -8,12 +8,7 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.engine.agents import AgentResult, AgentWork, run_agents
-    from ktx_cli.engine.base import (
-        LastFetch,
-        ProjectBase,
-        Run,
-        last_fetches,
-    )
+    from ktx_cli.engine.base import LastFetch, ProjectBase, Run, last_fetches
     from ktx_cli.engine.context import AgentContext
     from ktx_cli.engine.definitions import (
         BrokenDefinition,
@@ -27,13 +22,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine.journal import forget_own_units
     from ktx_cli.engine.models import Models, Preflight
     from ktx_cli.engine.plan import PreflightFailed, RunPlan, Target
-    from ktx_cli.engine.publication import (
-        begin_workspace,
-        commit,
-        remember,
-        report_files,
-        write_report,
-    )
+    from ktx_cli.engine.publication import begin_workspace, commit, remember, report_files, write_report
     from ktx_cli.engine.reconciliation import decided_evictions
     from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, Forecast, IngestReport
     from ktx_cli.engine.source_phase import (

@@ -8,15 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ktx_cli.agent_tools import PROMPTS, Find, Library, finder, load_prompts, open_searcher
-from ktx_cli.core import (
-    KtxError,
-    Notice,
-    StepFinished,
-    StepStarted,
-    UnitsPlanned,
-    monotonic,
-    plural,
-)
+from ktx_cli.core import KtxError, Notice, StepFinished, StepStarted, UnitsPlanned, monotonic, plural
 from ktx_cli.documents import WorkUnit
 from ktx_cli.engine.context import AgentContext, ValueSamples
 from ktx_cli.engine.documents.curation import Curator

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.core import Record
 from ktx_cli.engine.plan import RunPlan, Spending
 from ktx_cli.engine.report import IngestReport
-from ktx_cli.project import (
-    EmptyTree,
-    Layout,
-    Repository,
-    TreeView,
-    Workspace,
-    read_bytes,
-)
+from ktx_cli.project import EmptyTree, Layout, Repository, TreeView, Workspace, read_bytes
 
 if TYPE_CHECKING:
     from ktx_cli.engine.documents.curation import Curation

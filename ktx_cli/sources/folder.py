@@ -30,12 +30,7 @@ class Found:
     complete: bool = True
 
 
-def read_folder(
-    root: Path,
-    suffixes: Collection[str],
-    *,
-    stopped: Callable[[], bool] = lambda: False,
-) -> Found:
+def read_folder(root: Path, suffixes: Collection[str], *, stopped: Callable[[], bool] = lambda: False) -> Found:
     """Return the files below `root` that end in one of `suffixes` (lower case), hashed.
 
     One thread reads them: several, which hand over after each small file, take four times as long. What ktx itself

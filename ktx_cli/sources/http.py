@@ -536,8 +536,7 @@ def _proxy(site: Site) -> str | None:
     url = site.proxy.get("url") if isinstance(site.proxy, Mapping) else site.proxy
     if not isinstance(url, str) or "://" not in url:
         raise ConfigError(
-            f"`{site.where}.network_proxy` is no address of a proxy",
-            hint="write it as `http://proxy.example.com:3128`",
+            f"`{site.where}.network_proxy` is no address of a proxy", hint="write it as `http://proxy.example.com:3128`"
         )
     if has_password(url):
         remember_secret(url)

@@ -8,15 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ktx_cli.agent_tools import (
-    Library,
-    PageBudget,
-    StagedWork,
-    ToolSession,
-    reconcile_prompt,
-    tools_for,
-    wrapped,
-)
+from ktx_cli.agent_tools import Library, PageBudget, StagedWork, ToolSession, reconcile_prompt, tools_for, wrapped
 from ktx_cli.core import ResultWarning, listing, one_line, plural
 from ktx_cli.documents import WorkUnit
 from ktx_cli.engine.context import AgentContext

@@ -37,11 +37,7 @@ class Earlier:
         where = f", and waits on the branch {self.branch}" if self.branch else ""
         by = f"capture {self.run_id}" if self.run_id else "an earlier capture"
         return replace(
-            ended,
-            status=Status.NOTHING,
-            reason=f"{by} had the same text{where}",
-            duplicate_of=self.run_id,
-            branch=None,
+            ended, status=Status.NOTHING, reason=f"{by} had the same text{where}", duplicate_of=self.run_id, branch=None
         )
 
 

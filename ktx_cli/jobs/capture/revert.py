@@ -19,16 +19,7 @@ from ktx_cli.core import (
     new_run_id,
     now,
 )
-from ktx_cli.engine import (
-    Gates,
-    IngestReport,
-    Preflight,
-    ProjectBase,
-    Run,
-    RunPlan,
-    begin_workspace,
-    report_files,
-)
+from ktx_cli.engine import Gates, IngestReport, Preflight, ProjectBase, Run, RunPlan, begin_workspace, report_files
 from ktx_cli.jobs.capture.agent import MANIFEST, state_of, without_state
 from ktx_cli.jobs.capture.capture import CaptureOptions
 from ktx_cli.jobs.capture.records import MemoryRecord, save, settle_dead

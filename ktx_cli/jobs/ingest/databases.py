@@ -19,14 +19,7 @@ from ktx_cli.core import (
     monotonic,
 )
 from ktx_cli.engine import FAILED, ConnectionReport, ProjectBase, Run, RunPlan, Target
-from ktx_cli.scan import (
-    Depth,
-    PreviousScan,
-    ProfileStore,
-    ScanJob,
-    ScanOutcome,
-    scan_connection,
-)
+from ktx_cli.scan import Depth, PreviousScan, ProfileStore, ScanJob, ScanOutcome, scan_connection
 from ktx_cli.semantic import ParsedCopies
 from ktx_cli.warehouses import open_connection
 

@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktx_cli.core import KtxError, ResultWarning
-from ktx_cli.engine import (
-    Forecast,
-    ProjectBase,
-    Run,
-    begin_workspace,
-    load_fetches,
-    report_files,
-    write_manifests,
-)
+from ktx_cli.engine import Forecast, ProjectBase, Run, begin_workspace, load_fetches, report_files, write_manifests
 from ktx_cli.jobs.ingest.databases import ScanState, scan_databases
 from ktx_cli.jobs.ingest.lifecycle import report_absent, report_broken
 from ktx_cli.jobs.ingest.sources import conclude_all, read_all

@@ -9,15 +9,7 @@ from typing import Final
 
 from ktx_cli.core import Command, ConfigError, Emit, NotReadyError, UsageError, ignore_events, new_run_id
 from ktx_cli.engine import FAILED, ConnectionReport, IngestReport, RunPlan, Target
-from ktx_cli.project import (
-    SOURCES,
-    Connection,
-    KtxConfig,
-    Layout,
-    connection_of,
-    file_name_warnings,
-    load_config,
-)
+from ktx_cli.project import SOURCES, Connection, KtxConfig, Layout, connection_of, file_name_warnings, load_config
 from ktx_cli.runs import Recorder
 from ktx_cli.scan import Depth, ScanPrompts, choose_depth, needs_model, not_enriched
 

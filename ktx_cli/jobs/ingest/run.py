@@ -7,15 +7,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from ktx_cli.core import ResultWarning, RunFinished, monotonic
-from ktx_cli.engine import (
-    IngestReport,
-    PreflightFailed,
-    ProjectBase,
-    Run,
-    begin_workspace,
-    commit,
-    remember,
-)
+from ktx_cli.engine import IngestReport, PreflightFailed, ProjectBase, Run, begin_workspace, commit, remember
 from ktx_cli.jobs.ingest.databases import ScanState, scan_databases
 from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, report_absent, report_broken, under_lease
 from ktx_cli.jobs.ingest.plan import IngestRequest, new_report, plan_run

@@ -27,10 +27,5 @@ SOURCE = SourceKind(
     settings="ktx_cli.sources.confluence:ConfluenceConnection",
     source="ktx_cli.sources.confluence.source:ConfluenceSource",
     documents=True,
-    questions=(
-        Question("url", required=True),
-        Question("user"),
-        Question("token", required=True),
-        Question("space"),
-    ),
+    questions=(Question("url", required=True), Question("user"), Question("token", required=True), Question("space")),
 )

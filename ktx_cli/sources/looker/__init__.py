@@ -39,11 +39,7 @@ SOURCE = SourceKind(
     driver="looker",
     settings="ktx_cli.sources.looker:LookerConnection",
     source="ktx_cli.sources.looker.source:LookerSource",
-    questions=(
-        Question("url", required=True),
-        Question("user", required=True),
-        Question("token", required=True),
-    ),
+    questions=(Question("url", required=True), Question("user", required=True), Question("token", required=True)),
     variables={
         "base_url": ("LOOKERSDK_BASE_URL", "LOOKER_BASE_URL"),
         "client_id": ("LOOKERSDK_CLIENT_ID", "LOOKER_CLIENT_ID"),

@@ -42,11 +42,7 @@ SOURCE = SourceKind(
     driver="lookml",
     settings="ktx_cli.sources.lookml:LookMlConnection",
     source="ktx_cli.sources.lookml.source:LookMlSource",
-    questions=(
-        Question("repo", required=True),
-        Question("branch"),
-        Question("folder"),
-    ),
+    questions=(Question("repo", required=True), Question("branch"), Question("folder")),
     noun="LookML",
     detector="ktx_cli.sources.lookml.source:detect",
 )

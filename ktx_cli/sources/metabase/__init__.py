@@ -69,9 +69,6 @@ SOURCE = SourceKind(
     driver="metabase",
     settings="ktx_cli.sources.metabase:MetabaseConnection",
     source="ktx_cli.sources.metabase.source:MetabaseSource",
-    questions=(
-        Question("url", required=True),
-        Question("token", required=True),
-    ),
+    questions=(Question("url", required=True), Question("token", required=True)),
     variables={"api_url": ("METABASE_URL",), "api_key": ("METABASE_API_KEY",)},
 )

@@ -36,9 +36,5 @@ SOURCE = SourceKind(
     driver="metricflow",
     settings="ktx_cli.sources.metricflow:MetricFlowConnection",
     source="ktx_cli.sources.metricflow.source:MetricFlowSource",
-    questions=(
-        Question("repo", required=True),
-        Question("branch"),
-        Question("folder"),
-    ),
+    questions=(Question("repo", required=True), Question("branch"), Question("folder")),
 )

@@ -54,11 +54,7 @@ SOURCE = SourceKind(
     settings="ktx_cli.sources.notion:NotionConnection",
     source="ktx_cli.sources.notion.source:NotionSource",
     documents=True,
-    questions=(
-        Question("token", required=True),
-        Question("crawl-mode", default="all_accessible"),
-        Question("root"),
-    ),
+    questions=(Question("token", required=True), Question("crawl-mode", default="all_accessible"), Question("root")),
     variables={"auth_token": ("NOTION_TOKEN", "NOTION_API_KEY")},
     presets={"crawl_mode": "all_accessible"},
 )
