@@ -102,7 +102,7 @@ def errors_page() -> str:
         3: "not ready: setup or authentication is missing",
         4: "a source or a database is unreachable",
         5: "a rate limit or a budget",
-        6: "busy: another run holds the lease",
+        6: "busy: another run holds the run lock",
         7: "done in part; what was left out is named",
         130: "interrupted",
         141: "whoever read the output went away",

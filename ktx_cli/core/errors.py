@@ -8,7 +8,7 @@ KtxError
 ├── NotReadyError          setup or authentication is missing
 ├── SecretError            a secret reference that cannot be resolved
 ├── SourceError            a database or another source cannot be reached or read
-├── BusyError              another run holds the lease, or git holds its lock
+├── BusyError              another run holds the run lock, or git holds its lock
 ├── GitError               the repository cannot be used as it is
 │   └── GitMissingError    there is no usable git binary
 ├── StorageError           a file cannot be read or written (disk full, permission denied)

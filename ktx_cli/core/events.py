@@ -25,7 +25,7 @@ def event_name(kind: type[Event]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted(Event):
-    """A run that writes has begun and holds the lease."""
+    """A run that writes has begun and holds the run lock."""
 
     run_id: str
     command: str

@@ -305,7 +305,7 @@ class Preflight:
             self._run.spending.add(fact)
 
     def store(self) -> None:
-        """Keep what the probes found and took, for ten minutes unless a call failed; the caller holds the lease."""
+        """Keep what the probes found and took, for ten minutes unless a call failed; the caller holds the run lock."""
         probes, self._probes = self._probes, ProbeRun()
         probes.store(self._run.plan.layout)
         report = self._run.report

@@ -12,8 +12,8 @@ from ktx_cli.engine.report import UNCHANGED, FileChanges, IngestReport
 from ktx_cli.project import (
     EDITED_MEANWHILE,
     CommitResult,
-    Lease,
     Repository,
+    RunLock,
     Workspace,
     transaction,
     translated,
@@ -39,7 +39,7 @@ def report_files(run: Run, changes: Mapping[str, bytes | None]) -> None:
         report.files = FileChanges.of({path: content for path, content in changes.items() if path in files})
 
 
-def commit(run: Run, repository: Repository, tip: str | None, lease: Lease, message: str | None = None) -> None:
+def commit(run: Run, repository: Repository, tip: str | None, lock: RunLock, message: str | None = None) -> None:
     """Commit what the run changes, once; nothing when nothing changes. `tip`: the commit the base was read from.
 
     `message`: of the commit, in place of one that names what was read.
@@ -54,7 +54,7 @@ def commit(run: Run, repository: Repository, tip: str | None, lease: Lease, mess
         message=message or _message(run.report),
         base=tip,
         author=run.plan.config.storage.git.author,
-        before_publish=lease.check,
+        before_publish=lock.check,
         adjust=lambda held: _without(run, changes, held),
         spared=[path for outcome in run.outcomes for path in outcome.plan.removed_texts.shards],
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.agent_tools import contents_of
 from ktx_cli.core import Command, Emit, ResultWarning, ignore_events, new_run_id
 from ktx_cli.jobs.health.facts import keep_counts
-from ktx_cli.project import KtxConfig, Layout, WorkingTree, file_name_warnings, hold_lease
+from ktx_cli.project import KtxConfig, Layout, WorkingTree, file_name_warnings, hold_run_lock
 from ktx_cli.search import Refreshed, refresh
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def refresh_index(
     layout: Layout, config: KtxConfig, environ: Mapping[str, str], *, emit: Emit = ignore_events
 ) -> Refreshed:
-    """Bring the search index up to date; the caller holds the lease.
+    """Bring the search index up to date; the caller holds the run lock.
 
     Embeddings that fail are the `error` of what is returned: the words are up to date all the same. What there is
     is counted for `ktx status` too. Raises `StorageError`.
@@ -48,11 +48,11 @@ def index_project(
     emit: Emit = ignore_events,
     warn: Callable[[ResultWarning], object],
 ) -> Refreshed:
-    """Bring the search index up to date as a run of its own: `BusyError` where another holds the lease."""
-    with hold_lease(
+    """Bring the search index up to date as a run of its own: `BusyError` where another holds the run lock."""
+    with hold_run_lock(
         layout, run_id=new_run_id(), command=Command("index"), wait_seconds=wait_seconds, emit=emit, warn=warn
-    ) as (lease, _):
-        lease.check()
+    ) as (lock, _):
+        lock.check()
         for warning in file_name_warnings(layout.root):
             warn(warning)
         return refresh_index(layout, config, environ, emit=emit)

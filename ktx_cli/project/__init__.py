@@ -1,4 +1,4 @@
-"""Floor 1: the project on disk: `ktx.yaml`, secrets, paths, git store, workspace, state database, leases."""
+"""Floor 1: the project on disk: `ktx.yaml`, secrets, paths, git store, workspace, state database, the run lock."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ if TYPE_CHECKING:
         require_meant,
         require_project,
     )
-    from ktx_cli.project.lock import Lease, current_holder, hold_lease, host_identity, process_start
+    from ktx_cli.project.lock import RunLock, current_holder, hold_run_lock, host_identity, process_start
     from ktx_cli.project.merge import Conflict, TextMerge, merge_file
     from ktx_cli.project.plugins import SOURCES, WAREHOUSES, Kind, PluginError, Question, imported
     from ktx_cli.project.programs import came_along, find_program

@@ -1,4 +1,4 @@
-"""Who may write to a project now: one lease, held by a live process, recognised as stale when its holder is dead."""
+"""Who may write to a project now: one run lock, held by a live process, stale when its holder is dead."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ktx_cli.project.state import Warn, open_for_writing, transaction, translate
 
 LEASE = "run"
 _HELD_HERE: set[str] = set()
-"""The runs of this process that hold a lease, of whatever project, or are about to."""
+"""The runs of this process that hold a run lock, of whatever project, or are about to."""
 
 HEARTBEAT_SECONDS = 10.0
 STALE_SECONDS = 60.0
@@ -31,7 +31,7 @@ STALE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that holds the lease; `since` and `heartbeat` are Unix seconds."""
+    """The process that holds the run lock; `since` and `heartbeat` are Unix seconds."""
 
     run_id: str
     command: str
@@ -44,7 +44,7 @@ class Holder:
 
     @property
     def since_text(self) -> str:
-        """The start of the lease in ISO form."""
+        """The start of the run in ISO form."""
         return isoformat(datetime.fromtimestamp(self.since, UTC))
 
     def is_alive(self, now: float) -> bool:
@@ -54,8 +54,8 @@ class Holder:
         return now - self.heartbeat < STALE_SECONDS
 
 
-class Lease:
-    """A lease this process holds; `check` before anything that others would see."""
+class RunLock:
+    """The run lock of this process; `check` before anything that others would see."""
 
     def __init__(self, database: sqlite3.Connection, path: Path, run_id: str) -> None:
         self._database = database
@@ -63,7 +63,7 @@ class Lease:
         self.run_id = run_id
 
     def check(self) -> None:
-        """Raise `BusyError` when somebody has taken the lease over (this process was asleep for long)."""
+        """Raise `BusyError` when somebody has taken the run lock over (this process was asleep for long)."""
         with translated(self._path):
             row = self._database.execute("SELECT run_id FROM leases WHERE name = ?", (LEASE,)).fetchone()
         if row is None or row[0] != self.run_id:
@@ -74,7 +74,7 @@ class Lease:
 
 
 @contextlib.contextmanager
-def hold_lease(
+def hold_run_lock(
     layout: Layout,
     *,
     run_id: str,
@@ -82,8 +82,8 @@ def hold_lease(
     wait_seconds: float = 0.0,
     emit: Emit = ignore_events,
     warn: Warn = unheard,
-) -> Iterator[tuple[Lease, sqlite3.Connection]]:
-    """Hold the project's lease for a block; yields the lease and the open state database.
+) -> Iterator[tuple[RunLock, sqlite3.Connection]]:
+    """Hold the project's run lock for a block; yields it and the open state database.
 
     Waits up to `wait_seconds` for another holder. Raises `BusyError` with pid, host and since in `details`.
     `warn` is told when the state database was damaged and moved aside.
@@ -96,7 +96,7 @@ def hold_lease(
         try:
             with translated(layout.state):
                 remove_leftovers(layout.private)
-            yield Lease(database, layout.state, run_id), database
+            yield RunLock(database, layout.state, run_id), database
         except BaseException:
             with contextlib.suppress(sqlite3.Error):  # the block's own error matters more; a dead holder is recognised
                 _release(database, run_id)
@@ -119,7 +119,7 @@ def _among_the_held(run_id: str) -> Iterator[None]:
 
 
 def current_holder(database: sqlite3.Connection) -> Holder | None:
-    """Return the lease's holder, dead or alive, or None when it is free."""
+    """Return the run lock's holder, dead or alive, or None when it is free."""
     row = database.execute(
         "SELECT run_id, command, pid, process_start, host, hostname, since, heartbeat FROM leases WHERE name = ?",
         (LEASE,),
@@ -148,7 +148,7 @@ def _acquire(
 
 
 def _try(database: sqlite3.Connection, run_id: str, command: str) -> Holder | None:
-    """Take the lease when it is free or its holder is dead; else return the holder."""
+    """Take the run lock when it is free or its holder is dead; else return the holder."""
     now = time.time()
     with transaction(database):
         holder = current_holder(database)
@@ -177,7 +177,7 @@ def _try(database: sqlite3.Connection, run_id: str, command: str) -> Holder | No
 
 
 def _is_over(holder: Holder) -> bool:
-    """Say whether a holder is a run of this very process that ended and could not give the lease back (disk full)."""
+    """Say whether a holder is a run of this very process that ended and could not release it (disk full)."""
     ours = holder.pid == os.getpid() and holder.process_start == process_start(os.getpid())
     return ours and holder.host == host_identity() and holder.run_id not in _HELD_HERE
 

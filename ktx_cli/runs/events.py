@@ -38,7 +38,7 @@ MOST_OF_EVENTS: Final = 16_000_000
 """Bytes of the events of one run."""
 
 MOST_WAITING: Final = 1_000
-"""Events that are remembered of the time before a run holds the lease."""
+"""Events that are remembered of the time before a run holds the run lock."""
 
 PROGRESS_SECONDS: Final = 0.2
 """Of a step that says more often how far it is, the rest is not kept."""
@@ -47,8 +47,8 @@ PROGRESS_SECONDS: Final = 0.2
 class Recorder:
     """Collects the warnings of a run, passes its events on to `listener`, and keeps both.
 
-    Events are written from the moment the run holds the lease: before that, and in a dry run, they are not. That they
-    cannot be written is a warning, for the run goes on.
+    Events are written from the moment the run holds the run lock, and not in a dry run. That they cannot be written is
+    a warning, for the run goes on.
     """
 
     def __init__(self, layout: Layout, run_id: str, listener: Emit, warnings: Iterable[ResultWarning] = ()) -> None:

@@ -93,7 +93,7 @@ def finish_run(database: sqlite3.Connection, run_id: str, status: str, commit: s
 
 
 def last_runs(database: sqlite3.Connection, limit: int = 3) -> list[dict[str, str | None]]:
-    """Return the newest runs first; one that did not end and holds no lease was `killed`."""
+    """Return the newest runs first; one that did not end and holds no run lock was `killed`."""
     running = _running(database)
     rows = database.execute(
         "SELECT run_id, command, status, started, finished, commit_id FROM runs ORDER BY run_id DESC LIMIT ?", (limit,)
@@ -105,7 +105,7 @@ def last_runs(database: sqlite3.Connection, limit: int = 3) -> list[dict[str, st
 
 
 def _running(database: sqlite3.Connection) -> str | None:
-    """Return the id of the run that holds the lease."""
+    """Return the id of the run that holds the run lock."""
     holder = current_holder(database)
     return holder.run_id if holder is not None and holder.is_alive(time.time()) else None
 
@@ -307,7 +307,7 @@ _RUN: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 
 
 def prune_runs(layout: Layout, *, keep: str) -> None:
-    """Remove what is too old, except of the run `keep`; the caller holds the lease. What cannot go stays."""
+    """Remove what is too old, except of the run `keep`; the caller holds the run lock. What cannot go stays."""
     try:
         found = sorted((path for path in layout.runs.iterdir() if _RUN.match(path.name)), reverse=True)
     except OSError as error:

@@ -321,7 +321,7 @@ def changing(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
     """Give the index to change, in memory, and whether it is new; then put it in the place of the file.
 
     A damaged one, or one of another version, is begun anew. Where nothing was changed nothing is written, and where the
-    block fails the file stays as it was. The caller holds the lease. Raises `StorageError`.
+    block fails the file stays as it was. The caller holds the run lock. Raises `StorageError`.
     """
     # who only reads an index needs nothing that makes one
 

@@ -255,7 +255,7 @@ def refresh(
     embedder: Callable[[], Embedder | None] = nobody,
     emit: Emit = ignore_events,
 ) -> Refreshed:
-    """Bring the index at `path` up to date; the caller holds the lease.
+    """Bring the index at `path` up to date; the caller holds the run lock.
 
     Where size and time of a unit's files are as they were it is left alone; where its hash is, only the times are
     written. Vectors of another model are dropped, and all where there is no embedder; one that cannot be had, or fails,

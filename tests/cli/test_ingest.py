@@ -274,7 +274,7 @@ def test_without_git_reading_works_and_ingest_says_what_to_install(
 
 
 def test_two_at_once(project: Path, ktx: Run, tmp_path: Path) -> None:
-    """A run that is held up in its scan holds the lease; after kill -9 of it the next run starts."""
+    """A run that is held up in its scan holds the run lock; after kill -9 of it the next run starts."""
     pipe = project / "shop.sqlite"
     pipe.unlink()
     database = sqlite3.connect(pipe)

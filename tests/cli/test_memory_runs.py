@@ -194,7 +194,7 @@ def test_a_capture_beside_another_run_is_busy_or_waits(
     assert subjects(shop)[:2] == ["ktx memory capture", "ktx ingest"]
 
 
-def test_a_queue_is_worked_through_in_order_when_the_lease_is_free(
+def test_a_queue_is_worked_through_in_order_when_the_run_lock_is_free(
     ktx: Run, shop: Path, configure: Run, model_server: ModelServer, forks: Forks
 ) -> None:
     configure("refunds")

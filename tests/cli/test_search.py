@@ -13,7 +13,7 @@ import pytest
 
 from ktx_cli.cli.commands.search import Kind
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.lock import hold_lease
+from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.scan.profile.store import save_values
 from ktx_cli.scan.profile.values import ColumnValues, Dictionary
@@ -139,7 +139,7 @@ def test_no_project(work: Path, ktx: Run) -> None:
 
 
 def test_index_waits_for_nobody(project: Path, ktx: Run) -> None:
-    with hold_lease(Layout(project), run_id="other", command="ktx ingest"):
+    with hold_run_lock(Layout(project), run_id="other", command="ktx ingest"):
         answer = ktx("index", "--json")
     assert (answer.code, answer.envelope["error"]["code"]) == (6, "busy")
 

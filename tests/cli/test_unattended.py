@@ -11,7 +11,7 @@ import pytest
 
 from ktx_cli.jobs.ingest import plan
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.lock import hold_lease
+from ktx_cli.project.lock import hold_run_lock
 
 Run = Callable[..., Any]
 
@@ -77,8 +77,8 @@ def test_what_fails_before_a_run_is_told_too(ktx: Run, work: Path, config: str |
     assert "warning" not in answer.err
 
 
-def test_a_run_that_finds_the_lease_taken_tells_who_has_it(ktx: Run, project: Path) -> None:
-    with hold_lease(Layout(project), run_id="other", command="ktx ingest"):
+def test_a_run_that_finds_the_run_lock_taken_tells_who_has_it(ktx: Run, project: Path) -> None:
+    with hold_run_lock(Layout(project), run_id="other", command="ktx ingest"):
         answer = ktx("ingest", *OPTIONS)
     assert answer.code == 6
     assert facts_of(project) == f"6 busy |{project}"

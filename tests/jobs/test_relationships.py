@@ -25,7 +25,7 @@ from ktx_cli.jobs.review.relationships import (
     list_relationships,
 )
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.lock import hold_lease
+from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import read_state
 from ktx_cli.scan.depth import Depth
 from ktx_cli.scan.review import Decision, Standing
@@ -253,9 +253,9 @@ def test_files_that_git_ignores_are_written_and_named(project: Path) -> None:
     assert standings(project)[CUSTOMER] == "manual"
 
 
-def test_another_run_holds_the_lease(project: Path) -> None:
+def test_another_run_holds_the_run_lock(project: Path) -> None:
     before = git(project, "rev-parse", "HEAD")
-    with hold_lease(Layout(project), run_id="other", command="ktx ingest"), pytest.raises(BusyError):
+    with hold_run_lock(Layout(project), run_id="other", command="ktx ingest"), pytest.raises(BusyError):
         said(project, (PARCEL,))
     assert git(project, "rev-parse", "HEAD") == before
     assert said(project, (PARCEL,)).status == "done"

@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
         strict: Annotated[bool, typer.Option("--strict", help="A warning counts as a failure.")] = False,
         fix: Annotated[
             bool,
-            typer.Option("--fix", help="Mend what needs no decision: dead locks and leases, the index, permissions."),
+            typer.Option("--fix", help="Mend what needs no decision: stale locks, the index, permissions."),
         ] = False,
         junit: Annotated[
             Path | None, typer.Option("--junit", metavar="FILE", help="Write the findings as JUnit XML too.")

@@ -1,4 +1,4 @@
-"""A capture from its record to its commit: model probed, lease taken, text worked through, and the end told."""
+"""A capture from its record to its commit: model probed, run lock taken, text worked through, and the end told."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ from ktx_cli.jobs.capture.agent import (
 )
 from ktx_cli.jobs.capture.history import Earlier, branch_of, earlier_capture
 from ktx_cli.jobs.capture.records import BOUNDS, ENDED, MemoryRecord, Status, Worker, load, save, settle_dead
-from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, under_lease
+from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, under_run_lock
 from ktx_cli.llm import NO_BACKEND, no_backend
-from ktx_cli.project import Layout, Lease, Repository, held_hint, load_config
+from ktx_cli.project import Layout, Repository, RunLock, held_hint, load_config
 from ktx_cli.runs import Recorder
 from ktx_cli.scan import estimated_tokens
 from ktx_cli.sources import render_manifest
@@ -149,11 +149,11 @@ class _Capture:
     has_begun: bool = False
 
     def run_through(self, repository: Repository | None) -> Captured:
-        """Do everything under the lease, and write into the record how it ended, whatever happens."""
+        """Do everything under the run lock, and write into the record how it ended, whatever happens."""
         run, started = self.run, monotonic()
         try:
             self.preflight.require()
-            under_lease(run, repository, self.preflight, self._work)
+            under_run_lock(run, repository, self.preflight, self._work)
         except PreflightFailed as failed:
             self._ended_by(failed.error)
         except BaseException as error:  # noqa: BLE001 - it is raised again where it is none of ours
@@ -182,7 +182,7 @@ class _Capture:
             raise error
         self.error = known
 
-    def _work(self, repository: Repository, lease: Lease, database: sqlite3.Connection) -> None:
+    def _work(self, repository: Repository, lock: RunLock, database: sqlite3.Connection) -> None:
         run = self.run
         recover(run, repository)
         settle_dead(run.plan.layout)
@@ -204,7 +204,7 @@ class _Capture:
             result = run_capture(run, self.record, models, database, patient=self.options.patient)
         if result.is_interrupted:
             raise CancelledError("interrupted", hint=self._retry)
-        self._publish(repository, head.commit, lease, result)
+        self._publish(repository, head.commit, lock, result)
         held = {path for path, _ in run.report.held}
         forget_own_units(database, run.plan.layout.state, run.works, held)
         if not self.record.propose:
@@ -223,7 +223,7 @@ class _Capture:
             conflicts=(),
         )
 
-    def _publish(self, repository: Repository, tip: str | None, lease: Lease, result: CaptureResult) -> None:
+    def _publish(self, repository: Repository, tip: str | None, lock: RunLock, result: CaptureResult) -> None:
         """Commit what was written, if anything: on the current branch, or on one of its own."""
         run, (work,) = self.run, self.run.works
         if not run.workspace.changes():
@@ -231,11 +231,11 @@ class _Capture:
         made = with_state(work.manifest, self.record, work.produced(), whole=not result.conflicts)
         run.workspace.write(MANIFEST, render_manifest(made))
         if self.record.propose:
-            self._propose(repository, tip, lease)
+            self._propose(repository, tip, lock)
         else:
-            commit(run, repository, tip, lease, self.message)
+            commit(run, repository, tip, lock, self.message)
 
-    def _propose(self, repository: Repository, tip: str | None, lease: Lease) -> None:
+    def _propose(self, repository: Repository, tip: str | None, lock: RunLock) -> None:
         run, changes, started = self.run, self.run.workspace.changes(), monotonic()
         run.plan.emit(StepStarted("commit"))
         ref = f"refs/heads/{branch_of(self.record)}"
@@ -245,7 +245,7 @@ class _Capture:
             base=tip,
             message=self.message,
             author=run.plan.config.storage.git.author,
-            before_publish=lease.check,
+            before_publish=lock.check,
         )
         run.report.branch, run.report.committed = ref, tuple(sorted(changes))
         report_files(run, changes)

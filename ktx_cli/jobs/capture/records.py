@@ -387,7 +387,7 @@ def find(layout: Layout, text: str) -> MemoryRecord:
 
 
 def settle_dead(layout: Layout) -> None:
-    """Write of every capture that says it runs that it was interrupted; the caller holds the lease, so none does."""
+    """Write of every capture that says it runs that it was interrupted; the caller holds the run lock, so none does."""
     for run_id in _ids(layout):
         try:
             record = load(layout, run_id)

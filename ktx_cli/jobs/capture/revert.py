@@ -23,8 +23,8 @@ from ktx_cli.engine import Gates, IngestReport, Preflight, ProjectBase, Run, Run
 from ktx_cli.jobs.capture.agent import MANIFEST, state_of, without_state
 from ktx_cli.jobs.capture.capture import CaptureOptions
 from ktx_cli.jobs.capture.records import MemoryRecord, save, settle_dead
-from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, under_lease
-from ktx_cli.project import Conflict, Layout, Lease, Repository, Workspace, load_config, merge_lines
+from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, under_run_lock
+from ktx_cli.project import Conflict, Layout, Repository, RunLock, Workspace, load_config, merge_lines
 from ktx_cli.project import merge_file as merge_files
 from ktx_cli.runs import Recorder
 from ktx_cli.sources import Manifest, parse_manifest, render_manifest
@@ -78,7 +78,7 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
     made = _Revert(run, record, Reverted(record, run_id, warnings=run.plan.recorder.warnings))
     started = monotonic()
     try:
-        under_lease(run, repository, Preflight(run, needed=False), made.work)
+        under_run_lock(run, repository, Preflight(run, needed=False), made.work)
     finally:
         report.seconds = monotonic() - started
         run.plan.emit(RunFinished(run_id, report.status, report.seconds))
@@ -94,7 +94,7 @@ class _Revert:
     record: MemoryRecord
     result: Reverted
 
-    def work(self, repository: Repository, lease: Lease, database: sqlite3.Connection) -> None:
+    def work(self, repository: Repository, lock: RunLock, database: sqlite3.Connection) -> None:
         """Undo, check and commit, all or nothing."""
         run = self.run
         recover(run, repository)
@@ -106,7 +106,7 @@ class _Revert:
         self._check_landed(base)
         self._undo(repository)
         self._check(base)
-        self._commit(repository, head.commit, lease)
+        self._commit(repository, head.commit, lock)
         refresh_search(run)
         self._remember()
 
@@ -165,7 +165,7 @@ class _Revert:
             details={"run_id": self.record.run_id, "files": dict(lost)},
         )
 
-    def _commit(self, repository: Repository, tip: str | None, lease: Lease) -> None:
+    def _commit(self, repository: Repository, tip: str | None, lock: RunLock) -> None:
         changes = self.run.workspace.changes()
         message = f"{COMMAND}: {self.record.label}\n\nReverts: {self.record.run_id}\nKtx-Run: {self.result.run_id}\n"
         done = repository.commit(
@@ -173,7 +173,7 @@ class _Revert:
             message=message,
             base=tip,
             author=self.run.plan.config.storage.git.author,
-            before_publish=lease.check,
+            before_publish=lock.check,
             adjust=lambda held: {},
         )
         if done.held:

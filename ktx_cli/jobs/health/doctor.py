@@ -220,7 +220,7 @@ CHECKS: tuple[Check, ...] = (
         "a repository a run can commit to, without locks of a dead run",
         project_checks.check_repository,
     ),
-    Check("lease", "no lease of a dead run", project_checks.check_lease),
+    Check("lease", "no lock of a dead run", project_checks.check_run_lock),
     Check(client_checks.SERVER, "the MCP server that was started answers", client_checks.check_server),
     Check(client_checks.AGENTS, "what was put into the files of agent clients", client_checks.check_agents),
     Check(

@@ -82,7 +82,7 @@ def counts_of(
 
 
 def keep_counts(layout: Layout, config: KtxConfig) -> None:
-    """Count what changed since the last run, and keep it; for runs only, which hold the lease."""
+    """Count what changed since the last run, and keep it; for runs only, which hold the run lock."""
     kept = counted_by_runs(layout)
     wanted: dict[str, tuple[str, Counts]] = {}
     for connection in config.connections:

@@ -186,7 +186,7 @@ def _probed(ref: ModelRef, serves: str, last: LastProbe | None, fresh: ProbeResu
 def _last_probes(context: CheckContext) -> Mapping[ModelRef, LastProbe]:
     try:
         return read_state(context.layout, last_probes) or {}
-    except KtxError:  # named by the lease's check
+    except KtxError:  # named by the run lock's check
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Checks of the project that open no database: configuration, backend, context, repository, lease."""
+"""Checks of the project that open no database: configuration, backend, context, repository, run lock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ktx_cli.project import (
     Repository,
     current_holder,
     held_hint,
-    hold_lease,
+    hold_run_lock,
     index_path,
     is_damage,
     open_for_writing,
@@ -140,7 +140,7 @@ def _recovered(repository: Repository) -> str:
     return f"took away what a killed run left in {repository.layout.git_dir}: {listing(done.removed)}"
 
 
-def check_lease(context: CheckContext) -> list[CheckResult]:
+def check_run_lock(context: CheckContext) -> list[CheckResult]:
     """Nobody is at work, or somebody who is alive."""
     try:
         holder = read_state(context.layout, current_holder)
@@ -151,7 +151,7 @@ def check_lease(context: CheckContext) -> list[CheckResult]:
     who = f"`{holder.command}`, pid {holder.pid} on {holder.hostname}, since {holder.since_text}"
     if holder.is_alive(time.time()):
         return [CheckResult("lease", Level.OK, f"at work: {who}")]
-    message = f"a dead run left its lease, which the next run takes over: {who}"
+    message = f"a dead run left its lock, which the next run takes over: {who}"
     hint = Command("doctor", "--fix", "--only", "lease")
     return [CheckResult("lease", Level.WARN, message, hint, repair=lambda: _given_back(context, who))]
 
@@ -172,9 +172,9 @@ def _moved_aside(context: CheckContext) -> str:
 
 
 def _given_back(context: CheckContext, who: str) -> str:
-    """Take the lease over as a run does, and give it back."""
-    with hold_lease(context.layout, run_id=new_run_id(), command=Command("doctor", "--fix")):
-        return f"took the lease over from {who}, and gave it back"
+    """Take the run lock over as a run does, and give it back."""
+    with hold_run_lock(context.layout, run_id=new_run_id(), command=Command("doctor", "--fix")):
+        return f"took the lock over from {who}, and released it"
 
 
 CONTEXT = "context"

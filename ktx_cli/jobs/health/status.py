@@ -23,8 +23,8 @@ from ktx_cli.jobs.health.project_checks import (
     check_config,
     check_context,
     check_databases,
-    check_lease,
     check_repository,
+    check_run_lock,
 )
 from ktx_cli.llm import ProbeResult, distinct_models, probe_models
 from ktx_cli.project import (
@@ -150,7 +150,7 @@ AFTER: Final = {
 }
 READINESS: Final = (*BEFORE, LLM, *AFTER)
 """The checks that decide whether a project is ready, of those `ktx doctor` has under the same names."""
-BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lease": check_lease}
+BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lease": check_run_lock}
 """Checks that are shown and decide nothing."""
 COMPILED: Final = {SEMANTIC: check_compiled}
 """Shown and decides nothing: what the last run found, where `ktx doctor` looks again."""
@@ -254,7 +254,7 @@ def project_status(
     warnings = [*context.loaded.warnings(), *problems, *file_name_warnings(layout.root)]
     try:
         runs = read_state(layout, last_runs) or []
-    except KtxError:  # named by connection_statuses and by the lease's check
+    except KtxError:  # named by connection_statuses and by the run lock's check
         runs = []
     around_it = None if surroundings is None else surroundings.answer()
     llm = llm_facts(context, session.answer, probes)

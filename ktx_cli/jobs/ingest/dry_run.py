@@ -1,4 +1,4 @@
-"""The dry run: the same steps without a lease, a commit or a file of the project, and an estimate of the rest."""
+"""The dry run: the same steps without a run lock, a commit or a file of the project, and an estimate of the rest."""
 
 from __future__ import annotations
 

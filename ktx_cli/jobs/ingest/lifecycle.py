@@ -1,4 +1,4 @@
-"""The lifecycle of a run that writes: lease, recovery, the rows and files that record how it ended."""
+"""The lifecycle of a run that writes: run lock, recovery, the rows and files that record how it ended."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ktx_cli.project import (
     SEMANTIC_NAME,
     Held,
     HeldReason,
-    Lease,
     Repository,
-    hold_lease,
+    RunLock,
+    hold_run_lock,
     prepare_private_folder,
     translated,
 )
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Work = Callable[[Repository, Lease, sqlite3.Connection], None]
-"""What a run does while it holds the lease."""
+Work = Callable[[Repository, RunLock, sqlite3.Connection], None]
+"""What a run does while it holds the run lock."""
 
 
-def under_lease(run: Run, repository: Repository | None, preflight: Preflight | None, work: Work) -> None:
-    """Do a run's work under the lease, and leave its report, whatever becomes of it.
+def under_run_lock(run: Run, repository: Repository | None, preflight: Preflight | None, work: Work) -> None:
+    """Do a run's work under the run lock, and leave its report, whatever becomes of it.
 
     `repository` None: one is made; `preflight` None: the run asks no model. Raises `GitError` where git tracks files of
-    `.ktx`, `BusyError` where another run holds the lease, and what `work` raises.
+    `.ktx`, `BusyError` where another run holds the run lock, and what `work` raises.
     """
     plan, layout, report = run.plan, run.plan.layout, run.report
     prepare_private_folder(layout)
     if repository is not None:
         repository.require_hidden()
-    with hold_lease(
+    with hold_run_lock(
         layout,
         run_id=report.run_id,
         command=plan.command,
         wait_seconds=plan.wait_seconds,
         emit=plan.emit,
         warn=run.plan.warn,
-    ) as (lease, database):
+    ) as (lock, database):
         plan.emit(RunStarted(report.run_id, plan.command))
         with translated(layout.state):
             start_run(database, report.run_id, plan.command)
         try:
-            work(repository or _created(run), lease, database)
+            work(repository or _created(run), lock, database)
         except BaseException as error:
             report.end(error.error if isinstance(error, PreflightFailed) else error)
             with contextlib.suppress(sqlite3.Error, KtxError):  # the error itself matters more

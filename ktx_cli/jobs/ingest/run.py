@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from ktx_cli.core import ResultWarning, RunFinished, monotonic
 from ktx_cli.engine import IngestReport, PreflightFailed, ProjectBase, Run, begin_workspace, commit, remember
 from ktx_cli.jobs.ingest.databases import ScanState, scan_databases
-from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, report_absent, report_broken, under_lease
+from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, report_absent, report_broken, under_run_lock
 from ktx_cli.jobs.ingest.plan import IngestRequest, new_report, plan_run
-from ktx_cli.project import RAW_NAME, SEMANTIC_NAME, Layout, Lease, Repository, translated
+from ktx_cli.project import RAW_NAME, SEMANTIC_NAME, Layout, Repository, RunLock, translated
 from ktx_cli.scan import previous_scans
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     """Scan the connections and commit what changed, once.
 
     A connection that fails does not stop the others; the report says so. Raises `KtxError` when nothing could be
-    begun: broken configuration, a configured backend that cannot run, a busy lease, an unusable repository.
+    begun: broken configuration, a configured backend that cannot run, a busy run lock, an unusable repository.
     """
     plan = plan_run(request)
     run, started = Run(plan, new_report(plan)), monotonic()
@@ -38,7 +38,7 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
             repository = _writable_repository(plan.layout)
             if preflight is not None and (plan.awaited or not _has_context(plan.layout)):
                 preflight.require()  # somebody waits for its answer, or there is nothing this run could leave as it is
-            under_lease(run, repository, preflight, lambda *held: _work(run, preflight, *held))
+            under_run_lock(run, repository, preflight, lambda *held: _work(run, preflight, *held))
     except PreflightFailed as failed:
         raise failed.error from None
     finally:
@@ -62,7 +62,7 @@ def _preflight(run: Run) -> Preflight | None:
 
 
 def _work(
-    run: Run, preflight: Preflight | None, repository: Repository, lease: Lease, database: sqlite3.Connection
+    run: Run, preflight: Preflight | None, repository: Repository, lock: RunLock, database: sqlite3.Connection
 ) -> None:
     recover(run, repository)
     head = repository.head()
@@ -81,7 +81,7 @@ def _work(
     report_absent(run, repository, base)
     if preflight is not None and run.workspace.changes():
         preflight.require()
-    commit(run, repository, head.commit, lease)
+    commit(run, repository, head.commit, lock)
     committed = base if run.report.commit is None else ProjectBase(run.plan.layout, repository, run.report.commit)
     remember(run, committed, database)
     report_broken(run, base)

@@ -43,10 +43,10 @@ from ktx_cli.project import (
     HeldReason,
     KtxConfig,
     Layout,
-    Lease,
     Repository,
+    RunLock,
     held_hint,
-    hold_lease,
+    hold_run_lock,
     load_config,
     read_bytes,
     translated,
@@ -306,18 +306,18 @@ def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]
         raise NotReadyError("no scan is committed yet", hint=Command("scan"))
     repository.check_writable()
     run = _Run(request, layout, loaded.config, repository, [t.connection for t in targets], loaded.notices())
-    with hold_lease(
+    with hold_run_lock(
         layout,
         run_id=run.report.run_id,
         command=COMMAND,
         wait_seconds=request.wait_seconds,
         emit=request.emit,
         warn=run.warnings.append,
-    ) as (lease, database):
+    ) as (lock, database):
         started = monotonic()
         request.emit(RunStarted(run.report.run_id, COMMAND))
         try:
-            run.recorded(lease, database)
+            run.recorded(lock, database)
         finally:
             request.emit(RunFinished(run.report.run_id, run.report.status, monotonic() - started))
     return run.report, run.warnings
@@ -344,12 +344,12 @@ class _Run:
         self.report = DecisionReport(new_run_id(), layout.root)
         self._removed: dict[str, RemovedTexts] = {}
 
-    def recorded(self, lease: Lease, database: sqlite3.Connection) -> None:
+    def recorded(self, lock: RunLock, database: sqlite3.Connection) -> None:
         """Do the work, and record in the state database how it ended."""
         with translated(self.layout.state):
             start_run(database, self.report.run_id, COMMAND)
         try:
-            self._work(lease)
+            self._work(lock)
         except BaseException as error:
             self.report.ended = "failed" if isinstance(error, Exception) else "interrupted"
             if isinstance(error, KtxError):  # the branch may have moved before the error
@@ -360,7 +360,7 @@ class _Run:
         with translated(self.layout.state):
             finish_run(database, self.report.run_id, self.report.status, self.report.commit)
 
-    def _work(self, lease: Lease) -> None:
+    def _work(self, lock: RunLock) -> None:
         self._recover()
         tip = self.repository.head().commit
         base = ProjectBase(self.layout, self.repository, tip)
@@ -374,7 +374,7 @@ class _Run:
         self.request.emit(StepStarted("commit"))
         started = monotonic()
         while drafts:
-            result = self._committed(drafts, base, tip, lease)
+            result = self._committed(drafts, base, tip, lock)
             if not result.held:
                 self._report(result, drafts)
                 break
@@ -420,7 +420,7 @@ class _Run:
             each.result = "done" if each.paths else "unchanged"
         return [draft for draft in drafts.values() if draft.changes()]
 
-    def _committed(self, drafts: Sequence[Draft], base: ProjectBase, tip: str | None, lease: Lease) -> CommitResult:
+    def _committed(self, drafts: Sequence[Draft], base: ProjectBase, tip: str | None, lock: RunLock) -> CommitResult:
         """Commit all changes, or none where one of their paths is held."""
         changes = self._without_ignored_removals(drafts, base)
         self._removed = {draft.connection: draft.removed_texts(base.read_many(changes)) for draft in drafts}
@@ -429,7 +429,7 @@ class _Run:
             message=self._message(),
             base=tip,
             author=self.config.storage.git.author,
-            before_publish=lease.check,
+            before_publish=lock.check,
             adjust=lambda held: {},
             spared=[path for removed in self._removed.values() for path in removed.shards],
         )

@@ -1,6 +1,6 @@
 """Runs of `ktx ingest` that a server starts, watches and ends: each is a process of its own, as from a shell.
 
-A run goes on when the server ends: the lease and the one commit are its own affair.
+A run goes on when the server ends: the run lock and the one commit are its own affair.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ktx_cli.project import (
 from ktx_cli.runs import RUNNING, find_run, first_line, read_lines, read_report
 
 STARTING_SECONDS: Final = 90.0
-"""How long a start waits for the run to have its model checked and the lease."""
+"""How long a start waits for the run to have its model checked and the run lock."""
 
 ENDING_SECONDS: Final = 20.0
 """How long a cancelled run has to end before the call returns."""
@@ -82,7 +82,7 @@ Progress = Callable[[float, str], None]
 def start_ingest(
     layout: Layout, environ: Mapping[str, str], wish: IngestWish, *, report: Progress = lambda progress, message: None
 ) -> IngestState:
-    """Start a run, and return it once its model has been checked and it holds the lease, or when it is over.
+    """Start a run, and return it once its model has been checked and it holds the run lock, or when it is over.
 
     Raises the error the run ended with where it could not begin: `auth`, `no_backend`, `busy`, `config` and others.
     """

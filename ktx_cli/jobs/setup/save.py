@@ -16,7 +16,7 @@ from ktx_cli.project import (
     Repository,
     SecretRef,
     config_lock,
-    hold_lease,
+    hold_run_lock,
     literal_secrets,
     load_config,
     read_bytes,
@@ -53,8 +53,10 @@ def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: S
         repository.check_writable()
     run_id = new_run_id()
     with (
-        hold_lease(layout, run_id=run_id, command=Command("setup"), emit=request.emit, warn=report.warnings.append) as (
-            lease,
+        hold_run_lock(
+            layout, run_id=run_id, command=Command("setup"), emit=request.emit, warn=report.warnings.append
+        ) as (
+            lock,
             _,
         ),
         config_lock(layout.root),
@@ -78,7 +80,7 @@ def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: S
             message=f"ktx setup\n\nKtx-Run: {run_id}\n",
             base=repository.head().commit,
             author=loaded.config.storage.git.author,
-            before_publish=lease.check,
+            before_publish=lock.check,
         )
         report.commit = result.commit
         if CONFIG_NAME not in result.committed and CONFIG_NAME not in result.ignored:

@@ -75,7 +75,7 @@ def test_running_with_a_dead_process_is_interrupted_and_reading_changes_nothing(
     assert written is not None and written.status is Status.INTERRUPTED and written.finished is not None
 
 
-def test_who_holds_the_lease_knows_that_nobody_else_is_at_work(layout: Layout) -> None:
+def test_who_holds_the_run_lock_knows_that_nobody_else_is_at_work(layout: Layout) -> None:
     elsewhere = save(layout, made(status=Status.RUNNING, worker=Worker(1, "0", "another host")))
     done = save(layout, made(status=Status.DONE))
     settle_dead(layout)

@@ -16,7 +16,7 @@ from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.serve import ingests
 from ktx_cli.jobs.serve.ingests import IngestState, IngestWish, cancel_ingest, ingest_state, start_ingest
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.lock import hold_lease
+from ktx_cli.project.lock import hold_run_lock
 
 CONFIG = "connections:\n  shop:\n    driver: sqlite\n    path: shop.db\n"
 
@@ -73,7 +73,7 @@ def test_a_run_that_cannot_begin_answers_with_its_error(
 
 
 def test_a_run_while_another_is_at_work_is_busy(layout: Layout) -> None:
-    with hold_lease(layout, run_id="20260101T000000-abcdef", command="ktx scan"), pytest.raises(KtxError) as caught:
+    with hold_run_lock(layout, run_id="20260101T000000-abcdef", command="ktx scan"), pytest.raises(KtxError) as caught:
         start_ingest(layout, os.environ, IngestWish())
     assert (caught.value.code, caught.value.details["command"]) == ("busy", "ktx scan")
 
@@ -97,12 +97,12 @@ def test_a_run_is_cancelled_by_an_interrupt(layout: Layout, monkeypatch: pytest.
 
 def test_only_runs_of_servers_are_cancelled(layout: Layout) -> None:
     ingest(IngestRequest(layout.root, os.environ))
-    with hold_lease(layout, run_id="20260101T000000-abcdef", command="ktx ingest"), pytest.raises(UsageError):
+    with hold_run_lock(layout, run_id="20260101T000000-abcdef", command="ktx ingest"), pytest.raises(UsageError):
         cancel_ingest(layout, "20991231T000000-abcdef")
     events = layout.run_events("20260101T000000-abcdef")
     events.parent.mkdir()
     events.write_text('{"event": "run_started", "run_id": "20260101T000000-abcdef", "command": "ktx ingest"}\n')
-    held = hold_lease(layout, run_id="20260101T000000-abcdef", command="ktx ingest")
+    held = hold_run_lock(layout, run_id="20260101T000000-abcdef", command="ktx ingest")
     with held, pytest.raises(NotSupportedError, match="not started by a server"):
         cancel_ingest(layout, "20260101T000000-abcdef")
     assert ingest_state(layout, "20260101T000000-abcdef").status == "killed"

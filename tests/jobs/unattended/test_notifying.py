@@ -19,7 +19,7 @@ from ktx_cli.project.secrets import MASK, remember
 REPORT = {"schema": "ktx/ingest/v1", "ok": False, "error": {"code": "busy"}}
 
 
-def failure(message: str = "another run holds the lease", report: object = None) -> Failure:
+def failure(message: str = "another run holds the run lock", report: object = None) -> Failure:
     return Failure(6, "busy", message, report or REPORT, "20260131T093000-5f3a9c", Path("/somewhere"))  # type: ignore[arg-type]
 
 
@@ -41,7 +41,7 @@ def test_it_gets_the_report_and_the_facts_and_its_environment_unchanged(
     assert facts == {
         "KTX_EXIT_CODE": "6",
         "KTX_ERROR_CODE": "busy",
-        "KTX_ERROR": "another run holds the lease",
+        "KTX_ERROR": "another run holds the run lock",
         "KTX_RUN_ID": "20260131T093000-5f3a9c",
         "KTX_PROJECT_DIR": "/somewhere",
         **({"PWD": str(tmp_path)} if "PWD" in given and before.get("PWD") != given["PWD"] else {}),

@@ -140,7 +140,7 @@ def test_the_merge_function_s_word_counts(work: Any) -> None:
     work.assert_clean()
 
 
-def test_two_runs_without_a_common_lease_both_commit(work: Any, python: str) -> None:
+def test_two_runs_without_a_common_run_lock_both_commit(work: Any, python: str) -> None:
     script = textwrap.dedent("""
         import sys
         from pathlib import Path

@@ -14,15 +14,15 @@ import pytest
 from ktx_cli.core.errors import BusyError
 from ktx_cli.project import lock
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.lock import hold_lease
+from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import open_for_writing
 
 HOLDER = """
 import sys, time
 from pathlib import Path
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.lock import hold_lease
-with hold_lease(Layout(Path(sys.argv[1])), run_id="other", command="ktx ingest"):
+from ktx_cli.project.lock import hold_run_lock
+with hold_run_lock(Layout(Path(sys.argv[1])), run_id="other", command="ktx ingest"):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -70,7 +70,7 @@ def plant(layout: Layout, **fields: object) -> None:
 def test_the_second_run_names_the_holder(layout: Layout) -> None:
     process = start_holder(layout)
     try:
-        with pytest.raises(BusyError) as caught, hold_lease(layout, run_id="mine", command="ktx scan"):
+        with pytest.raises(BusyError) as caught, hold_run_lock(layout, run_id="mine", command="ktx scan"):
             pass
     finally:
         end(process)
@@ -85,11 +85,11 @@ def test_a_killed_holder_is_recognised_at_once(layout: Layout) -> None:
     process = start_holder(layout)
     os.killpg(process.pid, signal.SIGKILL)
     end(process)
-    with hold_lease(layout, run_id="mine", command="ktx scan") as (lease, _):
-        lease.check()
+    with hold_run_lock(layout, run_id="mine", command="ktx scan") as (run_lock, _):
+        run_lock.check()
 
 
-def test_waiting_gets_the_lease_when_the_holder_dies(layout: Layout) -> None:
+def test_waiting_gets_the_run_lock_when_the_holder_dies(layout: Layout) -> None:
     process = start_holder(layout)
     events: list[object] = []
 
@@ -97,15 +97,15 @@ def test_waiting_gets_the_lease_when_the_holder_dies(layout: Layout) -> None:
         events.append(event)
         end(process)
 
-    with hold_lease(layout, run_id="mine", command="ktx scan", wait_seconds=20, emit=kill_when_waiting):
+    with hold_run_lock(layout, run_id="mine", command="ktx scan", wait_seconds=20, emit=kill_when_waiting):
         pass
     assert len(events) == 1
 
 
-def test_the_lease_is_free_after_the_block_also_after_an_error(layout: Layout) -> None:
-    with pytest.raises(RuntimeError), hold_lease(layout, run_id="a", command="c"):
+def test_the_run_lock_is_free_after_the_block_also_after_an_error(layout: Layout) -> None:
+    with pytest.raises(RuntimeError), hold_run_lock(layout, run_id="a", command="c"):
         raise RuntimeError
-    with hold_lease(layout, run_id="b", command="c"):
+    with hold_run_lock(layout, run_id="b", command="c"):
         pass
 
 
@@ -133,23 +133,23 @@ def test_the_lease_is_free_after_the_block_also_after_an_error(layout: Layout) -
 def test_who_counts_as_alive(layout: Layout, fields: dict[str, object], busy: bool) -> None:
     plant(layout, **fields)
     if busy:
-        with pytest.raises(BusyError), hold_lease(layout, run_id="mine", command="c"):
+        with pytest.raises(BusyError), hold_run_lock(layout, run_id="mine", command="c"):
             pass
     else:
-        with hold_lease(layout, run_id="mine", command="c"):
+        with hold_run_lock(layout, run_id="mine", command="c"):
             pass
 
 
 def test_a_holder_that_was_taken_over_notices_before_it_commits(layout: Layout) -> None:
-    with hold_lease(layout, run_id="mine", command="c") as (lease, database):
+    with hold_run_lock(layout, run_id="mine", command="c") as (run_lock, database):
         database.execute("UPDATE leases SET run_id = 'thief'")
         with pytest.raises(BusyError, match="took over"):
-            lease.check()
+            run_lock.check()
 
 
 def test_the_heartbeat_beats(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "HEARTBEAT_SECONDS", 0.01)
-    with hold_lease(layout, run_id="mine", command="c") as (_, database):
+    with hold_run_lock(layout, run_id="mine", command="c") as (_, database):
         first = lock.current_holder(database)
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline:
@@ -173,16 +173,16 @@ def test_process_start_tells_processes_apart() -> None:
     assert lock.process_start(process.pid) is None
 
 
-def test_leftovers_of_killed_writers_go_with_the_next_lease(layout: Layout) -> None:
+def test_leftovers_of_killed_writers_go_with_the_next_run_lock(layout: Layout) -> None:
     (layout.runs).mkdir(parents=True)
     (layout.runs / ".r.json.00ff00ff.ktx-tmp").write_text("half")
     (layout.runs / "r.json").write_text("{}")
-    with hold_lease(layout, run_id="mine", command="c"):
+    with hold_run_lock(layout, run_id="mine", command="c"):
         pass
     assert [path.name for path in layout.runs.iterdir()] == ["r.json"]
 
 
-def test_a_run_of_this_process_that_could_not_give_its_lease_back_blocks_nobody(
+def test_a_run_of_this_process_that_could_not_release_its_lock_blocks_nobody(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*args: object) -> None:
@@ -190,9 +190,9 @@ def test_a_run_of_this_process_that_could_not_give_its_lease_back_blocks_nobody(
 
     with monkeypatch.context() as patch:
         patch.setattr("ktx_cli.project.lock._release", full)
-        with pytest.raises(ValueError, match="the block"), hold_lease(layout, run_id="first", command="ktx ingest"):
+        with pytest.raises(ValueError, match="the block"), hold_run_lock(layout, run_id="first", command="ktx ingest"):
             raise ValueError("the block")
-    with hold_lease(layout, run_id="second", command="ktx ingest") as (lease, _):
-        lease.check()
-        with pytest.raises(BusyError), hold_lease(layout, run_id="third", command="ktx ingest"):
+    with hold_run_lock(layout, run_id="second", command="ktx ingest") as (run_lock, _):
+        run_lock.check()
+        with pytest.raises(BusyError), hold_run_lock(layout, run_id="third", command="ktx ingest"):
             pass
