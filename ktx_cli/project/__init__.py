@@ -110,12 +110,10 @@ if TYPE_CHECKING:
     from ktx_cli.project.programs import came_along, find_program
     from ktx_cli.project.repository.commit_plan import merge_lines
     from ktx_cli.project.repository.commits import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint
-    from ktx_cli.project.repository.discovery import discover_layout
-    from ktx_cli.project.repository.history import History, LastChange
+    from ktx_cli.project.repository.history import History, LastChange, TreeView
     from ktx_cli.project.repository.index import has_leftovers, index_path
-    from ktx_cli.project.repository.model import CommitResult, Held, HeldReason
+    from ktx_cli.project.repository.model import CommitResult, Held, HeldReason, discover_layout
     from ktx_cli.project.repository.store import Repository, untracking
-    from ktx_cli.project.repository.trees import TreeView
     from ktx_cli.project.secrets import (
         KINDS,
         MASK,

@@ -191,7 +191,7 @@ def judge(project: Path, *, moved: bool) -> str:
     if found is None:
         raise RuntimeError(f"{project} is not in a repository")
     layout = found[1]
-    if layout.journal.exists() or has_leftovers(layout):
+    if layout.pending.exists() or has_leftovers(layout):
         return DURING
     return AFTER if moved else BEFORE
 

@@ -12,6 +12,7 @@ from ktx_cli.project import merge
 from ktx_cli.project.files import read_bytes
 from ktx_cli.project.git import Git, failure, find_git
 from ktx_cli.project.merge import Conflict
+from ktx_cli.project.repository.history import Blob, Conversion, TreeView
 from ktx_cli.project.repository.index import IndexView, ignored_paths, modified_paths, read_index
 from ktx_cli.project.repository.model import (
     AdjustFunction,
@@ -23,7 +24,6 @@ from ktx_cli.project.repository.model import (
     RepositoryLayout,
     TreeEntry,
 )
-from ktx_cli.project.repository.trees import Blob, Conversion, TreeView
 from ktx_cli.project.repository.working_files import Signature, naming, obstacle, signature_of
 
 

@@ -1,19 +1,297 @@
-"""Committed files that are not in the working tree: deleted, outside of a sparse checkout, or not to be read."""
+"""Committed content as git reads it: names, bytes and their conversion, the history of files, which are absent."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable
+import secrets
+import subprocess
+import tempfile
+import threading
+import weakref
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from ktx_cli.core import Command, GitError, KtxError
 from ktx_cli.project.files import can_read, read_bytes
 from ktx_cli.project.git import Git
 from ktx_cli.project.repository.index import IndexView, read_index
-from ktx_cli.project.repository.model import Held, HeldReason, RepositoryLayout, decode, encode, read_config
-from ktx_cli.project.repository.working_files import obstacle, signature_of
+from ktx_cli.project.repository.model import (
+    GitConfig,
+    Held,
+    HeldReason,
+    RepositoryLayout,
+    TreeEntry,
+    decode,
+    encode,
+    joined,
+    read_config,
+)
+from ktx_cli.project.repository.working_files import naming, obstacle, signature_of
+
+
+class BlobReader:
+    """Objects by id, from a process that starts with the first question and ends with this object."""
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._process: subprocess.Popen[bytes] | None = None
+        self._turn = threading.Lock()
+
+    def read(self, oid: str) -> bytes:
+        """Return an object's content; `GitError` when the repository does not have it."""
+        with self._turn:
+            try:
+                content = self._asked(oid)
+            except BrokenPipeError:  # somebody ended the process, or the object is so damaged that git gave up
+                content = self._asked_again(oid)
+            if content is None:
+                raise GitError(
+                    f"the object {oid} cannot be read in {self._git.folder}",
+                    hint=Command("-C", self._git.folder, "fsck", program="git"),
+                )
+            return content
+
+    def _asked(self, oid: str) -> bytes | None:
+        """Return an object's content, None where there is no such; `BrokenPipeError` where the process is gone."""
+        process = self._started()
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(oid.encode("ascii") + b"\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        header = line.split()
+        if line and len(header) != 3:
+            return None
+        content = process.stdout.read(int(header[2]) + 1) if line else b""
+        if not line or len(content) != int(header[2]) + 1:
+            raise BrokenPipeError
+        return content[:-1]
+
+    def _asked_again(self, oid: str) -> bytes | None:
+        if self._process is not None:
+            _end(self._process)
+            self._process = None
+        try:
+            return self._asked(oid)
+        except BrokenPipeError:
+            return None
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._process = self._git.start_reader("cat-file", "--batch")
+            weakref.finalize(self, _end, self._process)
+        return self._process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+class TreeView:
+    """The project's files as a commit has them; of no commit (an unborn branch), none.
+
+    Paths are relative to the project. Only regular files count: symbolic links and submodules are not content.
+    Contents are as git stores them, so without the `\\r` a checkout may add. Safe to use from several threads.
+    """
+
+    def __init__(self, git: Git, prefix: str, commit: str | None) -> None:
+        self.commit = commit
+        self._git = git
+        self._prefix = prefix
+        self._reader = BlobReader(git)
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's content, or None where there is no such file."""
+        entry = self.entries.get(path)
+        return self._reader.read(entry.oid) if entry is not None and entry.is_file else None
+
+    def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return path -> content of those that exist."""
+        contents = ((path, self.read(path)) for path in paths)
+        return {path: content for path, content in contents if content is not None}
+
+    def blobs(self, prefix: str = "") -> dict[str, str]:
+        """Return path -> blob id of all files below a folder (`""`: all), sorted by path."""
+        start = f"{prefix.rstrip('/')}/" if prefix else ""
+        found = {}
+        for path in self._names[bisect_left(self._names, start) :]:
+            if not path.startswith(start):
+                break
+            if self.entries[path].is_file:
+                found[path] = self.entries[path].oid
+        return found
+
+    def has_folder(self, path: str) -> bool:
+        """Say whether anything at all lies below `path`."""
+        start = path + "/"
+        position = bisect_left(self._names, start)
+        return position < len(self._names) and self._names[position].startswith(start)
+
+    @cached_property
+    def entries(self) -> Mapping[str, TreeEntry]:
+        """Everything the commit has in the project: files, symbolic links, submodules."""
+        if self.commit is None:
+            return {}
+        where = ("--", self._prefix) if self._prefix else ()
+        output = self._git.read("ls-tree", "-r", "-z", "--full-tree", self.commit, *where)
+        return dict(_entry(record, len(encode(self._prefix))) for record in output.out.split(b"\0") if record)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return sorted(self.entries)
+
+
+def _entry(record: bytes, skipped: int) -> tuple[str, TreeEntry]:
+    facts, _, path = record.partition(b"\t")
+    mode, _, oid = facts.decode("ascii").split(" ")
+    return decode(path[skipped:]), TreeEntry(mode, oid)
+
+
+_ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding")
+_OFF = ("unspecified", "unset")
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """An object of content: its id and its bytes, or None when the object is stored already."""
+
+    oid: str
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What git does to one path."""
+
+    filtered: bool = False
+    line_ends: bool = False
+    ident: bool = False
+    encoded: bool = False
+
+    @property
+    def plain(self) -> bool:
+        return not (self.filtered or self.line_ends or self.ident or self.encoded)
+
+
+class Conversion:
+    """Turns contents of given paths into blobs, and blobs into what belongs on disk, as git itself would.
+
+    Contents are what a program reads and writes: UTF-8 text, before a path's filter driver. Paths are full
+    (relative to the top level).
+    """
+
+    def __init__(self, git: Git, config: GitConfig, object_format: str, paths: Iterable[str]) -> None:
+        self._git = git
+        self._object_format = object_format
+        self._rules = _read_rules(git, config, list(paths))
+
+    def is_filtered(self, path: str) -> bool:
+        """Say whether a filter driver stands between what is stored and what is on disk."""
+        return self._rules[path].filtered
+
+    def blob(self, path: str, content: bytes) -> Blob:
+        """Return the object git would make of `content` at `path`."""
+        rules = self._rules[path]
+        if rules.encoded:  # our content is UTF-8 already, only the file on disk has the other encoding
+            content = content.replace(b"\r\n", b"\n") if rules.line_ends else content
+        elif rules.filtered or (rules.line_ends and b"\r" in content) or (rules.ident and b"$Id" in content):
+            return Blob(self.stored(path, content), None)
+        return Blob(object_id(content, self._object_format), content)
+
+    def stored(self, path: str, on_disk: bytes) -> str:
+        """Return the id of what git would store for the bytes of a file at `path`, after storing it."""
+        if self._rules[path].plain:
+            return object_id(on_disk, self._object_format)
+        output = self._git.write("hash-object", "-w", "--stdin", b"--path=" + encode(path), stdin=on_disk)
+        return output.out.decode("ascii").strip()
+
+    def on_disk(self, blobs: Mapping[str, Blob]) -> dict[str, bytes]:
+        """Return path -> the bytes that belong on disk. The blobs must be stored."""
+        plain = {path: blob.data for path, blob in blobs.items() if self._rules[path].plain}
+        found = {path: data for path, data in plain.items() if data is not None}
+        unread = {path: blob.oid for path, blob in blobs.items() if path not in found}
+        return found | smudged(self._git, unread)
+
+
+def object_id(content: bytes, object_format: str) -> str:
+    """Return the id of a blob with that content."""
+    digest = hashlib.new(object_format, b"blob %d\0" % len(content), usedforsecurity=False)
+    digest.update(content)
+    return digest.hexdigest()
+
+
+def store_blobs(git: Git, git_dir: Path, contents: Iterable[bytes]) -> None:
+    """Store blobs by one `fast-import` that touches no ref.
+
+    It reads from an anonymous file, not a pipe: a stream that is cut off when ktx is killed would make it leave a
+    crash report in the git directory. The one it leaves on a full disk is removed.
+    """
+    with naming(git_dir), tempfile.TemporaryFile(dir=git_dir) as stream:
+        for content in contents:
+            stream.write(b"blob\ndata %d\n" % len(content) + content + b"\n")
+        stream.write(b"done\n")
+        stream.seek(0)
+        try:
+            git.write("fast-import", "--quiet", "--done", stdin=stream)
+        except KtxError as error:
+            (git_dir / f"fast_import_crash_{error.details.get('pid')}").unlink(missing_ok=True)
+            raise
+
+
+def smudged(git: Git, oids: Mapping[str, str]) -> dict[str, bytes]:
+    """Return path -> the bytes a checkout would put on disk for that blob.
+
+    The size `cat-file --batch` prints is the stored one, so the answers are told apart by a question about an
+    object that cannot exist. Paths its line format cannot carry are asked one by one.
+    """
+    batched = {path: oid for path, oid in oids.items() if "\n" not in path and path[:1] not in (" ", "\t")}
+    found = {}
+    for path in oids.keys() - batched.keys():
+        found[path] = git.read("cat-file", "--filters", b"--path=" + encode(path), oids[path]).out
+    if not batched:
+        return found
+    mark = f"none-{secrets.token_hex(16)}".encode("ascii")
+    questions = b"".join(
+        oid.encode("ascii") + b" " + encode(path) + b"\n" + mark + b" x\n" for path, oid in batched.items()
+    )
+    output = git.read("cat-file", "--batch=%(objectname)", "--filters", stdin=questions)
+    answers = output.out.split(b"\n" + mark + b" missing\n")[:-1]
+    if len(answers) != len(batched):
+        raise GitError(f"git gave {len(answers)} of {len(batched)} converted contents in {git.folder}")
+    for (path, oid), answer in zip(batched.items(), answers, strict=True):
+        header, _, content = answer.partition(b"\n")
+        if header.decode("ascii", "replace") != oid:
+            raise GitError(f"the object {oid} of {path!r} cannot be read in {git.folder}")
+        found[path] = content
+    return found
+
+
+def _read_rules(git: Git, config: GitConfig, paths: list[str]) -> dict[str, _Rules]:
+    output = git.read("check-attr", "-z", "--stdin", *_ATTRIBUTES, stdin=joined(paths))
+    fields = output.out.split(b"\0")[:-1]
+    attributes: dict[str, dict[str, str]] = {path: {} for path in paths}
+    for path, name, value in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
+        attributes[decode(path)][decode(name)] = decode(value)
+    drivers = config.filters()
+    converts_all = config.last("core.autocrlf") == "input" or config.flag("core.autocrlf", False)
+    return {path: _rules(found, drivers, converts_all) for path, found in attributes.items()}
+
+
+def _rules(attributes: Mapping[str, str], drivers: frozenset[str], converts_all: bool) -> _Rules:
+    text = [attributes.get(name, "unspecified") for name in ("text", "crlf")]
+    asked = any(value != "unspecified" for value in (*text, attributes.get("eol", "unspecified")))
+    return _Rules(
+        filtered=attributes.get("filter", "unspecified") in drivers,
+        line_ends="unset" not in text and (asked or converts_all),
+        ident=attributes.get("ident") == "set",
+        encoded=attributes.get("working-tree-encoding", "unspecified") not in (*_OFF, "set"),
+    )
 
 
 def absent_paths(git: Git, layout: RepositoryLayout, committed: Iterable[str]) -> list[Held]:

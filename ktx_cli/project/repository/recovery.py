@@ -2,81 +2,227 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final
 
-from ktx_cli.core import BusyError
+from ktx_cli.core import BusyError, Command, GitError, Hint
+from ktx_cli.project.files import read_bytes, sync_directory, write_atomic
 from ktx_cli.project.git import Git
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository import index as locking
-from ktx_cli.project.repository.discovery import commit_of
-from ktx_cli.project.repository.index import IndexLock, IndexView, edit_index, read_index
-from ktx_cli.project.repository.model import IndexEntry, Recovery, RepositoryLayout, TreeEntry, full_paths, read_config
-from ktx_cli.project.repository.publication import Finish, Journal, JournalEntry, carry_out, drop_journal
-from ktx_cli.project.repository.trees import Blob, Conversion, TreeView
+from ktx_cli.project.repository.history import Blob, Conversion, TreeView
+from ktx_cli.project.repository.index import IndexLock, IndexView, edit_index, read_index, refresh_index
+from ktx_cli.project.repository.model import (
+    IndexEntry,
+    Recovery,
+    RepositoryLayout,
+    TreeEntry,
+    check_paths,
+    commit_of,
+    full_paths,
+    read_config,
+)
 from ktx_cli.project.repository.working_files import (
     STAGING_PREFIX,
     NewFile,
     Placement,
     Signature,
+    Undo,
     digest_of,
     names_in,
     naming,
     obstacle,
+    place_all,
     remove_staging,
     remove_temporaries,
     signature_of,
     stage,
 )
 
+VERSION: Final = 1
+
+_HEX: Final = re.compile(r"[0-9a-f]+")
+_MODE: Final = re.compile(r"100644|100755")
+_REF: Final = re.compile(r"refs/\S+")
+_ANY: Final = re.compile(r".*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class PendingEntry:
+    """One path: its index entry before and after, and the SHA-256 of its file before and after (None: no file).
+
+    `index_only`: a sparse checkout has no file there.
+    """
+
+    path: str
+    before: TreeEntry | None
+    after: TreeEntry | None
+    file_before: str | None
+    file_after: str | None
+    index_only: bool = False
+
+
+@dataclass(frozen=True)
+class PendingCommit:
+    """The record of a commit under way: a move of `ref` from `old` (None: unborn) to `new`.
+
+    `token`: of the marker of the run that makes it. `written` are all paths whose files it may have been writing,
+    ignored ones included.
+    """
+
+    ref: str
+    old: str | None
+    new: str
+    token: str
+    entries: tuple[PendingEntry, ...]
+    written: tuple[str, ...]
+
+    def save(self, path: Path) -> None:
+        """Write the record durably; `StorageError` when that fails."""
+        write_atomic(path, json.dumps({"version": VERSION, **vars(self)}, default=_plain).encode("ascii"))
+
+    @classmethod
+    def load(cls, path: Path) -> PendingCommit | None:
+        """Return the record, or None when there is none. Raises `GitError` for one that cannot be read."""
+        text = read_bytes(path)
+        if text is None:
+            return None
+        try:
+            return _checked(json.loads(text))
+        except (ValueError, LookupError, TypeError, GitError) as error:
+            raise GitError(
+                f"{path}, the record of a run that was killed, cannot be read",
+                hint=Hint(
+                    "look at `{}`: what it shows as changed may be half of that run; then {}",
+                    Command("status", program="git"),
+                    Command(path, program="rm"),
+                ),
+                details={"path": str(path), "reason": f"{type(error).__name__}: {error}"},
+            ) from error
+
+
+def _plain(value: PendingEntry | TreeEntry) -> Any:
+    return [value.mode, value.oid] if isinstance(value, TreeEntry) else vars(value)
+
+
+def _checked(data: Mapping[str, Any]) -> PendingCommit:
+    """Return the record that was read: nothing in it may reach outside the project or be taken for an option."""
+    if data["version"] != VERSION:
+        raise ValueError(f"version {data['version']}")
+    pending = PendingCommit(
+        ref=_matching(data["ref"], _REF),
+        old=None if data["old"] is None else _matching(data["old"], _HEX),
+        new=_matching(data["new"], _HEX),
+        token=_matching(data["token"], _HEX),
+        entries=tuple(_entry(item) for item in data["entries"]),
+        written=tuple(_matching(path, _ANY) for path in data["written"]),
+    )
+    check_paths([*pending.written, *(entry.path for entry in pending.entries)])
+    return pending
+
+
+def _entry(data: Mapping[str, Any]) -> PendingEntry:
+    before, after = (
+        None if pair is None else TreeEntry(_matching(pair[0], _MODE), _matching(pair[1], _HEX))
+        for pair in (data["before"], data["after"])
+    )
+    old, new = (None if data[key] is None else _matching(data[key], _ANY) for key in ("file_before", "file_after"))
+    return PendingEntry(_matching(data["path"], _ANY), before, after, old, new, bool(data["index_only"]))
+
+
+def _matching(value: object, pattern: re.Pattern[str]) -> str:
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise ValueError(f"{value!r} is not as ktx writes it")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """What is left to do once the branch has the commit.
+
+    `index`: a copy with the new entries (None: the index stays). `refreshed`: project paths whose entries get the
+    stat data of their files.
+    """
+
+    index: Path | None
+    placements: tuple[Placement, ...]
+    refreshed: Collection[str]
+
+
+def carry_out(
+    git: Git, layout: RepositoryLayout, lock: IndexLock, finish: Finish, undo: Undo | None = None
+) -> tuple[str, ...]:
+    """Put files and index in place; return the paths whose files were touched meanwhile and left alone.
+
+    `undo` keeps the old files.
+    """
+    left = place_all(layout, finish.placements, undo)
+    if finish.index is not None:
+        known = [path for path in finish.refreshed if path not in left]
+        refresh_index(git, layout, finish.index, (layout.prefix + path for path in known))
+        lock.swap(finish.index)
+    return tuple(sorted(left))
+
+
+def drop_pending(layout: RepositoryLayout) -> None:
+    """Remove the record of the commit under way, durably."""
+    with naming(layout.pending, "remove"):
+        layout.pending.unlink(missing_ok=True)
+        if layout.private.is_dir():
+            sync_directory(layout.private)
+
+
 LOCK_AGE_SECONDS = 3.5
-"""An empty ref lock from the moment of the journal counts as dead after this long; git holds one for milliseconds."""
+"""An empty ref lock from the moment of the record counts as dead after this long; git holds one for milliseconds."""
 
 
 def needs_recovery(layout: RepositoryLayout) -> bool:
-    """Say whether there is a journal or a leftover of a run. Writes nothing."""
+    """Say whether there is a record or a leftover of a run. Writes nothing."""
     if not layout.private.is_dir():
         return False
     names = names_in(layout.private)
-    return any(name == layout.journal.name or _is_leftover(layout, name) for name in names)
+    return any(name == layout.pending.name or _is_leftover(layout, name) for name in names)
 
 
 def _is_leftover(layout: RepositoryLayout, name: str) -> bool:
-    temporary = name.startswith(f".{layout.journal.name}.") and name.endswith(".ktx-tmp")
+    temporary = name.startswith(f".{layout.pending.name}.") and name.endswith(".ktx-tmp")
     return temporary or name.startswith(STAGING_PREFIX)
 
 
 def recover(git: Git, layout: RepositoryLayout, lock: IndexLock) -> Recovery:
-    """Finish or drop what the journal tells. For who holds the index lock; may be killed and run again.
+    """Finish or drop the commit of the record. For who holds the index lock; may be killed and run again.
 
-    Raises `GitError` for a journal that cannot be read; nothing is removed then.
+    Raises `GitError` for a record that cannot be read; nothing is removed then.
     """
-    journal = Journal.load(layout.journal)
-    if journal is not None:
-        _await_death(layout, journal)
-        journal = Journal.load(layout.journal)
+    pending = PendingCommit.load(layout.pending)
+    if pending is not None:
+        _await_death(layout, pending)
+        pending = PendingCommit.load(layout.pending)
     removed = [*lock.removed, *remove_staging(layout.private, lock.living())]
     removed += remove_temporaries(layout.project_dir, [".ktx/journal.json"]) if layout.private.is_dir() else []
-    if journal is None:
+    if pending is None:
         return Recovery(removed=tuple(removed))
-    removed += remove_temporaries(layout.project_dir, journal.written)
-    removed += _remove_ref_locks(layout, journal)
-    if not _is_published(git, journal):
-        drop_journal(layout)
+    removed += remove_temporaries(layout.project_dir, pending.written)
+    removed += _remove_ref_locks(layout, pending)
+    if not _is_published(git, pending):
+        drop_pending(layout)
         return Recovery(dropped=True, removed=tuple(removed))
-    work = _Work(git, layout, lock, journal)
+    work = _Work(git, layout, lock, pending)
     left = work.run()
-    drop_journal(layout)
-    return Recovery(tuple(sorted(work.finished)), tuple(sorted(left)), journal.new, removed=tuple(removed))
+    drop_pending(layout)
+    return Recovery(tuple(sorted(work.finished)), tuple(sorted(left)), pending.new, removed=tuple(removed))
 
 
-def _await_death(layout: RepositoryLayout, journal: Journal) -> None:
+def _await_death(layout: RepositoryLayout, pending: PendingCommit) -> None:
     """Wait until no child of the killed run can move the branch any more."""
-    marker = locking.index_path(layout).with_name(f"ktx-{journal.token}.marker")
+    marker = locking.index_path(layout).with_name(f"ktx-{pending.token}.marker")
     deadline = time.monotonic() + locking.WAIT_FOR_KTX_SECONDS
     while marker.exists():
         locking.clear_dead(layout)
@@ -89,21 +235,21 @@ def _await_death(layout: RepositoryLayout, journal: Journal) -> None:
         time.sleep(0.02)
 
 
-def _is_published(git: Git, journal: Journal) -> bool:
-    """Say whether the branch, or where HEAD is now, contains the journal's commit."""
-    if commit_of(git, journal.new) is None:
+def _is_published(git: Git, pending: PendingCommit) -> bool:
+    """Say whether the branch, or where HEAD is now, contains the recorded commit."""
+    if commit_of(git, pending.new) is None:
         return False
-    tips = {tip for ref in (journal.ref, "HEAD") if (tip := commit_of(git, ref)) is not None}
-    return any(git.read("merge-base", "--is-ancestor", journal.new, tip, ok=(0, 1)).code == 0 for tip in tips)
+    tips = {tip for ref in (pending.ref, "HEAD") if (tip := commit_of(git, ref)) is not None}
+    return any(git.read("merge-base", "--is-ancestor", pending.new, tip, ok=(0, 1)).code == 0 for tip in tips)
 
 
-def _remove_ref_locks(layout: RepositoryLayout, journal: Journal) -> list[str]:
+def _remove_ref_locks(layout: RepositoryLayout, pending: PendingCommit) -> list[str]:
     """Remove locks that a child left which was itself killed: those with our commit, and empty ones of its time."""
     removed = []
     with naming(layout.git_dir, "remove locks in"):
-        since = layout.journal.lstat().st_mtime
-        for lock in (layout.common_dir / f"{journal.ref}.lock", layout.git_dir / "HEAD.lock"):
-            if _is_ours(lock, journal.new, since):
+        since = layout.pending.lstat().st_mtime
+        for lock in (layout.common_dir / f"{pending.ref}.lock", layout.git_dir / "HEAD.lock"):
+            if _is_ours(lock, pending.new, since):
                 lock.unlink(missing_ok=True)
                 removed.append(lock.name)
     return removed
@@ -134,7 +280,7 @@ class _Work:
     git: Git
     layout: RepositoryLayout
     lock: IndexLock
-    journal: Journal
+    pending: PendingCommit
     finished: set[str] = field(default_factory=set)
     left: set[str] = field(default_factory=set)
     entries: dict[str, TreeEntry | None] = field(default_factory=dict)
@@ -155,12 +301,12 @@ class _Work:
             remove_staging(self.layout.private, self.lock.living())
         return self.left
 
-    def _current(self) -> Iterator[JournalEntry]:
+    def _current(self) -> Iterator[PendingEntry]:
         """Yield the entries that HEAD still has as the killed run committed them."""
         tip = TreeView(self.git, self.layout.prefix, commit_of(self.git, "HEAD"))
-        return (entry for entry in self.journal.entries if tip.entries.get(entry.path) == entry.after)
+        return (entry for entry in self.pending.entries if tip.entries.get(entry.path) == entry.after)
 
-    def _judge(self, entry: JournalEntry, index: IndexView) -> None:
+    def _judge(self, entry: PendingEntry, index: IndexView) -> None:
         path = entry.path
         now = index.entries.get(path)
         known = now if now is None else TreeEntry(now.mode, now.oid)
@@ -177,7 +323,7 @@ class _Work:
         if not entry.index_only and not absent_on_purpose:
             self._judge_file(entry, advanced=known != entry.after, refreshed=not skipped)
 
-    def _judge_file(self, entry: JournalEntry, *, advanced: bool, refreshed: bool) -> None:
+    def _judge_file(self, entry: PendingEntry, *, advanced: bool, refreshed: bool) -> None:
         """Decide about the file: already new, still old, or the user's.
 
         Once the index had the new entry, files were in place: an old one was put back by the user.

@@ -9,10 +9,10 @@ from typing import Final
 from ktx_cli.core import Command, GitError, KtxError, listing
 from ktx_cli.project.git import Git
 from ktx_cli.project.layout import PRIVATE_NAME
-from ktx_cli.project.repository import discovery
+from ktx_cli.project.repository import model
 from ktx_cli.project.repository.commit_plan import merge_by_default
-from ktx_cli.project.repository.commits import commit_changes, propose_changes
-from ktx_cli.project.repository.history import Changes, History, absent_paths, working_changes
+from ktx_cli.project.repository.commits import Request, commit_changes, propose_changes
+from ktx_cli.project.repository.history import Changes, History, TreeView, absent_paths, working_changes
 from ktx_cli.project.repository.index import (
     announced,
     clear_dead,
@@ -33,9 +33,7 @@ from ktx_cli.project.repository.model import (
     check_folders,
     check_paths,
 )
-from ktx_cli.project.repository.publication import Request
 from ktx_cli.project.repository.recovery import needs_recovery, recover
-from ktx_cli.project.repository.trees import TreeView
 
 _MOST_NAMED: Final = 10
 _FOREIGN: Final = tuple(f"{PRIVATE_NAME}/{name}" for name in (".gitignore", "prompts/", "skills/"))
@@ -63,24 +61,24 @@ class Repository:
 
         Raises `GitMissingError`, and `GitError` when there is one that git refuses to open.
         """
-        found = discovery.discover_layout(project_dir)
+        found = model.discover_layout(project_dir)
         return None if found is None else cls(*found)
 
     @classmethod
     def create(cls, project_dir: Path) -> Repository:
         """Make a repository in `project_dir`, without a commit; its branch is `main` unless git is set otherwise."""
-        return cls(*discovery.create_layout(project_dir))
+        return cls(*model.create_layout(project_dir))
 
     def head(self) -> Head:
         """Return the current branch and its commit."""
-        return discovery.read_head(self._git, self.layout)
+        return model.read_head(self._git, self.layout)
 
     def check_writable(self) -> None:
         """Raise `GitError` with a hint when no commit must be added now.
 
         That is on a detached HEAD, in a bare repository, and during a merge, rebase, cherry-pick, revert or bisection.
         """
-        discovery.check_writable(self.layout, discovery.read_ref(self._git))
+        model.check_writable(self.layout, model.read_ref(self._git))
 
     def tree(self, commit: str | None) -> TreeView:
         """Return the project's files as `commit` has them; None (an unborn branch) has none."""
@@ -137,7 +135,7 @@ class Repository:
     def recover(self) -> Recovery:
         """Finish or drop what a killed run left; changes nothing when there is nothing.
 
-        Raises `BusyError` when another run is at work, `GitError` when its journal cannot be read.
+        Raises `BusyError` when another run is at work, `GitError` when its record cannot be read.
         """
         if self.layout.is_bare:
             return Recovery()
@@ -151,11 +149,11 @@ class Repository:
 
     def commit_at(self, ref: str) -> str | None:
         """Return the commit a branch, by its full name, or an id names; None where there is none."""
-        return discovery.commit_of(self._git, ref)
+        return model.commit_of(self._git, ref)
 
     def parent_of(self, commit: str) -> str | None:
         """Return the first parent of a commit, None of the first one of all."""
-        return discovery.commit_of(self._git, f"{commit}^")
+        return model.commit_of(self._git, f"{commit}^")
 
     def commit_of_run(self, run_id: str) -> str | None:
         """Return the newest commit of the current branch that a run made, as its message says."""
@@ -222,7 +220,7 @@ class Repository:
         check_paths(changes)
         check_folders(path for path, content in changes.items() if content is not None)
         request = Request(changes, message, base, author, merge or merge_by_default, before_publish, adjust, spared)
-        discovery.check_writable(self.layout, discovery.read_ref(self._git))
+        model.check_writable(self.layout, model.read_ref(self._git))
         result = None
         try:
             with announced(self.layout) as lock:

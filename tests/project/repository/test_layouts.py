@@ -72,7 +72,7 @@ def test_sha256(tmp_path: Path, work: Any) -> None:
 def test_linked_worktree(work: Any, tmp_path: Path) -> None:
     work.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
     side = type(work)(tmp_path / "side")
-    assert side.repo.layout.is_linked_worktree and not work.repo.layout.is_linked_worktree
+    assert [repo.layout.git_dir == repo.layout.common_dir for repo in (side.repo, work.repo)] == [False, True]
     assert side.commit({ORDERS: b"new\n"}).committed == (ORDERS,)
     side.assert_clean()
     work.assert_clean()

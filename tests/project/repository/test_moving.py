@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ktx_cli.core.errors import BusyError, GitError
 from ktx_cli.project.merge import Conflict
-from ktx_cli.project.repository import commits, publication
+from ktx_cli.project.repository import commits
 from ktx_cli.project.repository.commit_plan import merge_lines
 from ktx_cli.project.repository.model import Held, HeldReason
 
@@ -200,7 +200,7 @@ def test_merge_file(base: bytes, ours: bytes, theirs: bytes, expected: bytes | N
 
 def _staging_beside(work: Any, monkeypatch: pytest.MonkeyPatch, act: Callable[[int], object]) -> list[int]:
     """Call `act` with 0, 1, ... after every preparation of an attempt, before the index is locked."""
-    prepare, seen = publication.Attempt._prepare, []
+    prepare, seen = commits.Attempt._prepare, []
 
     def prepared(attempt: Any, contents: Any) -> Any:
         finish = prepare(attempt, contents)
@@ -208,7 +208,7 @@ def _staging_beside(work: Any, monkeypatch: pytest.MonkeyPatch, act: Callable[[i
         seen.append(len(seen))
         return finish
 
-    monkeypatch.setattr(publication.Attempt, "_prepare", prepared)
+    monkeypatch.setattr(commits.Attempt, "_prepare", prepared)
     return seen
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ktx_cli.core.errors import StorageError
 from ktx_cli.project.git import Git, GitResult
-from ktx_cli.project.repository import publication, working_files
+from ktx_cli.project.repository import recovery, working_files
 
 ORDERS = "semantic-layer/shop/orders.yaml"
 ITEMS = "semantic-layer/shop/items.yaml"
@@ -100,7 +100,7 @@ def test_an_error_after_the_branch_moved_is_taken_back(work: Any, monkeypatch: p
         if placed < 4:
             patch.setattr(working_files, "_place", _failing_at(placed))
         else:
-            patch.setattr(publication, "refresh_index", _broken)
+            patch.setattr(recovery, "refresh_index", _broken)
         with pytest.raises(StorageError) as caught:
             work.commit(CHANGES)
     assert "commit" not in caught.value.details and "the next run" not in (caught.value.hint or "")
@@ -129,7 +129,7 @@ def test_a_file_edited_before_it_is_taken_back_stays(work: Any, monkeypatch: pyt
 
     head = work.head
     with monkeypatch.context() as patch:
-        patch.setattr(publication, "refresh_index", _broken)
+        patch.setattr(recovery, "refresh_index", _broken)
         patch.setattr(working_files.Undo, "take_back", edit_first)
         with pytest.raises(StorageError):
             work.commit(CHANGES)
@@ -166,7 +166,7 @@ def _broken(*arguments: object) -> None:
     raise StorageError("the disk is gone")
 
 
-@pytest.mark.parametrize("step", ["publication.drop_journal", "index._remove_scratch"])
+@pytest.mark.parametrize("step", ["commits.drop_pending", "index._remove_scratch"])
 def test_an_error_of_any_last_step_names_the_commit(work: Any, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     module, name = step.split(".")
 
