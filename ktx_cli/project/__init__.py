@@ -8,22 +8,31 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.project import edit, secrets
-    from ktx_cli.project.answer_cache import CachedAnswer, EnrichmentStore, StateEnrichmentStore
     from ktx_cli.project.config.base import (
         REFERENCE_PATTERN,
         REQUIRED,
         Block,
+        InvalidConfigError,
+        Issue,
+        Keys,
         Setting,
         checked,
+        is_literal_secret,
+        key_text,
+        named,
+        placed,
         setting,
         settings_of,
         wrong,
     )
     from ktx_cli.project.config.blocks import (
+        ROLES,
+        SUPPORTED_BACKENDS,
         ConnectionContext,
         Embeddings,
         HistoryFilters,
         Privacy,
+        PromptCaching,
         QueryHistory,
         RateLimit,
         Relationships,
@@ -41,10 +50,14 @@ if TYPE_CHECKING:
         SourceConnection,
         Ssl,
         driver_of,
+        drivers,
         example_connection,
+        find_model,
+        is_driver,
+        model_of,
+        parse_connection,
         wrong_scheme,
     )
-    from ktx_cli.project.config.drivers import drivers, find_model, is_driver, model_of, parse_connection
     from ktx_cli.project.config.file import (
         WITHOUT_EFFECT,
         LoadedConfig,
@@ -53,16 +66,6 @@ if TYPE_CHECKING:
         config_lock,
         load_config,
     )
-    from ktx_cli.project.config.issues import (
-        InvalidConfigError,
-        Issue,
-        Keys,
-        is_literal_secret,
-        key_text,
-        named,
-        placed,
-    )
-    from ktx_cli.project.config.llm import ROLES, SUPPORTED_BACKENDS, PromptCaching
     from ktx_cli.project.config.model import KtxConfig, connection_of, known_connection
     from ktx_cli.project.config.reference import json_schema
     from ktx_cli.project.config.settings import (
@@ -82,7 +85,7 @@ if TYPE_CHECKING:
         storage_error,
         write_atomic,
     )
-    from ktx_cli.project.git import Git, GitResult, condensed, find_git
+    from ktx_cli.project.git import Git, GitResult, came_along, condensed, find_git, find_program
     from ktx_cli.project.layout import (
         CONFIG_NAME,
         DATABASE_SOURCE,
@@ -107,7 +110,6 @@ if TYPE_CHECKING:
     from ktx_cli.project.lock import RunLock, current_holder, hold_run_lock, host_identity, process_start
     from ktx_cli.project.merge import Conflict, TextMerge, merge_file
     from ktx_cli.project.plugins import SOURCES, WAREHOUSES, Kind, PluginError, Question, imported
-    from ktx_cli.project.programs import came_along, find_program
     from ktx_cli.project.repository.commit_plan import merge_lines
     from ktx_cli.project.repository.commits import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint
     from ktx_cli.project.repository.history import History, LastChange, TreeView
@@ -132,6 +134,9 @@ if TYPE_CHECKING:
     )
     from ktx_cli.project.state import (
         LOOK,
+        CachedAnswer,
+        EnrichmentStore,
+        StateEnrichmentStore,
         Warn,
         check_private_folder,
         is_damage,

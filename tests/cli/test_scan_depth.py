@@ -250,7 +250,7 @@ def test_backends_write_the_same_bytes(
 
 KILLED = """
 import os, signal, sys
-from ktx_cli.project.answer_cache import StateEnrichmentStore
+from ktx_cli.project.state import StateEnrichmentStore
 keep, kept = StateEnrichmentStore.put, []
 def put(self, kind, key, value):
     keep(self, kind, key, value)

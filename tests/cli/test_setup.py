@@ -245,7 +245,7 @@ def test_a_role_that_goes_elsewhere_is_warned_about(ktx: Run, project: Path) -> 
 
 def test_help_names_the_backends_there_are(ktx: Run) -> None:
     from ktx_cli.cli.setup_flags import BACKENDS
-    from ktx_cli.project.config.llm import SUPPORTED_BACKENDS
+    from ktx_cli.project.config.blocks import SUPPORTED_BACKENDS
 
     assert BACKENDS.replace(" or ", ", ").split(", ") == ["none", *SUPPORTED_BACKENDS]
     model = ktx("setup", "--help").out.partition("Embeddings:")[0]
@@ -298,7 +298,7 @@ def test_every_question_has_a_visible_flag(ktx: Run) -> None:
 
     from ktx_cli.jobs.setup.answers import questions_of
     from ktx_cli.llm.settings import CHOOSABLE
-    from ktx_cli.project.config.drivers import drivers
+    from ktx_cli.project.config.connections import drivers
     from ktx_cli.project.plugins import WAREHOUSES
 
     said = ktx("setup", "--help").out

@@ -11,7 +11,7 @@ import pytest
 import typer.main
 
 from ktx_cli.cli.app import app
-from ktx_cli.project.config.drivers import FOREIGN_DRIVERS, drivers
+from ktx_cli.project.config.connections import FOREIGN_DRIVERS, drivers
 from ktx_cli.project.config.settings import driver_entries, root_entries
 
 ROOT: Final = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from ktx_cli.jobs.check.lint.registry import all_rules
 from ktx_cli.jobs.health.doctor import CHECKS
 from ktx_cli.mcp.prompts import PROMPTS, TEMPLATES
 from ktx_cli.mcp.tools import TOOLS
-from ktx_cli.project.config.drivers import drivers
+from ktx_cli.project.config.connections import drivers
 from ktx_cli.project.config.settings import driver_entries, root_entries
 from tests.docs.blocks import ROOT, pages
 

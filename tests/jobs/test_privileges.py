@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.project.config.connections import Database
-from ktx_cli.project.config.drivers import model_of
+from ktx_cli.project.config.connections import Database, model_of
 from ktx_cli.warehouses.port import ConnectionTest, TableRef
 from ktx_cli.warehouses.privileges import NAMED_TABLES, access_gap
 

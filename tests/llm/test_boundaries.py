@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import ktx_cli
-from ktx_cli.project.config.llm import Backend
+from ktx_cli.project.config.blocks import Backend
 
 ROOT = Path(ktx_cli.__file__).parent
 SDKS = frozenset({"anthropic", "claude_agent_sdk", "mcp"})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.llm.settings import claude_environment, divergence, ignored_fields, mapped_fields, ttl
-from ktx_cli.project.config.llm import PromptCaching
+from ktx_cli.project.config.blocks import PromptCaching
 from ktx_cli.project.config.model import KtxConfig
 
 

@@ -11,7 +11,7 @@ from ktx_cli.llm import events
 from ktx_cli.llm.backends.claude import binary, environment
 from ktx_cli.llm.errors import CODES
 from ktx_cli.llm.usage import ORIGINS
-from ktx_cli.project.config.llm import ROLES, SUPPORTED_BACKENDS
+from ktx_cli.project.config.blocks import ROLES, SUPPORTED_BACKENDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "docs" / name for name in ("concepts/runtime-port.md", "concepts/isolation.md", "guides/llm.md")]

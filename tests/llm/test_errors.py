@@ -8,7 +8,7 @@ import pytest
 
 from ktx_cli.core.errors import ERROR_CODES
 from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE, CODES, cancelled, llm_error
-from ktx_cli.project.config.llm import SUPPORTED_BACKENDS
+from ktx_cli.project.config.blocks import SUPPORTED_BACKENDS
 
 EXIT_CODES = {
     "auth": 3,

@@ -18,8 +18,8 @@ from ktx_cli.llm.routing import OWN_LOOP, RoutedRuntime
 from ktx_cli.llm.settings import missing_setting, secret_references
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.usage import UsageFact
+from ktx_cli.project.config.blocks import SUPPORTED_BACKENDS
 from ktx_cli.project.config.file import load_config
-from ktx_cli.project.config.llm import SUPPORTED_BACKENDS
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import ModelRequest, Reply, calls, says

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.settings import OWN_DEFAULT, ModelRef, bindings, model_for, parse_model_ref
-from ktx_cli.project.config.llm import ROLES, SUPPORTED_BACKENDS
+from ktx_cli.project.config.blocks import ROLES, SUPPORTED_BACKENDS
 from ktx_cli.project.config.model import KtxConfig
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ktx_cli.core.errors import KtxError, SecretError
 from ktx_cli.llm.settings import Place, missing_setting, resolved_keys, resolved_place, secret_references
-from ktx_cli.project.config.llm import SUPPORTED_BACKENDS
+from ktx_cli.project.config.blocks import SUPPORTED_BACKENDS
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.secrets import mask
 

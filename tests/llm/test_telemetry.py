@@ -17,7 +17,7 @@ from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.executor import span
 from ktx_cli.llm.types import Cost, Usage
-from ktx_cli.project.config.llm import SUPPORTED_BACKENDS
+from ktx_cli.project.config.blocks import SUPPORTED_BACKENDS
 
 
 class Span:

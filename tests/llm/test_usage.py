@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ktx_cli.llm.types import Cost, Usage
 from ktx_cli.llm.usage import ORIGINS, UsageFact, ignore_usage
-from ktx_cli.project.config.llm import SUPPORTED_BACKENDS
+from ktx_cli.project.config.blocks import SUPPORTED_BACKENDS
 
 
 def fact(backend: str = "claude-code", run_id: str = "r", attempt: int = 0, unit_id: str = "s") -> UsageFact:

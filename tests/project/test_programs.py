@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import GitMissingError, NotReadyError
-from ktx_cli.project.git import find_git
-from ktx_cli.project.programs import find_program
+from ktx_cli.project.git import find_git, find_program
 from ktx_cli.project.repository.commit_plan import merge_lines
 from ktx_cli.project.repository.store import Repository
 from ktx_cli.scan.diagram import draw_svg
@@ -21,7 +20,7 @@ from ktx_cli.scan.diagram import draw_svg
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clone with a project in it, the current folder, whose programs leave a mark."""
     monkeypatch.delenv("KTX_GIT_BIN", raising=False)
-    monkeypatch.setattr("ktx_cli.project.programs._PROJECTS", collections.deque())
+    monkeypatch.setattr("ktx_cli.project.git._PROJECTS", collections.deque())
     folder = tmp_path / "clone" / "analytics"
     for place in (tmp_path / "clone" / ".git", folder / "bin", tmp_path / "clone" / "tools", tmp_path / "mine"):
         place.mkdir(parents=True)

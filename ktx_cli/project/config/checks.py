@@ -10,10 +10,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from ktx_cli.core import Command, Hint, Severity, Suggestion, did_you_mean, one_line, yaml
-from ktx_cli.project.config.base import Block, Setting, settings_of
-from ktx_cli.project.config.drivers import find_model
-from ktx_cli.project.config.issues import Issue, Keys, is_literal_secret, key_text, named
-from ktx_cli.project.config.llm import ROLES
+from ktx_cli.project.config.base import Block, Issue, Keys, Setting, is_literal_secret, key_text, named, settings_of
+from ktx_cli.project.config.blocks import ROLES
+from ktx_cli.project.config.connections import find_model
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.secrets import has_password, redact_url, variable_named
 

@@ -12,10 +12,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from ktx_cli.core import Command, ConfigError, Hint, NoProjectError, ResultWarning, Severity, listing, plural, yaml
+from ktx_cli.project.config.base import InvalidConfigError, Issue, Keys, key_text, named, placed
 from ktx_cli.project.config.checks import errors_of, key_warnings, literal_secrets, rule_warnings
-from ktx_cli.project.config.connections import DisabledConnection
-from ktx_cli.project.config.drivers import FOREIGN_DRIVERS
-from ktx_cli.project.config.issues import InvalidConfigError, Issue, Keys, key_text, named, placed
+from ktx_cli.project.config.connections import FOREIGN_DRIVERS, DisabledConnection
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.files import read_bytes, remove_leftovers_of, write_atomic
 from ktx_cli.project.layout import Layout

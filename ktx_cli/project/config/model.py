@@ -9,7 +9,7 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from ktx_cli.core import UsageError, did_you_mean, listing
 from ktx_cli.project.config.base import Block, setting, wrong
-from ktx_cli.project.config.blocks import Ingest, Scan, Semantic
+from ktx_cli.project.config.blocks import Ingest, Llm, Scan, Semantic
 from ktx_cli.project.config.connections import (
     Connection,
     ConnectionId,
@@ -17,9 +17,8 @@ from ktx_cli.project.config.connections import (
     DisabledConnection,
     SourceConnection,
     example_connection,
+    parse_connection,
 )
-from ktx_cli.project.config.drivers import parse_connection
-from ktx_cli.project.config.llm import Llm
 
 
 def _attribute(value: Any) -> Any:

@@ -13,9 +13,16 @@ from pydantic.json_schema import models_json_schema
 
 from ktx_cli.core import yaml
 from ktx_cli.project.config.base import STATUS_KEY, Block, Setting, settings_of
-from ktx_cli.project.config.connections import DEVICE_PATTERN, ID_PATTERN, RESERVED_IDS, Database, SourceConnection
-from ktx_cli.project.config.drivers import model_of, models
-from ktx_cli.project.config.llm import ROLES, Llm
+from ktx_cli.project.config.blocks import ROLES, Llm
+from ktx_cli.project.config.connections import (
+    DEVICE_PATTERN,
+    ID_PATTERN,
+    RESERVED_IDS,
+    Database,
+    SourceConnection,
+    model_of,
+    models,
+)
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.config.settings import Entry, driver_entries, root_entries
 

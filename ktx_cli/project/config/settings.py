@@ -11,13 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, Suggestion, UsageError, did_you_mean, yaml
 from ktx_cli.project import secrets
-from ktx_cli.project.config.base import Block, Setting, Status, settings_of
+from ktx_cli.project.config.base import Block, Issue, Setting, Status, settings_of, shown
+from ktx_cli.project.config.blocks import ROLES
 from ktx_cli.project.config.checks import errors_of, example_at, values_of
-from ktx_cli.project.config.connections import Connection
-from ktx_cli.project.config.drivers import find_model, model_of, models
+from ktx_cli.project.config.connections import Connection, find_model, model_of, models
 from ktx_cli.project.config.file import LoadedConfig, half_characters
-from ktx_cli.project.config.issues import Issue, shown
-from ktx_cli.project.config.llm import ROLES
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.secrets import SecretRef
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, KtxError, NoProjectError
-from ktx_cli.project.config.drivers import drivers, model_of
+from ktx_cli.project.config.connections import drivers, model_of
 from ktx_cli.project.config.file import LoadedConfig, load_config
 from ktx_cli.project.config.settings import driver_entries, root_entries
 

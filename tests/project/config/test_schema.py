@@ -13,8 +13,7 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
-from ktx_cli.project.config.connections import RESERVED_IDS
-from ktx_cli.project.config.drivers import drivers, model_of
+from ktx_cli.project.config.connections import RESERVED_IDS, drivers, model_of
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.config.reference import DIALECT, example_yaml, json_schema, settings_table
 from ktx_cli.project.config.settings import driver_entries, root_entries

@@ -14,7 +14,7 @@ from pydantic_core.core_schema import ErrorType
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.project.config.base import Block, Setting, settings_of
 from ktx_cli.project.config.checks import WORDS, errors_of
-from ktx_cli.project.config.drivers import drivers, model_of
+from ktx_cli.project.config.connections import drivers, model_of
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.config.settings import parse_cli_value

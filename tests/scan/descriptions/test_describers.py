@@ -27,7 +27,7 @@ from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.llm import factory
 from ktx_cli.llm.port import LlmRuntime
 from ktx_cli.llm.routing import RoutedRuntime
-from ktx_cli.project import answer_cache
+from ktx_cli.project import state
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
@@ -352,7 +352,7 @@ def kept(project: Path) -> set[tuple[str, str]]:
 def test_answers_nobody_uses_any_more_are_dropped_and_those_in_use_stay(
     two: Path, change: Change, monkeypatch: pytest.MonkeyPatch, model_server: ModelServer
 ) -> None:
-    monkeypatch.setattr(answer_cache, "KEPT_RUNS", 2)
+    monkeypatch.setattr(state, "KEPT_RUNS", 2)
     ingest(request(two))
     first = kept(two)
     assert [kind for kind, _ in sorted(first)] == ["description"] * 2 + ["joins"]
@@ -377,7 +377,7 @@ def test_an_error_that_stops_the_questions_ages_nothing(two: Path, model_server:
     change(two, "ALTER TABLE orders ADD COLUMN more TEXT")
     first = kept(two)
     model_server.play(lambda request: NO_CREDIT if "<tables>" in request.words else says("ok"))
-    for _ in range(answer_cache.KEPT_RUNS + 1):
+    for _ in range(state.KEPT_RUNS + 1):
         ingest(request(two))
     assert kept(two) == first
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ktx_cli.llm.routing import RoutedRuntime
-from ktx_cli.project.answer_cache import EnrichmentStore, open_enrichment_store
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.state import EnrichmentStore, open_enrichment_store
 from ktx_cli.prompts.prompts import load_prompt
 from ktx_cli.scan.descriptions.batches import Limits
 from ktx_cli.scan.descriptions.facts import gather_facts
@@ -26,7 +26,7 @@ from ktx_cli.prompts.prompts import load_prompt
 from ktx_cli.scan.descriptions.model import describe
 from ktx_cli.scan.descriptions.batches import Limits
 from ktx_cli.llm.factory import create_runtime
-from ktx_cli.project.answer_cache import open_enrichment_store
+from ktx_cli.project.state import open_enrichment_store
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.runtime_subjects import subject_config
 

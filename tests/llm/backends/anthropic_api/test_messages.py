@@ -16,7 +16,7 @@ from ktx_cli.llm.backends.anthropic_api.messages import ANSWER_TOOL, is_lossless
 from ktx_cli.llm.schemas import object_schema
 from ktx_cli.llm.tools import RuntimeTool, check_tools
 from ktx_cli.llm.types import Cost, ToolInvocation, Usage
-from ktx_cli.project.config.llm import PromptCaching
+from ktx_cli.project.config.blocks import PromptCaching
 
 
 class Query(BaseModel):

@@ -13,8 +13,8 @@ import pytest
 
 from ktx_cli.core.errors import StorageError
 from ktx_cli.project import state
-from ktx_cli.project.answer_cache import KEPT_RUNS, StateEnrichmentStore, open_enrichment_store
 from ktx_cli.project.layout import Layout
+from ktx_cli.project.state import KEPT_RUNS, StateEnrichmentStore, open_enrichment_store
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_value_is_found_by_kind_and_key_and_the_last_one_counts(layout: Layout
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ktx_cli.project.answer_cache import KEPT_RUNS, StateEnrichmentStore, open_enrichment_store
+from ktx_cli.project.state import KEPT_RUNS, StateEnrichmentStore, open_enrichment_store
 from ktx_cli.project.layout import Layout
 with open_enrichment_store(Layout(Path(sys.argv[1]))) as store:
     for number in range(5):
