@@ -80,10 +80,7 @@ def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: St
 
 def _guard(settings: ServerSettings, token: str | None) -> Guard:
     return Guard.of(
-        settings.host,
-        allowed_hosts=settings.allowed_hosts,
-        allowed_origins=settings.allowed_origins,
-        token=token,
+        settings.host, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins, token=token
     )
 
 

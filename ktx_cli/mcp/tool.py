@@ -24,8 +24,7 @@ Item = TypeVar("Item")
 Offset = Annotated[int, Field(ge=0, le=1_000_000_000, description="Where to begin: `next_offset` of the page before.")]
 Connection = Annotated[str, Field(max_length=200, description="Id of a connection, as connection_list has it.")]
 User = Annotated[
-    str,
-    Field(max_length=200, description="Id of a user whose own pages count too; they come before everybody's."),
+    str, Field(max_length=200, description="Id of a user whose own pages count too; they come before everybody's.")
 ]
 
 

@@ -83,10 +83,7 @@ CLIENTS: Final[Mapping[Target, Client]] = {
         },
     ),
     Target.CLAUDE_DESKTOP: Client(
-        "plain",
-        {Scope.USER: Place("application", ("Claude/claude_desktop_config.json",))},
-        http=False,
-        filters=True,
+        "plain", {Scope.USER: Place("application", ("Claude/claude_desktop_config.json",))}, http=False, filters=True
     ),
     Target.CODEX: Client(
         "codex",

@@ -21,14 +21,7 @@ from ktx_cli.jobs.sql import SqlAnswer, only_database, run_sql
 from ktx_cli.project import KtxConfig, WorkingTree
 from ktx_cli.protection import Refused, check_protected, has_protected, read_relations
 from ktx_cli.semantic import Model
-from ktx_cli.warehouses import (
-    Connector,
-    ForwardingConnector,
-    Opener,
-    QueryResult,
-    Scope,
-    row_memory,
-)
+from ktx_cli.warehouses import Connector, ForwardingConnector, Opener, QueryResult, Scope, row_memory
 
 MOST_BYTES: Final = 4_000_000
 """About how many bytes of values an answer to an agent has at most."""
@@ -90,14 +83,7 @@ def ask_served(
 
 
 def run_served(
-    project: ServedProject,
-    sql: str,
-    connection: str | None,
-    *,
-    max_rows: int,
-    offset: int,
-    privacy: bool,
-    watch: Watch,
+    project: ServedProject, sql: str, connection: str | None, *, max_rows: int, offset: int, privacy: bool, watch: Watch
 ) -> tuple[SqlAnswer, Rows]:
     """Return the answer of a statement, and its rows from `offset` on: with `privacy` counts alone.
 

@@ -25,17 +25,7 @@ from ktx_cli.jobs.setup.answers import (
     Word,
     words_of,
 )
-from ktx_cli.project import (
-    MASK,
-    SOURCES,
-    WAREHOUSES,
-    Block,
-    Setting,
-    errors_of,
-    find_model,
-    read_bytes,
-    settings_of,
-)
+from ktx_cli.project import MASK, SOURCES, WAREHOUSES, Block, Setting, errors_of, find_model, read_bytes, settings_of
 
 
 class _Form(BaseModel):

@@ -238,8 +238,7 @@ def _no_field(backend: str, name: str) -> UsageError:
     having = [other for other, keys in PROVIDER_KEYS.items() if name in keys]
     flag = f"--llm-{name.replace('_', '-')}"
     return UsageError(
-        f"the backend `{backend}` takes no {flag}",
-        hint=f"{flag} goes with --llm-backend {' or '.join(having)}",
+        f"the backend `{backend}` takes no {flag}", hint=f"{flag} goes with --llm-backend {' or '.join(having)}"
     )
 
 

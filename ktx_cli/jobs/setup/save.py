@@ -110,11 +110,7 @@ def _named(answers: Answers, plan: Planned) -> Answers:
 def _save_only(layout: Layout, text: bytes, report: SetupReport, reason: str, hint: str) -> None:
     write_atomic(layout.config.resolve(), text)
     report.warnings.append(
-        ResultWarning(
-            "config_not_committed",
-            f"ktx.yaml was saved but not committed, because {reason}",
-            hint=hint,
-        )
+        ResultWarning("config_not_committed", f"ktx.yaml was saved but not committed, because {reason}", hint=hint)
     )
 
 
