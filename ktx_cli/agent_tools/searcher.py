@@ -12,9 +12,8 @@ from ktx_cli.agent_tools.layers import Find, Layers
 from ktx_cli.agent_tools.library import passages_of
 from ktx_cli.core import Command, ResultWarning, StorageError, UsageError
 from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, Workspace, connection_of, read_state
-from ktx_cli.scan import ColumnValues, load_lists
 from ktx_cli.search import KINDS, Contents, Found, Layer, Pages, Part, Scope, Values
-from ktx_cli.semantic import ParsedCopies, calendar_of, layer_ids
+from ktx_cli.semantic import ColumnValues, ParsedCopies, calendar_of, layer_ids, load_lists
 from ktx_cli.warehouses import dialect_of
 from ktx_cli.wiki import user_scope
 

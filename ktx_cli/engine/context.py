@@ -16,9 +16,7 @@ from ktx_cli.engine.plan import RunPlan
 from ktx_cli.llm import model_for
 from ktx_cli.project import Workspace
 from ktx_cli.prompts import Prompt, Skill
-from ktx_cli.scan import ColumnValues, load_lists
-from ktx_cli.search import is_of
-from ktx_cli.semantic import Guard, Source, calendar_of
+from ktx_cli.semantic import ColumnValues, Guard, Source, calendar_of, load_lists
 from ktx_cli.warehouses import QueryResult
 
 FORMAT: Final = "1"
@@ -42,7 +40,7 @@ class ValueSamples:
         return {
             column.name: tuple(value for value, _ in listed.values[:MOST_VALUES])
             for listed in self._lists_of(connection).get(source.table[-1].casefold(), ())
-            if is_of(source, listed.ref)
+            if source.is_of(listed.ref)
             and (column := source.column(listed.column)) is not None
             and column.expr is None
             and listed.values

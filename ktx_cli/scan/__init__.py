@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.scan.committed import (
-        MANIFEST,
-        Base,
-        Committed,
-        carried_over,
-        folders,
-        manifest_hashes,
-        read_table,
-        require_some_tables,
-        snapshot_path,
-        table_path,
-    )
+    from ktx_cli.scan.committed import Base, Committed, carried_over, folders, require_some_tables
     from ktx_cli.scan.depth import Depth, ScanPrompts, choose_depth, needs_model, not_enriched
     from ktx_cli.scan.descriptions.batches import estimated_tokens
     from ktx_cli.scan.descriptions.describers import Answers, Estimator, ModelDescriber, RuleDescriber, kept_answers
@@ -47,14 +36,13 @@ if TYPE_CHECKING:
         ValueMatch,
         ValueMatches,
         find_values,
-        load_lists,
         load_profiles,
     )
-    from ktx_cli.scan.profile.values import ColumnValues
     from ktx_cli.scan.relationships.record import RELATIONSHIPS
     from ktx_cli.scan.removed_joins import GoneJoin
     from ktx_cli.scan.review import Decision, Draft, Review, ReviewedEdge, Standing, counted, edges_named, read_review
     from ktx_cli.scan.shards import ManifestIndex
+    from ktx_cli.scan.snapshot import MANIFEST, manifest_hashes, read_table, snapshot_path, table_path
     from ktx_cli.scan.warnings import exclusion_hint
 
 if not TYPE_CHECKING:

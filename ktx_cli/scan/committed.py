@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Protocol
 
-from ktx_cli.core import ConfigError, KtxError, ResultWarning, SourceError, file_stem, is_utf8, yaml
+from ktx_cli.core import KtxError, ResultWarning, SourceError, is_utf8
 from ktx_cli.project import DATABASE_SOURCE, Layout
 from ktx_cli.scan.descriptions.facts import Described, KnownTexts, known_texts
 from ktx_cli.scan.descriptions.record import (
@@ -23,18 +21,13 @@ from ktx_cli.scan.descriptions.record import (
 from ktx_cli.scan.relationships.model import Edge
 from ktx_cli.scan.relationships.record import RELATIONSHIPS, RelationshipRecord, read_record, record_text, restricted
 from ktx_cli.scan.shards import ManifestIndex, entries
+from ktx_cli.scan.snapshot import MANIFEST, manifest_hashes, read_table
 from ktx_cli.semantic import SUFFIXES, Entry, ParsedCopies, Shard, physical_name
 from ktx_cli.warehouses import (
-    Column,
     DatabaseSchema,
-    ForeignKey,
-    Index,
     ObjectProblem,
-    SemanticType,
     Table,
-    TableKind,
     TableRef,
-    UniqueKey,
 )
 
 WHOLESALE = frozenset({"schema", "folder"})
@@ -185,162 +178,6 @@ class Committed:
         primary = ManifestIndex.of(self.shards, refs).primary
         found = {ref: primary[physical_name(ref)] for ref in refs if physical_name(ref) in primary}
         return {ref: known_texts(self.shards[path].tables[name]) for ref, (path, name) in found.items()}
-
-
-MANIFEST = "manifest.yaml"
-FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotFile:
-    """One table's file: its path in the snapshot's folder, its bytes and their sha256 in hex."""
-
-    path: str
-    content: bytes
-    sha256: str
-
-
-def snapshot_path(connection: str) -> str:
-    """Return the path of the file that lists what the last scan of a connection saw."""
-    return f"{Layout.raw_path(connection, DATABASE_SOURCE)}/{MANIFEST}"
-
-
-def table_file(table: Table) -> SnapshotFile:
-    """Return the snapshot file of a table."""
-    content = _text(_to_json(table)).encode("utf-8", "surrogatepass")
-    return SnapshotFile(table_path(table.ref), content, hashlib.sha256(content).hexdigest())
-
-
-def table_path(ref: TableRef) -> str:
-    """Return the path of a table's file in the snapshot's folder."""
-    stem = file_stem(ref.name)
-    return f"tables/{stem}.json" if ref.schema is None else f"tables/{file_stem(ref.schema)}/{stem}.json"
-
-
-def manifest_text(connection: str, driver: str, hashes: Mapping[str, str]) -> str:
-    """Return `manifest.yaml`: every file of the snapshot with its sha256 and status, sorted by path."""
-    files = [{"path": path, "sha256": hashes[path], "status": "done"} for path in sorted(hashes)]
-    return yaml.dump({"format": FORMAT, "connection": connection, "driver": driver, "files": files})
-
-
-def manifest_hashes(text: bytes, where: str) -> dict[str, str]:
-    """Return path -> sha256 of the files a manifest lists as done; `ConfigError` when it cannot be read."""
-    document = yaml.load(text, where=where)
-    files = document.get("files") if isinstance(document, dict) else None
-    if not isinstance(files, list):
-        raise ConfigError(f"{where} lists no files", hint="restore it from git; the next scan writes it anew")
-    return {
-        str(entry["path"]): str(entry["sha256"])
-        for entry in files
-        if isinstance(entry, dict) and entry.get("status") == "done" and "path" in entry and "sha256" in entry
-    }
-
-
-def read_table(content: bytes, where: str) -> Table:
-    """Return the table a snapshot file describes; `KtxError` when the file is damaged."""
-    try:
-        return _from_json(json.loads(content))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise KtxError(
-            f"the snapshot file {where} is damaged ({type(error).__name__})",
-            hint="restore it from git; the next scan writes it anew",
-        ) from error
-
-
-def _text(document: dict[str, Any]) -> str:
-    """Return JSON with a line for every item of a list, so that a diff shows what changed.
-
-    The standard encoder's `indent` would do, at ten times the cost.
-    """
-    encode = json.JSONEncoder(ensure_ascii=False).encode
-    fields = []
-    for key, value in document.items():
-        shown = "[\n  " + ",\n  ".join(map(encode, value)) + "\n ]" if isinstance(value, list) else encode(value)
-        fields.append(f" {encode(key)}: {shown}")
-    return "{\n" + ",\n".join(fields) + "\n}\n"
-
-
-def _to_json(table: Table) -> dict[str, Any]:
-    return _without_empty(
-        {
-            "schema": table.ref.schema,
-            "name": table.ref.name,
-            "kind": table.kind.value,
-            "comment": table.comment,
-            "columns": [_column_to_json(column) for column in table.columns],
-            "primary_key": list(table.primary_key),
-            "foreign_keys": [
-                _without_empty(
-                    {
-                        "name": key.name,
-                        "columns": list(key.columns),
-                        "target_schema": key.target.schema,
-                        "target": key.target.name,
-                        "target_columns": list(key.target_columns),
-                    }
-                )
-                for key in table.foreign_keys
-            ],
-            "unique_keys": [_named_columns(key.name, key.columns) for key in table.unique_keys],
-            "indexes": [_named_columns(index.name, index.columns) for index in table.indexes],
-            "view_sql": table.view_sql,
-        }
-    )
-
-
-def _column_to_json(column: Column) -> dict[str, Any]:
-    return _without_empty(
-        {
-            "name": column.name,
-            "native_type": column.native_type,
-            "type": column.type.value,
-            "nullable": column.nullable,
-            "comment": column.comment,
-            "default": column.default,
-            "generated": column.generated or None,
-        }
-    )
-
-
-def _named_columns(name: str | None, columns: Iterable[str]) -> dict[str, Any]:
-    return _without_empty({"name": name, "columns": list(columns)})
-
-
-def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None and value != []}
-
-
-def _from_json(document: dict[str, Any]) -> Table:
-    return Table(
-        ref=TableRef(document.get("schema"), document["name"]),
-        kind=TableKind(document["kind"]),
-        comment=document.get("comment"),
-        columns=tuple(
-            Column(
-                name=column["name"],
-                native_type=column["native_type"],
-                type=SemanticType(column["type"]),
-                nullable=column["nullable"],
-                comment=column.get("comment"),
-                default=column.get("default"),
-                generated=column.get("generated", False),
-            )
-            for column in document.get("columns", ())
-        ),
-        primary_key=tuple(document.get("primary_key", ())),
-        foreign_keys=tuple(
-            ForeignKey(
-                columns=tuple(key["columns"]),
-                target=TableRef(key.get("target_schema"), key["target"]),
-                target_columns=tuple(key["target_columns"]),
-                name=key.get("name"),
-            )
-            for key in document.get("foreign_keys", ())
-        ),
-        unique_keys=tuple(UniqueKey(tuple(key["columns"]), key.get("name")) for key in document.get("unique_keys", ())),
-        indexes=tuple(Index(tuple(index["columns"]), index.get("name")) for index in document.get("indexes", ())),
-        view_sql=document.get("view_sql"),
-    )
 
 
 FILES: Final = (RELATIONSHIPS, DESCRIPTIONS)

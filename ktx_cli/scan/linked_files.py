@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ktx_cli.core import ConfigError, ResultWarning, listing, yaml
-from ktx_cli.scan.committed import FILES, MANIFEST, manifest_text, table_path
+from ktx_cli.scan.committed import FILES
 from ktx_cli.scan.descriptions.facts import Described
 from ktx_cli.scan.descriptions.record import DESCRIPTIONS, record_bytes
 from ktx_cli.scan.relationships.record import RELATIONSHIPS
+from ktx_cli.scan.snapshot import MANIFEST, manifest_text, table_path
 from ktx_cli.semantic import MANIFEST_HEADER
 from ktx_cli.warehouses import TableRef
 

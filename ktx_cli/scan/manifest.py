@@ -6,24 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ktx_cli.scan.committed import (
-    MANIFEST,
-    Committed,
-    Records,
-    Snapshot,
-    SnapshotFile,
-    carried_over,
-    manifest_text,
-    require_some_tables,
-    table_file,
-    table_path,
-)
+from ktx_cli.scan.committed import Committed, Records, Snapshot, carried_over, require_some_tables
 from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Described, Source
 from ktx_cli.scan.descriptions.record import updated_record
 from ktx_cli.scan.linked_files import LinkedFiles, RemovedTexts, has_comments
 from ktx_cli.scan.outcome import ManifestPlan, TableChanges
 from ktx_cli.scan.removed_joins import CommittedJoins, JoinChanges, gone_joins
 from ktx_cli.scan.shards import ManifestIndex, ShardPlan, plan_shards
+from ktx_cli.scan.snapshot import MANIFEST, SnapshotFile, manifest_text, table_file, table_path
 from ktx_cli.semantic import Entry, Shard, physical_name, source_names
 from ktx_cli.warehouses import DatabaseSchema, Table, TableRef
 

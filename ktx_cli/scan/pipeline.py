@@ -20,7 +20,7 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.project import Database, Scan
-from ktx_cli.scan.committed import Base, Committed, Records, SnapshotFile, table_file
+from ktx_cli.scan.committed import Base, Committed, Records
 from ktx_cli.scan.depth import Depth
 from ktx_cli.scan.descriptions.facts import Described
 from ktx_cli.scan.descriptions.port import Describer, DescriptionInput, DescriptionReport
@@ -39,6 +39,7 @@ from ktx_cli.scan.relationships.record import RelationshipRecord, restricted, st
 from ktx_cli.scan.relationships.search import discover
 from ktx_cli.scan.removed_joins import CommittedJoins
 from ktx_cli.scan.shards import is_joinable
+from ktx_cli.scan.snapshot import SnapshotFile, table_file
 from ktx_cli.scan.warnings import comment_warnings, problem_warnings, unprofiled_warnings
 from ktx_cli.semantic import ParsedCopies, physical_name
 from ktx_cli.warehouses import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableKind, TableRef

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         Scope,
         Shown,
         documents,
-        is_of,
         listed_columns,
         passage_documents,
     )

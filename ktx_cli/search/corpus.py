@@ -10,9 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import one_line, plural
-from ktx_cli.scan import ColumnValues
-from ktx_cli.semantic import Column, Measure, Model, Segment, SemanticError, Source, Visibility
-from ktx_cli.warehouses import TableRef
+from ktx_cli.semantic import Column, ColumnValues, Measure, Model, Segment, SemanticError, Source, Visibility
 from ktx_cli.wiki import GLOBAL, Page, parse, place_of
 
 if TYPE_CHECKING:
@@ -190,7 +188,7 @@ def value_documents(
     visible = {source.name: listed_columns(shown, source, relations) for source in shown.sources()}
     for listed in lists:
         for source in by_name.get(listed.ref.name.casefold(), ()):
-            column = source.column(listed.column) if is_of(source, listed.ref) else None
+            column = source.column(listed.column) if source.is_of(listed.ref) else None
             if column is not None and column.expr is None and column.name.casefold() in visible[source.name]:
                 for value, count in listed.values:
                     yield _value(shown, f"{source.name}.{column.name}", value, count, column.description)
@@ -224,12 +222,6 @@ def _by_name(sources: Iterable[Source]) -> dict[str, list[Source]]:
         if source.table:
             found.setdefault(source.table[-1].casefold(), []).append(source)
     return found
-
-
-def is_of(source: Source, ref: TableRef) -> bool:
-    """Say whether a source of a table's name is of that table: its schema is the same, or not said."""
-    schemas = (source.table or ())[-2:-1]
-    return not schemas or ref.schema is None or schemas[0].casefold() == ref.schema.casefold()
 
 
 SOURCE_NAME, MEASURE, COLUMN, DESCRIPTION = 4.0, 2.0, 0.5, 1.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from ktx_cli.core import KtxError, Recent, ResultWarning, escaped, is_utf8
 from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, hash_of, signatures_below
-from ktx_cli.scan import ColumnValues, snapshot_path
+from ktx_cli.scan import snapshot_path
 from ktx_cli.search.corpus import (
     Document,
     Passage,
@@ -24,7 +24,7 @@ from ktx_cli.search.corpus import (
     value_documents,
 )
 from ktx_cli.search.index import digest_of
-from ktx_cli.semantic import SUFFIXES, Model, is_stray, stray_paths
+from ktx_cli.semantic import SUFFIXES, ColumnValues, Model, is_stray, stray_paths
 from ktx_cli.wiki import FOLDER
 
 if TYPE_CHECKING:

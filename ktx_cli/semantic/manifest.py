@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -234,3 +235,34 @@ def layer_ids(layout: Layout) -> list[str]:
 def _has_files(layout: Layout, connection: str) -> bool:
     folder = layout.root / Layout.context_paths(connection)[0]
     return any(path.suffix in SUFFIXES for path in folder.rglob("*"))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValues:
+    """The values of a column with the number of rows each was seen in (None: not counted), the most frequent first.
+
+    `complete`: no other value stands in the column, at the time of the scan.
+    """
+
+    ref: TableRef
+    column: str
+    values: tuple[tuple[Any, int | None], ...]
+    complete: bool
+
+
+def load_lists(database: sqlite3.Connection, connection: str, table: str | None = None) -> tuple[ColumnValues, ...]:
+    """Return the value lists of a connection, by schema, table and column; `table`: of tables of that name alone."""
+    rows = database.execute(
+        "SELECT id, schema_name, table_name, column_name, complete FROM dictionary_columns"
+        " WHERE connection = ?1 AND (?2 IS NULL OR lower(table_name) = lower(?2)) ORDER BY 2, 3, 4",
+        (connection, table),
+    ).fetchall()
+    return tuple(
+        ColumnValues(TableRef(schema, name), column, _values(database, number), bool(complete))
+        for number, schema, name, column, complete in rows
+    )
+
+
+def _values(database: sqlite3.Connection, number: int) -> tuple[tuple[Any, int | None], ...]:
+    rows = database.execute("SELECT value, count FROM dictionary_values WHERE column_id = ? ORDER BY rowid", (number,))
+    return tuple((json.loads(value), count) for value, count in rows)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ktx_cli.core import EXIT_USAGE, Diagnostic, KtxError, Location, Severity, did_you_mean, listing
-from ktx_cli.warehouses import SemanticType
+from ktx_cli.warehouses import SemanticType, TableRef
 
 SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR = (
     "second",
@@ -252,6 +252,11 @@ class Source:
             return found
         alike = [measure for each, measure in self.measures.items() if each.casefold() == name.casefold()]
         return alike[0] if len(alike) == 1 else None
+
+    def is_of(self, ref: TableRef) -> bool:
+        """Whether the source is of a table of its table's name: the schema is the same, or one of them has none."""
+        schemas = (self.table or ())[-2:-1]
+        return not schemas or ref.schema is None or schemas[0].casefold() == ref.schema.casefold()
 
 
 PROBLEM_KEYS: Final[Mapping[str, str]] = {

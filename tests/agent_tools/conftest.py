@@ -19,7 +19,7 @@ from ktx_cli.llm.tools import check_tools, invoke
 from ktx_cli.llm.types import ToolInvocation
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.prompts.prompts import load_skills
-from ktx_cli.scan.committed import manifest_text, table_file
+from ktx_cli.scan.snapshot import manifest_text, table_file
 from ktx_cli.warehouses.port import QueryResult, Table, TableKind, TableRef
 
 MANIFEST = """\

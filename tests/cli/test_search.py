@@ -16,8 +16,9 @@ from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.scan.profile.store import save_values
-from ktx_cli.scan.profile.values import ColumnValues, Dictionary
+from ktx_cli.scan.profile.values import Dictionary
 from ktx_cli.search.corpus import KINDS
+from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses.port import TableRef
 
 Run = Callable[..., Any]

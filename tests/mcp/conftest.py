@@ -21,9 +21,10 @@ from ktx_cli.mcp.server import ProjectServer
 from ktx_cli.mcp.tool import LONGEST, Options
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
-from ktx_cli.scan.committed import manifest_text, table_file
 from ktx_cli.scan.profile.store import save_values
-from ktx_cli.scan.profile.values import ColumnValues, Dictionary
+from ktx_cli.scan.profile.values import Dictionary
+from ktx_cli.scan.snapshot import manifest_text, table_file
+from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 
 CONFIG = "connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n"

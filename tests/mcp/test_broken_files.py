@@ -28,10 +28,10 @@ from ktx_cli.llm.tools import check_tools, invoke
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout, WorkingTree
 from ktx_cli.project.workspace import Workspace
-from ktx_cli.scan.committed import manifest_text, table_file
-from ktx_cli.scan.profile.values import ColumnValues
+from ktx_cli.scan.snapshot import manifest_text, table_file
 from ktx_cli.search.corpus import Scope
 from ktx_cli.semantic.guarded import stray_problems
+from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 from tests.mcp.conftest import Company
 

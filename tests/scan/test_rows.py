@@ -22,9 +22,10 @@ from ktx_cli.project.state import open_for_writing, read_state
 from ktx_cli.scan import pipeline
 from ktx_cli.scan.depth import Depth
 from ktx_cli.scan.profile.store import ProfileStore, load_profile_times
-from ktx_cli.scan.profile.values import ColumnValues, Dictionary, build_dictionary
+from ktx_cli.scan.profile.values import Dictionary, build_dictionary
 from ktx_cli.scan.relationships.model import Edge, EdgeStatus, KeyChoice
 from ktx_cli.scan.relationships.record import RelationshipRecord, with_earlier
+from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.port import TableRef
 from ktx_cli.warehouses.sqlite.connector import SqliteConnector

@@ -328,8 +328,8 @@ def _register_test(commands: typer.Typer) -> None:
         user_attribute: UserAttributes = None,
     ) -> Result:
         """Run the tests in the files of sources: a question each, and what must come out."""
+        from ktx_cli.jobs.semantic.answer import read_attributes
         from ktx_cli.jobs.semantic.validate import run_tests
-        from ktx_cli.jobs.serve.state import read_attributes
 
         layout, config = project_of(session)
         attributes = read_attributes(user_attribute)

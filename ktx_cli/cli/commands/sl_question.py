@@ -30,8 +30,7 @@ EXAMPLE: Final = Command("sl", "query", "--measure", "orders.revenue", "--dimens
 
 def question_of(values: Mapping[str, Any]) -> Question:
     """Return the question of the options; what they say is added to the JSON, or stands in its place."""
-    from ktx_cli.jobs.semantic.answer import Question
-    from ktx_cli.jobs.serve.state import read_attributes
+    from ktx_cli.jobs.semantic.answer import Question, read_attributes
 
     query = _json_query(values["text"], values["file"])
     for key, added in _lists(values).items():

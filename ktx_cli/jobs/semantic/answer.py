@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Command, Hint, KtxError, NumberFormat, ResultWarning, SourceError, monotonic, plural
+from ktx_cli.core import (
+    Command,
+    Hint,
+    KtxError,
+    NumberFormat,
+    ResultWarning,
+    SourceError,
+    UsageError,
+    column_format,
+    monotonic,
+    plural,
+)
 from ktx_cli.jobs.semantic.choice import the_layer
-from ktx_cli.project import KtxConfig, Layout
+from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, read_bytes
 from ktx_cli.semantic import (
     ANEW,
     DEFAULT_BYTES,
@@ -26,10 +39,10 @@ from ktx_cli.semantic import (
     load_layer,
     require_defined,
 )
-from ktx_cli.warehouses import Remembering, SemanticType, names_are_missing
+from ktx_cli.warehouses import Remembering, SemanticType, TableRef, decimal_places, names_are_missing
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic import Answer, GuardedConnector, Verified
+    from ktx_cli.semantic import Answer, GuardedConnector, Source, Verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,18 +185,47 @@ def _schema_changes_named(connection: str) -> Iterator[None]:
 def _value_warnings(
     answer: Answer, connector: GuardedConnector, layout: Layout, connection: str, *, suggest: bool
 ) -> list[ResultWarning]:
-    from ktx_cli.jobs.semantic.warnings import value_warnings
-
     plan = None if answer.asked is None else answer.asked.plan
     if plan is None or not (plan.filters or plan.time_range):  # most questions: nothing is loaded for them
         return []
+    from ktx_cli.jobs.semantic.warnings import value_warnings
+
     return value_warnings(answer, connector, layout, connection, suggest=suggest)
 
 
 def _formats(answer: Answer, layout: Layout, connection: str) -> tuple[NumberFormat | None, ...]:
-    from ktx_cli.jobs.semantic.warnings import answer_formats
+    """Return for each column of an answer how its numbers are printed, None where it has others than numbers."""
+    from ktx_cli.semantic import number_styles
 
-    return answer_formats(answer, layout, connection)
+    types = functools.cache(functools.partial(_native_types, layout, connection))
+
+    def scale_of(source: Source, column: Column) -> int | None:
+        spelled = types(source.table).get(column.name.casefold()) if source.table else None
+        return None if spelled is None else decimal_places(spelled)
+
+    asked = answer.asked
+    styles = [None] * len(answer.columns) if asked is None else number_styles(asked, scale_of)
+    rows: list[Sequence[Any]] = list(answer.rows)
+    if answer.totals is not None:
+        rows.append((*[None] * (len(answer.columns) - len(answer.totals)), *answer.totals))
+    return tuple(column_format([row[place] for row in rows], style) for place, style in enumerate(styles))
+
+
+def _native_types(layout: Layout, connection: str, table: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the types of a table's columns as the last scan committed them, by column in small letters.
+
+    None of them where the project has no such snapshot; numbers are printed all the same.
+    """
+    from ktx_cli.scan import read_table, table_path
+
+    schema = table[-2] if len(table) > 1 else None
+    path = layout.root / layout.raw_path(connection, DATABASE_SOURCE, table_path(TableRef(schema, table[-1])))
+    try:
+        content = read_bytes(path)
+        columns = () if content is None else read_table(content, str(path)).columns
+    except KtxError:  # `ktx doctor` tells of a snapshot that is damaged
+        return {}
+    return {each.name.casefold(): each.native_type for each in columns}
 
 
 def _cut(answer: Answer, too_large: bool, limit: int) -> str | None:
@@ -230,6 +272,27 @@ class Question:
     parameters: Mapping[str, str] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     verified: bool | None = None
+
+
+def read_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Return the attributes of `NAME=TEXT` and `NAME:=JSON`; `UsageError` for anything else."""
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        name, equal, value = text.partition("=")
+        if not equal or not name.strip():
+            raise UsageError(f"--user-attribute takes NAME=VALUE, not `{text}`", hint="--user-attribute region=EU")
+        name = name.strip()
+        if not name.endswith(":"):
+            found[name] = value
+            continue
+        try:
+            found[name[:-1]] = json.loads(value)
+        except ValueError as error:
+            raise UsageError(
+                f"the value after `:=` is not valid JSON: `{name}={value}` ({error})",
+                hint=f"--user-attribute {name[:-1]}={value}",
+            ) from error
+    return found
 
 
 def shaped(question: Question, model: Model) -> dict[str, Any]:

@@ -9,37 +9,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import (
-    KtxError,
-    NumberFormat,
     ResultWarning,
     SourceError,
     StorageError,
-    column_format,
     listing,
     monotonic,
     nearest_values,
     one_line,
 )
-from ktx_cli.privacy import ValueKind, refusal
-from ktx_cli.project import DATABASE_SOURCE, Layout, read_bytes, read_state
-from ktx_cli.scan import ColumnValues, load_lists, read_table, table_path
-from ktx_cli.search import is_of
+from ktx_cli.project import Layout, read_state
 from ktx_cli.semantic import (
     MOST_CANDIDATES,
     MOST_CHECKED,
-    Column,
+    ColumnValues,
     Comparison,
     Period,
-    Source,
     ValueFindings,
     comparisons,
     has_rows,
     is_proven,
-    number_styles,
+    load_lists,
     periods,
     plan_check,
 )
-from ktx_cli.warehouses import SemanticType, StatementRefusedError, TableRef, decimal_places, ended_at
+from ktx_cli.warehouses import SemanticType, StatementRefusedError, ended_at
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import Answer, Asked, GuardedConnector
@@ -143,6 +136,8 @@ def _near(each: Comparison, known: _Known, candidates: Sequence[str]) -> str:
 
 def _is_private(each: Comparison, values: Sequence[str]) -> bool:
     """Whether values of a column are not volunteered: personal data, and numbers that only identify something."""
+    from ktx_cli.privacy import ValueKind, refusal
+
     table = each.source.table[-1] if each.source.table else each.source.name
     kind = {SemanticType.NUMBER: ValueKind.INTEGER, SemanticType.TIME: ValueKind.TIME}.get(each.column.type)
     found = refusal(table, each.column.name, kind or ValueKind.TEXT, list(values))
@@ -197,7 +192,7 @@ def _list_of(each: Comparison, listed: Sequence[ColumnValues]) -> _Known | None:
         return None
     table, name = each.source.table[-1].casefold(), each.column.name.casefold()
     for one in listed:
-        if one.ref.name.casefold() == table and one.column.casefold() == name and is_of(each.source, one.ref):
+        if one.ref.name.casefold() == table and one.column.casefold() == name and each.source.is_of(one.ref):
             return _Known(tuple(value for value, _ in one.values), one.complete)
     return None
 
@@ -211,34 +206,3 @@ def _is_listed(each: Comparison, known: _Known | None) -> bool:
 
 def _key(each: Comparison) -> tuple[str, str]:
     return each.source.name, each.column.name
-
-
-def answer_formats(answer: Answer, layout: Layout, connection: str) -> tuple[NumberFormat | None, ...]:
-    """Return for each column of an answer how its numbers are printed, None where it has others than numbers."""
-    types = functools.cache(functools.partial(_native_types, layout, connection))
-
-    def scale_of(source: Source, column: Column) -> int | None:
-        spelled = types(source.table).get(column.name.casefold()) if source.table else None
-        return None if spelled is None else decimal_places(spelled)
-
-    asked = answer.asked
-    styles = [None] * len(answer.columns) if asked is None else number_styles(asked, scale_of)
-    rows: list[Sequence[Any]] = list(answer.rows)
-    if answer.totals is not None:
-        rows.append((*[None] * (len(answer.columns) - len(answer.totals)), *answer.totals))
-    return tuple(column_format([row[place] for row in rows], style) for place, style in enumerate(styles))
-
-
-def _native_types(layout: Layout, connection: str, table: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the types of a table's columns as the last scan committed them, by column in small letters.
-
-    None of them where the project has no such snapshot; numbers are printed all the same.
-    """
-    schema = table[-2] if len(table) > 1 else None
-    path = layout.root / layout.raw_path(connection, DATABASE_SOURCE, table_path(TableRef(schema, table[-1])))
-    try:
-        content = read_bytes(path)
-        columns = () if content is None else read_table(content, str(path)).columns
-    except KtxError:  # `ktx doctor` tells of a snapshot that is damaged
-        return {}
-    return {each.name.casefold(): each.native_type for each in columns}

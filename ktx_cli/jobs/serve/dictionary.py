@@ -12,7 +12,7 @@ from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.project import KtxConfig, WorkingTree, read_state
 from ktx_cli.protection import read_relations
 from ktx_cli.scan import SearchedLists, ValueMatch, ValueMatches, find_values
-from ktx_cli.search import Shown, is_of, listed_columns
+from ktx_cli.search import Shown, listed_columns
 from ktx_cli.semantic import Source, database_of, layer_ids
 
 _LOOKED: Final = 500
@@ -126,7 +126,7 @@ def _matches(listed: _Listed, shown: dict[str, Shown], match: ValueMatch) -> Ite
 
 
 def _column(listed: _Listed, layer: Shown, source: Source, match: ValueMatch) -> str | None:
-    if not source.table or source.table[-1].casefold() != match.ref.name.casefold() or not is_of(source, match.ref):
+    if not source.table or source.table[-1].casefold() != match.ref.name.casefold() or not source.is_of(match.ref):
         return None
     folded = match.column.casefold()
     if folded not in listed(layer, source):

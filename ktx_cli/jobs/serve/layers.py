@@ -16,9 +16,8 @@ from ktx_cli.jobs.serve.ask import Watch, may_quote_rows
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.project import Layout, WorkingTree, read_state
 from ktx_cli.protection import is_protected, read_relations
-from ktx_cli.scan import ColumnValues, load_lists
-from ktx_cli.search import Shown, is_of, listed_columns
-from ktx_cli.semantic import SemanticError, Source
+from ktx_cli.search import Shown, listed_columns
+from ktx_cli.semantic import ColumnValues, SemanticError, Source, load_lists
 
 Form = Literal["composed", "files"]
 
@@ -209,7 +208,7 @@ def _add_values(columns: list[dict[str, Any]], shown: Shown, source: Source, lay
     relations = functools.partial(read_relations, WorkingTree(layout.root), shown.model.connection)
     listed = listed_columns(shown, source, relations) if lists else ()
     seen = {
-        each.column.casefold(): each for each in lists if is_of(source, each.ref) and each.column.casefold() in listed
+        each.column.casefold(): each for each in lists if source.is_of(each.ref) and each.column.casefold() in listed
     }
     for column in columns:
         found = seen.get(column["name"].casefold())

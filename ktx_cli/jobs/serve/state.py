@@ -304,38 +304,16 @@ def error_from(document: Mapping[str, Any]) -> KtxError:
     )
 
 
-OPTION: Final = "--user-attribute"
-
-
-def read_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
-    """Return the attributes of `NAME=TEXT` and `NAME:=JSON`; `UsageError` for anything else."""
-    found: dict[str, Any] = {}
-    for text in texts or ():
-        name, equal, value = text.partition("=")
-        if not equal or not name.strip():
-            raise UsageError(f"{OPTION} takes NAME=VALUE, not `{text}`", hint=f"{OPTION} region=EU")
-        name = name.strip()
-        if not name.endswith(":"):
-            found[name] = value
-            continue
-        try:
-            found[name[:-1]] = json.loads(value)
-        except ValueError as error:
-            raise UsageError(
-                f"the value after `:=` is not valid JSON: `{name}={value}` ({error})",
-                hint=f"{OPTION} {name[:-1]}={value}",
-            ) from error
-    return found
-
-
 def server_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
     """Return the attributes a server is started with: texts, numbers and booleans; `UsageError` for anything else."""
+    from ktx_cli.jobs.semantic.answer import read_attributes
+
     found = read_attributes(texts)
     for name, value in found.items():
         if not isinstance(value, str | int) and not (isinstance(value, float) and isfinite(value)):
             raise UsageError(
                 f"the value of the attribute `{name}` must be a text, a number or a boolean",
-                hint=f"for example: {OPTION} {name}=EU, or {OPTION} {name}:=7",
+                hint=f"for example: --user-attribute {name}=EU, or --user-attribute {name}:=7",
             )
     return found
 
@@ -349,7 +327,7 @@ def user_attributes_required() -> Iterator[None]:
         name = error.details.get("attribute") if error.code == "policy" else None
         if name is not None:
             error.hint = (
-                f"no argument gives it: whoever runs this server starts it with {OPTION} {name}=VALUE, "
+                f"no argument gives it: whoever runs this server starts it with --user-attribute {name}=VALUE, "
                 f"or sets mcp.user_attributes.{name} in ktx.yaml"
             )
         raise

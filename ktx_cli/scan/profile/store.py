@@ -21,7 +21,8 @@ from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.project import LOOK, Privacy, transaction, translated
 from ktx_cli.scan.profile.counts import NOT_READ, ColumnProfile, SampledTable, TableProfile
 from ktx_cli.scan.profile.profiler import OUT_OF_TIME
-from ktx_cli.scan.profile.values import ColumnValues, Dictionary
+from ktx_cli.scan.profile.values import Dictionary
+from ktx_cli.semantic import ColumnValues, load_lists
 from ktx_cli.warehouses import SampleMethod, TableRef
 
 
@@ -168,19 +169,6 @@ def comes_back_equal(profile: TableProfile) -> bool:
     return _from_json(profile.ref, json.loads(_profile_text(profile, {}))) == profile
 
 
-def load_lists(database: sqlite3.Connection, connection: str, table: str | None = None) -> tuple[ColumnValues, ...]:
-    """Return the value lists of a connection, by schema, table and column; `table`: of tables of that name alone."""
-    rows = database.execute(
-        "SELECT id, schema_name, table_name, column_name, complete FROM dictionary_columns"
-        " WHERE connection = ?1 AND (?2 IS NULL OR lower(table_name) = lower(?2)) ORDER BY 2, 3, 4",
-        (connection, table),
-    ).fetchall()
-    return tuple(
-        ColumnValues(TableRef(schema, name), column, _values(database, number), bool(complete))
-        for number, schema, name, column, complete in rows
-    )
-
-
 def find_values(
     database: sqlite3.Connection, text: str, connection: str | None = None, limit: int = 50
 ) -> ValueMatches:
@@ -248,11 +236,6 @@ def _save_list(database: sqlite3.Connection, connection: str, listed: ColumnValu
         "INSERT INTO dictionary_values VALUES (?, ?, ?, ?, ?)",
         ((added.lastrowid, json.dumps(value), text, text.casefold(), count) for value, text, count in shown),
     )
-
-
-def _values(database: sqlite3.Connection, number: int) -> tuple[tuple[Any, int | None], ...]:
-    rows = database.execute("SELECT value, count FROM dictionary_values WHERE column_id = ? ORDER BY rowid", (number,))
-    return tuple((json.loads(value), count) for value, count in rows)
 
 
 def _match(row: Sequence[Any]) -> ValueMatch:

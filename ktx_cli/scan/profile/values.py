@@ -16,6 +16,7 @@ from ktx_cli.privacy import Refusal, ValueKind, refusal
 from ktx_cli.project import Privacy
 from ktx_cli.scan.failures import Failures, Stage
 from ktx_cli.scan.profile.counts import ColumnProfile, SampledTable
+from ktx_cli.semantic import ColumnValues
 from ktx_cli.warehouses import (
     Column,
     Connector,
@@ -48,19 +49,6 @@ class DictionaryLimits:
     largest_code: int = 99_999
     length: int = 120
     rows: int = 10_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnValues:
-    """The values of a column with the number of rows each was seen in (None: not counted), the most frequent first.
-
-    `complete`: no other value stands in the column, at the time of the scan.
-    """
-
-    ref: TableRef
-    column: str
-    values: tuple[tuple[Any, int | None], ...]
-    complete: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ktx_cli.jobs.semantic.answer import LayerAnswer, Question, ask_layer
 from ktx_cli.jobs.sql import run_sql
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
-from ktx_cli.scan.committed import table_file
+from ktx_cli.scan.snapshot import table_file
 from ktx_cli.warehouses.registry import open_connection
 
 ENGINES = ("sqlite", "duckdb", "postgres", "mysql")

@@ -14,8 +14,9 @@ from ktx_cli.jobs.semantic.answer import Question, ask_layer
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.scan.profile.store import save_values
-from ktx_cli.scan.profile.values import ColumnValues, Dictionary
+from ktx_cli.scan.profile.values import Dictionary
 from ktx_cli.semantic.guarded import Means
+from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses.port import Connector, QueryResult, Scope, TableRef
 from ktx_cli.warehouses.registry import open_connection
 from tests.jobs.semantic.conftest import Shop

@@ -22,13 +22,13 @@ from ktx_cli.project.config.blocks import Privacy
 from ktx_cli.scan.profile.counts import SampledTable
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
 from ktx_cli.scan.profile.values import (
-    ColumnValues,
     Dictionary,
     DictionaryLimits,
     build_dictionary,
     declared_values,
     list_values,
 )
+from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses.port import Column, ConnectionSpec, Connector, QueryResult, Scope, SemanticType, Table
 from ktx_cli.warehouses.registry import connect
 

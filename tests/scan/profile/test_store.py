@@ -23,14 +23,14 @@ from ktx_cli.scan.profile.store import (
     comes_back_equal,
     find_values,
     forget_values,
-    load_lists,
     load_profile_times,
     load_profiles,
     load_results,
     save_values,
     without_values,
 )
-from ktx_cli.scan.profile.values import ColumnValues, Dictionary
+from ktx_cli.scan.profile.values import Dictionary
+from ktx_cli.semantic.manifest import ColumnValues, load_lists
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 from ktx_cli.warehouses.sampling.statements import Sample, SampleMethod
 
