@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import functools
 import gc
@@ -42,8 +43,8 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Else the tests and, in each of the hundreds of programs they start, the package would be compiled again and again.
 
-gc.set_threshold(50_000, 20, 50)
-# As `ktx` itself has it: most of what a test process makes, it keeps.
+gc.disable()
+# Until all tests are collected: modules and tests are kept, there is nothing to find.
 
 MEMORY = Path("/dev/shm")
 ROOM = 4 << 30
@@ -60,6 +61,9 @@ def keep_temporary_files_in_memory() -> None:
 
 
 keep_temporary_files_in_memory()
+
+
+atexit.register(gc.unfreeze)  # the interpreter clears all at its end, or libraries complain; pytest need not look
 
 
 @pytest.hookimpl(optionalhook=True)  # tests of this file run it in a session without that plugin
@@ -208,14 +212,20 @@ def model_server(_one_model_server: ModelServer) -> ModelServer:
 
 def pytest_collection_finish() -> None:
     """Take all modules and tests out of what the collector of cycles looks through again and again."""
-    gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)  # as `ktx` itself has it
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
-    """End what the tests of this process shared; let the interpreter clear all else, or libraries complain."""
+    """End what the tests of this process shared."""
     leave_shared()
-    gc.unfreeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Import the client library of a test when it runs: reading all of them takes each worker two seconds."""
+    for mark in item.iter_markers("client"):
+        pytest.importorskip(mark.args[0])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -9,12 +9,11 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 from jsonschema.validators import Draft202012Validator, validator_for
-from mcp import Client
 
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.server import ProjectServer
@@ -26,6 +25,9 @@ from ktx_cli.scan.profile.values import Dictionary
 from ktx_cli.scan.snapshot import manifest_text, table_file
 from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 CONFIG = "connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n"
 ORDERS = """\
@@ -188,6 +190,8 @@ class Company:
         """Let a client of a server in this process do something."""
 
         async def main() -> Any:
+            from mcp import Client
+
             server = ProjectServer(self.served(), Options(**options))
             async with Client(server.server) as client:
                 return await work(client)

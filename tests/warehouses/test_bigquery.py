@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("google.cloud.bigquery")
-
 from ktx_cli.core.errors import ConfigError, KtxError, SourceError
 from ktx_cli.testing.servers import free_port
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.bigquery.connector import MAX_BYTES_BILLED, BigQueryConnector
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
+
+pytestmark = pytest.mark.client("google.cloud.bigquery")
 
 CANARY = "c4n4ry-hunter2"
 Rows = tuple[list[str], list[list[Any]]]

@@ -13,15 +13,12 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("snowflake.connector")
-
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-
 from ktx_cli.core.errors import ConfigError, KtxError, SourceError
 from ktx_cli.testing.servers import free_port
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
 from ktx_cli.warehouses.snowflake.connector import SnowflakeConnector
+
+pytestmark = pytest.mark.client("snowflake.connector")
 
 CANARY = "c4n4ry-hunter2"
 OPTIONS = {"account": "myorg-acc", "database": "SHOP", "username": "ANN", "password": CANARY}
@@ -316,6 +313,9 @@ def test_nobody_listens(monkeypatch: pytest.MonkeyPatch, opened: Open) -> None:
 
 
 def private_key(passphrase: str | None = None) -> str:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
     proof = serialization.BestAvailableEncryption(passphrase.encode()) if passphrase else serialization.NoEncryption()
     key = rsa.generate_private_key(65537, 2048)
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, proof).decode()

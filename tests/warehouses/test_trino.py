@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("trino")
-
 from ktx_cli.core.errors import ConfigError, KtxError, SourceError
 from ktx_cli.testing.servers import free_port
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, TableRef
 from ktx_cli.warehouses.trino.connector import TrinoConnector
+
+pytestmark = pytest.mark.client("trino")
 
 CANARY = "c4n4ry-hunter2"
 PAGE = 3

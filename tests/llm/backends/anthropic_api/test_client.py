@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-import anthropic
-import google.auth
 import pytest
 
 from ktx_cli.core.errors import ConfigError
@@ -159,11 +157,13 @@ def test_the_project_of_vertex_comes_from_the_setting_then_the_environment_then_
         asked.append(scopes)
         return SimpleNamespace(token="t", expired=False), "of-google"
 
-    monkeypatch.setattr(google.auth, "default", default)
+    monkeypatch.setattr("google.auth.default", default)
 
     async def project(settings: dict[str, str], environ: dict[str, str]) -> str | None:
+        from anthropic import AsyncAnthropicVertex
+
         client = make_client("vertex", vertex_config(**settings), project_dir=tmp_path, environ=environ)
-        assert isinstance(client, anthropic.AsyncAnthropicVertex)
+        assert isinstance(client, AsyncAnthropicVertex)
         async with client:
             await complete(client)
             return client.project_id
@@ -184,7 +184,7 @@ def test_a_vertex_token_without_a_project_is_an_error_with_the_edit(tmp_path: Pa
 def test_google_credentials_without_a_project_are_the_same_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(google.auth, "default", lambda scopes: (object(), None))
+    monkeypatch.setattr("google.auth.default", lambda scopes: (object(), None))
 
     async def ask() -> None:
         async with make_client("vertex", vertex_config(), project_dir=tmp_path, environ={}) as client:
@@ -197,10 +197,12 @@ def test_google_credentials_without_a_project_are_the_same_error(
 def test_google_that_knows_nobody_is_an_auth_error_with_the_command(
     runtime: Make, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def default(*, scopes: list[str]) -> None:
-        raise google.auth.exceptions.DefaultCredentialsError("no credentials here")
+    from google.auth.exceptions import DefaultCredentialsError
 
-    monkeypatch.setattr(google.auth, "default", default)
+    def default(*, scopes: list[str]) -> None:
+        raise DefaultCredentialsError("no credentials here")
+
+    monkeypatch.setattr("google.auth.default", default)
 
     async def ask() -> object:
         provider = {"access_token": None, "project": None}
