@@ -19,7 +19,7 @@ from pathlib import Path
 from ktx_cli.llm.backends.claude.binary import Host, claude_host
 from ktx_cli.llm.backends.claude_code.isolation import ProcessSpec
 from ktx_cli.llm.backends.claude_code.pool import Pool, Process, sdk_client
-from ktx_cli.llm.factory import create_runtime
+from ktx_cli.llm.routing import create_runtime
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
 from ktx_cli.testing.model_script import says

@@ -39,8 +39,7 @@ from benchmarks.search_rivals import PlainBm25, PlainFts5, average_precision, nd
 from benchmarks.search_sets import Collection, Words, collection, handbook, mean, some_queries, write_project
 from ktx_cli.agent_tools.searcher import contents_of, open_searcher
 from ktx_cli.jobs.index import refresh_index
-from ktx_cli.llm.embeddings.local import Model2VecEmbedder, create_embedder
-from ktx_cli.llm.embeddings.port import Embedder
+from ktx_cli.llm.embeddings import Embedder, Model2VecEmbedder, create_embedder
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.layout import Layout, WorkingTree

@@ -19,7 +19,7 @@ import pytest
 import trustme
 from hypothesis import settings
 
-from ktx_cli.llm.backends.claude.environment import KEPT, dropped_names
+from ktx_cli.llm.backends.claude.launcher import KEPT, dropped_names
 from ktx_cli.project import secrets
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.servers import (

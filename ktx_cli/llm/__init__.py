@@ -10,14 +10,11 @@ if TYPE_CHECKING:
     from ktx_cli.llm.agent_loop import OBJECT_ATTEMPTS, REPAIR_PROMPT, CallSpec, StoredStep
     from ktx_cli.llm.backends.anthropic_api.backend import missing_google_auth
     from ktx_cli.llm.backends.claude.binary import candidates, claude_host, find_claude, secret_names
-    from ktx_cli.llm.backends.claude.environment import dropped_names
+    from ktx_cli.llm.backends.claude.launcher import dropped_names
     from ktx_cli.llm.backends.claude.session import local_session, managed_error, managed_files
-    from ktx_cli.llm.embeddings.local import create_embedder, missing_package, model_folder
-    from ktx_cli.llm.embeddings.port import DEFAULT_MODELS, Embedder
+    from ktx_cli.llm.embeddings import DEFAULT_MODELS, Embedder, create_embedder, missing_package, model_folder
     from ktx_cli.llm.errors import LlmError, llm_error
-    from ktx_cli.llm.events import Done, EmitLlm, Resumed, TextDelta, UsageReported
     from ktx_cli.llm.executor import RunHandle
-    from ktx_cli.llm.factory import create_runtime
     from ktx_cli.llm.port import Abort, LlmRuntime
     from ktx_cli.llm.probe import (
         LastProbe,
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
         run_async,
         to_probe,
     )
-    from ktx_cli.llm.routing import PROBE_PROMPT, RoutedRuntime
+    from ktx_cli.llm.routing import PROBE_PROMPT, RoutedRuntime, create_runtime
     from ktx_cli.llm.schemas import schema_model
     from ktx_cli.llm.settings import (
         CHOOSABLE,
@@ -56,7 +53,20 @@ if TYPE_CHECKING:
         resolved_place,
     )
     from ktx_cli.llm.tools import MAX_RESULT, RuntimeTool, ToolError, ToolOutput, check_tools
-    from ktx_cli.llm.types import CallFacts, LoopResult, ObjectResult, Step, TextResult, ToolInvocation, Usage
+    from ktx_cli.llm.types import (
+        CallFacts,
+        Done,
+        EmitLlm,
+        LoopResult,
+        ObjectResult,
+        Resumed,
+        Step,
+        TextDelta,
+        TextResult,
+        ToolInvocation,
+        Usage,
+        UsageReported,
+    )
     from ktx_cli.llm.usage import DIMENSIONS, ORIGINS, PRICES, UsageFact, UsageRow, UsageSink, record_usage, usage_by
 
 if not TYPE_CHECKING:

@@ -20,9 +20,24 @@ from typing import Any, Final, Literal, Protocol
 from pydantic import ValidationError
 
 from ktx_cli.llm.errors import LlmError, llm_error
-from ktx_cli.llm.events import EmitLlm, Resumed, StepFinished, TextDelta, ToolFinished, ToolStarted, UsageReported
 from ktx_cli.llm.tools import RuntimeTool, invoke, parse_arguments, place
-from ktx_cli.llm.types import CallFacts, Cost, OnStepFinish, Step, StopReason, ToolInvocation, Usage, total_cost
+from ktx_cli.llm.types import (
+    CallFacts,
+    Cost,
+    EmitLlm,
+    OnStepFinish,
+    Resumed,
+    Step,
+    StepFinished,
+    StopReason,
+    TextDelta,
+    ToolFinished,
+    ToolInvocation,
+    ToolStarted,
+    Usage,
+    UsageReported,
+    total_cost,
+)
 from ktx_cli.llm.usage import UsageFact, UsageSink
 
 StoredStep = Mapping[str, Any]

@@ -16,11 +16,10 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from ktx_cli.core import Event
 from ktx_cli.llm.agent_loop import CallRecord, CallSpec
 from ktx_cli.llm.errors import LlmError, cancelled
-from ktx_cli.llm.events import Done, EmitLlm, Failed, UsageReported
-from ktx_cli.llm.events import Final as FinalEvent
 from ktx_cli.llm.port import Abort
 from ktx_cli.llm.tools import RuntimeTool
-from ktx_cli.llm.types import CallFacts, LoopResult, Usage
+from ktx_cli.llm.types import CallFacts, Done, EmitLlm, Failed, LoopResult, Usage, UsageReported
+from ktx_cli.llm.types import Final as FinalEvent
 
 Result = TypeVar("Result")
 

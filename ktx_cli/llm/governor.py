@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
 from ktx_cli.llm.errors import LlmError, llm_error
-from ktx_cli.llm.events import RateLimitWait
+from ktx_cli.llm.types import RateLimitWait
 from ktx_cli.project import RateLimit
 
 Result = TypeVar("Result")

@@ -284,7 +284,7 @@ async def project_runtime(
     warning = divergence(config)
     if warning is not None:
         warn(warning)
-    from ktx_cli.llm.factory import create_runtime
+    from ktx_cli.llm.routing import create_runtime
 
     runtime = create_runtime(
         config,

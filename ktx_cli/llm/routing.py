@@ -9,18 +9,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ktx_cli.core import KtxError, ResultWarning
+from ktx_cli.core import KtxError, ResultWarning, new_run_id
 from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, LoopJournal, ModelTurn, Outcome, Watch, watch_nothing
 from ktx_cli.llm.errors import LlmError, llm_error
-from ktx_cli.llm.events import EmitLlm
 from ktx_cli.llm.executor import RunHandle, RunRequest, chosen_tools, render_messages, span
-from ktx_cli.llm.governor import Governor
+from ktx_cli.llm.governor import Governor, OnWait, tell_nobody
 from ktx_cli.llm.port import Abort
 from ktx_cli.llm.schemas import object_schema
-from ktx_cli.llm.settings import ModelRef, model_for
+from ktx_cli.llm.settings import ModelRef, model_for, unsupported
 from ktx_cli.llm.tools import RuntimeTool, check_tools
-from ktx_cli.llm.types import LoopResult, ObjectResult, OnStepFinish, Output, ProbeReport, TextResult
-from ktx_cli.llm.usage import UsageSink
+from ktx_cli.llm.types import EmitLlm, LoopResult, ObjectResult, OnStepFinish, Output, ProbeReport, TextResult
+from ktx_cli.llm.usage import UsageSink, ignore_usage
 from ktx_cli.project import KtxConfig
 
 Result = TypeVar("Result")
@@ -344,4 +343,103 @@ class RoutedRuntime:
 
 
 def _ignore(event: object) -> None:
-    """Drop the event: nobody listens to a probe."""
+    """Drop an event or a warning nobody listens to."""
+
+
+Maker = Callable[[str, Shared], Backend]
+
+
+def create_runtime(
+    config: KtxConfig,
+    project_dir: Path,
+    environ: Mapping[str, str],
+    *,
+    run_id: str | None = None,
+    command: str = "",
+    usage_sink: UsageSink = ignore_usage,
+    warn: Callable[[ResultWarning], None] | None = None,
+    max_concurrency: int | None = None,
+    on_wait: OnWait = tell_nobody,
+    watch: Watch = watch_nothing,
+) -> RoutedRuntime:
+    """Return the runtime for a project; no process is started and nothing is asked until the first call.
+
+    `environ` is the environment secrets come from and Claude Code gets, scrubbed. `max_concurrency` replaces
+    `ingest.workUnits.maxConcurrency`; `on_wait` is told of every pause, `watch` of every call. Raises `ValueError`
+    for a project folder that is not absolute.
+    """
+    if not project_dir.is_absolute():
+        raise ValueError(f"the project folder must be absolute, not {project_dir}")
+    governor = Governor(
+        config.ingest.rate_limit,
+        max_concurrency=max_concurrency or config.ingest.work_units.max_concurrency,
+        on_wait=on_wait,
+    )
+    shared = Shared(
+        config, project_dir, environ, governor, run_id or new_run_id(), command, usage_sink, warn or _ignore, watch
+    )
+    return RoutedRuntime(shared, make_backend)
+
+
+def make_backend(name: str, shared: Shared) -> Backend:
+    """Return the backend of a name; raises for every other name."""
+    maker = MAKERS.get(name)
+    if maker is None:
+        raise unsupported(name)
+    return maker(name, shared)
+
+
+def _messages_api(name: str, shared: Shared) -> Backend:
+    from ktx_cli.llm.backends.anthropic_api.backend import AnthropicBackend
+
+    return AnthropicBackend(
+        name,
+        shared.config,
+        project_dir=shared.project_dir,
+        environ=shared.environ,
+        retried=shared.retried,
+        repair=shared.repair,
+        observe=shared.governor.observe,
+    )
+
+
+def _claude_code(name: str, shared: Shared) -> Backend:
+    from ktx_cli.llm.backends.claude.binary import claude_host
+    from ktx_cli.llm.backends.claude_code.backend import ClaudeCodeBackend
+
+    host, binary = claude_host(name, shared.config, project_dir=shared.project_dir, environ=shared.environ)
+    rate_limit = shared.config.ingest.rate_limit
+    return ClaudeCodeBackend(
+        host,
+        binary,
+        pool_size=shared.governor.max_concurrency + 1,
+        retries=rate_limit.retry.max_attempts - 1 if rate_limit.enabled else 0,
+        allow_managed=shared.config.llm.provider.claude.allow_managed_policy,
+        reuse=shared.config.llm.provider.claude.reuse_processes,
+        observe=shared.governor.observe,
+        warn=shared.warn,
+    )
+
+
+def _claude_cli(name: str, shared: Shared) -> Backend:
+    from ktx_cli.llm.backends.claude.binary import claude_host
+    from ktx_cli.llm.backends.claude_cli import ClaudeCliBackend
+
+    host, binary = claude_host(name, shared.config, project_dir=shared.project_dir, environ=shared.environ)
+    return ClaudeCliBackend(
+        host,
+        binary,
+        allow_managed=shared.config.llm.provider.claude.allow_managed_policy,
+        retried=shared.retried,
+        repair=shared.repair,
+        warn=shared.warn,
+    )
+
+
+MAKERS: Mapping[str, Maker] = {
+    "anthropic": _messages_api,
+    "vertex": _messages_api,
+    "gateway": _messages_api,
+    "claude-code": _claude_code,
+    "claude-cli": _claude_cli,
+}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.llm.backends.claude.binary import bundled_binary
-from ktx_cli.llm.backends.claude.environment import claude_environment
+from ktx_cli.llm.backends.claude.launcher import claude_environment
 from tests.cli.conftest import KTX
 
 Run = Callable[..., Any]

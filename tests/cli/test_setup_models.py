@@ -11,7 +11,7 @@ import pytest
 from ktx_cli.testing.model_script import UNAUTHORIZED, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.test_setup_drivers import tree
-from tests.llm.embeddings.test_backends import Server
+from tests.llm.test_embeddings import Server
 
 Run = Callable[..., Any]
 VECTOR = {"data": [{"index": 0, "embedding": [0.1, 0.2, 0.3]}]}
@@ -19,7 +19,7 @@ VECTOR = {"data": [{"index": 0, "embedding": [0.1, 0.2, 0.3]}]}
 
 @pytest.fixture
 def vectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr("ktx_cli.llm.embeddings.remote.wait", lambda seconds: None)
+    monkeypatch.setattr("ktx_cli.llm.embeddings.wait", lambda seconds: None)
     server = Server()
     server.answers = [(200, VECTOR)]
     yield server

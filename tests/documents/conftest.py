@@ -16,8 +16,7 @@ from ktx_cli.agent_tools.library import Library
 from ktx_cli.agent_tools.session import ToolSession
 from ktx_cli.documents.raw import RawFile
 from ktx_cli.engine.documents.candidates import Candidate, Evidence, Scores
-from ktx_cli.llm.factory import create_runtime
-from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.llm.routing import RoutedRuntime, create_runtime
 from ktx_cli.llm.tools import RuntimeTool, check_tools, invoke
 from ktx_cli.llm.types import ToolInvocation
 from ktx_cli.project.workspace import Workspace

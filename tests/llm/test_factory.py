@@ -13,8 +13,7 @@ from pydantic import BaseModel, Field
 from ktx_cli.core.errors import ConfigError, KtxError
 from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome
 from ktx_cli.llm.errors import LlmError
-from ktx_cli.llm.factory import MAKERS, create_runtime, make_backend
-from ktx_cli.llm.routing import OWN_LOOP, RoutedRuntime
+from ktx_cli.llm.routing import MAKERS, OWN_LOOP, RoutedRuntime, create_runtime, make_backend
 from ktx_cli.llm.settings import missing_setting, secret_references
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.usage import UsageFact

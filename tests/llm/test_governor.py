@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.llm.errors import LlmError, llm_error
-from ktx_cli.llm.events import RateLimitWait
 from ktx_cli.llm.governor import Governor, RateSignal
+from ktx_cli.llm.types import RateLimitWait
 from ktx_cli.project.config.blocks import RateLimit
 
 

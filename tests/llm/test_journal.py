@@ -22,9 +22,8 @@ from ktx_cli.llm.agent_loop import (
     run_own_loop,
 )
 from ktx_cli.llm.errors import LlmError, llm_error
-from ktx_cli.llm.events import StepFinished
 from ktx_cli.llm.tools import RuntimeTool, check_tools
-from ktx_cli.llm.types import Cost, Usage
+from ktx_cli.llm.types import Cost, StepFinished, Usage
 
 Noted = Callable[..., Any]
 

@@ -25,10 +25,9 @@ from ktx_cli.llm.agent_loop import (
     run_own_loop,
 )
 from ktx_cli.llm.errors import LlmError, llm_error
-from ktx_cli.llm.events import StepFinished, ToolFinished, ToolStarted
 from ktx_cli.llm.schemas import object_schema
 from ktx_cli.llm.tools import RuntimeTool, ToolError, check_tools
-from ktx_cli.llm.types import Cost, Usage
+from ktx_cli.llm.types import Cost, StepFinished, ToolFinished, ToolStarted, Usage
 
 Noted = Callable[..., Any]
 

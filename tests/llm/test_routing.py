@@ -14,11 +14,21 @@ from ktx_cli.core.errors import ConfigError, SecretError
 from ktx_cli.llm import routing
 from ktx_cli.llm.agent_loop import CallRecord, CallSpec, ModelTurn, Outcome
 from ktx_cli.llm.errors import LlmError, llm_error
-from ktx_cli.llm.events import Done, Failed, Final, RateLimitWait, StepFinished, TextDelta
 from ktx_cli.llm.executor import Message, RunRequest, settled
 from ktx_cli.llm.port import Abort, LlmRuntime
 from ktx_cli.llm.tools import RuntimeTool
-from ktx_cli.llm.types import Cost, Step, ToolInvocation, Usage
+from ktx_cli.llm.types import (
+    Cost,
+    Done,
+    Failed,
+    Final,
+    RateLimitWait,
+    Step,
+    StepFinished,
+    TextDelta,
+    ToolInvocation,
+    Usage,
+)
 
 Bench = Callable[..., Any]
 

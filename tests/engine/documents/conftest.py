@@ -28,8 +28,8 @@ from ktx_cli.engine.journal import TaskStore
 from ktx_cli.engine.plan import RunPlan
 from ktx_cli.engine.task import AgentRunner, Cancellation
 from ktx_cli.engine.work import SourceWork, UnitOutcome
-from ktx_cli.llm.factory import create_runtime
 from ktx_cli.llm.port import LlmRuntime
+from ktx_cli.llm.routing import create_runtime
 from ktx_cli.project.layout import EmptyTree, Layout
 from ktx_cli.project.state import StateEnrichmentStore, open_for_writing, transaction
 from ktx_cli.project.workspace import Workspace

@@ -35,7 +35,7 @@ from ktx_cli.testing.servers import MariaDBServer, free_port
 from ktx_cli.warehouses import registry
 from ktx_cli.warehouses.port import ConnectionTest
 from ktx_cli.warehouses.privileges import reader_role
-from tests.llm.embeddings.test_backends import Server, small_model
+from tests.llm.test_embeddings import Server, small_model
 
 SET = "ktx config set ingest.embeddings"
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.factory import create_runtime
-from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.llm.routing import RoutedRuntime, create_runtime
 from ktx_cli.testing.model_script import ModelRequest, Reply, gives
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_subjects import subject_config

@@ -24,7 +24,7 @@ from ktx_cli.engine.plan import RunPlan
 from ktx_cli.engine.report import ConnectionReport, IngestReport
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.llm import factory
+from ktx_cli.llm import routing
 from ktx_cli.llm.port import LlmRuntime
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.project import state
@@ -91,13 +91,13 @@ def texts(project: Path, connection: str) -> dict[str, str]:
 
 def test_one_runtime_serves_all_connections(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    make = factory.make_backend
+    make = routing.make_backend
 
     def counted(name: str, shared: Any) -> Any:
         made.append(shared.run_id)
         return make(name, shared)
 
-    monkeypatch.setattr(factory, "make_backend", counted)
+    monkeypatch.setattr(routing, "make_backend", counted)
     events: list[Event] = []
     report, warnings = ingest(request(two, emit=events.append))
     assert (report.error(), warnings) == (None, [])

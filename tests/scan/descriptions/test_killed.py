@@ -25,7 +25,7 @@ from pathlib import Path
 from ktx_cli.prompts.prompts import load_prompt
 from ktx_cli.scan.descriptions.model import describe
 from ktx_cli.scan.descriptions.batches import Limits
-from ktx_cli.llm.factory import create_runtime
+from ktx_cli.llm.routing import create_runtime
 from ktx_cli.project.state import open_enrichment_store
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.runtime_subjects import subject_config

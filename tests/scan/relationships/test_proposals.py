@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.llm.errors import LlmError
-from ktx_cli.llm.factory import create_runtime
-from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.llm.routing import RoutedRuntime, create_runtime
 from ktx_cli.privacy.columns import ValueKind
 from ktx_cli.prompts.prompts import load_prompt
 from ktx_cli.scan.descriptions.facts import Join, TableFacts, gather_facts

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.errors import SourceError
-from ktx_cli.llm.embeddings.port import Embedder
+from ktx_cli.llm.embeddings import Embedder
 from ktx_cli.project.layout import WorkingTree
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.scan.snapshot import manifest_text, snapshot_path, table_file

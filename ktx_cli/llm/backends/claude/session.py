@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.core import Command, Hint, ResultWarning, listing
-from ktx_cli.llm.backends.claude.binary import ClaudeBinary, Host, claude_host
-from ktx_cli.llm.backends.claude.processes import child_environment, private_folder, run
+from ktx_cli.llm.backends.claude.binary import ClaudeBinary, Host, child_environment, claude_host, private_folder, run
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.project import KtxConfig
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.llm.backends.claude.binary import Host
+from ktx_cli.llm.backends.claude.binary import Host, logs_in
 from ktx_cli.llm.backends.claude.launcher import KEYS, REAL_CLI
-from ktx_cli.llm.backends.claude.processes import logs_in
 from ktx_cli.llm.backends.claude.session import HINT, PolicyError
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.schemas import changed_inside

@@ -16,9 +16,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.llm.backends.claude.binary import Host, write_system_file
+from ktx_cli.llm.backends.claude.binary import Host, make_private_folder, remove_private_folder, write_system_file
 from ktx_cli.llm.backends.claude.launcher import REPORT_PREFIX
-from ktx_cli.llm.backends.claude.processes import make_private_folder, remove_private_folder
 from ktx_cli.llm.backends.claude_code.isolation import (
     SERVER,
     ProcessSpec,

@@ -20,9 +20,8 @@ from ktx_cli.llm.backends.claude_code.isolation import (
     init_facts,
 )
 from ktx_cli.llm.errors import LlmError, llm_error
-from ktx_cli.llm.events import RateLimitWait
 from ktx_cli.llm.governor import RateSignal
-from ktx_cli.llm.types import Cost, StopReason, ToolInvocation, Usage
+from ktx_cli.llm.types import Cost, RateLimitWait, StopReason, ToolInvocation, Usage
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.factory import create_runtime
-from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.llm.routing import RoutedRuntime, create_runtime
 from ktx_cli.project.config.model import KtxConfig
 from tests.worlds.raw_model_server import RawServer
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ktx_cli.llm.events import TextDelta
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.tools import RuntimeTool
-from ktx_cli.llm.types import LoopResult
+from ktx_cli.llm.types import LoopResult, TextDelta
 from tests.worlds.raw_model_server import RawServer, begin, block, finish, frames, text_answer, whole
 
 Make = Callable[..., RoutedRuntime]

@@ -14,17 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.llm.backends.claude.binary import bundled_binary
-from ktx_cli.llm.backends.claude.environment import (
+from ktx_cli.llm.backends.claude.launcher import (
     DENIED,
     DENIED_PREFIXES,
     ESSENTIAL,
     KEPT,
+    OURS,
+    SDK_OWN,
     SWITCHED_OFF,
     claude_environment,
     dropped_names,
     is_denied,
 )
-from ktx_cli.llm.backends.claude.launcher import OURS, SDK_OWN
 
 LISTS = {
     "D1 the seed's list": (

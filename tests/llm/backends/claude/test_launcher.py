@@ -12,15 +12,18 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.llm.backends.claude.binary import find_launcher
-from ktx_cli.llm.backends.claude.environment import DENIED, SWITCHED_OFF, claude_environment, is_denied
 from ktx_cli.llm.backends.claude.launcher import (
+    DENIED,
     KEYS,
     OURS,
     REAL_CLI,
     REPORT_PREFIX,
     SDK_OWN,
+    SWITCHED_OFF,
     LauncherError,
     child_environment,
+    claude_environment,
+    is_denied,
 )
 
 Program = Callable[..., Path]

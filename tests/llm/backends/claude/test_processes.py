@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.llm.backends.claude import processes
-from ktx_cli.llm.backends.claude.binary import Host
-from ktx_cli.llm.backends.claude.processes import (
+from ktx_cli.llm.backends.claude import binary
+from ktx_cli.llm.backends.claude.binary import (
     FOLDER_PREFIX,
     CliAnswer,
+    Host,
     child_environment,
     private_folder,
     run,
@@ -119,7 +119,7 @@ def gone(pids: list[int]) -> bool:
 def test_cancelling_ends_the_whole_process_group(
     text: str, cancellations: int, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "TERMINATE_SECONDS", 0.5)
+    monkeypatch.setattr(binary, "TERMINATE_SECONDS", 0.5)
     path = program(text)
 
     async def ask() -> list[int]:
@@ -194,7 +194,7 @@ def test_a_process_gets_the_hosts_environment_its_folder_and_no_retries_of_its_o
 def test_a_process_cancelled_while_it_starts_is_ended_with_what_it_started(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "TERMINATE_SECONDS", 0.5)
+    monkeypatch.setattr(binary, "TERMINATE_SECONDS", 0.5)
     path = program(STUBBORN)
 
     async def ask(turns: int) -> None:

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, create_model
 
-from ktx_cli.llm.backends.claude.environment import DENIED, SWITCHED_OFF
-from ktx_cli.llm.backends.claude.processes import FOLDER_PREFIX
+from ktx_cli.llm.backends.claude.binary import FOLDER_PREFIX
+from ktx_cli.llm.backends.claude.launcher import DENIED, SWITCHED_OFF
 from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE, LlmError
-from ktx_cli.llm.events import TextDelta
 from ktx_cli.llm.port import Abort
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.llm.tools import RuntimeTool
-from ktx_cli.llm.types import LoopResult
+from ktx_cli.llm.types import LoopResult, TextDelta
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import calls, gives, says
 from ktx_cli.testing.model_server import ModelServer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.llm.backends.claude.binary import Host
-from ktx_cli.llm.backends.claude_cli.backend import command_line
+from ktx_cli.llm.backends.claude_cli import command_line
 from ktx_cli.llm.backends.claude_code.isolation import LOCKDOWN_SETTINGS, MAX_ARGUMENT, needs_file
 
 FILE = Path("/private/system.txt")

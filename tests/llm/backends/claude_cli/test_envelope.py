@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.backends.claude.processes import CliAnswer
-from ktx_cli.llm.backends.claude_cli.protocol import EXCERPT, RAW_MARK, check_ending, read_envelope
+from ktx_cli.llm.backends.claude.binary import CliAnswer
+from ktx_cli.llm.backends.claude_cli import EXCERPT, RAW_MARK, check_ending, read_envelope
 from ktx_cli.llm.errors import LlmError
 
 

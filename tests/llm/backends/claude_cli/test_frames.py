@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.llm.backends.claude.processes import CliAnswer
-from ktx_cli.llm.backends.claude_cli.protocol import read_envelope
+from ktx_cli.llm.backends.claude.binary import CliAnswer
+from ktx_cli.llm.backends.claude_cli import read_envelope
 
 INIT = {"type": "system", "subtype": "init", "tools": []}
 RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "last"}

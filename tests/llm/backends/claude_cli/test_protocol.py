@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ktx_cli.llm.agent_loop import Entry, ModelTurn, ToolCall
-from ktx_cli.llm.backends.claude_cli.protocol import CLOSE, ID_PREFIX, OPEN, parse, render, schema_rules, system_prompt
+from ktx_cli.llm.backends.claude_cli import CLOSE, ID_PREFIX, OPEN, parse, render, schema_rules, system_prompt
 from ktx_cli.llm.tools import RuntimeTool, check_tools
 from ktx_cli.llm.types import Cost, ToolInvocation, Usage
 from ktx_cli.testing.model_script import Call, protocol_text

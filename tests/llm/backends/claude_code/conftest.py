@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import ResultWarning
-from ktx_cli.llm.factory import create_runtime
-from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.llm.routing import RoutedRuntime, create_runtime
 from ktx_cli.llm.usage import UsageFact
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import OfflineSession, offline_session

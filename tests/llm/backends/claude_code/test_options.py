@@ -16,8 +16,7 @@ from pydantic import BaseModel
 
 from ktx_cli.llm.agent_loop import CallRecord, CallSpec
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary, Host, find_launcher
-from ktx_cli.llm.backends.claude.environment import DENIED, claude_environment
-from ktx_cli.llm.backends.claude.launcher import KEYS, REAL_CLI
+from ktx_cli.llm.backends.claude.launcher import DENIED, KEYS, REAL_CLI, claude_environment
 from ktx_cli.llm.backends.claude_code.backend import ClaudeCodeBackend
 from ktx_cli.llm.backends.claude_code.isolation import BUILT_IN_TOOLS, SERVER
 from ktx_cli.llm.tools import RuntimeTool

@@ -14,9 +14,8 @@ from ktx_cli.core.events import Event
 from ktx_cli.llm.agent_loop import CallRecord, CallSpec
 from ktx_cli.llm.backends.claude_code.reader import MessageReader, usage_of
 from ktx_cli.llm.errors import LlmError
-from ktx_cli.llm.events import StepFinished, TextDelta, ToolFinished, ToolStarted, UsageReported
 from ktx_cli.llm.governor import RateSignal
-from ktx_cli.llm.types import Cost, Usage
+from ktx_cli.llm.types import Cost, StepFinished, TextDelta, ToolFinished, ToolStarted, Usage, UsageReported
 from ktx_cli.llm.usage import UsageFact
 from tests.worlds.fake_claude import SESSION, assistant, result, tool_result
 

@@ -18,12 +18,10 @@ import pytest
 from pydantic import BaseModel
 
 from ktx_cli.core.errors import KtxError, ResultWarning
-from ktx_cli.llm.backends.claude.environment import DENIED, is_denied
-from ktx_cli.llm.backends.claude.launcher import OURS, SDK_OWN
-from ktx_cli.llm.backends.claude.processes import FOLDER_PREFIX
+from ktx_cli.llm.backends.claude.binary import FOLDER_PREFIX
+from ktx_cli.llm.backends.claude.launcher import DENIED, OURS, SDK_OWN, is_denied
 from ktx_cli.llm.errors import LlmError
-from ktx_cli.llm.factory import create_runtime
-from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.llm.routing import RoutedRuntime, create_runtime
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import API_HOST, OfflineSession, offline_session
@@ -289,7 +287,7 @@ def test_prompts_that_are_interpreted_leak(
     session: OfflineSession, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the options guard against is real: without them the same binary reads the file."""
-    from ktx_cli.llm.backends.claude import environment
+    from ktx_cli.llm.backends.claude import launcher
     from ktx_cli.llm.backends.claude_code import pool
 
     built = pool.build_options
@@ -303,7 +301,7 @@ def test_prompts_that_are_interpreted_leak(
 
     secret = project / "secret.txt"
     secret.write_text("LEAKED-SECRET")
-    assert environment.SWITCHED_OFF["CLAUDE_CODE_DISABLE_ATTACHMENTS"] == "1"
+    assert launcher.SWITCHED_OFF["CLAUDE_CODE_DISABLE_ATTACHMENTS"] == "1"
 
     async def go() -> str:
         session.server.play([says("ok")])
@@ -521,7 +519,7 @@ MANAGED = {
 INSIDE = """
 import asyncio, json, sys
 from pathlib import Path
-from ktx_cli.llm.factory import create_runtime
+from ktx_cli.llm.routing import create_runtime
 from ktx_cli.project import KtxConfig
 facts = json.loads(sys.argv[1])
 async def go(allowed):

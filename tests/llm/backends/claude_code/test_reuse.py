@@ -13,7 +13,7 @@ from ktx_cli.llm.backends.claude.binary import Host
 from ktx_cli.llm.backends.claude_code import pool as pools
 from ktx_cli.llm.backends.claude_code.isolation import ProcessSpec
 from ktx_cli.llm.backends.claude_code.pool import Pool
-from ktx_cli.llm.factory import create_runtime
+from ktx_cli.llm.routing import create_runtime
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.testing.claude_session import offline_session

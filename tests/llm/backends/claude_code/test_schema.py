@@ -13,8 +13,7 @@ from pydantic import BaseModel, Field
 from ktx_cli.core.errors import ResultWarning
 from ktx_cli.llm.backends.claude_code.isolation import KNOWN, binary_schema
 from ktx_cli.llm.errors import LlmError
-from ktx_cli.llm.factory import create_runtime
-from ktx_cli.llm.routing import RoutedRuntime
+from ktx_cli.llm.routing import RoutedRuntime, create_runtime
 from ktx_cli.llm.schemas import schema_model
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.usage import UsageFact

@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.llm.embeddings.local import create_embedder
-from ktx_cli.llm.embeddings.remote import Endpoint
+from ktx_cli.llm.embeddings import Endpoint, create_embedder
 from ktx_cli.project.config.blocks import Retry
 from ktx_cli.project.config.model import KtxConfig
 
@@ -70,7 +69,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     waits: list[float] = []
-    monkeypatch.setattr("ktx_cli.llm.embeddings.remote.wait", waits.append)
+    monkeypatch.setattr("ktx_cli.llm.embeddings.wait", waits.append)
     return waits
 
 

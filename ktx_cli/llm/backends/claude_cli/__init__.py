@@ -1,1 +1,0 @@
-"""The local Claude Code binary as a text model: `claude --print`."""
