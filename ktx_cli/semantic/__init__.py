@@ -8,8 +8,8 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.semantic.answer import Answer, Asked, Prepared, ask_prepared, compile_query, prepare, receipt
-    from ktx_cli.semantic.check.check import check_model
-    from ktx_cli.semantic.check.expressions import Resolver, read_fragment, silence_parser
+    from ktx_cli.semantic.calendar import calendar_of
+    from ktx_cli.semantic.check import Resolver, check_model, read_fragment, silence_parser
     from ktx_cli.semantic.compile.build import Build, column, identifier, join
     from ktx_cli.semantic.compile.rows import Rows
     from ktx_cli.semantic.expressions.fragments import TEMPLATE, parse
@@ -46,20 +46,27 @@ if TYPE_CHECKING:
     )
     from ktx_cli.semantic.interchange.dbt.importer import NO_ONE_TABLE, Relation, import_dbt, relation_of
     from ktx_cli.semantic.interchange.dbt.project import TARGET_NAME, Call, UnresolvedJinjaError, read_documents, render
+    from ktx_cli.semantic.interchange.drafts import IMPORT_HEADER
     from ktx_cli.semantic.interchange.importer import Placed, import_path, place
     from ktx_cli.semantic.interchange.lookml.importer import import_lookml
-    from ktx_cli.semantic.interchange.lookml.measures import condition
-    from ktx_cli.semantic.interchange.lookml.parser import Block, parse_lookml
-    from ktx_cli.semantic.interchange.lookml.project import UnresolvedSqlError, read_project
-    from ktx_cli.semantic.interchange.lookml.views import SCREEN, UNKNOWN_TABLE
+    from ktx_cli.semantic.interchange.lookml.project import Block, UnresolvedSqlError, parse_lookml, read_project
+    from ktx_cli.semantic.interchange.lookml.views import SCREEN, UNKNOWN_TABLE, condition
     from ktx_cli.semantic.interchange.osi.exporter import export_osi
     from ktx_cli.semantic.interchange.report import Fidelity, Item, Kind, Report
-    from ktx_cli.semantic.interchange.writer import IMPORT_HEADER
     from ktx_cli.semantic.load.columns import PRIORITY
     from ktx_cli.semantic.load.entries import SourceFile
-    from ktx_cli.semantic.load.files import NO_CONNECTION, is_stray, own_files, read_files, stray_paths, text_of
     from ktx_cli.semantic.load.joins import table_parts
-    from ktx_cli.semantic.load.load import load_model, load_tree, read_source
+    from ktx_cli.semantic.load.load import (
+        NO_CONNECTION,
+        is_stray,
+        load_model,
+        load_tree,
+        own_files,
+        read_files,
+        read_source,
+        stray_paths,
+        text_of,
+    )
     from ktx_cli.semantic.load.sources import KEY
     from ktx_cli.semantic.manifest import (
         DISABLED,
@@ -109,7 +116,6 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.plan.plan import Plan
     from ktx_cli.semantic.plan.planner import parameter_values
     from ktx_cli.semantic.query import DEFAULT_LIMIT, LONGEST, MOST_ITEMS, MOST_ROWS, Query, with_grain
-    from ktx_cli.semantic.time.calendar import calendar_of
     from ktx_cli.semantic.verification import Verified, verify, verify_sample
 
 if not TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The receipt of an answer: which rows, by which joins and conditions, and what a reader should know of them."""
+"""Answers a compiled question, with a receipt: which rows, by which joins and conditions, and notes for the reader."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from sqlglot import exp
 
+from ktx_cli.semantic.calendar import later, literal, period_of
 from ktx_cli.semantic.compile.build import Build, called, column, identifier
-from ktx_cli.semantic.compile.filters import dimension_value, in_range, row_conditions
-from ktx_cli.semantic.compile.rows import Rows, needs_ranks
-from ktx_cli.semantic.expressions.aggregates import distinct_columns, with_condition
+from ktx_cli.semantic.compile.rows import Rows, dimension_value, in_range, needs_ranks, row_conditions
+from ktx_cli.semantic.expressions.fragments import distinct_columns, with_condition
 from ktx_cli.semantic.expressions.names import Expression, Name, filled, placeholder, placeholders
 from ktx_cli.semantic.graph import Edge, Path
 from ktx_cli.semantic.model import (
@@ -44,8 +44,6 @@ from ktx_cli.semantic.model import (
 from ktx_cli.semantic.plan.axis import reader
 from ktx_cli.semantic.plan.plan import Dimension, Leaf, Output, RowFilter, TimeRange, Treatment, instant
 from ktx_cli.semantic.probes import is_over_time
-from ktx_cli.semantic.time.calendar import later, period_of
-from ktx_cli.semantic.time.periods import literal
 from ktx_cli.warehouses import DateOrTimestamp, QueryResult, SemanticType
 
 Run = Callable[[str], QueryResult]

@@ -14,8 +14,7 @@ from sqlglot import exp
 
 from ktx_cli.semantic.answer import Asked
 from ktx_cli.semantic.compile.build import Build, column, identifier, without_booleans
-from ktx_cli.semantic.compile.filters import in_range
-from ktx_cli.semantic.compile.rows import Rows
+from ktx_cli.semantic.compile.rows import Rows, in_range
 from ktx_cli.semantic.expressions.names import filled, placeholder
 from ktx_cli.semantic.model import Column, Source, Visibility
 from ktx_cli.semantic.plan.plan import Leaf, RowFilter

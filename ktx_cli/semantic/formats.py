@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from ktx_cli.core import NumberStyle
 from ktx_cli.semantic.answer import Asked
-from ktx_cli.semantic.expressions.aggregates import percentile_of
+from ktx_cli.semantic.expressions.fragments import percentile_of
 from ktx_cli.semantic.expressions.names import Expression, Names
 from ktx_cli.semantic.model import Column, Measure, SemanticError, Source
 from ktx_cli.semantic.plan.plan import Leaf, Output, Plan

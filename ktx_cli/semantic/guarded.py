@@ -1,4 +1,4 @@
-"""The one way a statement gets to a database: checked by the filter for the very server, then sent as it was checked.
+"""The one way a statement gets to a database: checked by the guard for the very server, then sent as it was checked.
 
 `ktx sql` sends statements of people through it, the semantic layer those it compiled.
 """
@@ -25,11 +25,10 @@ from ktx_cli.core import (
     listing,
 )
 from ktx_cli.project import Connection, Database, KtxConfig, Layout, WorkingTree, connection_of
-from ktx_cli.semantic.load.files import read_strays
-from ktx_cli.semantic.load.load import load_model
+from ktx_cli.semantic.calendar import calendar_of
+from ktx_cli.semantic.load.load import load_model, read_strays
 from ktx_cli.semantic.manifest import load_manifest
 from ktx_cli.semantic.model import Model, SemanticError
-from ktx_cli.semantic.time.calendar import calendar_of
 from ktx_cli.warehouses import (
     EITHER,
     CheckedStatement,

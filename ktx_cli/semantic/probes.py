@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from ktx_cli.core import plural
+from ktx_cli.semantic.calendar import capacity
 from ktx_cli.semantic.compile.build import Build, called, identifier
-from ktx_cli.semantic.compile.filters import in_range, row_conditions
-from ktx_cli.semantic.compile.rows import Joined, Rows
+from ktx_cli.semantic.compile.rows import Joined, Rows, in_range, row_conditions
 from ktx_cli.semantic.compile.statement import Compiled
 from ktx_cli.semantic.expressions.names import Expression
 from ktx_cli.semantic.graph import Edge
 from ktx_cli.semantic.model import SemanticError, Source
 from ktx_cli.semantic.plan.plan import Leaf
-from ktx_cli.semantic.time.periods import capacity
 from ktx_cli.warehouses import Connector
 
 

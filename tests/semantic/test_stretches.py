@@ -6,10 +6,10 @@ from datetime import date, datetime
 
 import pytest
 
+from ktx_cli.semantic.calendar import later
 from ktx_cli.semantic.cells import NotPlacedError, Period, Stretch, stretch, whole_stretch
 from ktx_cli.semantic.model import CalendarSettings, Cumulative, Span
 from ktx_cli.semantic.plan.plan import Treatment
-from ktx_cli.semantic.time.calendar import later
 
 CALENDAR = CalendarSettings()
 MARCH_ON = (date(2024, 3, 20), date(2024, 5, 4))

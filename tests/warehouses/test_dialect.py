@@ -13,8 +13,7 @@ from sqlglot import exp
 
 from ktx_cli.core import NotSupportedError
 from ktx_cli.project import WAREHOUSES
-from ktx_cli.semantic.time.calendar import Clock
-from ktx_cli.semantic.time.periods import truncate, within
+from ktx_cli.semantic.calendar import Clock, truncate, within
 from ktx_cli.warehouses import dialect as dialects
 from ktx_cli.warehouses.dialect import DIALECTS, Dialect, dialect_named, quote
 from ktx_cli.warehouses.guard.check import check

@@ -7,15 +7,13 @@ from datetime import date, datetime, timedelta
 
 from sqlglot import exp
 
+from ktx_cli.semantic.calendar import later, literal, nests, next_period, overflow, period_of, shift, spine, truncate
 from ktx_cli.semantic.compile.build import Build, column, identifier, named
-from ktx_cli.semantic.compile.filters import counted_by, cut, in_range, row_conditions
-from ktx_cli.semantic.compile.rows import Rows
+from ktx_cli.semantic.compile.rows import Rows, counted_by, cut, in_range, row_conditions
 from ktx_cli.semantic.expressions.names import Expression, Name
 from ktx_cli.semantic.model import DAY, SECOND, WEEK, Cumulative, Span
 from ktx_cli.semantic.plan.axis import reader
 from ktx_cli.semantic.plan.plan import Leaf, TimeRange, Treatment, differs_in_length, earlier_range, instant, lines_up
-from ktx_cli.semantic.time.calendar import later, nests, period_of
-from ktx_cli.semantic.time.periods import literal, next_period, overflow, shift, spine, truncate
 from ktx_cli.warehouses import DateOrTimestamp
 
 

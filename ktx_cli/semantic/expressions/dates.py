@@ -8,9 +8,9 @@ from typing import Final
 
 from sqlglot import exp
 
+from ktx_cli.semantic.calendar import nests
 from ktx_cli.semantic.model import DAY, GRAINS, HOUR, MINUTE, MONTH, QUARTER, SECOND, WEEK, YEAR, SemanticError
 from ktx_cli.semantic.model import CalendarSettings as Settings
-from ktx_cli.semantic.time.calendar import nests
 from ktx_cli.warehouses import Dialect, dialect_named
 
 RAW: Final = ""

@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 from ktx_cli.core import Command, Hint, UsageError, did_you_mean, yaml
 from ktx_cli.project import Layout, WorkingTree, read_bytes, storage_error, write_atomic
 from ktx_cli.semantic.interchange.dbt.importer import import_dbt
+from ktx_cli.semantic.interchange.drafts import HEADER_START
 from ktx_cli.semantic.interchange.lookml.importer import import_lookml
 from ktx_cli.semantic.interchange.osi.importer import import_osi
 from ktx_cli.semantic.interchange.report import Imported
-from ktx_cli.semantic.interchange.writer import HEADER_START
-from ktx_cli.semantic.load.files import read_files, text_of
+from ktx_cli.semantic.load.load import read_files, text_of
 from ktx_cli.semantic.model import Model
 
 _YAML: Final = (".yml", ".yaml")

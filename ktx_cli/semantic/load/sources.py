@@ -14,13 +14,17 @@ from ktx_cli.semantic.load.columns import (
     override,
     read_column,
     read_descriptions,
+    read_measure,
+    read_parameter,
+    read_policy,
+    read_segment,
+    read_test,
     read_visibility,
     texts_in,
     unique,
 )
 from ktx_cli.semantic.load.entries import POLICIES, VISIBILITY, Entry, unknown_name
 from ktx_cli.semantic.load.joins import Key, join_key, read_join, table_parts
-from ktx_cli.semantic.load.measures import read_measure, read_parameter, read_policy, read_segment, read_test
 from ktx_cli.semantic.manifest import DISABLED, plain_on
 from ktx_cli.semantic.model import (
     Join,

@@ -15,12 +15,12 @@ from typing import Final
 from sqlglot import exp
 
 from ktx_cli.core import listing
+from ktx_cli.semantic.calendar import UTC_NAME, later, nests, period_of
 from ktx_cli.semantic.expressions.dates import RAW, DatePart, cut_to, date_part
 from ktx_cli.semantic.expressions.names import Expression, Name, Names, placeholder
 from ktx_cli.semantic.graph import Edge, Path
 from ktx_cli.semantic.model import DAY, YEAR, CalendarSettings, SemanticError, Source
 from ktx_cli.semantic.plan.plan import Axis, Bounds, Dimension, Leaf, Plan, Read, Reading, TimeRange, Treatment, instant
-from ktx_cli.semantic.time.calendar import UTC_NAME, later, nests, period_of
 from ktx_cli.warehouses import SemanticType
 
 

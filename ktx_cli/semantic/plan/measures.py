@@ -9,7 +9,7 @@ from typing import Final
 from sqlglot import exp
 
 from ktx_cli.core import listing
-from ktx_cli.semantic.expressions.aggregates import COUNT, SUM, is_aggregate, kind_of
+from ktx_cli.semantic.expressions.fragments import COUNT, SUM, is_aggregate, kind_of
 from ktx_cli.semantic.expressions.names import Expression, Name, Names, column_parts, placeholder, with_names
 from ktx_cli.semantic.graph import Path
 from ktx_cli.semantic.model import Measure, SemanticError, Source, Span, Visibility, ambiguous, unknown

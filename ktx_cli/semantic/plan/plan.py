@@ -1,4 +1,4 @@
-"""The stretch of time a question asks for, as dates."""
+"""The plan of a question: its dimensions, the aggregates of each fact, and the time range it asks for, as dates."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from sqlglot import exp
 
+from ktx_cli.semantic.calendar import STEPS, later, parse_range_value, parse_span
 from ktx_cli.semantic.expressions.dates import DatePart
 from ktx_cli.semantic.expressions.names import Expression, Name, placeholders
 from ktx_cli.semantic.graph import Edge
 from ktx_cli.semantic.model import DAY, MONTH, SECOND, WEEK, Cumulative, SemanticError, SemiAdditive, Span
 from ktx_cli.semantic.query import AskedRange, Query
-from ktx_cli.semantic.time.calendar import STEPS, later, parse_range_value, parse_span
 
 Bounds = tuple[date | datetime | None, date | datetime | None]
 """From when (included) to when (not), each None where it is open."""

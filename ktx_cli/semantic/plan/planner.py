@@ -13,7 +13,8 @@ from typing import Any, Final
 from sqlglot import exp
 
 from ktx_cli.core import Command, listing
-from ktx_cli.semantic.expressions.aggregates import has_aggregate
+from ktx_cli.semantic.calendar import parse_span
+from ktx_cli.semantic.expressions.fragments import has_aggregate
 from ktx_cli.semantic.expressions.names import (
     METRIC_TIME,
     Expression,
@@ -53,7 +54,6 @@ from ktx_cli.semantic.plan.plan import (
     lines_up,
 )
 from ktx_cli.semantic.query import AskedDimension, AskedFilter, AskedMeasure, AskedOrder, Query, with_grain
-from ktx_cli.semantic.time.calendar import parse_span
 from ktx_cli.warehouses import SemanticType
 
 _NOT_NAME: Final = re.compile(r"\W+")

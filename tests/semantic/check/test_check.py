@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.semantic.check.check import check_model
+from ktx_cli.semantic.check import check_model
 
 ORDERS = """\
 name: orders

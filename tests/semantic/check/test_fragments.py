@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.semantic.check.check import projected
-from ktx_cli.semantic.check.expressions import LONGEST, Fragment, Reference, read_fragment
+from ktx_cli.semantic.check import LONGEST, Fragment, Reference, projected, read_fragment
 from ktx_cli.semantic.model import SemanticError
 
 

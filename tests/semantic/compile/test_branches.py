@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.semantic.answer import ask, compile_query
-from ktx_cli.semantic.compile.branches import branches
+from ktx_cli.semantic.compile.statement import branches
 from ktx_cli.semantic.model import SemanticError
 from ktx_cli.warehouses.port import Connector
 from tests.semantic.golden.engines import opened

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from ktx_cli.project.layout import Layout
 from ktx_cli.semantic.answer import ask
-from ktx_cli.semantic.compile.comparisons import with_compared_times
+from ktx_cli.semantic.compile.build import with_compared_times
 from ktx_cli.semantic.expressions.fragments import parse
 from ktx_cli.semantic.expressions.names import Expression, Name, filled, with_names
 from ktx_cli.semantic.load.load import load_model

@@ -9,7 +9,7 @@ import pytest
 from sqlglot import exp
 
 from ktx_cli.semantic.answer import compile_query
-from ktx_cli.semantic.compile.filters import counted_by, kind_of
+from ktx_cli.semantic.compile.rows import counted_by, kind_of
 from ktx_cli.semantic.model import Column, SemanticError
 from ktx_cli.warehouses.port import SemanticType
 from tests.semantic.golden.world import ATTRIBUTES, NOW, shop_model

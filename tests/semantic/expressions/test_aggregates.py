@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from ktx_cli.semantic.expressions.aggregates import (
+from ktx_cli.semantic.expressions.fragments import (
     COUNT,
     OTHER,
     SUM,
@@ -14,10 +14,10 @@ from ktx_cli.semantic.expressions.aggregates import (
     has_aggregate,
     is_aggregate,
     kind_of,
+    parse,
     percentile_of,
     with_condition,
 )
-from ktx_cli.semantic.expressions.fragments import parse
 from ktx_cli.semantic.model import SemanticError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from ktx_cli.semantic.interchange.lookml.measures import condition
 from ktx_cli.semantic.interchange.lookml.project import UnresolvedSqlError
+from ktx_cli.semantic.interchange.lookml.views import condition
 
 TEXTS = ("north", "south", "northeast", "a,b", "50%", "", None)
 NUMBERS = (1, 5, 10, 15, None)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from ktx_cli.core import yaml
 from ktx_cli.project.layout import Layout, WorkingTree
 from ktx_cli.semantic import PROBLEM_KEYS
-from ktx_cli.semantic.check.check import check_model
+from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.load.columns import KEYS as COLUMN_KEYS
+from ktx_cli.semantic.load.columns import MEASURE_KEYS
 from ktx_cli.semantic.load.joins import JOIN_KEYS
 from ktx_cli.semantic.load.load import load_model, read_source
-from ktx_cli.semantic.load.measures import MEASURE_KEYS
 from ktx_cli.semantic.load.sources import KEYS as OVERLAY_KEYS
 from ktx_cli.semantic.load.sources import STANDALONE_KEYS
 

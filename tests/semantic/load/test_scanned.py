@@ -12,7 +12,7 @@ from ktx_cli.project.layout import Layout
 from ktx_cli.scan.relationships.model import Edge, EdgeStatus
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.shards import entries
-from ktx_cli.semantic.check.check import check_model
+from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.manifest import render_shard, source_names
 from ktx_cli.semantic.model import Condition

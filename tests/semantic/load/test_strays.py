@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.project.layout import EmptyTree, WorkingTree
-from ktx_cli.semantic.load.files import NO_CONNECTION, is_stray, read_strays, stray_names, stray_paths
+from ktx_cli.semantic.load.load import NO_CONNECTION, is_stray, read_strays, stray_names, stray_paths
 
 HIDING = "name: orders\ncolumns:\n  - {name: amount, visibility: hidden}\n"
 CONNECTIONS = ("shop", "disabled")

@@ -1,26 +1,350 @@
-"""dbt's YAML as the files of ktx."""
+"""dbt's YAML as the files of ktx: entities and dimensions become columns, keys and joins of sources."""
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-from ktx_cli.semantic.interchange.dbt.columns import Reference, add_columns, add_joins, add_properties, add_references
-from ktx_cli.semantic.interchange.dbt.entries import Semantic, read_newer, read_older
 from ktx_cli.semantic.interchange.dbt.metrics import Metrics
 from ktx_cli.semantic.interchange.dbt.project import (
+    FOREIGN,
+    NATURAL,
+    PRIMARY,
+    UNIQUE,
     Call,
+    Dimension,
     Documents,
+    Edge,
+    Entity,
     Scope,
+    Semantic,
     UnresolvedJinjaError,
     parse_call,
     read_documents,
+    read_newer,
+    read_older,
 )
-from ktx_cli.semantic.interchange.drafts import Sources
+from ktx_cli.semantic.interchange.drafts import (
+    TAKEN,
+    ColumnDraft,
+    SourceDraft,
+    Sources,
+    fault,
+    imported,
+    on_text,
+    plain_name,
+    reach,
+    read,
+)
 from ktx_cli.semantic.interchange.report import Imported, Item, Report
-from ktx_cli.semantic.interchange.writer import imported, reach
-from ktx_cli.semantic.model import Model
+from ktx_cli.semantic.load.columns import NATURAL as GRAINS
+from ktx_cli.semantic.model import Model, Place
+from ktx_cli.warehouses import dialect_named
+
+_CUT: Final = re.compile(
+    r"date_trunc\(\s*'(?P<grain>\w+)'\s*,\s*(?P<cut>\w+)\s*\)|(?:cast\(\s*(?P<cast>\w+)\s+as\s+date\s*\)|"
+    r"date\(\s*(?P<date>\w+)\s*\)|(?P<short>\w+)::date)", re.IGNORECASE,
+)  # fmt: skip
+
+
+def add_columns(semantic: Semantic, scope: Scope, report: Report) -> None:
+    """Set the columns of a semantic model's entities and dimensions."""
+    for entity in semantic.entities.values():
+        _add_entity(semantic, entity, scope, report)
+    for dimension in semantic.dimensions.values():
+        _add_dimension(semantic, dimension, scope, report)
+    _set_time(semantic, report)
+    primary = semantic.entities.get(semantic.primary or "")
+    if primary is not None and primary.kind == PRIMARY and primary.column:
+        semantic.draft.grain = (primary.column,)
+
+
+def _add_entity(semantic: Semantic, entity: Entity, scope: Scope, report: Report) -> None:
+    what = f"entity `{entity.name}` of `{semantic.name}`"
+    if entity.kind == NATURAL:
+        report.dropped(what, "ktx joins on equality alone: a key of a slowly changing dimension is none", entity.place)
+        return
+    entity.column = _column(semantic, entity.name, entity.expr, None, what, entity.place, scope, report)
+    if entity.column is None:
+        return
+    column = semantic.draft.column(entity.column)
+    column.visibility = None if column.visibility == "internal" else column.visibility
+    column.description = column.description or entity.description
+    if entity.kind == UNIQUE:
+        column.extra["tests"] = {"dbt": ["unique"]}
+    report.kept(what, entity.place, f"{semantic.draft.name}.{entity.column}")
+
+
+def _add_dimension(semantic: Semantic, dimension: Dimension, scope: Scope, report: Report) -> None:
+    what = f"dimension `{dimension.name}` of `{semantic.name}`"
+    cut = _CUT.fullmatch(dimension.expr.strip())
+    own = cut and (cut["cut"] or cut["cast"] or cut["date"] or cut["short"])
+    if cut and own and own.casefold() == dimension.name.casefold():
+        dimension.expr, dimension.grain = dimension.name, (cut["grain"] or "day").lower()
+    kind = "time" if dimension.is_time else None
+    dimension.column = _column(semantic, dimension.name, dimension.expr, kind, what, dimension.place, scope, report)
+    if dimension.column is None:
+        return
+    column = semantic.draft.column(dimension.column)
+    column.visibility = None if column.visibility == "internal" else column.visibility
+    column.description = dimension.description or column.description
+    target = f"{semantic.draft.name}.{column.name}"
+    if dimension.is_time:
+        column.type, column.extra["role"] = "time", "time"
+        if dimension.grain in GRAINS:
+            column.extra["natural_granularity"] = dimension.grain
+        else:
+            why = f"the grain `{dimension.grain}` is none of ktx's: it is not written"
+            report.approximated(what, why, dimension.place, target)
+            dimension.grain = None
+            return
+    if cut and own == dimension.expr:
+        why = f"the column itself, whose values are taken for those of a {dimension.grain}"
+        report.approximated(what, why, dimension.place, target)
+    else:
+        report.kept(what, dimension.place, target)
+
+
+def _column(
+    semantic: Semantic, name: str, text: str, kind: str | None, what: str, place: Place, scope: Scope, report: Report
+) -> str | None:
+    """Return the column an `expr` is, a computed one where it is no plain name; None after a report."""
+    draft = semantic.draft
+    try:
+        expr = scope.render(text)
+    except UnresolvedJinjaError as error:
+        report.dropped(what, error.message, place)
+        return None
+    plain = plain_name(expr)
+    if plain is not None and (plain.casefold() == name.casefold() or what.startswith("entity")):
+        found = draft.require(plain)
+        if found is None:
+            report.dropped(what, f"`{draft.name}` has no column `{plain}` that can be named", place)
+        return found
+    why = fault(draft, expr, aggregate=False)
+    if why is not None:
+        report.dropped(what, why, place)
+        return None
+    found_names = read(expr, draft.dialect)
+    known = draft.base.column(plain) if plain is not None and draft.base is not None else None
+    shown = kind or found_names.type or (known.type.value if known else None)
+    if plain is not None:
+        draft.require(plain, kind)
+    column = draft.compute(name, expr, shown or "string", found_names.columns)
+    if column.name != name:
+        report.approximated(f"the name of {what}", TAKEN, place, column.name)
+    if shown is None:
+        report.approximated(f"the type of {what}", "its SQL does not show it: taken for a text", place, column.name)
+    return column.name
+
+
+def _set_time(semantic: Semantic, report: Report) -> None:
+    if semantic.time is None:
+        return
+    dimension = semantic.dimensions.get(semantic.time)
+    if dimension is None or dimension.column is None:
+        why = "it is no dimension that was imported"
+        report.dropped(f"default time `{semantic.time}` of `{semantic.name}`", why, semantic.place)
+        return
+    semantic.draft.time = dimension.column
+
+
+def add_joins(semantics: list[Semantic], report: Report) -> None:
+    """Join what shares an entity: where one has it as a key many to one, where both have one to one."""
+    wanted: dict[tuple[str, str], list[tuple[Semantic, Semantic, str, str]]] = {}
+    for one, other in itertools.permutations(semantics, 2):
+        for name in one.entities:
+            relationship = _relationship(one, other, name)
+            if relationship is not None:
+                key = (one.draft.name, other.draft.name)
+                wanted.setdefault(key, []).append((one, other, name, relationship))
+    for several in wanted.values():
+        for one, other, name, relationship in several:
+            alias = _free_alias(name, semantics) if len(several) > 1 else None
+            _join(one, other, name, relationship, alias, report)
+    joined = {edge.entity for semantic in semantics for edge in semantic.edges}
+    for semantic in semantics:
+        for entity in semantic.entities.values():
+            if entity.kind == FOREIGN and entity.name not in joined and entity.column:
+                why = "no imported semantic model has it as a key: it is a column without a join"
+                what = f"join by entity `{entity.name}` of `{semantic.name}`"
+                report.approximated(what, why, entity.place, f"{semantic.draft.name}.{entity.column}")
+
+
+def _relationship(one: Semantic, other: Semantic, name: str) -> str | None:
+    """Return how `one` is joined to `other` by an entity; two keys are joined once, from the first name."""
+    own, its = one.entities[name], other.entities.get(name)
+    if its is None or not own.column or not its.column or not its.is_key:
+        return None
+    if own.kind == FOREIGN:
+        return "many_to_one"
+    return "one_to_one" if one.draft.name < other.draft.name else None
+
+
+def _free_alias(name: str, semantics: Iterable[Semantic]) -> str:
+    names = {semantic.draft.name for semantic in semantics}
+    while name in names:
+        name = f"{name}_key"
+    return name
+
+
+def _join(one: Semantic, other: Semantic, name: str, relationship: str, alias: str | None, report: Report) -> None:
+    own, its = one.entities[name], other.entities[name]
+    hop = alias or other.draft.name
+    on = on_text([(own.column or "", its.column or "")], hop)
+    join = {"to": other.draft.name, "on": on, "relationship": relationship}
+    if alias:
+        join["alias"] = alias
+    one.draft.joins.append(join)
+    one.edges.append(Edge(name, other, hop))
+    if relationship == "one_to_one" and alias is None:
+        other.edges.append(Edge(name, one, one.draft.name))
+    report.kept(f"join by entity `{name}` of `{one.name}`", own.place, f"{one.draft.name} -> {hop}")
+
+
+_TESTS: Final = ("unique", "not_null")
+_KNOWN: Final = (
+    "name", "semantic_model", "agg_time_dimension", "primary_entity", "derived_semantics", "metrics", "columns",
+    "latest_version", "versions", "docs", "access",
+)  # fmt: skip
+_REASONS: Final = {
+    "config": "it steers dbt, and means nothing for questions",
+    "meta": "it means nothing for questions",
+    "time_spine": "ktx computes the periods; it needs no table of them",
+    "tests": "a test of a whole model says nothing a question can use",
+    "data_tests": "a test of a whole model says nothing a question can use",
+    "constraints": "the database knows its constraints; a scan reads them",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A `relationships` test: a column whose values are those of `field` of the relation `to`."""
+
+    draft: SourceDraft
+    column: str
+    to: str
+    field: str
+    what: str
+    place: Place
+
+
+def add_properties(item: Item, draft: SourceDraft, report: Report) -> list[Reference]:
+    """Add what an entry of `models:` says to a source; return the references its tests claim."""
+    text = item.text("description")
+    if text:
+        several = [each.strip() for each in (draft.description, text) if each]
+        draft.description = " ".join(dict.fromkeys(several))
+        report.kept(f"description of `{draft.name}`", item.at("description"), draft.name)
+    result = [each for column in item.items("columns") for each in _add_column(column, draft, report)]
+    item.skip(*_KNOWN)
+    item.report_rest(report, f"model `{draft.name}`", _REASONS)
+    return result
+
+
+def _add_column(item: Item, draft: SourceDraft, report: Report) -> list[Reference]:
+    name = item.text("name")
+    what = f"column `{name or '?'}` of `{draft.name}`"
+    if name is None or (draft.base is not None and draft.physical(name) is None):
+        report.dropped(what, f"the table of `{draft.name}` has no such column", item.place)
+        return []
+    column = draft.column(draft.physical(name) or name)
+    if column.expr is not None:
+        report.dropped(what, "a computed column has its name", item.place)
+        return []
+    column.visibility = None if column.visibility == "internal" else column.visibility
+    _describe(item, column, what, draft, report)
+    found = _add_tests(item, column, what, draft, report)
+    item.skip("entity", "dimension", "granularity", "quote")
+    item.report_rest(report, what, _REASONS)
+    return found
+
+
+def _describe(item: Item, column: ColumnDraft, what: str, draft: SourceDraft, report: Report) -> None:
+    text, native = item.text("description"), item.text("data_type")
+    if text and column.description:
+        report.dropped(f"description of {what}", "its dimension or entity has one", item.at("description"))
+    elif text:
+        column.description = text
+        report.kept(what, item.place, f"{draft.name}.{column.name}")
+    if native and draft.base is None and column.type is None:
+        column.type = dialect_named(draft.dialect).semantic_type(native).value
+
+
+def _add_tests(item: Item, column: ColumnDraft, what: str, draft: SourceDraft, report: Report) -> list[Reference]:
+    tests: list[str] = []
+    references: list[Reference] = []
+    for key in ("tests", "data_tests"):
+        for test in _listed(item, key):
+            name, arguments = _test(test)
+            label, target = f"test `{name}` of {what}", f"{draft.name}.{column.name}"
+            values, to = _values(arguments), _reference(arguments)
+            if name in _TESTS:
+                tests.append(name)
+                report.kept(label, item.at(key), target)
+            elif name == "accepted_values" and values:
+                column.extra["enum_values"] = {"dbt": values}
+                report.kept(label, item.at(key), target)
+            elif name == "relationships" and to is not None:
+                references.append(Reference(draft, column.name, *to, label, item.at(key)))
+            else:
+                report.dropped(label, "it says nothing a question can use", item.at(key))
+    if tests:
+        known = column.extra.get("tests", {}).get("dbt", [])
+        column.extra["tests"] = {"dbt": list(dict.fromkeys([*known, *tests]))}
+    return references
+
+
+def _reference(arguments: Any) -> tuple[str, str] | None:
+    to, field = (arguments.get("to"), arguments.get("field")) if isinstance(arguments, Mapping) else (None, None)
+    return (to, field) if isinstance(to, str) and isinstance(field, str) else None
+
+
+def add_references(references: Iterable[Reference], drafts: Mapping[str, SourceDraft], report: Report) -> None:
+    """Join what `relationships` tests refer to, where that is unique; `drafts`: by relation."""
+    for reference in references:
+        target = drafts.get(reference.to)
+        field = target.find(reference.field) if target is not None else None
+        if target is None or field is None:
+            report.dropped(reference.what, f"`{reference.to}` was not imported", reference.place)
+        elif not _is_unique(target, field):
+            report.dropped(reference.what, f"nothing says that `{field}` is unique in `{target.name}`", reference.place)
+        elif any(join["to"] == target.name for join in reference.draft.joins):
+            report.kept(reference.what, reference.place, f"{reference.draft.name} -> {target.name}")
+        else:
+            on = on_text([(reference.column, field)], target.name)
+            reference.draft.joins.append({"to": target.name, "on": on, "relationship": "many_to_one"})
+            report.kept(reference.what, reference.place, f"{reference.draft.name} -> {target.name}")
+
+
+def _is_unique(draft: SourceDraft, field: str) -> bool:
+    column = draft.columns.get(field)
+    tested = column is not None and "unique" in column.extra.get("tests", {}).get("dbt", ())
+    known = draft.base is not None and draft.base.keyed and draft.base.grain == (field,)
+    return tested or known or draft.grain == (field,)
+
+
+def _listed(item: Item, key: str) -> list[Any]:
+    value = item.value(key)
+    return value if isinstance(value, list) else []
+
+
+def _test(test: Any) -> tuple[str, Any]:
+    if isinstance(test, Mapping):
+        name = test.get("test_name") or next(iter(test), "")
+        below = test.get(name, test)
+        arguments = below.get("arguments", below) if isinstance(below, Mapping) else below
+        return str(name), arguments
+    return str(test), None
+
+
+def _values(arguments: Any) -> list[str]:
+    values = arguments.get("values") if isinstance(arguments, Mapping) else None
+    return [str(value) for value in values if isinstance(value, str | int | float)] if isinstance(values, list) else []
+
 
 DEFAULT_DIALECT: Final = "duckdb"
 NO_ONE_TABLE: Final = "no scanned database has its table, or several have"

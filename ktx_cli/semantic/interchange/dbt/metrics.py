@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ktx_cli.core import KtxError
-from ktx_cli.semantic.interchange.dbt.entries import Input, Semantic, read_filters, read_input, to_date, window
-from ktx_cli.semantic.interchange.dbt.project import METRIC_TIME, Scope, UnresolvedJinjaError
+from ktx_cli.semantic.interchange.dbt.project import (
+    METRIC_TIME,
+    Input,
+    Scope,
+    Semantic,
+    UnresolvedJinjaError,
+    read_filters,
+    read_input,
+    to_date,
+    window,
+)
 from ktx_cli.semantic.interchange.drafts import described, fault, filled, plain_name, quoted, with_names
 from ktx_cli.semantic.interchange.report import Item, Report
 

@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ktx_cli.core import KtxError
-from ktx_cli.semantic.interchange.drafts import Sources, described, fault
-from ktx_cli.semantic.interchange.lookml.measures import Measures
-from ktx_cli.semantic.interchange.lookml.parser import Block
-from ktx_cli.semantic.interchange.lookml.project import UnresolvedSqlError, read_project, references, replaced
-from ktx_cli.semantic.interchange.lookml.views import SCREEN, Dimensions, View, World
+from ktx_cli.semantic.interchange.drafts import Sources, described, fault, imported, reach
+from ktx_cli.semantic.interchange.lookml.project import Block, UnresolvedSqlError, read_project, references, replaced
+from ktx_cli.semantic.interchange.lookml.views import SCREEN, Dimensions, Measures, View, World
 from ktx_cli.semantic.interchange.report import Imported, Report
-from ktx_cli.semantic.interchange.writer import imported, reach
 from ktx_cli.semantic.load.joins import Sides, parse_on
 from ktx_cli.semantic.model import Model
 

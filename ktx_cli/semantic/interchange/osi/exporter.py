@@ -265,7 +265,7 @@ class Expander:
         """Return a formula with its aggregates and measures written out."""
         from sqlglot import exp
 
-        from ktx_cli.semantic.expressions.aggregates import is_aggregate
+        from ktx_cli.semantic.expressions.fragments import is_aggregate
 
         root = exp.Paren(this=tree)
         nodes = [node for node in root.walk(prune=is_aggregate) if is_aggregate(node) or isinstance(node, exp.Column)]
@@ -290,7 +290,7 @@ class Expander:
         """Return an aggregate with the conditions inside; one of all rows counts the key, which says whose rows."""
         from sqlglot import exp
 
-        from ktx_cli.semantic.expressions.aggregates import counts_rows, with_condition
+        from ktx_cli.semantic.expressions.fragments import counts_rows, with_condition
 
         if counts_rows(aggregate):
             aggregate = exp.Count(this=self._key(source), big_int=True)

@@ -17,13 +17,15 @@ from ktx_cli.semantic.interchange.drafts import (
     described,
     fault,
     filled,
+    imported,
+    on_text,
     plain_name,
     quoted,
+    reach,
     read,
     with_names,
 )
 from ktx_cli.semantic.interchange.report import Imported, Item, Report
-from ktx_cli.semantic.interchange.writer import imported, on_text, reach
 from ktx_cli.semantic.load.columns import NATURAL, VISIBILITIES
 from ktx_cli.semantic.load.columns import TYPES as KTX_TYPES
 from ktx_cli.semantic.load.entries import SourceFile

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from ktx_cli.semantic.check.check import check_model
+from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.guarded import load_layer
 from tests.jobs.check.diff.conftest import Shop
 

@@ -32,8 +32,9 @@ _PLACES = {
 
 
 def _calls(package: ModuleType) -> Iterator[ast.Call]:
-    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        tree = ast.parse(inspect.getsource(import_module(found.name)))
+    inner = pkgutil.iter_modules(getattr(package, "__path__", ()), f"{package.__name__}.")
+    for name in (package.__name__, *(each.name for each in inner)):
+        tree = ast.parse(inspect.getsource(import_module(name)))
         yield from (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 

@@ -6,8 +6,8 @@ from datetime import date, datetime
 
 import pytest
 
+from ktx_cli.semantic.calendar import Clock, parse_moment, parse_range_value, parse_span
 from ktx_cli.semantic.model import CalendarSettings, SemanticError, Span
-from ktx_cli.semantic.time.calendar import Clock, parse_moment, parse_range_value, parse_span
 
 
 @pytest.mark.parametrize(

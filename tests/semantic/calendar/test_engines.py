@@ -9,19 +9,22 @@ from zoneinfo import ZoneInfo
 import pytest
 from sqlglot import exp
 
-from ktx_cli.semantic.model import GRAINS, CalendarSettings
-from ktx_cli.semantic.time.calendar import Clock, later, period_of, periods
-from ktx_cli.semantic.time.periods import (
+from ktx_cli.semantic.calendar import (
+    Clock,
     capacity,
+    later,
     literal,
     localize,
     next_period,
     overflow,
+    period_of,
+    periods,
     shift,
     spine,
     truncate,
     within,
 )
+from ktx_cli.semantic.model import GRAINS, CalendarSettings
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia")
 FISCAL = CalendarSettings(week_start="sunday", fiscal_year_start=4)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import date, datetime
+from itertools import islice
 from pathlib import Path
 
 import pytest
 import sqlglot
 from sqlglot import exp
 
+from ktx_cli.semantic.calendar import Clock, capacity, literal, localize, overflow, shift, spine, truncate, within
 from ktx_cli.semantic.model import GRAINS, CalendarSettings, SemanticError
-from ktx_cli.semantic.time.calendar import Clock
-from ktx_cli.semantic.time.periods import capacity, literal, localize, overflow, shift, spine, truncate, within
 from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.guard.check import check
 
@@ -63,7 +64,9 @@ def test_the_statements_are_those_looked_at(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_guard_lets_them_through_and_keeps_them(dialect: str) -> None:
-    for name, query in statements(dialect):
+    """Every third statement of each dialect, other ones of each; all of them where KTX_TEST_FULL is set."""
+    every = 1 if os.environ.get("KTX_TEST_FULL") else 3
+    for name, query in islice(statements(dialect), list(DIALECTS).index(dialect) % every, None, every):
         sent = check(query.sql(dialect, normalize_functions=False), dialect, max_rows=10).sql
         assert check(sent, dialect, max_rows=10).sql == sent, name
         assert sqlglot.parse_one(sent, dialect=dialect).sql(dialect, normalize_functions=False) == sent, name

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from ktx_cli.semantic.calendar import Clock, later, period_of, shift, truncate
 from ktx_cli.semantic.model import GRAINS, CalendarSettings
-from ktx_cli.semantic.time.calendar import Clock, later, period_of
-from ktx_cli.semantic.time.periods import shift, truncate
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "America/Sao_Paulo")
 LAST_DAYS = st.dates(date(1600, 1, 1), date(2400, 1, 1)).map(

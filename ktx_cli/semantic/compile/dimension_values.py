@@ -1,4 +1,4 @@
-"""Members of dimensions whether or not a fact has rows for them, and questions of dimensions alone."""
+"""Dimension values whether or not a fact has rows for them, and questions of dimensions alone."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from ktx_cli.core import listing
+from ktx_cli.semantic.calendar import truncate, within
 from ktx_cli.semantic.compile.build import Build, aliased, called, column, identifier, join, named
-from ktx_cli.semantic.compile.filters import (
+from ktx_cli.semantic.compile.rows import (
+    Rows,
     counted_by,
     cut,
     cut_value,
@@ -17,15 +19,14 @@ from ktx_cli.semantic.compile.filters import (
     in_range,
     kind_of,
     row_conditions,
+    unreachable,
 )
-from ktx_cli.semantic.compile.rows import Rows, unreachable
 from ktx_cli.semantic.compile.windows import seen_periods
 from ktx_cli.semantic.expressions.names import Expression, Name, filled
 from ktx_cli.semantic.graph import Edge, Path
 from ktx_cli.semantic.model import DAY, Column, SemanticError
 from ktx_cli.semantic.plan.axis import TimeReader
 from ktx_cli.semantic.plan.plan import Dimension, Read, Reading, RowFilter, TimeRange
-from ktx_cli.semantic.time.periods import truncate, within
 from ktx_cli.warehouses import DateOrTimestamp, SemanticType
 
 

@@ -1,1 +1,0 @@
-"""Checks a loaded model: names, expressions, joins."""

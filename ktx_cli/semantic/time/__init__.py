@@ -1,1 +1,0 @@
-"""Calendars, periods, time zones, and time as SQL."""
