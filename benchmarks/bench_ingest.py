@@ -19,8 +19,8 @@ from benchmarks.ingest_model import STEPS, serving
 from benchmarks.ingest_project import LONG, Project, Run
 from ktx_cli.documents.raw import Snapshot
 from ktx_cli.documents.reader import SUFFIXES
+from ktx_cli.sources.deliveries import Delivery, FileState, compare, parse_delivery, render_delivery
 from ktx_cli.sources.folder import read_folder
-from ktx_cli.sources.manifest import FileState, Manifest, compare, parse_manifest, render_manifest
 
 LATENCY, AT_ONCE, UNITS = 0.2, 8, 64
 PROBE, RECONCILE = 1, 1
@@ -183,8 +183,8 @@ def _compared(root: Path) -> float:
     """Read a folder, and compare it with a manifest of it, both from nothing; return the seconds that takes."""
     started = time.perf_counter()
     found = read_folder(root, SUFFIXES)
-    kept = render_manifest(Manifest({path: FileState(file.sha256) for path, file in found.files.items()}))
-    changes = compare(parse_manifest(kept, "manifest.yaml"), Snapshot(found.files), model=True)
+    kept = render_delivery(Delivery({path: FileState(file.sha256) for path, file in found.files.items()}))
+    changes = compare(parse_delivery(kept, "manifest.yaml"), Snapshot(found.files), model=True)
     assert len(changes.unchanged) == len(found.files)
     return time.perf_counter() - started
 

@@ -8,33 +8,22 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.engine.agents import AgentResult, AgentWork, run_agents
-    from ktx_cli.engine.base import LastFetch, ProjectBase, Run, last_fetches
     from ktx_cli.engine.context import AgentContext
-    from ktx_cli.engine.definitions import (
-        BrokenDefinition,
-        broken_now,
-        broken_sentence,
-        keep_broken,
-        newly_broken,
-        way_out,
-    )
+    from ktx_cli.engine.definitions import broken_now, broken_sentence, check_definitions, way_out
     from ktx_cli.engine.gates import Gates, folder, page_warnings
     from ktx_cli.engine.journal import forget_own_units
+    from ktx_cli.engine.lifecycle import ChangeSet, LockedRun, ProjectBase, closing, under_lock, writable_repository
     from ktx_cli.engine.models import Models, Preflight
     from ktx_cli.engine.plan import PreflightFailed, RunPlan, Target
-    from ktx_cli.engine.publication import begin_workspace, commit, remember, report_files, write_report
     from ktx_cli.engine.reconciliation import decided_evictions
     from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, Forecast, IngestReport
     from ktx_cli.engine.source_phase import (
-        FetchStates,
         choose_sources,
         conclude,
-        ignored_manifests,
-        load_fetches,
+        ignored_deliveries,
         read_sources,
         source_warnings,
-        take_conclusions,
-        write_manifests,
+        write_deliveries,
     )
     from ktx_cli.engine.task import AgentRunner, AgentTask
     from ktx_cli.engine.units import agents_needed, judge_writes, unit_key

@@ -35,7 +35,7 @@ def _no_conclusions(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Co
 
 @dataclass(frozen=True, slots=True)
 class AgentWork:
-    """What the agents of a run are to do; they change nothing but the units of sources of documents."""
+    """What the agents of a run are to do."""
 
     plan: RunPlan
     works: Sequence[SourceWork]
@@ -135,11 +135,12 @@ class _Phase:
         work, started = self.work, monotonic()
         if work.is_ingest:
             work.plan.emit(StepStarted("units"))
-        for source in work.works:
+        works = [self.documents.narrowed(source) for source in work.works]
+        for source in works:
             if source.units and source.error is None:
                 work.plan.emit(UnitsPlanned(source.connection, source.kind, len(source.units)))
         at_once = work.plan.config.ingest.work_units.max_concurrency
-        outcomes = await run_units(work.works, self._unit, at_once=at_once, cancellation=self.cancellation)
+        outcomes = await run_units(works, self._unit, at_once=at_once, cancellation=self.cancellation)
         if work.is_ingest:
             done = sum(outcome.status is UnitStatus.DONE for outcome in outcomes)
             summary = f"{done} of {plural(len(outcomes), 'unit')} done"

@@ -7,6 +7,7 @@ runs without changes need not read a layer again.
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +15,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ktx_cli import __version__
-from ktx_cli.core import Command, Diagnostic, Hint, KtxError, Record, escaped, listing, plural
-from ktx_cli.project import KtxConfig, Layout, Tree, WorkingTree, hash_of, read_bytes, signatures_below, write_atomic
+from ktx_cli.core import Command, Diagnostic, Hint, KtxError, Record, ResultWarning, escaped, listing, plural
+from ktx_cli.project import (
+    SEMANTIC_NAME,
+    KtxConfig,
+    Layout,
+    Tree,
+    WorkingTree,
+    Workspace,
+    hash_of,
+    read_bytes,
+    signatures_below,
+    write_atomic,
+)
+from ktx_cli.scan import ends_more, unexpected
 from ktx_cli.semantic import SUFFIXES, Place, calendar_of
 from ktx_cli.warehouses import dialect_of
 
 if TYPE_CHECKING:
     from ktx_cli.agent_tools import Layers
+    from ktx_cli.engine.plan import RunPlan
     from ktx_cli.semantic import Model, Source
+
+log = logging.getLogger(__name__)
 
 FORMAT: Final = 1
 _ORDER: Final = ("measure", "segment", "column", "policy", "join", "source")
@@ -221,3 +237,39 @@ def _add(found: dict[tuple[str, str], BrokenDefinition], model: Model, kind: str
 
 def _sorted(broken: Iterable[BrokenDefinition]) -> tuple[BrokenDefinition, ...]:
     return tuple(sorted(broken, key=lambda each: (_ORDER.index(each.kind), each.path, each.line, each.name)))
+
+
+def check_definitions(
+    plan: RunPlan, base: Tree, workspace: Workspace, *, write: bool = True
+) -> tuple[BrokenDefinition, ...]:
+    """Return what a run broke, and warn of what does not compile for longer; without `write`, warn of both.
+
+    Of a database whose definitions did not change nothing is read. That a check cannot be made is a warning.
+    """
+    layout, config = plan.layout, plan.config
+    try:
+        changed = workspace.changes()
+        folders = ((each, f"{SEMANTIC_NAME}/{each}/") for each in config.databases())
+        touched = [each for each, folder in folders if any(path.startswith(folder) for path in changed)]
+        fresh = tuple(broken for each in touched for broken in newly_broken(plan.layers, base, workspace, each))
+        now = keep_broken(layout, config, lambda: plan.layers) if write else broken_now(layout, config)
+    except Exception as error:
+        if ends_more(error) and not isinstance(error, KtxError):
+            raise
+        log.debug("the definitions could not be checked", exc_info=error)
+        why = error.message if isinstance(error, KtxError) else unexpected(type(error).__name__)
+        hint = error.hint if isinstance(error, KtxError) else Command("sl", "validate", "--no-data", "--debug")
+        plan.warn(ResultWarning("definitions_not_checked", f"the definitions were not checked: {why}", hint=hint))
+        return ()
+    known = {each.identity for each in fresh}
+    if not write:
+        _warn(plan, fresh, "no longer compile")
+    _warn(plan, [each for each in now if each.identity not in known], "do not compile")
+    return fresh if write else ()
+
+
+def _warn(plan: RunPlan, broken: Sequence[BrokenDefinition], verb: str) -> None:
+    if broken:
+        definitions = [each.to_json() for each in broken]
+        message, hint = broken_sentence(broken, verb), way_out(broken)
+        plan.warn(ResultWarning("broken_definitions", message, hint=hint, definitions=definitions))

@@ -173,7 +173,7 @@ def _files(works: Sequence[SourceWork], outcomes: Iterable[UnitOutcome]) -> Mapp
     named: list[tuple[str, SourceWork, Iterable[str]]] = [
         (artifact, work, (path,))
         for work in works
-        for path, state in work.manifest.files.items()
+        for path, state in work.delivered.files.items()
         for artifact in state.artifacts
     ]
     for each in outcomes:

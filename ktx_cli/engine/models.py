@@ -10,14 +10,13 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ktx_cli.core import KtxError
-from ktx_cli.engine.base import Run
-from ktx_cli.engine.plan import PreflightFailed
+from ktx_cli.engine.plan import PreflightFailed, RunPlan, Spending
 from ktx_cli.llm import (
     LlmError,
     ModelRef,
@@ -37,7 +36,9 @@ from ktx_cli.project import translated
 from ktx_cli.sources import sources_of
 
 if TYPE_CHECKING:
+    from ktx_cli.engine.report import IngestReport
     from ktx_cli.engine.task import Cancellation
+    from ktx_cli.engine.work import SourceWork
     from ktx_cli.llm import LlmRuntime, RoutedRuntime
 
 GRACE_SECONDS: Final = 10.0
@@ -54,21 +55,21 @@ Question = Callable[["LlmRuntime"], Coroutine[Any, Any, Answer]]
 class Models:
     """Asks the model for one run; a context manager. What the calls take is stored in `database` as it is known.
 
-    `stopped`: the error after which nothing more is asked in this run. `preflight`: says what stands against asking.
+    `stopped`: the error after which nothing more is asked in this run. `preflight`: says whether the models answer.
     """
 
-    def __init__(self, run: Run, database: sqlite3.Connection, preflight: Preflight | None = None) -> None:
+    def __init__(self, preflight: Preflight, database: sqlite3.Connection) -> None:
         self.stopped: KtxError | None = None
-        self._run = run
+        self.preflight = preflight
+        self._plan, self._spending = preflight.plan, preflight.spending
         self._database = database
-        self._preflight = preflight
         self._thread: threading.Thread | None = None
         self._begun: Future[asyncio.AbstractEventLoop] = Future()
         self._ready: Future[tuple[asyncio.AbstractEventLoop, LlmRuntime]] = Future()
         self._closing: asyncio.Event | None = None
         self._questions: set[asyncio.Task[Any]] = set()
         self._failure: BaseException | None = None
-        run.spending.listeners.append(self._stop)
+        self._spending.listeners.append(self._stop)
 
     def __enter__(self) -> Models:
         return self
@@ -89,7 +90,7 @@ class Models:
     def cancels(self, cancellation: Cancellation) -> None:
         """Let what ended, or ends, the questions of this run end the tasks of a cancellation too."""
         cancellation.error = self.stopped
-        self._run.spending.listeners.append(cancellation.abort_now)
+        self._spending.listeners.append(cancellation.abort_now)
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Return the answer to a question; an interrupt cancels it."""
@@ -147,10 +148,6 @@ class Models:
             else:
                 self._ready.set_exception(error)
 
-    async def _check(self, runtime: RoutedRuntime) -> None:
-        if self._preflight is not None:
-            await self._preflight.check(runtime)
-
     async def _answer(self, question: Question[Answer], runtime: LlmRuntime) -> Answer:
         return await self._waited(asyncio.create_task(question(runtime)))
 
@@ -163,21 +160,21 @@ class Models:
             self._questions.discard(task)
 
     async def _serve(self) -> None:
-        run = self._run
+        plan = self._plan
         self._closing = asyncio.Event()
         async with project_runtime(
-            run.plan.layout,
-            run.plan.config,
-            run.plan.environ,
-            command=run.plan.command,
-            warn=run.plan.warn,
-            run_id=run.report.run_id,
+            plan.layout,
+            plan.config,
+            plan.environ,
+            command=plan.command,
+            warn=plan.warn,
+            run_id=plan.run_id,
             usage_sink=self._store,
-            emit=run.plan.emit,
-            watch=run.plan.recorder.watch,
+            emit=plan.emit,
+            watch=plan.recorder.watch,
         ) as runtime:
             loop = asyncio.get_running_loop()
-            checking = asyncio.create_task(self._check(runtime))
+            checking = asyncio.create_task(self.preflight.check(runtime))
             await asyncio.sleep(0)  # until the check waits for an answer
             self._begun.set_result(loop)
             await self._waited(checking)
@@ -196,13 +193,13 @@ class Models:
         self.stopped = error
 
     def _store(self, fact: UsageFact) -> None:
-        if self._preflight is not None and not self._ready.done():
-            self._preflight.took(fact)
+        if not self._ready.done():
+            self.preflight.took(fact)
             return
-        with translated(self._run.plan.layout.state):
+        with translated(self._plan.layout.state):
             record_usage(self._database, fact)
-        self._run.spending.add(fact)
-        self._run.plan.emit(self._run.spending.so_far())
+        self._spending.add(fact)
+        self._plan.emit(self._spending.so_far())
 
 
 AGENTS: Final = ("candidateExtraction", "reconcile", "repair")
@@ -212,16 +209,16 @@ DOCUMENTS: Final = ("triage", "curator")
 """The roles that texts of people need besides."""
 
 
-def roles_of(run: Run) -> frozenset[str]:
+def roles_of(plan: RunPlan, works: Sequence[SourceWork] = ()) -> frozenset[str]:
     """Return the roles a run may use: of the sources it reads, or where these are known of those with work."""
-    roles = set() if run.plan.prompts is None else {"candidateExtraction"}
-    if not run.plan.asks_model or run.plan.databases_only:
+    roles = set() if plan.prompts is None else {"candidateExtraction"}
+    if not plan.asks_model or plan.databases_only:
         return frozenset(roles)
-    if run.works:
-        sources = [work.source for work in run.works if work.units or work.changes.deleted]
+    if works:
+        sources = [work.source for work in works if work.units or work.changes.deleted]
     else:
-        entries = run.plan.config.connections
-        sources = [source for target in run.plan.targets for source in sources_of(entries[target.connection])]
+        entries = plan.config.connections
+        sources = [source for target in plan.targets for source in sources_of(entries[target.connection])]
     roles.update(AGENTS if sources else (), DOCUMENTS if any(each.documents for each in sources) else ())
     return frozenset(roles)
 
@@ -229,41 +226,48 @@ def roles_of(run: Run) -> frozenset[str]:
 class Preflight:
     """Probes the models of the roles a run uses, at most once; nothing with `needed` False, where no model has work.
 
-    `roles`: those of the run, where it is none of `ktx ingest`.
+    `roles`: those of the run, where it is none of `ktx ingest`. `spending`: counts what the probes take.
     """
 
-    def __init__(self, run: Run, *, needed: bool, roles: Collection[str] | None = None) -> None:
-        self._run = run
+    def __init__(
+        self, plan: RunPlan, spending: Spending, *, needed: bool, roles: Collection[str] | None = None
+    ) -> None:
+        self.plan, self.spending = plan, spending
         self._roles = roles
+        self._works: Sequence[SourceWork] = ()
         self._is_due = needed
         self._failed: PreflightFailed | None = None
         self._probes = ProbeRun()
+
+    def narrow(self, works: Sequence[SourceWork]) -> None:
+        """Probe what the sources need that have work, now that they are known."""
+        self._works = works
 
     def check_settings(self) -> None:
         """Raise `KtxError` where the settings name no model; warn of those a backend cannot honour."""
         if not self._is_due:
             return
-        distinct_models(self._run.plan.config)
-        ignored = divergence(self._run.plan.config)
+        distinct_models(self.plan.config)
+        ignored = divergence(self.plan.config)
         if ignored is not None:
-            self._run.plan.warn(ignored)
+            self.plan.warn(ignored)
 
     def require(self) -> None:
         """Raise `PreflightFailed` where a configured backend does not answer; nothing is written."""
         if not self._begins():
             return
-        run, request = self._run, self._run.plan
+        plan = self.plan
         wanted = self._wanted()
         try:
             self._probes = require_models(
-                run.plan.layout,
-                run.plan.config,
-                request.environ,
-                command=request.command,
-                warn=run.plan.warn,
-                run_id=run.report.run_id,
+                plan.layout,
+                plan.config,
+                plan.environ,
+                command=plan.command,
+                warn=plan.warn,
+                run_id=plan.run_id,
                 only=list(wanted),
-                emit=request.emit,
+                emit=plan.emit,
             )
         except KtxError as error:
             self._end(error)
@@ -273,18 +277,17 @@ class Preflight:
         """Do the same through the runtime of the run, whose usage `took` gets meanwhile."""
         if not self._begins():
             return
-        wanted, run = self._wanted(), self._run
+        wanted, plan = self._wanted(), self.plan
         for backend in {ref.backend for ref in wanted}:
             self._probes.credentials[backend] = credentials_of(
-                run.plan.config, backend, project_dir=run.plan.layout.root, environ=run.plan.environ
+                plan.config, backend, project_dir=plan.layout.root, environ=plan.environ
             )
         await probe_through(runtime, wanted, self._probes)
         self._end(self._probes.error())
 
     def _wanted(self) -> dict[ModelRef, tuple[str, ...]]:
-        run = self._run
-        roles = roles_of(run) if self._roles is None else self._roles
-        return to_probe(run.plan.layout, run.plan.config, run.plan.environ, roles)
+        roles = roles_of(self.plan, self._works) if self._roles is None else self._roles
+        return to_probe(self.plan.layout, self.plan.config, self.plan.environ, roles)
 
     def took(self, fact: UsageFact) -> None:
         """Note what a probe took."""
@@ -302,14 +305,13 @@ class Preflight:
             self._failed = PreflightFailed(error)
             raise self._failed from error
         for fact in self._probes.facts:
-            self._run.spending.add(fact)
+            self.spending.add(fact)
 
-    def store(self) -> None:
-        """Keep what the probes found and took, for ten minutes unless a call failed; the caller holds the run lock."""
+    def store(self, report: IngestReport) -> None:
+        """Keep what the probes found and took, for ten minutes unless a call failed; the caller holds the lock."""
         probes, self._probes = self._probes, ProbeRun()
-        probes.store(self._run.plan.layout)
-        report = self._run.report
+        probes.store(self.plan.layout)
         described = (each.descriptions for each in report.connections)
         errors = (report.stopped, report.failure, *(each.stopped for each in described if each is not None))
         if any(isinstance(error, LlmError) for error in errors):
-            forget_probes(self._run.plan.layout)
+            forget_probes(self.plan.layout)

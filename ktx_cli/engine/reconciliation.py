@@ -85,7 +85,7 @@ def staged(outcomes: Sequence[UnitOutcome], evictions: Mapping[str, tuple[str, .
 
 def evicted(work: SourceWork) -> dict[str, tuple[str, ...]]:
     """Return the deleted raw files of a source -> the artifacts that came of them."""
-    known = work.manifest.files
+    known = work.delivered.files
     artifacts = {path: known[path].artifacts for path in work.changes.deleted if path in known}
     return {path: names for path, names in artifacts.items() if names}
 

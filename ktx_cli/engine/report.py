@@ -1,20 +1,21 @@
-"""What proposes and describes for one connection, and what became of it: a part of its report."""
+"""The report of a run: its connections, its sources, its commit, and the error that the command ends with."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import CancelledError, Hint, KtxError, PartialError, Record, listing, one_line, plural
-from ktx_cli.engine.plan import Spending
-from ktx_cli.project import held_hint
+from ktx_cli.engine.plan import RunPlan, Spending
+from ktx_cli.project import EDITED_MEANWHILE, CommitResult, held_hint
 from ktx_cli.scan import Standing, TableChanges
 
 if TYPE_CHECKING:
     from ktx_cli.engine.definitions import BrokenDefinition
+    from ktx_cli.engine.lifecycle import ChangeSet
     from ktx_cli.engine.work import Reconciliation, SourceWork
     from ktx_cli.runs import UnitAverage
     from ktx_cli.scan import DescriptionReport, GoneJoin, ReviewedEdge, ScanOutcome, StageFailure
@@ -230,6 +231,64 @@ class IngestReport:
     forecast: Forecast | None = None
     broken: tuple[BrokenDefinition, ...] = ()
     project_dir: Path = Path()
+
+    @classmethod
+    def of(cls, plan: RunPlan) -> IngestReport:
+        """Return the report of a run that has only been planned: connections that cannot be used have failed."""
+        return cls(
+            plan.run_id,
+            plan.command,
+            dry_run=plan.dry_run,
+            project_dir=plan.layout.root,
+            llm="none" if plan.no_llm else plan.config.llm.provider.backend,
+            depth=plan.depth.value,
+            connections=[
+                ConnectionReport(target.connection, target.driver, FAILED, error=error)
+                for target, error in plan.broken.items()
+            ],
+            spending=Spending(plan.max_usd, plan.max_tokens),
+        )
+
+    def add_files(self, changes: Mapping[str, bytes | None], scans: Iterable[ScanOutcome] = ()) -> None:
+        """Name the files that change, and at each connection those that its scan wrote."""
+        self.files = FileChanges.of(changes)
+        own = {scan.connection: scan.files for scan in scans}
+        for report in self.connections:
+            files = own.get(report.connection, {})
+            report.files = FileChanges.of({path: content for path, content in changes.items() if path in files})
+
+    def add_commit(self, result: CommitResult, changes: ChangeSet) -> None:
+        """Name what was committed, and what was left alone."""
+        self.commit, self.committed, self.ignored = result.commit, result.committed, result.ignored
+        held = [
+            *((each.path, each.reason.value) for each in result.held),
+            *((p, EDITED_MEANWHILE) for p in result.left),
+        ]
+        self.held = (*self.held, *held)
+        files = changes.workspace.changes()
+        written = {path: files[path] for path in (*result.committed, *result.ignored) if path in files}
+        self.add_files(written, changes.scans)
+
+    def add_failure(self, connection: str, failure: StageFailure) -> None:
+        """Name a stage of a connection that failed after it was scanned."""
+        for report in self.connections:
+            if report.connection == connection:
+                report.failures = (*report.failures, failure)
+
+    def message(self) -> str:
+        """Return the message of the commit: what was read, and the run."""
+        scanned = [c for c in self.connections if c.status != UNCHANGED]
+        read = [work for work in self.sources if work.status != UNCHANGED]
+        names = dict.fromkeys([*(c.connection for c in scanned), *(work.connection for work in read)])
+        lines = [f"{self.command}: {', '.join(names)}", ""]
+        lines += [f"{c.connection}: {c.result}" for c in scanned]
+        lines += [f"{work.name}: {work.result}" for work in read]
+        return "\n".join([*lines, "", f"Ktx-Run: {self.run_id}", ""])
+
+    @property
+    def held_paths(self) -> frozenset[str]:
+        """The files that were left alone."""
+        return frozenset(path for path, _ in self.held)
 
     @property
     def status(self) -> str:

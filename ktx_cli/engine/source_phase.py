@@ -7,6 +7,7 @@ follows from its units; the manifests then say what of each source was worked th
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import logging
@@ -14,7 +15,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -35,24 +36,25 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.documents import WorkUnit
-from ktx_cli.engine.base import Run
 from ktx_cli.engine.gates import Gates
-from ktx_cli.engine.plan import Target
-from ktx_cli.engine.work import Conclusions, SourceKey, SourceWork, UnitOutcome, UnitStatus, actions_of, evidence_of
+from ktx_cli.engine.plan import RunPlan, Target
+from ktx_cli.engine.work import Conclusions, SourceWork, UnitOutcome, UnitStatus, actions_of, evidence_of
 from ktx_cli.privacy import secrets
 from ktx_cli.project import RAW_NAME, SCHEMA_NAME, SEMANTIC_NAME, KtxConfig, Repository, Tree, Workspace, transaction
 from ktx_cli.sources import (
     Conclusion,
+    Delivery,
     FetchContext,
+    FetchState,
+    FetchStates,
     FileState,
     FileStatus,
-    Manifest,
     ProjectContext,
     Projection,
     RawStore,
     compare,
-    parse_manifest,
-    render_manifest,
+    parse_delivery,
+    render_delivery,
     sources_of,
 )
 from ktx_cli.wiki import hidden_characters
@@ -73,47 +75,30 @@ _IGNORED_HINT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FetchState:
-    """Where the last fetch that ended in a commit stopped, and path -> sha256 of the files it had.
-
-    `projected`: the digest of what the last projection read.
-    """
-
-    cursor: str | None = None
-    files: Mapping[str, str] | None = None
-    projected: str = ""
-
-
-FetchStates = Mapping[SourceKey, FetchState]
-"""(connection, kind) -> what its last fetch left."""
-
-
-def read_sources(run: Run, base: Tree, last: FetchStates, *, scratch: Path | None = None) -> list[SourceWork]:
+def read_sources(
+    plan: RunPlan, workspace: Workspace, base: Tree, last: FetchStates, *, scratch: Path | None = None
+) -> list[SourceWork]:
     """Return the sources of a run with their changes and units; what needs no model is in the overlay of the run.
 
     `last`: what earlier runs left of each source. `scratch`: a folder for what is fetched, where nothing of the project
     may change.
     """
-    works = choose_sources(run.plan.config, run.plan.targets, base, model=run.plan.asks_model)
-    readable = [work for work in works if work.error is None]
-    raw, models = RawStore(scratch or run.plan.layout.raw_store), run.plan.layers.models(run.workspace)
-    emit, environ = run.plan.emit, run.plan.environ
+    raw, models = RawStore(scratch or plan.layout.raw_store), plan.layers.models(workspace)
+    cache = None if scratch is None else scratch / "cache"
 
-    def fetch(work: SourceWork, stopped: Callable[[], bool]) -> None:
+    def fetch(work: SourceWork, stopped: Callable[[], bool]) -> SourceWork:
         known = last.get(work.key, FetchState())
-        cache = None if scratch is None else scratch / "cache"
-        previous = known.files or {}
+        files = known.files or {}
         context = FetchContext(
-            work.connection, run.plan.layout, environ, raw, known.cursor, previous, cache, models, emit, stopped
+            work.connection, plan.layout, plan.environ, raw, known.cursor, files, cache, models, plan.emit, stopped
         )
-        work.seconds = _attempt(work, "fetch", emit, lambda: _fetch(work, context))
+        return _attempt(work, "fetch", plan.emit, lambda: _fetched(work, context))
 
-    _side_by_side(readable, fetch)
-    for work in readable:
-        if work.error is None:
-            _project(run, work, last.get(work.key, FetchState()).projected)
-    return works
+    works = choose_sources(plan.config, plan.targets, base, model=plan.asks_model)
+    return [
+        work if work.error is not None else _projected(plan, workspace, work, last.get(work.key, FetchState()))
+        for work in _side_by_side(works, fetch)
+    ]
 
 
 def source_warnings(works: Iterable[SourceWork]) -> Iterator[ResultWarning]:
@@ -127,10 +112,11 @@ def choose_sources(config: KtxConfig, targets: Iterable[Target], base: Tree, *, 
     """Return the sources of the targets with their committed manifests, by connection; `model`: agents work too."""
     entries = ((target.connection, config.connections[target.connection]) for target in targets)
     works = [SourceWork(id_, entry, source, asked=model) for id_, entry in entries for source in sources_of(entry)]
-    for work in works:
-        with _blamed(work):
-            work.manifest = parse_manifest(base.read(work.manifest_path), work.manifest_path)
-    return works
+    return [_guarded(work, functools.partial(_with_delivery, work, base)) for work in works]
+
+
+def _with_delivery(work: SourceWork, base: Tree) -> SourceWork:
+    return replace(work, delivered=parse_delivery(base.read(work.delivery_path), work.delivery_path))
 
 
 def as_error(work: SourceWork, problem: Exception) -> KtxError:
@@ -145,54 +131,57 @@ def as_error(work: SourceWork, problem: Exception) -> KtxError:
     )
 
 
-@contextlib.contextmanager
-def _blamed(work: SourceWork) -> Iterator[None]:
-    """Make whatever goes wrong the error of one source, so that the others go on."""
+def _guarded(work: SourceWork, action: Callable[[], SourceWork]) -> SourceWork:
+    """Return a source after a step; whatever goes wrong becomes the error of this one, so that the others go on."""
     try:
-        yield
+        return action()
     except Exception as problem:  # noqa: BLE001 - it is reported at the source
-        work.error = as_error(work, problem)
+        return replace(work, error=as_error(work, problem))
 
 
-def _attempt(work: SourceWork, step: str, emit: Emit, action: Callable[[], int]) -> float:
-    """Do a step of one source, and return the seconds it took. `action` returns how many files it was about."""
+def _attempt(work: SourceWork, step: str, emit: Emit, action: Callable[[], SourceWork]) -> SourceWork:
+    """Return a source after a step that is announced, with the seconds that its fetch took."""
     name = f"{step} {work.kind}"
     emit(StepStarted(name, work.connection))
     started = monotonic()
-    summary = "failed"
-    with _blamed(work):
-        summary = plural(action(), "file")
+    after = _guarded(work, action)
     seconds = monotonic() - started
-    stopped = isinstance(work.error, CancelledError)
-    emit(StepFinished(name, "stopped" if stopped else summary, seconds, work.connection))
-    return seconds
+    if after.error is None:
+        summary = plural(len(after.snapshot.files if after.projection is None else after.projection.artifacts), "file")
+    else:
+        summary = "stopped" if isinstance(after.error, CancelledError) else "failed"
+    emit(StepFinished(name, summary, seconds, work.connection))
+    return replace(after, seconds=work.seconds or seconds)
 
 
-def _side_by_side(works: Sequence[SourceWork], fetch: Callable[[SourceWork, Callable[[], bool]], None]) -> None:
-    """Fetch every work, several at a time; an interrupt stops all, and no thread keeps the process from its end."""
-    halt = threading.Event()
-    waiting: queue.SimpleQueue[SourceWork] = queue.SimpleQueue()
-    ended: queue.SimpleQueue[SourceWork] = queue.SimpleQueue()
-    for work in works:
-        waiting.put(work)
+def _side_by_side(
+    works: Sequence[SourceWork], fetch: Callable[[SourceWork, Callable[[], bool]], SourceWork]
+) -> list[SourceWork]:
+    """Fetch every work without an error, several at a time; an interrupt stops all, and no thread outlives the run."""
+    halt, results = threading.Event(), list(works)
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[int] = queue.SimpleQueue()
+    readable = [number for number, work in enumerate(works) if work.error is None]
+    for number in readable:
+        waiting.put(number)
 
     def run() -> None:
         with contextlib.suppress(queue.Empty):
             while not halt.is_set():
-                work = waiting.get_nowait()
+                number = waiting.get_nowait()
                 try:
-                    fetch(work, halt.is_set)
+                    results[number] = fetch(works[number], halt.is_set)
                 finally:
-                    ended.put(work)
+                    ended.put(number)
 
     threads = [
         threading.Thread(target=run, name=f"ktx-fetch-{number}", daemon=True)
-        for number in range(min(AT_ONCE, len(works)))
+        for number in range(min(AT_ONCE, len(readable)))
     ]
     for thread in threads:
         thread.start()
     try:
-        for _ in works:
+        for _ in readable:
             ended.get()
     except BaseException:
         halt.set()
@@ -201,41 +190,36 @@ def _side_by_side(works: Sequence[SourceWork], fetch: Callable[[SourceWork, Call
             with contextlib.suppress(queue.Empty):
                 ended.get(timeout=0.05)
         raise
+    return results
 
 
-def _fetch(work: SourceWork, context: FetchContext) -> int:
-    work.snapshot = work.source.fetch(work.entry, context)
-    work.changes = compare(work.manifest, work.snapshot, model=work.asked)
-    return len(work.snapshot.files)
+def _fetched(work: SourceWork, context: FetchContext) -> SourceWork:
+    snapshot = work.source.fetch(work.entry, context)
+    return replace(work, snapshot=snapshot, changes=compare(work.delivered, snapshot, model=work.asked))
 
 
-def _project(run: Run, work: SourceWork, projected: str) -> None:
-    """Project a source on what those before it wrote, and cut what is left into units.
+def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: FetchState) -> SourceWork:
+    """Return a source projected on what those before it wrote, with the rest cut into units.
 
-    One whose files, settings and tables are as at its last projection is left as it is; `projected`: the digest of a
-    later look that changed nothing.
+    One whose files, settings and tables are as at its last projection is left as it is, also where a later
+    look changed nothing.
     """
-    if digest(work, run.workspace) in {work.manifest.projected, projected}:
-        with _blamed(work):
-            work.units = _units(work, Projection())
-        return
+    if digest(work, workspace) in {work.delivered.projected, last.projected}:
+        return _guarded(work, lambda: replace(work, units=_units(work, Projection())))
 
-    def project() -> int:
-        trial = run.workspace.child()
-        models = run.plan.layers.models(run.workspace)
-        context = ProjectContext(work.connection, trial, models, work.manifest.owned)
+    def project() -> SourceWork:
+        trial = workspace.child()
+        context = ProjectContext(work.connection, trial, plan.layers.models(workspace), work.delivered.owned)
         projection = work.source.project(work.entry, work.snapshot, context)
         units = _units(work, projection)
-        _check(work, Gates(run.workspace, run.plan.layers), trial)
-        suspicious = suspicious_texts(work.name, work.connection, run.workspace, trial)
-        conflicts = run.workspace.absorb(trial)
+        _check(work, Gates(workspace, plan.layers), trial)
+        suspicious = suspicious_texts(work.name, work.connection, workspace, trial)
+        conflicts = workspace.absorb(trial)
         if conflicts:  # nothing else writes to the overlay meanwhile
             raise KtxError(f"the projection of {work.name} does not fit: {conflicts[0]}", code="internal")
-        work.projection = replace(projection, warnings=(*projection.warnings, *suspicious))
-        work.units = units
-        return len(projection.artifacts)
+        return replace(work, projection=replace(projection, warnings=(*projection.warnings, *suspicious)), units=units)
 
-    _attempt(work, "project", run.plan.emit, project)
+    return _attempt(work, "project", plan.emit, project)
 
 
 def _units(work: SourceWork, projection: Projection) -> tuple[WorkUnit, ...]:
@@ -255,7 +239,8 @@ def _check(work: SourceWork, gates: Gates, trial: Workspace) -> None:
 
 def digest(work: SourceWork, workspace: Workspace) -> str:
     """Return what tells everything a projection reads from what it read before: settings, raw files, tables."""
-    found = hashlib.sha256(f"{FORMAT}\n{work.kind}\n{work.entry!r}\n".encode())
+    settings = None if work.entry is None else work.entry.model_dump_json()
+    found = hashlib.sha256(f"{FORMAT}\n{work.kind}\n{settings}\n".encode())
     found.update("".join(f"{path}\0{file.sha256}\n" for path, file in work.snapshot.files.items()).encode())
     found.update(tables(workspace))
     return found.hexdigest()
@@ -305,21 +290,21 @@ def _places(path: str, old: bytes | None, new: bytes | None) -> Iterator[str]:
             yield f"{path}:{number}"
 
 
-def ignored_manifests(root: Path, works: Sequence[SourceWork]) -> Iterator[ResultWarning]:
+def ignored_deliveries(root: Path, works: Sequence[SourceWork]) -> Iterator[ResultWarning]:
     """Warn of every source with units whose manifest is in no commit and will get into none.
 
     `root`: the project's folder.
     """
-    new = [work for work in works if work.error is None and work.units and not work.manifest.files]
+    new = [work for work in works if work.error is None and work.units and not work.delivered.files]
     repository = Repository.discover(root) if new else None
-    ignored = () if repository is None else repository.ignored([work.manifest_path for work in new])
+    ignored = () if repository is None else repository.ignored([work.delivery_path for work in new])
     for work in new:
-        if work.manifest_path in ignored:
+        if work.delivery_path in ignored:
             message = (
-                f"git ignores {work.manifest_path}, which says what of {work.name} was read: "
+                f"git ignores {work.delivery_path}, which says what of {work.name} was read: "
                 f"every run pays for all of it again, now for {plural(len(work.units), 'unit')}"
             )
-            yield ResultWarning("manifest_ignored", message, hint=_IGNORED_HINT, path=work.manifest_path)
+            yield ResultWarning("manifest_ignored", message, hint=_IGNORED_HINT, path=work.delivery_path)
 
 
 def conclude(
@@ -335,7 +320,7 @@ def conclude(
 def _conclusion(work: SourceWork, workspace: Workspace, layers: Layers, outcomes: Sequence[UnitOutcome]) -> Conclusion:
     landed = (each for each in outcomes if each.source == work.key and each.status is UnitStatus.DONE)
     evidence = [piece for outcome in landed for piece in evidence_of(outcome)]
-    owned = work.manifest.owned if work.projection is None else work.projection.owned
+    owned = work.delivered.owned if work.projection is None else work.projection.owned
     trial = workspace.child()
     context = ProjectContext(work.connection, trial, layers.models(workspace), owned)
     try:
@@ -349,30 +334,23 @@ def _conclusion(work: SourceWork, workspace: Workspace, layers: Layers, outcomes
     return conclusion
 
 
-def take_conclusions(run: Run, conclusions: Conclusions) -> None:
-    """Let the works of a run know what their sources wrote."""
-    for work in run.works:
-        work.conclusion = conclusions.get(work.key, Conclusion())
-        run.plan.recorder.warn_of(work.conclusion.warnings)
-
-
-def next_manifest(work: SourceWork, workspace: Workspace) -> Manifest:
+def next_delivery(work: SourceWork, workspace: Workspace) -> Delivery:
     """Return the manifest after this run.
 
     Equal to the committed one where neither a file nor what is owned is another, whatever else a projection read.
     """
-    made = _manifest(work)
-    return work.manifest if made == work.manifest else replace(made, projected=digest(work, workspace))
+    made = _delivery(work)
+    return work.delivered if made == work.delivered else replace(made, projected=digest(work, workspace))
 
 
-def _manifest(work: SourceWork, failed: Collection[str] = ()) -> Manifest:
+def _delivery(work: SourceWork, failed: Collection[str] = ()) -> Delivery:
     """Return the states; `failed`: raw files whose work did not land, so that they count as new.
 
     A deleted file of which something came stays until somebody decided what becomes of that.
     """
     came, unfinished = _artifacts(work), work.unfinished()
-    gone = {path for path in work.changes.deleted if path in work.evicted or not work.manifest.files[path].artifacts}
-    kept = {path: state for path, state in work.manifest.files.items() if path not in gone}
+    gone = {path for path in work.changes.deleted if path in work.evicted or not work.delivered.files[path].artifacts}
+    kept = {path: state for path, state in work.delivered.files.items() if path not in gone}
     files = {
         path: FileState(
             file.sha256,
@@ -381,13 +359,13 @@ def _manifest(work: SourceWork, failed: Collection[str] = ()) -> Manifest:
         )
         for path, file in work.snapshot.files.items()
     }
-    projected = work.manifest.owned if work.projection is None else work.projection.owned
+    projected = work.delivered.owned if work.projection is None else work.projection.owned
     owned = projected if work.conclusion.owned is None else work.conclusion.owned
-    return Manifest({**kept, **files}, owned, work.manifest.projected)
+    return Delivery({**kept, **files}, owned, work.delivered.projected)
 
 
 def _status(work: SourceWork, path: str) -> FileStatus:
-    state = work.manifest.files.get(path)
+    state = work.delivered.files.get(path)
     if state is not None and path not in work.changes.touched:
         return state.status
     if path in work.skipped_files:
@@ -403,23 +381,23 @@ def _artifacts(work: SourceWork) -> Mapping[str, set[str]]:
     is no more.
     """
     removed = {each.identity for outcome in work.landed() for each in actions_of(outcome) if each.kind == "removed"}
-    found = {path: {*state.artifacts} - removed for path, state in work.manifest.files.items()}
+    found = {path: {*state.artifacts} - removed for path, state in work.delivered.files.items()}
     for artifact, paths in work.produced().items():
         for path in paths:
             found.setdefault(path, set()).add(artifact)
     return found
 
 
-def write_manifests(works: Iterable[SourceWork], workspace: Workspace) -> None:
+def write_deliveries(works: Iterable[SourceWork], workspace: Workspace) -> None:
     """Put the manifests of all sources that were read into the overlay."""
     for work in works:
         if work.error is None:
-            made = next_manifest(work, workspace)
-            if made != work.manifest:
-                workspace.write(work.manifest_path, render_manifest(made))
+            made = next_delivery(work, workspace)
+            if made != work.delivered:
+                workspace.write(work.delivery_path, render_delivery(made))
 
 
-def manifests_without(works: Iterable[SourceWork], held: frozenset[str]) -> dict[str, bytes]:
+def deliveries_without(works: Iterable[SourceWork], held: frozenset[str]) -> dict[str, bytes]:
     """Return the manifests, as texts by path, for when the held paths keep their old content.
 
     What is owned there is owned as before, files whose artifacts they are count as new, and the source projects again.
@@ -429,17 +407,11 @@ def manifests_without(works: Iterable[SourceWork], held: frozenset[str]) -> dict
         if work.error is not None or not work.touched_paths().intersection(held):
             continue
         failed = {path for each in work.landed() if held.intersection(each.changes) for path in each.unit.files}
-        made = _manifest(work, failed)
+        made = _delivery(work, failed)
         owned = {path: items for path, items in made.owned.items() if path not in held}
-        owned |= {path: items for path, items in work.manifest.owned.items() if path in held}
-        found[work.manifest_path] = render_manifest(Manifest(made.files, owned))
+        owned |= {path: items for path, items in work.delivered.owned.items() if path in held}
+        found[work.delivery_path] = render_delivery(Delivery(made.files, owned))
     return found
-
-
-def load_fetches(database: sqlite3.Connection) -> dict[SourceKey, FetchState]:
-    """Return per source what its last fetch left."""
-    rows = database.execute("SELECT connection, kind, cursor, files, projected FROM fetches").fetchall()
-    return {(row[0], row[1]): FetchState(row[2], json.loads(row[3]), row[4]) for row in rows}
 
 
 def save_fetches(database: sqlite3.Connection, works: Iterable[SourceWork], workspace: Workspace) -> None:

@@ -50,7 +50,7 @@ def unit_task(context: AgentContext, work: SourceWork, unit: WorkUnit) -> AgentT
         unit,
         ROLE,
         prompt=lambda: unit_prompt(
-            session, unit, context.prompts["work_unit"], skills=work.source.skills, earlier=work.manifest.files
+            session, unit, context.prompts["work_unit"], skills=work.source.skills, earlier=work.delivered.files
         ),
         tools=lambda: tools_for(session, "unit"),
         step_budget=context.plan.config.ingest.work_units.step_budget,

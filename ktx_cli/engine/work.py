@@ -16,20 +16,18 @@ from ktx_cli.project import Conflict, Tree, Workspace, merge_lines
 from ktx_cli.semantic import Fidelity
 from ktx_cli.sources import (
     Conclusion,
+    Delivery,
     FileStatus,
-    Manifest,
     Projection,
     Source,
+    SourceKey,
     UnitEvidence,
+    delivery_path,
     documents_left,
-    manifest_path,
 )
 
 if TYPE_CHECKING:
     from ktx_cli.llm import CallFacts
-
-SourceKey = tuple[str, str]
-"""Connection and kind of a source."""
 
 Conclusions = Mapping[SourceKey, Conclusion]
 """What each source wrote after its units had landed."""
@@ -45,7 +43,7 @@ _CHANGES: Final[Mapping[str, str]] = {
 """What may have become of a file -> the word for it."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SourceWork:
     """The work of a run on one source of a connection."""
 
@@ -53,8 +51,8 @@ class SourceWork:
     entry: Any
     """The settings of the connection."""
     source: Source
-    manifest: Manifest = field(default_factory=Manifest)
-    """The manifest as it was committed."""
+    delivered: Delivery = field(default_factory=Delivery)
+    """What it delivered last time, as it was committed."""
     snapshot: Snapshot = field(default_factory=lambda: Snapshot({}))
     changes: Changes = field(default_factory=Changes)
     projection: Projection | None = None
@@ -91,9 +89,9 @@ class SourceWork:
         return f"{self.connection} ({self.kind})"
 
     @property
-    def manifest_path(self) -> str:
-        """Where its manifest is."""
-        return manifest_path(self.connection, self.kind)
+    def delivery_path(self) -> str:
+        """Where the record of its files is."""
+        return delivery_path(self.connection, self.kind)
 
     @property
     def fidelity(self) -> tuple[Fidelity, ...]:
@@ -134,7 +132,7 @@ class SourceWork:
     def _unread(self) -> set[str]:
         """Return the files no model has read as they are now."""
         read = (FileStatus.DONE, FileStatus.SKIPPED)
-        done = {path for path, state in self.manifest.files.items() if state.status in read}
+        done = {path for path, state in self.delivered.files.items() if state.status in read}
         return set(self.snapshot.files) - (done - set(self.changes.touched))
 
     @property

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ktx_cli.agent_tools import contents_of
-from ktx_cli.core import Command, Emit, ResultWarning, ignore_events, new_run_id
+from ktx_cli.core import Command, Emit, KtxError, ResultWarning, ignore_events, new_run_id
 from ktx_cli.jobs.health.facts import keep_counts
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, file_name_warnings, hold_run_lock
+from ktx_cli.scan import ends_more, unexpected
 from ktx_cli.search import Refreshed, refresh
 
 if TYPE_CHECKING:
+    from ktx_cli.engine import RunPlan
     from ktx_cli.llm import Embedder
+
+log = logging.getLogger(__name__)
 
 
 def refresh_index(
@@ -56,3 +61,23 @@ def index_project(
         for warning in file_name_warnings(layout.root):
             warn(warning)
         return refresh_index(layout, config, environ, emit=emit)
+
+
+def index_after_run(plan: RunPlan, commit: str | None) -> None:
+    """Bring the search index up to date; what is wrong with it is a warning, for the commit stands.
+
+    A run that changed nothing makes no index where there is none: that is for `ktx index`, after a fresh clone.
+    """
+    if commit is None and not plan.layout.search_index.exists():
+        return
+    try:
+        problem = refresh_index(plan.layout, plan.config, plan.environ, emit=plan.emit).error
+    except KtxError as error:
+        problem = error
+    except Exception as error:
+        if ends_more(error):
+            raise
+        log.debug("the search index could not be updated", exc_info=error)
+        problem = KtxError(f"the search index: {unexpected(type(error).__name__)}", hint=Command("index", "--debug"))
+    if problem is not None:
+        plan.warn(ResultWarning("not_indexed", problem.message, hint=problem.hint))

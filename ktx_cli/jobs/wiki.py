@@ -240,7 +240,7 @@ def _hosts(page: Page, made: Mapping[str, list[RawFile | None]]) -> Collection[s
 def _artifacts(layout: Layout, work: SourceWork) -> Iterator[tuple[str, RawFile | None]]:
     """Yield every artifact of a source with a raw file it came of, None for one that is not on this disk."""
     store = RawStore(layout.raw_store)
-    for path, state in work.manifest.files.items():
+    for path, state in work.delivered.files.items():
         if state.artifacts:
             file = store.find(path, state.sha256) or _on_disk(layout.root, work, path)
             yield from ((artifact, file) for artifact in state.artifacts)

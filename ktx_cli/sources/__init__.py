@@ -8,20 +8,26 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.sources.dbt.paths import PROJECT_FILES
+    from ktx_cli.sources.deliveries import (
+        Delivery,
+        FetchState,
+        FetchStates,
+        FileState,
+        FileStatus,
+        LastFetch,
+        RawStore,
+        SourceKey,
+        compare,
+        delivery_path,
+        last_fetches,
+        load_fetches,
+        parse_delivery,
+        render_delivery,
+    )
     from ktx_cli.sources.document_units import NEIGHBOURS, PAGES, document_units
     from ktx_cli.sources.folder import read_folder
     from ktx_cli.sources.git import LEFT_OUT
     from ktx_cli.sources.http import HttpClient, Site, bound
-    from ktx_cli.sources.manifest import (
-        FileState,
-        FileStatus,
-        Manifest,
-        RawStore,
-        compare,
-        manifest_path,
-        parse_manifest,
-        render_manifest,
-    )
     from ktx_cli.sources.port import (
         Conclusion,
         EvidenceForm,

@@ -12,7 +12,7 @@ from ktx_cli.core import Emit, KtxError, ResultWarning, ignore_events, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
 from ktx_cli.project import Layout, Workspace
 from ktx_cli.semantic import Fidelity, Model
-from ktx_cli.sources.manifest import RawStore
+from ktx_cli.sources.deliveries import RawStore
 
 Owned = Mapping[str, Mapping[str, str]]
 """Path of a file of the project -> what in it is the source's own, see `ktx_cli.sources.ownership`."""

@@ -33,16 +33,16 @@ from ktx_cli.project import SOURCES, Connection, Database, Layout, SourceConnect
 from ktx_cli.prompts import load_skills
 from ktx_cli.semantic import Model, check_model, load_tree
 from ktx_cli.sources import (
+    Delivery,
     FetchContext,
     FileState,
-    Manifest,
     ProjectContext,
     Projection,
     RawStore,
     Source,
     compare,
-    parse_manifest,
-    render_manifest,
+    parse_delivery,
+    render_delivery,
     source_for,
     sources_of,
 )
@@ -205,8 +205,8 @@ class SourceContract:
     def test_a_manifest_keeps_what_was_fetched(self, subject: Subject) -> None:
         """Paths survive the manifest, so that nothing counts as changed in the next run."""
         found = subject.fetch()
-        text = render_manifest(_manifest(found))
-        assert compare(parse_manifest(text, "manifest.yaml"), found, model=True).touched == frozenset()
+        text = render_delivery(_manifest(found))
+        assert compare(parse_delivery(text, "manifest.yaml"), found, model=True).touched == frozenset()
 
     def test_the_next_fetch_reads_only_what_changed(self, subject: Subject, case: SourceCase) -> None:
         """With `previous` and `cursor` a fetch reads what changed, and has all the same what a full one has."""
@@ -346,6 +346,6 @@ class SourceContract:
         assert conclusion.error is None and not conclusion.warnings
 
 
-def _manifest(snapshot: Snapshot) -> Manifest:
+def _manifest(snapshot: Snapshot) -> Delivery:
     """Return the manifest of a run in which everything of a snapshot was worked through."""
-    return Manifest({path: FileState(file.sha256) for path, file in snapshot.files.items()})
+    return Delivery({path: FileState(file.sha256) for path, file in snapshot.files.items()})

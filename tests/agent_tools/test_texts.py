@@ -31,7 +31,7 @@ from ktx_cli.project.workspace import Workspace
 from ktx_cli.prompts.prompts import Prompt, load_skills, packaged
 from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.load.load import load_tree
-from ktx_cli.sources.manifest import FileState
+from ktx_cli.sources.deliveries import FileState
 from ktx_cli.sources.query_history.evidence import EVIDENCE
 
 SKILLS = {

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.project.plugins import SOURCES
+from ktx_cli.sources.deliveries import FileState, parse_delivery
 from ktx_cli.sources.http import RetryPolicy
-from ktx_cli.sources.manifest import FileState, parse_manifest
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.source_row import Row, World
 from tests.cli.source_rows import ROW_TYPES, TOKEN
@@ -125,7 +125,7 @@ class Bench:
     def states(self, kind: str) -> dict[str, FileState]:
         """Return the raw files as they are committed."""
         path = f"raw-sources/{self.row.connection}/{kind}/manifest.yaml"
-        return dict(parse_manifest(_git(self.row.folder, "show", f"HEAD:{path}").encode(), path).files)
+        return dict(parse_delivery(_git(self.row.folder, "show", f"HEAD:{path}").encode(), path).files)
 
     def cursor(self) -> tuple[Any, ...]:
         """Return what the last fetch of the source left."""

@@ -14,9 +14,8 @@ import pytest
 
 from ktx_cli.core.diagnostics import Command
 from ktx_cli.core.events import ignore_events
-from ktx_cli.engine.base import Run
 from ktx_cli.engine.models import Models, Preflight, PreflightFailed
-from ktx_cli.engine.plan import RunPlan
+from ktx_cli.engine.plan import RunPlan, Spending
 from ktx_cli.engine.report import IngestReport
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.project.layout import Layout
@@ -29,17 +28,20 @@ from ktx_cli.testing.runtime_subjects import subject_config
 
 
 @pytest.fixture
-def run(tmp_path: Path, model_server: ModelServer) -> Run:
+def plan(tmp_path: Path, model_server: ModelServer) -> RunPlan:
     config = subject_config("anthropic", model_server.url)
     layout = Layout(tmp_path)
     recorder = Recorder(layout, "run-7", ignore_events)
-    plan = RunPlan(Command("ingest"), layout, config, os.environ, recorder, depth=Depth.ENRICHED)
-    return Run(plan, IngestReport("run-7", "ktx ingest"))
+    return RunPlan(Command("ingest"), layout, config, os.environ, recorder, depth=Depth.ENRICHED)
+
+
+def preflight_of(plan: RunPlan, *, needed: bool) -> Preflight:
+    return Preflight(plan, Spending(), needed=needed, roles=["default"])
 
 
 @contextmanager
-def serving(run: Run, preflight: Preflight) -> Iterator[tuple[Models, sqlite3.Connection]]:
-    with open_for_writing(run.plan.layout) as database, Models(run, database, preflight) as models:
+def serving(preflight: Preflight) -> Iterator[tuple[Models, sqlite3.Connection]]:
+    with open_for_writing(preflight.plan.layout) as database, Models(preflight, database) as models:
         yield models, database
     assert "ktx-models" not in [thread.name for thread in threading.enumerate()]
 
@@ -49,14 +51,14 @@ async def question(runtime: RoutedRuntime) -> str:
 
 
 def test_the_models_are_asked_ahead_and_once(
-    run: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+    plan: RunPlan, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model_server.play(lambda _: says("ok", input_tokens=7))
     made: list[str] = []
     backend = RoutedRuntime.backend
     monkeypatch.setattr(RoutedRuntime, "backend", lambda port, name: made.append(str(id(port))) or backend(port, name))
-    preflight = Preflight(run, needed=True, roles=["default"])
-    with serving(run, preflight) as (models, database):
+    preflight = preflight_of(plan, needed=True)
+    with serving(preflight) as (models, database):
         models.begin()
         models.begin()
         assert [models.ask(question) for _ in range(2)] == ["ok", "ok"]
@@ -64,19 +66,19 @@ def test_the_models_are_asked_ahead_and_once(
         assert len(model_server.model_calls) == 3, "one probe, two questions"
         assert len(set(made)) == 1, "through one runtime"
         assert [row for (row,) in database.execute("SELECT role FROM usage")] == ["default", "default"]
-    preflight.store()
-    with open_for_writing(run.plan.layout) as database:
+    preflight.store(IngestReport.of(plan))
+    with open_for_writing(plan.layout) as database:
         assert sorted(row for (row,) in database.execute("SELECT role FROM usage")) == ["default", "default", "probe"]
         assert [row[0] for row in database.execute("SELECT backend FROM probes")] == ["anthropic"]
-    assert run.spending.tokens == 3 * (7 + 20)
+    assert preflight.spending.tokens == 3 * (7 + 20)
 
 
 def test_a_backend_that_does_not_answer_ends_the_first_question_and_the_commit(
-    run: Run, model_server: ModelServer
+    plan: RunPlan, model_server: ModelServer
 ) -> None:
     model_server.play(lambda _: UNAUTHORIZED)
-    preflight = Preflight(run, needed=True, roles=["default"])
-    with serving(run, preflight) as (models, _):
+    preflight = preflight_of(plan, needed=True)
+    with serving(preflight) as (models, _):
         models.begin()
         for ask in (lambda: models.ask(question), preflight.require):
             with pytest.raises(PreflightFailed) as caught:
@@ -85,19 +87,21 @@ def test_a_backend_that_does_not_answer_ends_the_first_question_and_the_commit(
     assert len(model_server.model_calls) == 1
 
 
-def test_a_run_that_ends_while_the_models_are_asked_waits_for_no_answer(run: Run, model_server: ModelServer) -> None:
+def test_a_run_that_ends_while_the_models_are_asked_waits_for_no_answer(
+    plan: RunPlan, model_server: ModelServer
+) -> None:
     model_server.play([Turn(forever=True)])
     with (
         pytest.raises(KeyboardInterrupt),
-        serving(run, Preflight(run, needed=True, roles=["default"])) as (models, _),
+        serving(preflight_of(plan, needed=True)) as (models, _),
     ):
         models.begin()
         raise KeyboardInterrupt
 
 
-def test_nothing_is_asked_ahead_where_no_model_has_work(run: Run, model_server: ModelServer) -> None:
+def test_nothing_is_asked_ahead_where_no_model_has_work(plan: RunPlan, model_server: ModelServer) -> None:
     model_server.play([])
-    with serving(run, Preflight(run, needed=False)) as (models, _):
+    with serving(preflight_of(plan, needed=False)) as (models, _):
         models.begin()
     assert model_server.requests == []
 
@@ -107,24 +111,24 @@ def interrupt_soon() -> None:
     threading.Timer(0.1, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
 
 
-def test_an_interrupted_run_waits_for_what_is_under_way(run: Run, model_server: ModelServer) -> None:
+def test_an_interrupted_run_waits_for_what_is_under_way(plan: RunPlan, model_server: ModelServer) -> None:
     model_server.play([Turn("late", delay=0.5)])
     told: list[str] = []
-    with serving(run, Preflight(run, needed=False)) as (models, _):
+    with serving(preflight_of(plan, needed=False)) as (models, _):
         interrupt_soon()
         assert models.ask_patiently(question, lambda: told.append("interrupted")) == "late"
     assert told == ["interrupted"]
 
 
 def test_an_interrupted_run_does_not_wait_for_ever(
-    run: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+    plan: RunPlan, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ktx_cli.engine.models.GRACE_SECONDS", 0.2)
     model_server.play([Turn(forever=True)])
     told: list[str] = []
     with (
         pytest.raises(KeyboardInterrupt),
-        serving(run, Preflight(run, needed=False)) as (models, _),
+        serving(preflight_of(plan, needed=False)) as (models, _),
     ):
         interrupt_soon()
         models.ask_patiently(question, lambda: told.append("interrupted"))

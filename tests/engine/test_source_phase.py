@@ -87,6 +87,5 @@ def test_evidence_that_came_to_nothing_is_given_again(error: SourceError | None,
         UnitOutcome("words", "dictionary", WorkUnit(path, path, (path,)), UnitStatus.DONE, session={"records": given})
         for path, given in (("a.json", records), ("b.json", {}))
     )
-    work = SourceWork("words", None, DbtSource(), outcomes=outcomes)
-    work.conclusion = Conclusion(error=error)
+    work = SourceWork("words", None, DbtSource(), outcomes=outcomes, conclusion=Conclusion(error=error))
     assert work.unfinished() == again

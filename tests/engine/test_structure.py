@@ -9,6 +9,7 @@ import pytest
 from ktx_cli.engine.source_phase import digest, tables
 from ktx_cli.engine.work import SourceWork
 from ktx_cli.project.workspace import Workspace
+from ktx_cli.sources.documents import DocumentsConnection
 from ktx_cli.sources.documents.source import DocumentsSource
 
 SHARD = "semantic-layer/shop/_schema/main.yaml"
@@ -40,6 +41,18 @@ def test_a_file_is_read_once_for_all_sources_and_all_looks(tree: Counting) -> No
     found = [digest(work, each) for each in (workspace, workspace, workspace.child()) for work in works]
     assert len(set(found)) == 1, "they have the same settings and files"
     assert tree.read_of == {SHARD: 1}
+
+
+def test_settings_are_compared_by_their_values_not_by_the_name_of_their_class(tree: Counting) -> None:
+    """A class that is renamed projects nothing again; a setting that changes does."""
+    settings = DocumentsConnection(driver="documents", path="docs")
+
+    class Renamed(DocumentsConnection):
+        pass
+
+    others = [settings, Renamed(driver="documents", path="docs"), settings.model_copy(update={"path": "handbook"})]
+    same, renamed, changed = (digest(SourceWork("a", each, DocumentsSource()), Workspace(tree)) for each in others)
+    assert same == renamed != changed
 
 
 def test_every_state_of_an_overlay_has_its_own(tree: Counting) -> None:

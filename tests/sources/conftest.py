@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.project.layout import Layout
-from ktx_cli.sources.manifest import RawStore
+from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.port import FetchContext
 from tests.sources.web_site import Reply, WebSite, serve_site
 

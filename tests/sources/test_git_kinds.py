@@ -17,8 +17,8 @@ from ktx_cli.project.plugins import SOURCES
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.sources.dbt import DbtConnection
 from ktx_cli.sources.dbt.project import PATH
+from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.lookml import LookMlConnection
-from ktx_cli.sources.manifest import RawStore
 from ktx_cli.sources.metricflow import MetricFlowConnection
 from ktx_cli.sources.port import FetchContext, ProjectContext
 from ktx_cli.sources.registry import source_for

@@ -14,9 +14,9 @@ from ktx_cli.core.errors import CancelledError, ConfigError, SecretError, Source
 from ktx_cli.documents.raw import Snapshot
 from ktx_cli.project.layout import Layout
 from ktx_cli.sources import git_cache
+from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.git import Origin, Wanted, fetch_files
 from ktx_cli.sources.git_cache import FOLDER, BranchMissingError, RepositoryDeniedError, RepositoryUnreachableError
-from ktx_cli.sources.manifest import RawStore
 from ktx_cli.sources.port import FetchContext
 from tests.sources.git_server import ENVIRON, GitServer, Repository, git, serve
 

@@ -26,8 +26,9 @@ from ktx_cli.engine.documents.curation import Curation, Curator
 from ktx_cli.engine.documents.questions import DocumentPrompts, QuestionRunner, Tally
 from ktx_cli.engine.documents.triage import Extraction, Lane, LaneChoice, Triage, extract, triage
 from ktx_cli.engine.reconciliation import staged
-from ktx_cli.engine.work import SourceKey, SourceWork, UnitOutcome, UnitStatus
+from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
 from ktx_cli.project import Workspace
+from ktx_cli.sources import SourceKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +77,15 @@ class Documents:
         return cls(own, {work.key: waiting(database, *work.key) for work in own}, library)
 
     async def sort(self, questions: QuestionRunner, prompts: DocumentPrompts, emit: Emit = ignore_events) -> None:
-        """Sort what changed, one source after another, and leave every source the units that stay."""
+        """Sort what changed, one source after another."""
         for work in self.works:
             if work.units:
-                lanes = await _sort(work, self.library, questions, prompts, emit)
-                self.lanes[work.key] = lanes
-                work.units = lanes.units
+                self.lanes[work.key] = await _sort(work, self.library, questions, prompts, emit)
+
+    def narrowed(self, work: SourceWork) -> SourceWork:
+        """Return a source with the units that stay, and the files that are not worth work."""
+        lanes = self.lanes.get(work.key)
+        return work if lanes is None else replace(work, units=lanes.units, skipped_files=lanes.skipped)
 
     async def curate(
         self, curator: Curator, workspace: Workspace, merged: Sequence[UnitOutcome]
@@ -105,11 +109,6 @@ class Documents:
         return outcomes + [
             _left(work, own) for work in self.works if (own := self._candidates(work)) and work.key not in landed
         ]
-
-    def skipped(self, work: SourceWork) -> Mapping[str, str]:
-        """Return the files of a source that are not worth work -> why."""
-        lanes = self.lanes.get(work.key)
-        return {} if lanes is None else lanes.skipped
 
     def warnings(self, curations: Iterable[Curation]) -> list[ResultWarning]:
         """Return what went wrong without harm."""

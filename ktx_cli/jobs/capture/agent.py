@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from ktx_cli.agent_tools import MEMORY_PROMPTS, lost_in, memory_prompt, page_artifact, tools_for
-from ktx_cli.core import KtxError, file_stem, listing
+from ktx_cli.core import file_stem, listing
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.engine import (
     AgentContext,
+    AgentResult,
     AgentTask,
     AgentWork,
     Models,
-    Run,
+    RunPlan,
     SourceWork,
     UnitOutcome,
     UnitStatus,
@@ -26,16 +27,16 @@ from ktx_cli.engine import (
     unit_key,
 )
 from ktx_cli.jobs.capture.records import BOUNDS, MemoryRecord
-from ktx_cli.project import SEMANTIC_NAME, Tree
+from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
 from ktx_cli.sources import (
+    Delivery,
     FetchContext,
     FileState,
     FileStatus,
-    Manifest,
     Projection,
     Source,
-    manifest_path,
-    parse_manifest,
+    delivery_path,
+    parse_delivery,
 )
 from ktx_cli.wiki import GLOBAL, page_path, place_of, user_scope
 
@@ -46,47 +47,56 @@ ROLE: Final = "candidateExtraction"
 class CaptureResult:
     """What the agent's part came to."""
 
-    outcome: UnitOutcome
-    """The outcome of the one unit."""
+    work: SourceWork
+    """The one source, with the outcome of its one unit."""
     conflicts: tuple[Mapping[str, Any], ...]
     """What it left as it is, for a person to decide."""
-    is_interrupted: bool
-    stopped: KtxError | None
-    """Why the model was not asked any more."""
+    agents: AgentResult
+
+    @property
+    def outcome(self) -> UnitOutcome:
+        """The outcome of the unit."""
+        return self.work.outcomes[0]
 
 
 def run_capture(
-    run: Run, record: MemoryRecord, models: Models, database: sqlite3.Connection, *, patient: bool
+    plan: RunPlan,
+    record: MemoryRecord,
+    work: SourceWork,
+    workspace: Workspace,
+    models: Models,
+    database: sqlite3.Connection,
+    *,
+    patient: bool,
 ) -> CaptureResult:
     """Let the agent work, and put what may land into the overlay of the run.
 
     `patient`: the first interrupt waits for the end of the loop; else it ends at once. Its steps are kept.
     """
-    result = run_agents(capture_work(run, record, patient=patient), models, database)
-    run.report.stopped, run.report.repaired = result.stopped, result.integration.repaired
+    result = run_agents(capture_work(plan, record, work, workspace, patient=patient), models, database)
     (outcome,) = result.integration.outcomes
-    (work,) = run.works
     after = result.integration.workspace
     conflicts: list[Mapping[str, Any]] = []
     if outcome.status is UnitStatus.DONE:
         conflicts = list(outcome.session.get("records", {}).get("conflicts", ()))
-        lost = {} if may_change(record) else lost_in(run.workspace, after, after.changes(), run.plan.layers)
+        lost = {} if may_change(record) else lost_in(workspace, after, after.changes(), plan.layers)
         if lost:
             conflicts += [_as_conflict(path, lines) for path, lines in lost.items()]
             outcome = outcome.failed(UnitStatus.QUARANTINED, f"it would change what is accepted: {listing(lost)}")
     if outcome.status is UnitStatus.DONE:
-        run.plan.recorder.warn_of(page_warnings([work], [outcome], run.workspace, after))
-        run.workspace.absorb(after)
-    work.outcomes = (outcome,)
-    return CaptureResult(outcome, tuple(conflicts), result.is_interrupted, result.stopped)
+        plan.recorder.warn_of(page_warnings([work], [outcome], workspace, after))
+        workspace.absorb(after)
+    return CaptureResult(replace(work, outcomes=(outcome,)), tuple(conflicts), result)
 
 
-def capture_work(run: Run, record: MemoryRecord, *, patient: bool = True) -> AgentWork:
+def capture_work(
+    plan: RunPlan, record: MemoryRecord, work: SourceWork, workspace: Workspace, *, patient: bool = True
+) -> AgentWork:
     """Return the agents' part of a capture."""
     return AgentWork(
-        run.plan,
-        run.works,
-        run.workspace,
+        plan,
+        [work],
+        workspace,
         task=lambda context, work, unit: capture_task(context, record, work, unit),
         prompts=MEMORY_PROMPTS,
         is_ingest=False,
@@ -158,7 +168,7 @@ def _as_conflict(path: str, lost: Sequence[str]) -> Mapping[str, Any]:
 
 CONNECTION: Final = "_memory"
 KIND: Final = "memory"
-MANIFEST: Final = manifest_path(CONNECTION, KIND)
+MANIFEST: Final = delivery_path(CONNECTION, KIND)
 
 _OF_A_USER: Final = "what one user wants remembered is no definition for everybody"
 
@@ -191,11 +201,16 @@ def work_of(record: MemoryRecord, base: Tree) -> SourceWork:
         semantic=record.user is None,
         why_not=_OF_A_USER,
     )
-    work = SourceWork(CONNECTION, None, MemorySource(), parse_manifest(base.read(MANIFEST), MANIFEST), asked=True)
-    work.snapshot = Snapshot({path: raw}, complete=False, origin=f"captured {record.label}", fetched=1)
-    work.changes = Changes(added=(path,))
-    work.units = (unit,)
-    return work
+    return SourceWork(
+        CONNECTION,
+        None,
+        MemorySource(),
+        parse_delivery(base.read(MANIFEST), MANIFEST),
+        Snapshot({path: raw}, complete=False, origin=f"captured {record.label}", fetched=1),
+        Changes(added=(path,)),
+        units=(unit,),
+        asked=True,
+    )
 
 
 def raw_path(record: MemoryRecord) -> str:
@@ -213,19 +228,19 @@ def path_of(artifact: str) -> str:
     return page_path(scope or GLOBAL, key)
 
 
-def state_of(manifest: Manifest, record: MemoryRecord) -> FileState | None:
+def state_of(delivery: Delivery, record: MemoryRecord) -> FileState | None:
     """Return what the manifest says of a capture's text: `failed` where only a part of it landed."""
-    return manifest.files.get(raw_path(record))
+    return delivery.files.get(raw_path(record))
 
 
-def with_state(manifest: Manifest, record: MemoryRecord, artifacts: Iterable[str], *, whole: bool) -> Manifest:
+def with_state(delivery: Delivery, record: MemoryRecord, artifacts: Iterable[str], *, whole: bool) -> Delivery:
     """Return the manifest with a capture that landed; not `whole`: it may be captured again."""
-    known = state_of(manifest, record)
+    known = state_of(delivery, record)
     came = {*artifacts, *(() if known is None else known.artifacts)}
     status = FileStatus.DONE if whole else FileStatus.FAILED
-    return Manifest({**manifest.files, raw_path(record): FileState(record.sha256, status, tuple(sorted(came)))})
+    return Delivery({**delivery.files, raw_path(record): FileState(record.sha256, status, tuple(sorted(came)))})
 
 
-def without_state(manifest: Manifest, record: MemoryRecord) -> Manifest:
+def without_state(delivery: Delivery, record: MemoryRecord) -> Delivery:
     """Return the manifest without a capture, so that the same text may be captured again."""
-    return Manifest({path: state for path, state in manifest.files.items() if path != raw_path(record)})
+    return Delivery({path: state for path, state in delivery.files.items() if path != raw_path(record)})

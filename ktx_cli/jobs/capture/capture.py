@@ -1,4 +1,4 @@
-"""A capture from its record to its commit: model probed, run lock taken, text worked through, and the end told."""
+"""A capture from its record to its commit: probe the model, take the lock, work the text through, record the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from ktx_cli.core import (
     KtxError,
     PartialError,
     ResultWarning,
-    RunFinished,
     StepFinished,
     StepStarted,
     ignore_events,
@@ -30,18 +29,19 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.engine import (
+    ChangeSet,
     IngestReport,
+    LockedRun,
     Models,
     Preflight,
     PreflightFailed,
     ProjectBase,
-    Run,
     RunPlan,
     UnitStatus,
-    begin_workspace,
-    commit,
+    closing,
     forget_own_units,
-    report_files,
+    under_lock,
+    writable_repository,
 )
 from ktx_cli.jobs.capture.agent import (
     MANIFEST,
@@ -53,14 +53,14 @@ from ktx_cli.jobs.capture.agent import (
     with_state,
     work_of,
 )
-from ktx_cli.jobs.capture.history import Earlier, branch_of, earlier_capture
+from ktx_cli.jobs.capture.history import branch_of, earlier_capture
 from ktx_cli.jobs.capture.records import BOUNDS, ENDED, MemoryRecord, Status, Worker, load, save, settle_dead
-from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, under_run_lock
+from ktx_cli.jobs.index import index_after_run
 from ktx_cli.llm import NO_BACKEND, no_backend
-from ktx_cli.project import Layout, Repository, RunLock, held_hint, load_config
+from ktx_cli.project import Layout, Repository, Workspace, held_hint, load_config
 from ktx_cli.runs import Recorder
 from ktx_cli.scan import estimated_tokens
-from ktx_cli.sources import render_manifest
+from ktx_cli.sources import render_delivery
 
 COMMAND: Final = Command("memory", "capture")
 ROLES: Final = (ROLE, "repair")
@@ -96,26 +96,26 @@ def capture(record: MemoryRecord, options: CaptureOptions) -> Captured:
     `KeyboardInterrupt` passes through when the record says that it was interrupted.
     """
     layout = Layout(options.project_dir)
-    run = begun_run(layout, record, options)
-    record.request.check(run.plan.config)
-    preflight = Preflight(run, needed=True, roles=ROLES)
+    plan = capture_plan(layout, record, options)
+    record.request.check(plan.config)
+    report = IngestReport.of(plan)
+    preflight = Preflight(plan, report.spending, needed=True, roles=ROLES)
     preflight.check_settings()
-    repository = Repository.discover(layout.root)
-    if repository is not None:
-        repository.check_writable()
-    made = _Capture(run, record, preflight, options)
-    known = _earlier(made, repository)
+    repository = writable_repository(layout)
+    base = ProjectBase.of_head(layout, repository)
+    known = None if repository is None else earlier_capture(layout, repository, base, record)
     if known is not None:
-        return Captured(save(layout, known.applied_to(record)), warnings=run.plan.recorder.warnings)
-    return made.run_through(repository)
+        return Captured(save(layout, known.applied_to(record)), warnings=plan.recorder.warnings)
+    with closing(plan, report):
+        return _Capture(plan, report, record, preflight, options).run_through(repository)
 
 
-def begun_run(layout: Layout, record: MemoryRecord, options: CaptureOptions) -> Run:
-    """Return the run of a capture, of which nothing has happened; raises `LlmError` where no backend is configured."""
+def capture_plan(layout: Layout, record: MemoryRecord, options: CaptureOptions) -> RunPlan:
+    """Return the plan of a capture; raises `LlmError` where no backend is configured."""
     loaded = load_config(layout.config)
     if loaded.config.llm.provider.backend == NO_BACKEND:
         raise no_backend()
-    plan = RunPlan(
+    return RunPlan(
         COMMAND,
         layout,
         loaded.config,
@@ -125,23 +125,14 @@ def begun_run(layout: Layout, record: MemoryRecord, options: CaptureOptions) -> 
         max_tokens=options.max_tokens,
         wait_seconds=options.wait_seconds,
     )
-    backend = loaded.config.llm.provider.backend
-    return Run(plan, IngestReport(record.run_id, COMMAND, project_dir=layout.root, llm=backend))
-
-
-def _earlier(made: _Capture, repository: Repository | None) -> Earlier | None:
-    """Return the capture that said the same, as the committed files say it now; nothing is written."""
-    if repository is None:
-        return None
-    base = ProjectBase(made.run.plan.layout, repository, repository.head().commit)
-    return earlier_capture(made.run.plan.layout, repository, base, made.record)
 
 
 @dataclass(slots=True)
 class _Capture:
     """A capture while it lasts."""
 
-    run: Run
+    plan: RunPlan
+    report: IngestReport
     record: MemoryRecord
     preflight: Preflight
     options: CaptureOptions
@@ -149,20 +140,15 @@ class _Capture:
     has_begun: bool = False
 
     def run_through(self, repository: Repository | None) -> Captured:
-        """Do everything under the run lock, and write into the record how it ended, whatever happens."""
-        run, started = self.run, monotonic()
+        """Do everything under the lock, and write into the record how it ended, whatever happens."""
         try:
             self.preflight.require()
-            under_run_lock(run, repository, self.preflight, self._work)
+            under_lock(self.plan, self.report, repository, self.preflight, self._work)
         except PreflightFailed as failed:
             self._ended_by(failed.error)
         except BaseException as error:  # noqa: BLE001 - it is raised again where it is none of ours
             self._ended_by(error)
-        finally:
-            run.report.seconds = monotonic() - started
-            run.plan.emit(RunFinished(run.report.run_id, run.report.status, run.report.seconds))
-            run.plan.recorder.close()
-        return Captured(self.record, self.error, run.plan.recorder.warnings)
+        return Captured(self.record, self.error, self.plan.recorder.warnings)
 
     def _ended_by(self, error: BaseException) -> None:
         """Take note of what ended it; raises what ends the command too."""
@@ -176,39 +162,38 @@ class _Capture:
             status=Status.INTERRUPTED if asked else Status.FAILED,
             reason="interrupted" if asked else str(known.message if known else type(error).__name__),
             error=None if known is None else known.to_json(),
-            commits=self.record.with_commit(self.run.report.commit),
+            commits=self.record.with_commit(self.report.commit),
         )
         if known is None:
             raise error
         self.error = known
 
-    def _work(self, repository: Repository, lock: RunLock, database: sqlite3.Connection) -> None:
-        run = self.run
-        recover(run, repository)
-        settle_dead(run.plan.layout)
-        ended = load(run.plan.layout, self.record.run_id)
+    def _work(self, run: LockedRun) -> None:
+        layout, report = run.plan.layout, self.report
+        settle_dead(layout)
+        ended = load(layout, self.record.run_id)
         if ended is not None and ended.status in ENDED:  # another process had it meanwhile
             self.record = ended
             return
-        head = repository.head()
-        run.report.branch = head.ref
-        base = ProjectBase(run.plan.layout, repository, head.commit)
-        known = earlier_capture(run.plan.layout, repository, base, self.record)
+        known = earlier_capture(layout, run.repository, run.base, self.record)
         if known is not None:
-            self.record = save(run.plan.layout, known.applied_to(self.record))
+            self.record = save(layout, known.applied_to(self.record))
             return
-        run.works.append(work_of(self.record, base))
+        report.sources = [work_of(self.record, run.base)]
         self._begin()
-        begin_workspace(run, base)
-        with Models(run, database, self.preflight) as models:
-            result = run_capture(run, self.record, models, database, patient=self.options.patient)
-        if result.is_interrupted:
+        workspace = Workspace(run.base)
+        with Models(self.preflight, run.database) as models:
+            result = run_capture(
+                run.plan, self.record, report.sources[0], workspace, models, run.database, patient=self.options.patient
+            )
+        report.sources, report.stopped = [result.work], result.agents.stopped
+        report.repaired = result.agents.integration.repaired
+        if result.agents.is_interrupted:
             raise CancelledError("interrupted", hint=self._retry)
-        self._publish(repository, head.commit, lock, result)
-        held = {path for path, _ in run.report.held}
-        forget_own_units(database, run.plan.layout.state, run.works, held)
+        self._publish(run, ChangeSet(workspace, works=report.sources), result)
+        forget_own_units(run.database, layout.state, report.sources, report.held_paths)
         if not self.record.propose:
-            refresh_search(run)
+            index_after_run(run.plan, report.commit)
         self._end(result)
 
     def _begin(self) -> None:
@@ -223,32 +208,34 @@ class _Capture:
             conflicts=(),
         )
 
-    def _publish(self, repository: Repository, tip: str | None, lock: RunLock, result: CaptureResult) -> None:
+    def _publish(self, run: LockedRun, changes: ChangeSet, result: CaptureResult) -> None:
         """Commit what was written, if anything: on the current branch, or on one of its own."""
-        run, (work,) = self.run, self.run.works
-        if not run.workspace.changes():
+        workspace, work = changes.workspace, result.work
+        if not workspace.changes():
             return
-        made = with_state(work.manifest, self.record, work.produced(), whole=not result.conflicts)
-        run.workspace.write(MANIFEST, render_manifest(made))
+        made = with_state(work.delivered, self.record, work.produced(), whole=not result.conflicts)
+        workspace.write(MANIFEST, render_delivery(made))
         if self.record.propose:
-            self._propose(repository, tip, lock)
-        else:
-            commit(run, repository, tip, lock, self.message)
+            self._propose(run, workspace.changes())
+            return
+        landed = run.commit(changes, self.message)
+        if landed is not None:
+            self.report.add_commit(landed, changes)
 
-    def _propose(self, repository: Repository, tip: str | None, lock: RunLock) -> None:
-        run, changes, started = self.run, self.run.workspace.changes(), monotonic()
+    def _propose(self, run: LockedRun, changes: Mapping[str, bytes | None]) -> None:
+        started, report = monotonic(), self.report
         run.plan.emit(StepStarted("commit"))
         ref = f"refs/heads/{branch_of(self.record)}"
-        run.report.commit = repository.propose(
+        report.commit = run.repository.propose(
             changes,
             ref=ref,
-            base=tip,
+            base=run.base.commit,
             message=self.message,
             author=run.plan.config.storage.git.author,
-            before_publish=lock.check,
+            before_publish=run.lock.check,
         )
-        run.report.branch, run.report.committed = ref, tuple(sorted(changes))
-        report_files(run, changes)
+        report.branch, report.committed = ref, tuple(sorted(changes))
+        report.add_files(changes)
         run.plan.emit(StepFinished("commit", f"{plural(len(changes), 'file')} on {ref}", monotonic() - started))
 
     @property
@@ -258,10 +245,9 @@ class _Capture:
 
     def _end(self, result: CaptureResult) -> None:
         """Write how it ended: by what is in the commit, not by what the agent said."""
-        report, (work,) = self.run.report, self.run.works
+        report = self.report
         files = {path for path in (*report.committed, *report.ignored) if path != MANIFEST}
-        held = {path for path, _ in report.held}
-        came = {each for each in work.produced() if path_of(each) not in held} if files else set()
+        came = {each for each in result.work.produced() if path_of(each) not in report.held_paths} if files else set()
         self.error = self._error(result, sorted(came))
         self._save(
             status=_status(result, self.error, files),
@@ -275,7 +261,7 @@ class _Capture:
         )
 
     def _error(self, result: CaptureResult, came: Sequence[str]) -> KtxError | None:
-        outcome, stopped, held = result.outcome, result.stopped, self.run.report.held
+        outcome, stopped, held = result.outcome, result.agents.stopped, self.report.held
         details = {"run_id": self.record.run_id}
         if result.conflicts:
             return _conflict(result, came, self.record)
@@ -285,7 +271,7 @@ class _Capture:
             return KtxError(f"nothing was captured: {outcome.reason}", hint=self._retry, details=details)
         if held:
             left = [f"{path} ({reason})" for path, reason in held]
-            hint = Hint("{}; then {}", held_hint(held, self.run.plan.layout.root), self._retry)
+            hint = Hint("{}; then {}", held_hint(held, self.plan.layout.root), self._retry)
             return PartialError(f"captured in part; left alone: {listing(left)}", hint=hint, details=details)
         return None
 
@@ -295,7 +281,7 @@ class _Capture:
 
     def _save(self, **fields: object) -> None:
         finished = {} if fields.get("status") is Status.RUNNING else {"worker": None, "finished": isoformat(now())}
-        self.record = save(self.run.plan.layout, replace(self.record, **{**finished, **fields}))  # type: ignore[arg-type]
+        self.record = save(self.plan.layout, replace(self.record, **{**finished, **fields}))  # type: ignore[arg-type]
 
 
 def _status(result: CaptureResult, error: KtxError | None, files: Collection[str]) -> Status:
@@ -347,23 +333,20 @@ class CaptureEstimate:
 def estimate(record: MemoryRecord, options: CaptureOptions) -> tuple[CaptureEstimate, list[ResultWarning]]:
     """Return what a capture would ask; raises as `capture` for what could not begin."""
     layout = Layout(options.project_dir)
-    run = begun_run(layout, record, options)
-    record.request.check(run.plan.config)
+    plan = capture_plan(layout, record, options)
+    record.request.check(plan.config)
     repository = Repository.discover(layout.root)
-    base = ProjectBase(layout, repository, None if repository is None else repository.head().commit)
+    base = ProjectBase.of_head(layout, repository)
     known = None if repository is None else earlier_capture(layout, repository, base, record)
     if known is not None:
         earlier = known.applied_to(record)
-        return CaptureEstimate(earlier, 0, 0, earlier.reason), run.plan.recorder.warnings
-    run.works.append(work_of(record, base))
-    begin_workspace(run, base)
+        return CaptureEstimate(earlier, 0, 0, earlier.reason), plan.recorder.warnings
+    work = work_of(record, base)
     with contextlib.closing(sqlite3.connect(":memory:")) as no_values:
-        agents = capture_work(run, record)
-        (work,) = run.works
-        task = agents.task(agents.context(no_values, in_memory(run.plan.layers)), work, work.units[0])
+        agents = capture_work(plan, record, work, Workspace(base))
+        task = agents.task(agents.context(no_values, in_memory(plan.layers)), work, work.units[0])
         prompt = task.prompt()
         tools = [[tool.name, tool.description, tool.input_schema()] for tool in task.tools()]
     asked = prompt.system + prompt.prompt + json.dumps(tools)
-    return CaptureEstimate(
-        record, estimated_tokens(asked), BOUNDS[record.source_type].steps
-    ), run.plan.recorder.warnings
+    steps = BOUNDS[record.source_type].steps
+    return CaptureEstimate(record, estimated_tokens(asked), steps), plan.recorder.warnings

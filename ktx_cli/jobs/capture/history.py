@@ -11,7 +11,7 @@ from ktx_cli.core import Command, isoformat, now
 from ktx_cli.jobs.capture.agent import MANIFEST, path_of, state_of
 from ktx_cli.jobs.capture.records import MemoryRecord, Status, alike, find
 from ktx_cli.project import Layout, Repository, Tree
-from ktx_cli.sources import FileStatus, parse_manifest
+from ktx_cli.sources import FileStatus, parse_delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def earlier_capture(layout: Layout, repository: Repository, base: Tree, record: 
     One that failed, was interrupted, was taken back or found a conflict is none. Raises `ConfigError` for a manifest
     that cannot be read.
     """
-    state = state_of(parse_manifest(base.read(MANIFEST), MANIFEST), record)
+    state = state_of(parse_delivery(base.read(MANIFEST), MANIFEST), record)
     if state is not None and state.status is FileStatus.DONE:
         own = repository.commit_of_run(record.run_id)
         if own is not None:

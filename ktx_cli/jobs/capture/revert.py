@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -11,23 +10,21 @@ from ktx_cli.core import (
     Command,
     KtxError,
     ResultWarning,
-    RunFinished,
     UsageError,
     isoformat,
     listing,
-    monotonic,
     new_run_id,
     now,
 )
-from ktx_cli.engine import Gates, IngestReport, Preflight, ProjectBase, Run, RunPlan, begin_workspace, report_files
+from ktx_cli.engine import Gates, IngestReport, LockedRun, ProjectBase, RunPlan, closing, under_lock
 from ktx_cli.jobs.capture.agent import MANIFEST, state_of, without_state
 from ktx_cli.jobs.capture.capture import CaptureOptions
 from ktx_cli.jobs.capture.records import MemoryRecord, save, settle_dead
-from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, under_run_lock
-from ktx_cli.project import Conflict, Layout, Repository, RunLock, Workspace, load_config, merge_lines
+from ktx_cli.jobs.index import index_after_run
+from ktx_cli.project import Conflict, Layout, Repository, Workspace, load_config, merge_lines
 from ktx_cli.project import merge_file as merge_files
 from ktx_cli.runs import Recorder
-from ktx_cli.sources import Manifest, parse_manifest, render_manifest
+from ktx_cli.sources import Delivery, parse_delivery, render_delivery
 
 COMMAND: Final = Command("memory", "revert")
 
@@ -57,32 +54,25 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
             f"capture {record.run_id} wrote nothing that could be taken back", hint=Command("memory", "list")
         )
     loaded = load_config(layout.config)
-    run_id = new_run_id()
     plan = RunPlan(
         COMMAND,
         layout,
         loaded.config,
         options.environ,
-        Recorder(layout, run_id, options.emit, loaded.notices()),
+        Recorder(layout, new_run_id(), options.emit, loaded.notices()),
         no_llm=True,
         wait_seconds=options.wait_seconds,
     )
-    report = IngestReport(run_id, COMMAND, project_dir=layout.root)
-    run = Run(plan, report)
     repository = Repository.discover(layout.root)
     if repository is None:
         raise UsageError(
             "the project is in no repository, so there is nothing to take back", hint=Command("memory", "list")
         )
     repository.check_writable()
-    made = _Revert(run, record, Reverted(record, run_id, warnings=run.plan.recorder.warnings))
-    started = monotonic()
-    try:
-        under_run_lock(run, repository, Preflight(run, needed=False), made.work)
-    finally:
-        report.seconds = monotonic() - started
-        run.plan.emit(RunFinished(run_id, report.status, report.seconds))
-        run.plan.recorder.close()
+    report = IngestReport.of(plan)
+    made = _Revert(report, record, Reverted(record, plan.run_id, warnings=plan.recorder.warnings))
+    with closing(plan, report):
+        under_lock(plan, report, repository, None, made.work)
     return made.result
 
 
@@ -90,29 +80,24 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
 class _Revert:
     """A revert while it lasts."""
 
-    run: Run
+    report: IngestReport
     record: MemoryRecord
     result: Reverted
 
-    def work(self, repository: Repository, lock: RunLock, database: sqlite3.Connection) -> None:
+    def work(self, run: LockedRun) -> None:
         """Undo, check and commit, all or nothing."""
-        run = self.run
-        recover(run, repository)
         settle_dead(run.plan.layout)
-        head = repository.head()
-        run.report.branch = head.ref
-        base = ProjectBase(run.plan.layout, repository, head.commit)
-        begin_workspace(run, base)
-        self._check_landed(base)
-        self._undo(repository)
-        self._check(base)
-        self._commit(repository, head.commit, lock)
-        refresh_search(run)
-        self._remember()
+        self._check_landed(run.base)
+        workspace = Workspace(run.base)
+        self._undo(run.repository, workspace)
+        self._check(run, workspace)
+        self._commit(run, workspace.changes())
+        index_after_run(run.plan, self.report.commit)
+        reverted = {"run_id": self.result.run_id, "at": isoformat(now()), "commit": self.result.commit}
+        self.result.record = save(run.plan.layout, replace(self.record, reverted=reverted))
 
     def _check_landed(self, base: ProjectBase) -> None:
-        manifest = parse_manifest(base.read(MANIFEST), MANIFEST)
-        if state_of(manifest, self.record) is not None:
+        if state_of(parse_delivery(base.read(MANIFEST), MANIFEST), self.record) is not None:
             return
         branch = self.record.branch
         raise UsageError(
@@ -120,7 +105,7 @@ class _Revert:
             hint=Command("branch", "-D", branch, program="git") if branch else Command("memory", "list"),
         )
 
-    def _undo(self, repository: Repository) -> None:
+    def _undo(self, repository: Repository, workspace: Workspace) -> None:
         """Put every file of the capture back, with what was changed since merged into it."""
         lost: dict[str, str] = {}
         for commit in reversed(self.record.commits):
@@ -129,30 +114,22 @@ class _Revert:
                     f"the commit {commit[:10]} of the capture is gone", hint=Command("fetch", program="git"), code="git"
                 )
             after, before = repository.tree(commit), repository.tree(repository.parent_of(commit))
-            for path in sorted(dict(set(after.blobs().items()) ^ set(before.blobs().items()))):
-                if path != MANIFEST:
-                    self._undo_file(path, after.read(path), before.read(path), lost)
+            for path in sorted(dict(set(after.blobs().items()) ^ set(before.blobs().items())).keys() - {MANIFEST}):
+                now_there = workspace.read(path)
+                merged = merge_files(path, after.read(path), before.read(path), now_there, text_merge=merge_lines)
+                if isinstance(merged, Conflict):
+                    lost[path] = merged.reason
+                else:
+                    workspace.apply({path: merged})
         if lost:
             raise self._refusal(lost)
-        self._undo_manifest()
+        left = without_state(parse_delivery(workspace.read(MANIFEST), MANIFEST), self.record)
+        workspace.apply({MANIFEST: None if left == Delivery() else render_delivery(left)})
 
-    def _undo_file(self, path: str, after: bytes | None, before: bytes | None, lost: dict[str, str]) -> None:
-        workspace = self.run.workspace
-        merged = merge_files(path, after, before, workspace.read(path), text_merge=merge_lines)
-        if isinstance(merged, Conflict):
-            lost[path] = merged.reason
-        else:
-            workspace.apply({path: merged})
-
-    def _undo_manifest(self) -> None:
-        workspace = self.run.workspace
-        left = without_state(parse_manifest(workspace.read(MANIFEST), MANIFEST), self.record)
-        workspace.apply({MANIFEST: None if left == Manifest() else render_manifest(left)})
-
-    def _check(self, base: ProjectBase) -> None:
+    def _check(self, run: LockedRun, workspace: Workspace) -> None:
         """Raise where something later rests on what would go."""
-        gates = Gates(Workspace(base), self.run.plan.layers)
-        found = gates.everything(self.run.workspace, frozenset(self.run.workspace.changes()))
+        gates = Gates(Workspace(run.base), run.plan.layers)
+        found = gates.everything(workspace, frozenset(workspace.changes()))
         if found:
             raise self._refusal({each.path: each.message for each in found})
 
@@ -165,24 +142,19 @@ class _Revert:
             details={"run_id": self.record.run_id, "files": dict(lost)},
         )
 
-    def _commit(self, repository: Repository, tip: str | None, lock: RunLock) -> None:
-        changes = self.run.workspace.changes()
+    def _commit(self, run: LockedRun, changes: Mapping[str, bytes | None]) -> None:
         message = f"{COMMAND}: {self.record.label}\n\nReverts: {self.record.run_id}\nKtx-Run: {self.result.run_id}\n"
-        done = repository.commit(
+        done = run.repository.commit(
             changes,
             message=message,
-            base=tip,
-            author=self.run.plan.config.storage.git.author,
-            before_publish=lock.check,
+            base=run.base.commit,
+            author=run.plan.config.storage.git.author,
+            before_publish=run.lock.check,
             adjust=lambda held: {},
         )
         if done.held:
             raise self._refusal({each.path: f"it has work of yours: {each.reason.value}" for each in done.held})
-        report = self.run.report
+        report = self.report
         report.commit, report.committed, report.ignored = done.commit, done.committed, done.ignored
-        report_files(self.run, changes)
+        report.add_files(changes)
         self.result.commit, self.result.files = done.commit, tuple(path for path in changes if path != MANIFEST)
-
-    def _remember(self) -> None:
-        reverted = {"run_id": self.result.run_id, "at": isoformat(now()), "commit": self.result.commit}
-        self.result.record = save(self.run.plan.layout, replace(self.record, reverted=reverted))

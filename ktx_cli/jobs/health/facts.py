@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, Record, ResultWarning, listing, now
-from ktx_cli.engine import LastFetch, last_fetches
 from ktx_cli.project import (
     DATABASE_SOURCE,
     Database,
@@ -30,6 +29,7 @@ from ktx_cli.project import (
 )
 from ktx_cli.scan import LastScan, last_scans
 from ktx_cli.semantic import SUFFIXES, Manifest, ParsedCopies, load_manifest, quoted
+from ktx_cli.sources import LastFetch, last_fetches
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.clients.targets import Where

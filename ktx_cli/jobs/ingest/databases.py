@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from ktx_cli.core import (
     StepStarted,
     monotonic,
 )
-from ktx_cli.engine import FAILED, ConnectionReport, ProjectBase, Run, RunPlan, Target
+from ktx_cli.engine import FAILED, ConnectionReport, ProjectBase, RunPlan, Target
 from ktx_cli.scan import Depth, PreviousScan, ProfileStore, ScanJob, ScanOutcome, scan_connection
 from ktx_cli.semantic import ParsedCopies
 from ktx_cli.warehouses import open_connection
@@ -43,23 +43,21 @@ class ScanState:
     """The answers of models to earlier runs, for a dry run."""
 
 
-def scan_databases(run: Run, base: ProjectBase, state: ScanState) -> None:
-    """Scan the databases of the run, one after the other, and report each."""
-    plan, databases = run.plan, run.plan.config.databases()
+def scan_databases(
+    plan: RunPlan, base: ProjectBase, state: ScanState
+) -> Iterator[tuple[ConnectionReport, ScanOutcome | None]]:
+    """Scan the databases of a run, one after the other; the outcome of one that failed is None."""
+    databases = plan.config.databases()
     targets = [target for target in plan.targets if target.connection in databases]
     for done, target in enumerate(targets, start=1):
-        report, outcome = _scan(plan, target, base, state)
+        scanned = _scan(plan, target, base, state)
         plan.emit(StepProgress("scan", done, len(targets)))
-        run.report.connections.append(report)
-        if outcome is not None:
-            run.outcomes.append(outcome)
-            plan.recorder.warn_of(outcome.all_warnings())
+        yield scanned
 
 
 def _scan(
     plan: RunPlan, target: Target, base: ProjectBase, state: ScanState
 ) -> tuple[ConnectionReport, ScanOutcome | None]:
-    """Scan one connection; the outcome is None when it failed, and the report says why."""
     plan.emit(StepStarted("scan", target.connection))
     started = monotonic()
     outcome = None

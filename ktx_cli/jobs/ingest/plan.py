@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ktx_cli.core import Command, ConfigError, Emit, NotReadyError, UsageError, ignore_events, new_run_id
-from ktx_cli.engine import FAILED, ConnectionReport, IngestReport, RunPlan, Target
+from ktx_cli.engine import RunPlan, Target
 from ktx_cli.project import SOURCES, Connection, KtxConfig, Layout, connection_of, file_name_warnings, load_config
 from ktx_cli.runs import Recorder
 from ktx_cli.scan import Depth, ScanPrompts, choose_depth, needs_model, not_enriched
@@ -69,22 +69,6 @@ def plan_run(request: IngestRequest) -> RunPlan:
         dry_run=request.dry_run,
         awaited=request.run_id is not None,
         wait_seconds=request.wait_seconds,
-    )
-
-
-def new_report(plan: RunPlan) -> IngestReport:
-    """Return the report of a run that has only been planned: connections that cannot be used have failed."""
-    return IngestReport(
-        plan.run_id,
-        plan.command,
-        dry_run=plan.dry_run,
-        project_dir=plan.layout.root,
-        llm="none" if plan.no_llm else plan.config.llm.provider.backend,
-        depth=plan.depth.value,
-        connections=[
-            ConnectionReport(target.connection, target.driver, FAILED, error=error)
-            for target, error in plan.broken.items()
-        ],
     )
 
 

@@ -1,21 +1,39 @@
-"""`ktx ingest` and `ktx scan`: plan, scan databases, read sources, let agents work, publish one commit, report."""
+"""`ktx ingest` and `ktx scan`: plan, scan databases, read sources, let agents work, publish one commit, report.
+
+A dry run takes the same steps without a lock, a commit or a file of the project, and estimates the rest.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktx_cli.core import ResultWarning, RunFinished, monotonic
-from ktx_cli.engine import IngestReport, PreflightFailed, ProjectBase, Run, begin_workspace, commit, remember
+from ktx_cli.core import CancelledError, KtxError, Notice, ResultWarning
+from ktx_cli.engine import (
+    ChangeSet,
+    Forecast,
+    IngestReport,
+    LockedRun,
+    PreflightFailed,
+    ProjectBase,
+    RunPlan,
+    check_definitions,
+    closing,
+    under_lock,
+    writable_repository,
+)
 from ktx_cli.jobs.ingest.databases import ScanState, scan_databases
-from ktx_cli.jobs.ingest.lifecycle import recover, refresh_search, report_absent, report_broken, under_run_lock
-from ktx_cli.jobs.ingest.plan import IngestRequest, new_report, plan_run
-from ktx_cli.project import RAW_NAME, SEMANTIC_NAME, Layout, Repository, RunLock, translated
-from ktx_cli.scan import previous_scans
+from ktx_cli.jobs.ingest.plan import IngestRequest, plan_run
+from ktx_cli.project import RAW_NAME, SEMANTIC_NAME, Layout, Repository, Workspace, read_state, translated
+from ktx_cli.scan import ScanOutcome, kept_answers, previous_scans
 
 if TYPE_CHECKING:
-    from ktx_cli.engine import Models, Preflight
+    from ktx_cli.engine import AgentResult, Models, Preflight, SourceWork, UnitOutcome
+    from ktx_cli.sources import Conclusion, FetchStates, SourceKey
 
 __all__ = ["IngestRequest", "ingest"]
 
@@ -24,83 +42,232 @@ def ingest(request: IngestRequest) -> tuple[IngestReport, list[ResultWarning]]:
     """Scan the connections and commit what changed, once.
 
     A connection that fails does not stop the others; the report says so. Raises `KtxError` when nothing could be
-    begun: broken configuration, a configured backend that cannot run, a busy run lock, an unusable repository.
+    begun: broken configuration, a configured backend that cannot run, a busy lock, an unusable repository.
     """
     plan = plan_run(request)
-    run, started = Run(plan, new_report(plan)), monotonic()
-    preflight = _preflight(run)
-    try:
-        if plan.dry_run:
-            from ktx_cli.jobs.ingest.dry_run import estimate_run
-
-            estimate_run(run)
-        else:
-            repository = _writable_repository(plan.layout)
-            if preflight is not None and (plan.awaited or not _has_context(plan.layout)):
-                preflight.require()  # somebody waits for its answer, or there is nothing this run could leave as it is
-            under_run_lock(run, repository, preflight, lambda *held: _work(run, preflight, *held))
-    except PreflightFailed as failed:
-        raise failed.error from None
-    finally:
-        run.report.seconds = monotonic() - started
-        plan.emit(RunFinished(plan.run_id, run.report.status, run.report.seconds))
-        plan.recorder.close()
-    return run.report, plan.recorder.warnings
+    report = IngestReport.of(plan)
+    preflight = _preflight(plan, report)
+    with closing(plan, report):
+        try:
+            if plan.dry_run:
+                _estimate(plan, report)
+            else:
+                repository = writable_repository(plan.layout)
+                if preflight is not None and (plan.awaited or not _has_context(plan.layout)):
+                    preflight.require()  # somebody waits for its answer, or there is nothing that could stay as it is
+                under_lock(plan, report, repository, preflight, lambda run: _ingest(run, report, preflight))
+        except PreflightFailed as failed:
+            raise failed.error from None
+    return report, plan.recorder.warnings
 
 
-def _preflight(run: Run) -> Preflight | None:
+def _preflight(plan: RunPlan, report: IngestReport) -> Preflight | None:
     """Return what asks whether the models answer, with its settings checked; None for a run that asks no model."""
-    plan = run.plan
     needed = plan.prompts is not None or not (plan.no_llm or plan.databases_only)
     if not needed and not (plan.asks_model and plan.reads_sources):
         return None
     from ktx_cli.engine import Preflight
 
-    preflight = Preflight(run, needed=needed)
+    preflight = Preflight(plan, report.spending, needed=needed)
     preflight.check_settings()
     return preflight
-
-
-def _work(
-    run: Run, preflight: Preflight | None, repository: Repository, lock: RunLock, database: sqlite3.Connection
-) -> None:
-    recover(run, repository)
-    head = repository.head()
-    run.report.branch = head.ref
-    base = ProjectBase(run.plan.layout, repository, head.commit)
-    with translated(run.plan.layout.state):
-        previous = previous_scans(database, [target.connection for target in run.plan.targets])
-    with contextlib.ExitStack() as stack:
-        models = None if preflight is None else stack.enter_context(_models(run, database, preflight))
-        scan_databases(run, base, ScanState(previous, database, models))
-        begin_workspace(run, base)
-        if run.plan.reads_sources:
-            from ktx_cli.jobs.ingest.sources import work_through_sources
-
-            work_through_sources(run, base, models, database)
-    report_absent(run, repository, base)
-    if preflight is not None and run.workspace.changes():
-        preflight.require()
-    commit(run, repository, head.commit, lock)
-    committed = base if run.report.commit is None else ProjectBase(run.plan.layout, repository, run.report.commit)
-    remember(run, committed, database)
-    report_broken(run, base)
-    refresh_search(run)
-
-
-def _models(run: Run, database: sqlite3.Connection, preflight: Preflight) -> Models:
-    from ktx_cli.engine import Models
-
-    return Models(run, database, preflight)
-
-
-def _writable_repository(layout: Layout) -> Repository | None:
-    repository = Repository.discover(layout.root)
-    if repository is not None:
-        repository.check_writable()
-    return repository
 
 
 def _has_context(layout: Layout) -> bool:
     """Say whether an earlier run left anything."""
     return any((layout.root / folder).is_dir() for folder in (SEMANTIC_NAME, RAW_NAME))
+
+
+def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -> None:
+    """Do everything under the lock; each step returns its part, which is put into the report as soon as it is there."""
+    plan, base = run.plan, run.base
+    with translated(plan.layout.state):
+        previous = previous_scans(run.database, [target.connection for target in plan.targets])
+    with contextlib.ExitStack() as stack:
+        models = None
+        if preflight is not None:
+            from ktx_cli.engine import Models
+
+            models = stack.enter_context(Models(preflight, run.database))
+        changes = ChangeSet.of_scans(base, _scans(plan, report, base, ScanState(previous, run.database, models)))
+        if plan.reads_sources:
+            changes = _work_through_sources(run, report, changes, models)
+    _report_absent(report, changes, base, run.repository)
+    if preflight is not None and changes.workspace.changes():
+        preflight.require()
+    result = run.commit(changes, report.message())
+    if result is not None:
+        report.add_commit(result, changes)
+    for connection, failure in run.remember(changes, report.commit, report.held_paths):
+        plan.warn(failure.warning(connection))
+        report.add_failure(connection, failure)
+    report.broken = check_definitions(plan, base, changes.workspace)
+    from ktx_cli.jobs.index import index_after_run
+
+    index_after_run(plan, report.commit)
+
+
+def _scans(plan: RunPlan, report: IngestReport, base: ProjectBase, state: ScanState) -> list[ScanOutcome]:
+    """Scan the databases, and report each as soon as it is done."""
+    outcomes = []
+    for connection, outcome in scan_databases(plan, base, state):
+        report.connections.append(connection)
+        if outcome is not None:
+            outcomes.append(outcome)
+            plan.recorder.warn_of(outcome.all_warnings())
+    return outcomes
+
+
+def _report_absent(report: IngestReport, changes: ChangeSet, base: ProjectBase, repository: Repository) -> None:
+    report.held = tuple(dict.fromkeys((*report.held, *changes.absent(base, repository).items())))
+
+
+def _work_through_sources(run: LockedRun, report: IngestReport, changes: ChangeSet, models: Models | None) -> ChangeSet:
+    """Return the changes with those of the sources: read, and worked through by agents where these have work."""
+    from ktx_cli.engine import write_deliveries
+    from ktx_cli.sources import load_fetches
+
+    plan, workspace = run.plan, changes.workspace
+    with translated(plan.layout.state):
+        fetches = load_fetches(run.database)
+    report.sources = _read_sources(plan, workspace, run.base, fetches)
+    if models is not None:
+        models.preflight.narrow(report.sources)
+    if models is not None and plan.asks_model and _has_work(report.sources, run.database):
+        models.begin()
+        result = _run_agents(plan, report.sources, workspace, models, run.database)
+        report.sources = [result.documents.narrowed(work) for work in report.sources]
+        _check_end(plan, result)
+        _take_over(plan, report, workspace, result)
+        changes = replace(changes, curations=result.integration.review.curations)
+    else:
+        report.sources = _concluded_without_agents(plan, report.sources, workspace)
+    write_deliveries(report.sources, workspace)
+    return replace(changes, works=report.sources)
+
+
+def _read_sources(
+    plan: RunPlan, workspace: Workspace, base: ProjectBase, fetches: FetchStates, *, scratch: Path | None = None
+) -> list[SourceWork]:
+    """Read the sources; `scratch`: a folder for what is fetched, where nothing of the project may change."""
+    from ktx_cli.engine import ignored_deliveries, read_sources, source_warnings
+
+    works = read_sources(plan, workspace, base, fetches, scratch=scratch)
+    plan.recorder.warn_of(source_warnings(works))
+    for warning in ignored_deliveries(plan.layout.root, works):
+        plan.warn(warning)
+        plan.emit(Notice(warning.message))
+    return works
+
+
+def _has_work(works: Sequence[SourceWork], database: sqlite3.Connection) -> bool:
+    from ktx_cli.engine import agents_needed
+
+    return agents_needed(works, database)
+
+
+def _run_agents(
+    plan: RunPlan, works: Sequence[SourceWork], workspace: Workspace, models: Models, database: sqlite3.Connection
+) -> AgentResult:
+    from ktx_cli.engine import AgentWork, conclude, run_agents
+
+    def after_units(tree: Workspace, outcomes: Sequence[UnitOutcome]) -> Mapping[SourceKey, Conclusion]:
+        return conclude(works, tree, plan.layers, outcomes)
+
+    return run_agents(AgentWork(plan, works, workspace, after_units=after_units), models, database)
+
+
+def _check_end(plan: RunPlan, result: AgentResult) -> None:
+    """Raise `CancelledError` when the user asked to end: finished units are kept for the next run."""
+    if result.is_interrupted:
+        raise CancelledError("interrupted", hint=f"run `{plan.command}` again: finished work is kept")
+    if plan.config.ingest.work_units.failure_mode == "abort" and result.failed is not None:
+        raise result.failed
+
+
+def _take_over(plan: RunPlan, report: IngestReport, workspace: Workspace, result: AgentResult) -> None:
+    """Put what lands of the agents' work into the overlay of the run, and report it."""
+    from ktx_cli.engine import decided_evictions, page_warnings
+
+    integration, documents, warn_of = result.integration, result.documents, plan.recorder.warn_of
+    reconciliation, curations = integration.review.reconciliation, integration.review.curations
+    outcomes = [*integration.outcomes, *documents.outcomes(curations)]
+    warn_of(page_warnings(report.sources, outcomes, workspace, integration.workspace))
+    workspace.absorb(integration.workspace)
+    report.documents = documents.to_json(curations)
+    warn_of(documents.warnings(curations))
+    works = []
+    for work in report.sources:
+        evicted, undecided = decided_evictions(work, reconciliation, integration.workspace)
+        warn_of(undecided)
+        own = tuple(each for each in outcomes if each.source == work.key)
+        works.append(replace(work, outcomes=own, evicted=evicted))
+    report.sources = _concluded(plan, works, integration.conclusions)
+    report.reconciled, report.repaired, report.stopped = reconciliation, integration.repaired, result.stopped
+
+
+def _concluded_without_agents(plan: RunPlan, works: Sequence[SourceWork], workspace: Workspace) -> list[SourceWork]:
+    """Let the sources write what follows without agents, such as that nobody asks a question any more."""
+    from ktx_cli.engine import conclude
+
+    return _concluded(plan, works, conclude(works, workspace, plan.layers))
+
+
+def _concluded(
+    plan: RunPlan, works: Iterable[SourceWork], conclusions: Mapping[SourceKey, Conclusion]
+) -> list[SourceWork]:
+    plan.recorder.warn_of(warning for each in conclusions.values() for warning in each.warnings)
+    return [replace(work, conclusion=conclusions.get(work.key, work.conclusion)) for work in works]
+
+
+def _estimate(plan: RunPlan, report: IngestReport) -> None:
+    """Report what a run would change, and what its models would be asked."""
+    import tempfile
+
+    from ktx_cli.engine import write_deliveries
+
+    repository = Repository.discover(plan.layout.root)
+    base = ProjectBase.of_head(plan.layout, repository)
+    state, fetches = _earlier_runs(plan)
+    changes = ChangeSet.of_scans(base, _scans(plan, report, base, state))
+    workspace = changes.workspace
+    with tempfile.TemporaryDirectory(prefix="ktx-dry-run-") as folder:
+        works = _read_sources(plan, workspace, base, fetches, scratch=Path(folder))
+        works = _concluded_without_agents(plan, works, workspace)
+    report.sources = [replace(work, planned=True) for work in works]
+    write_deliveries(report.sources, workspace)
+    report.add_files(workspace.changes(), changes.scans)
+    check_definitions(plan, base, workspace, write=False)
+    report.forecast = _forecast(plan, report.sources)
+    if repository is not None:
+        _report_absent(report, changes, base, repository)
+    for outcome in changes.scans:
+        plan.recorder.warn_of(outcome.removals(frozenset(), {}))
+
+
+def _earlier_runs(plan: RunPlan) -> tuple[ScanState, FetchStates]:
+    """Return what earlier runs left; a state database that cannot be read is a warning and counts as none."""
+    from ktx_cli.sources import load_fetches
+
+    ids = [target.connection for target in plan.targets]
+
+    def read(database: sqlite3.Connection) -> tuple[ScanState, FetchStates]:
+        state = ScanState(previous_scans(database, ids), answers=kept_answers(database))
+        return state, load_fetches(database)
+
+    try:
+        earlier = read_state(plan.layout, read)
+    except KtxError as error:
+        plan.warn(ResultWarning("state_unreadable", error.message, hint=error.hint))
+        earlier = None
+    return earlier or (ScanState(), {})
+
+
+def _forecast(plan: RunPlan, works: Iterable[SourceWork]) -> Forecast | None:
+    """Return what agents would have to do; None where no model would be asked."""
+    units = sum(len(work.units) for work in works if work.error is None)
+    if not plan.asks_model or not units:
+        return None
+    from ktx_cli.runs import unit_average
+
+    return Forecast(units, plan.config.ingest.work_units.step_budget, unit_average(plan.layout))

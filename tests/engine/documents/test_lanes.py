@@ -39,12 +39,13 @@ def test_each_document_goes_its_way(world: MakeWorld, model_server: ModelServer)
     run = world({**FILES, "empty.md": "# Nothing\n", "broken.pdf": "no pdf"})
     found = run.sort()
     assert [unit.key for unit in found.units] == ["a.md"]
-    assert run.work.units == found.units
+    narrowed = run.documents.narrowed(run.work)
+    assert narrowed.units == found.units
     assert sorted(found.skipped) == ["broken.pdf", "c.md", "empty.md"]
     assert (found.light, found.full) == (("b.md",), ("a.md",))
     assert [each.topic for each in found.candidates] == ["b.md"]
     assert [each.code for each in found.warnings] == ["document_unreadable"]
-    assert run.documents.skipped(run.work) == found.skipped
+    assert narrowed.skipped_files == found.skipped
     told = run.documents.to_json([])[0]["lanes"]
     assert (told["candidates"], told["triage"]["asked"], told["extraction"]["asked"]) == (1, 3, 1)
     json.dumps(told)

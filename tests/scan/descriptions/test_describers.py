@@ -18,9 +18,8 @@ import pytest
 from ktx_cli.core.diagnostics import Command
 from ktx_cli.core.errors import ConfigError, KtxError
 from ktx_cli.core.events import Event, StepFinished, StepProgress, StepStarted, ignore_events
-from ktx_cli.engine.base import Run
-from ktx_cli.engine.models import Models
-from ktx_cli.engine.plan import RunPlan
+from ktx_cli.engine.models import Models, Preflight
+from ktx_cli.engine.plan import RunPlan, Spending
 from ktx_cli.engine.report import ConnectionReport, IngestReport
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
@@ -246,11 +245,11 @@ def test_how_deep_a_run_looks(
     assert raised.value.code == expected
 
 
-def run_of(project: Path, config: KtxConfig) -> Run:
+def preflight_of(project: Path, config: KtxConfig) -> Preflight:
     layout = Layout(project)
     recorder = Recorder(layout, "run-7", ignore_events)
     plan = RunPlan(Command("ingest"), layout, config, {"KEY": "made-up"}, recorder, depth=Depth.ENRICHED)
-    return Run(plan, IngestReport("run-7", "ktx scan"))
+    return Preflight(plan, Spending(), needed=False)
 
 
 def live_threads() -> list[str]:
@@ -258,14 +257,14 @@ def live_threads() -> list[str]:
 
 
 def test_no_question_no_runtime(shop_project: Path) -> None:
-    with sqlite3.connect(":memory:") as database, Models(run_of(shop_project, KtxConfig()), database):
+    with sqlite3.connect(":memory:") as database, Models(preflight_of(shop_project, KtxConfig()), database):
         assert live_threads() == []
 
 
 def test_usage_is_stored_with_the_run(shop_project: Path, model_server: ModelServer) -> None:
     model_server.play([says("ok", input_tokens=7), says("ok")])
-    run = run_of(shop_project, subject_config("anthropic", model_server.url))
-    with open_for_writing(run.plan.layout) as database, Models(run, database) as models:
+    preflight = preflight_of(shop_project, subject_config("anthropic", model_server.url))
+    with open_for_writing(preflight.plan.layout) as database, Models(preflight, database) as models:
         for _ in range(2):
             assert models.ask(lambda runtime: runtime.generate_text("?")).text == "ok"
         rows = database.execute("SELECT run_id, command, input_tokens FROM usage ORDER BY input_tokens").fetchall()
@@ -274,8 +273,8 @@ def test_usage_is_stored_with_the_run(shop_project: Path, model_server: ModelSer
 
 
 def test_a_runtime_that_cannot_be_made_is_the_askers_error(shop_project: Path) -> None:
-    run = run_of(Path("not/absolute"), KtxConfig())
-    with sqlite3.connect(":memory:") as database, Models(run, database) as models:
+    preflight = preflight_of(Path("not/absolute"), KtxConfig())
+    with sqlite3.connect(":memory:") as database, Models(preflight, database) as models:
         for _ in range(2):
             with pytest.raises(ValueError, match="absolute"):
                 models.ask(lambda runtime: runtime.generate_text("?"))
@@ -286,7 +285,7 @@ def test_an_interrupt_cancels_the_question_and_waits_for_its_end(
     shop_project: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model_server.play([Turn(forever=True)])
-    run = run_of(shop_project, subject_config("anthropic", model_server.url))
+    preflight = preflight_of(shop_project, subject_config("anthropic", model_server.url))
     ended: list[str] = []
     begun = threading.Event()
 
@@ -320,8 +319,8 @@ def test_an_interrupt_cancels_the_question_and_waits_for_its_end(
     monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", lambda work, loop: Interrupted(start(work, loop)))
     with (
         pytest.raises(KeyboardInterrupt),
-        open_for_writing(run.plan.layout) as database,
-        Models(run, database) as models,
+        open_for_writing(preflight.plan.layout) as database,
+        Models(preflight, database) as models,
     ):
         models.ask(question)
     assert ended == ["cleaned up", "closed"]

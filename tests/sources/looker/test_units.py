@@ -11,11 +11,11 @@ from ktx_cli.core import yaml
 from ktx_cli.documents.raw import Changes, Snapshot
 from ktx_cli.project.layout import WorkingTree
 from ktx_cli.project.workspace import Workspace
+from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.fetch import render
 from ktx_cli.sources.looker import documents, proposal
 from ktx_cli.sources.looker.documents import Target
 from ktx_cli.sources.looker.source import units
-from ktx_cli.sources.manifest import RawStore
 from ktx_cli.sources.port import ProjectContext
 from tests.sources.looker.scripted import dashboard, dimension, explore, look, query
 

@@ -13,8 +13,8 @@ from ktx_cli.core import yaml
 from ktx_cli.documents.raw import RawFile, Snapshot
 from ktx_cli.project.layout import WorkingTree
 from ktx_cli.project.workspace import Workspace
+from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.fetch import render
-from ktx_cli.sources.manifest import RawStore
 from ktx_cli.sources.metabase import documents, source
 from ktx_cli.sources.metabase.documents import Card
 from ktx_cli.sources.metabase.queries import Sql

@@ -6,15 +6,17 @@ The next run compares with it, on any clone. A file whose work failed is in it w
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import secrets
-from collections.abc import Collection, Mapping
+import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import Command, ConfigError, Hint, StorageError, yaml
+from ktx_cli.core import Command, ConfigError, Hint, Record, StorageError, yaml
 from ktx_cli.documents import Changes, RawFile, Snapshot
 from ktx_cli.project import Layout, read_bytes, storage_error
 
@@ -46,7 +48,7 @@ class FileState:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Delivery:
     """The files of a source by path, and what of project files is the source's own (see `sources.owned`).
 
     `projected`: a digest of all that the last projection read, empty where it has to be made again.
@@ -65,15 +67,15 @@ class Manifest:
         return {artifact: tuple(sorted(paths)) for artifact, paths in sorted(found.items())}
 
 
-def manifest_path(connection: str, kind: str) -> str:
+def delivery_path(connection: str, kind: str) -> str:
     """Return where the manifest of a source is."""
     return Layout.raw_path(connection, kind, NAME)
 
 
-def parse_manifest(content: bytes | None, where: str) -> Manifest:
+def parse_delivery(content: bytes | None, where: str) -> Delivery:
     """Return the manifest, an empty one for None; raises `ConfigError` for a text that is none."""
     if content is None:
-        return Manifest()
+        return Delivery()
     document = yaml.load(content, where=where)
     if not isinstance(document, dict) or document.get("version") != _FORMAT:
         raise ConfigError(
@@ -84,33 +86,33 @@ def parse_manifest(content: bytes | None, where: str) -> Manifest:
     owned = document.get("owned") or {}
     try:
         states = {path: _state(value) for path, value in files.items()}
-        return Manifest(states, {**owned}, str(document.get("projected", "")))
+        return Delivery(states, {**owned}, str(document.get("projected", "")))
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ConfigError(
             f"{where} has an entry that is no state of a file", hint=f"take {where} from an earlier commit"
         ) from None
 
 
-def render_manifest(manifest: Manifest) -> bytes:
+def render_delivery(delivery: Delivery) -> bytes:
     """Return the text of a manifest: the same for the same states."""
     document: dict[str, Any] = {
         "version": _FORMAT,
-        "files": {path: _entry(manifest.files[path]) for path in sorted(manifest.files)},
+        "files": {path: _entry(delivery.files[path]) for path in sorted(delivery.files)},
     }
-    if manifest.owned:
-        document["owned"] = {path: dict(sorted(items.items())) for path, items in sorted(manifest.owned.items())}
-    if manifest.projected:
-        document["projected"] = manifest.projected
+    if delivery.owned:
+        document["owned"] = {path: dict(sorted(items.items())) for path, items in sorted(delivery.owned.items())}
+    if delivery.projected:
+        document["projected"] = delivery.projected
     return (_HEADER + yaml.dump(document)).encode()
 
 
-def compare(manifest: Manifest, snapshot: Snapshot, *, model: bool) -> Changes:
+def compare(delivery: Delivery, snapshot: Snapshot, *, model: bool) -> Changes:
     """Return what changed; `model`: whether one reads the files. An incomplete snapshot deletes nothing."""
     found: dict[str, list[str]] = {each.name: [] for each in fields(Changes)}
     for path, file in snapshot.files.items():
-        found[_change(manifest.files.get(path), file.sha256, model=model)].append(path)
+        found[_change(delivery.files.get(path), file.sha256, model=model)].append(path)
     if snapshot.complete:
-        found["deleted"] += [path for path in manifest.files if path not in snapshot.files]
+        found["deleted"] += [path for path in delivery.files if path not in snapshot.files]
     return Changes(**{name: tuple(sorted(paths)) for name, paths in found.items()})
 
 
@@ -132,6 +134,52 @@ def _state(value: Mapping[str, Any]) -> FileState:
 def _entry(state: FileState) -> dict[str, Any]:
     entry: dict[str, Any] = {"sha256": state.sha256, "status": state.status.value}
     return entry | ({"artifacts": sorted(state.artifacts)} if state.artifacts else {})
+
+
+SourceKey = tuple[str, str]
+"""Connection and kind of a source."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchState:
+    """Where the last fetch that ended in a commit stopped, and path -> sha256 of the files it had.
+
+    `projected`: the digest of what the last projection read.
+    """
+
+    cursor: str | None = None
+    files: Mapping[str, str] | None = None
+    projected: str = ""
+
+
+FetchStates = Mapping[SourceKey, FetchState]
+"""(connection, kind) -> what its last fetch left."""
+
+
+def load_fetches(database: sqlite3.Connection) -> dict[SourceKey, FetchState]:
+    """Return per source what its last fetch left."""
+    rows = database.execute("SELECT connection, kind, cursor, files, projected FROM fetches").fetchall()
+    return {(row[0], row[1]): FetchState(row[2], json.loads(row[3]), row[4]) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class LastFetch(Record):
+    """The facts `ktx status` shows of a source's last fetch; `kind` as in `raw-sources/`."""
+
+    connection: str
+    kind: str
+    finished: str
+    files: int
+
+    json_keys = ("kind", "finished", "files")
+
+
+def last_fetches(database: sqlite3.Connection) -> dict[str, LastFetch]:
+    """Return connection -> the last fetch of its context source, or of its query history, that a run landed with."""
+    rows = database.execute(
+        "SELECT connection, kind, finished, (SELECT count(*) FROM json_each(files)) FROM fetches ORDER BY connection"
+    )
+    return {row[0]: LastFetch(*row) for row in rows}
 
 
 _GONE: Final = Hint("the next `{}` fetches it again", Command("ingest"))
@@ -158,13 +206,6 @@ class RawStore:
         """Return a file whose content is kept, None where it is not."""
         content = self._content(sha256)
         return None if content is None else self._file(path, sha256, len(content))
-
-    def prune(self, used: Collection[str]) -> int:
-        """Delete what nothing uses and return how many that were."""
-        unused = [path for path in self._folder.glob("??/*") if path.name not in used]
-        for path in unused:
-            path.unlink(missing_ok=True)
-        return len(unused)
 
     def _file(self, path: str, digest: str, size: int) -> RawFile:
         return RawFile(path, digest, size, lambda: self._read(path, digest))

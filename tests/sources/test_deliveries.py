@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.documents.raw import Changes, RawFile, Snapshot
-from ktx_cli.sources.manifest import (
+from ktx_cli.sources.deliveries import (
+    Delivery,
     FileState,
     FileStatus,
-    Manifest,
     compare,
-    manifest_path,
-    parse_manifest,
-    render_manifest,
+    delivery_path,
+    parse_delivery,
+    render_delivery,
 )
 
 digests = st.binary(max_size=2).map(lambda content: hashlib.sha256(content).hexdigest())
@@ -29,7 +29,7 @@ states = st.builds(
     st.lists(paths, max_size=2, unique=True).map(lambda p: tuple(sorted(p))),
 )
 manifests = st.builds(
-    Manifest,
+    Delivery,
     st.dictionaries(paths, states, max_size=5),
     st.dictionaries(paths, st.dictionaries(paths, digests, min_size=1, max_size=2), max_size=2),
     st.sampled_from(["", "ab12"]),
@@ -49,14 +49,14 @@ def state(content: str, status: FileStatus = FileStatus.DONE) -> FileState:
 
 
 @given(manifests)
-def test_a_manifest_is_read_back_as_it_was_written(manifest: Manifest) -> None:
-    text = render_manifest(manifest)
-    assert parse_manifest(text, "m.yaml") == manifest
-    assert render_manifest(parse_manifest(text, "m.yaml")) == text
+def test_a_manifest_is_read_back_as_it_was_written(manifest: Delivery) -> None:
+    text = render_delivery(manifest)
+    assert parse_delivery(text, "m.yaml") == manifest
+    assert render_delivery(parse_delivery(text, "m.yaml")) == text
 
 
 def test_no_file_is_an_empty_manifest() -> None:
-    assert parse_manifest(None, "m.yaml") == Manifest()
+    assert parse_delivery(None, "m.yaml") == Delivery()
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_no_file_is_an_empty_manifest() -> None:
 )
 def test_what_is_no_manifest_says_where(text: str) -> None:
     with pytest.raises(ConfigError, match=r"m\.yaml") as caught:
-        parse_manifest(text.encode(), "m.yaml")
+        parse_delivery(text.encode(), "m.yaml")
     assert caught.value.hint
 
 
-KNOWN = Manifest(
+KNOWN = Delivery(
     {"a": state("1"), "b": state("1"), "c": state("1", FileStatus.FAILED), "d": state("1", FileStatus.SKIPPED)}
 )
 
@@ -89,7 +89,7 @@ def test_what_changed(now: Snapshot, found: Changes) -> None:
 
 
 def test_a_file_that_waits_is_to_be_read_once_there_is_a_model() -> None:
-    manifest = Manifest({"a": state("1", FileStatus.WAITING)})
+    manifest = Delivery({"a": state("1", FileStatus.WAITING)})
     assert compare(manifest, snapshot(a="1"), model=False) == Changes(unchanged=("a",))
     read = compare(manifest, snapshot(a="1"), model=True)
     assert (read, read.touched) == (Changes(unread=("a",)), {"a"})
@@ -97,9 +97,9 @@ def test_a_file_that_waits_is_to_be_read_once_there_is_a_model() -> None:
 
 def test_artifacts_name_the_files_they_came_of() -> None:
     both = FileState("0", artifacts=("wiki:a", "wiki:b"))
-    manifest = Manifest({"y": both, "x": FileState("0", artifacts=("wiki:b",))})
+    manifest = Delivery({"y": both, "x": FileState("0", artifacts=("wiki:b",))})
     assert manifest.artifacts() == {"wiki:a": ("y",), "wiki:b": ("x", "y")}
 
 
 def test_its_place_is_beside_the_other_raw_sources() -> None:
-    assert manifest_path("shop", "dbt") == "raw-sources/shop/dbt/manifest.yaml"
+    assert delivery_path("shop", "dbt") == "raw-sources/shop/dbt/manifest.yaml"

@@ -1,0 +1,329 @@
+"""The lifecycle of a run that writes: its lock, the committed tree it begins with, one commit or none, its report."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ktx_cli.core import (
+    KtxError,
+    Notice,
+    ResultWarning,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    StepStarted,
+    StorageError,
+    monotonic,
+    plural,
+)
+from ktx_cli.engine.plan import PreflightFailed, RunPlan
+from ktx_cli.engine.report import IngestReport
+from ktx_cli.project import (
+    EDITED_AFTER_KILL,
+    CommitResult,
+    Held,
+    HeldReason,
+    Layout,
+    Repository,
+    RunLock,
+    TreeView,
+    Workspace,
+    hold_run_lock,
+    prepare_private_folder,
+    read_bytes,
+    transaction,
+    translated,
+    write_atomic,
+)
+from ktx_cli.runs import finish_run, start_run
+from ktx_cli.scan import Failures, ScanOutcome, Stage, StageFailure, folders, record_scan
+from ktx_cli.semantic import has_parsed_copies, write_parsed_copies
+
+if TYPE_CHECKING:
+    from ktx_cli.engine.documents.curation import Curation
+    from ktx_cli.engine.models import Preflight
+    from ktx_cli.engine.work import SourceWork
+
+
+class ProjectBase:
+    """A commit's files, and where git ignores one of our folders the working files in it.
+
+    Ignored files have no history, so what people wrote into them is on disk alone. Files that are neither committed
+    nor ignored are the user's business and not part of the base.
+    """
+
+    def __init__(self, layout: Layout, repository: Repository | None, commit: str | None) -> None:
+        self.commit = commit
+        self._layout = layout
+        self._repository = repository
+        self._tree: TreeView | None = None if repository is None else repository.tree(commit)
+        self._ignored: dict[str, bytes] = {}
+
+    @classmethod
+    def of_head(cls, layout: Layout, repository: Repository | None) -> ProjectBase:
+        """Return the base of what is checked out now; an empty one without a repository."""
+        return cls(layout, repository, None if repository is None else repository.head().commit)
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's content, or None where there is no such file."""
+        content = None if self._tree is None else self._tree.read(path)
+        return self._ignored.get(path) if content is None else content
+
+    def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return path -> content of those that exist."""
+        contents = ((path, self.read(path)) for path in paths)
+        return {path: content for path, content in contents if content is not None}
+
+    def blobs(self, prefix: str) -> dict[str, str]:
+        """Return path -> an id of the content, of everything below a folder."""
+        committed = {} if self._tree is None else self._tree.blobs(prefix)
+        self._ignored.update(self._read_ignored(prefix, committed))
+        ignored = {
+            path: f"sha256:{hashlib.sha256(content).hexdigest()}"
+            for path, content in self._ignored.items()
+            if path.startswith(f"{prefix}/") and path not in committed
+        }
+        return {**committed, **ignored}
+
+    def paths(self, prefix: str) -> list[str]:
+        """Return the paths that begin with `prefix`, sorted."""
+        committed = () if self._tree is None else self._tree.entries
+        return sorted(path for path in {*committed, *self._ignored} if path.startswith(prefix))
+
+    def _read_ignored(self, prefix: str, committed: Mapping[str, str]) -> dict[str, bytes]:
+        if self._repository is None:
+            return {}
+        root = self._layout.root
+        files = [path.relative_to(root).as_posix() for path in (root / prefix).rglob("*") if path.is_file()]
+        ignored = self._repository.ignored([path for path in files if path not in committed])
+        contents = ((path, read_bytes(root / path)) for path in sorted(ignored))
+        return {path: content for path, content in contents if content is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class LockedRun:
+    """A run that holds the lock, and what it works with."""
+
+    plan: RunPlan
+    repository: Repository
+    lock: RunLock
+    database: sqlite3.Connection
+    """The state database."""
+    base: ProjectBase
+    """The commit it began with."""
+
+    def commit(self, changes: ChangeSet, message: str) -> CommitResult | None:
+        """Commit the changes, once; None where nothing changes."""
+        files = changes.workspace.changes()
+        if not files:
+            return None
+        self.plan.emit(StepStarted("commit"))
+        started = monotonic()
+        result = self.repository.commit(
+            files,
+            message=message,
+            base=self.base.commit,
+            author=self.plan.config.storage.git.author,
+            before_publish=self.lock.check,
+            adjust=lambda held: changes.without(held),
+            spared=[path for scan in changes.scans for path in scan.plan.removed_texts.shards],
+        )
+        held = frozenset(held.path for held in result.held)
+        self.plan.recorder.warn_of(warning for o in changes.scans for warning in o.removals(held, result.replaced))
+        if result.ignored:
+            self.plan.warn(
+                ResultWarning(
+                    "ignored_paths",
+                    f"{plural(len(result.ignored), 'file')} written but not committed, because git ignores them",
+                    hint="take the folder out of .gitignore to keep its history",
+                    paths=list(result.ignored),
+                )
+            )
+        done = plural(len(result.committed), "file") if result.commit else "nothing to commit"
+        self.plan.emit(StepFinished("commit", done, monotonic() - started))
+        return result
+
+    def remember(self, changes: ChangeSet, commit: str | None, held: Collection[str]) -> list[tuple[str, StageFailure]]:
+        """Store what the next run compares with, and the parsed copies; return the connections of which that failed.
+
+        `commit`: the one that was made, if any. A source of which something was held is read again as a whole.
+        """
+        now = self.base if commit is None else ProjectBase(self.plan.layout, self.repository, commit)
+        failed: list[tuple[str, StageFailure]] = []
+        for scan in changes.scans:
+            failures = Failures()
+            with failures.stage(Stage.REMEMBER):
+                self._remember_scan(scan, now, held)
+            failed += [(scan.connection, failure) for failure in failures.found()]
+        if changes.works:
+            from ktx_cli.engine.journal import forget_units
+            from ktx_cli.engine.source_phase import save_fetches
+
+            landed = [work for work in changes.works if not work.touched_paths().intersection(held)]
+            with translated(self.plan.layout.state):
+                save_fetches(self.database, landed, changes.workspace)
+                if changes.curations:
+                    from ktx_cli.engine.documents.lanes import remember_waiting
+
+                    with transaction(self.database):
+                        remember_waiting(self.database, changes.curations)
+            forget_units(self.database, self.plan.layout.state, changes.works, held)
+        return failed
+
+    def _remember_scan(self, scan: ScanOutcome, now: ProjectBase, held: Collection[str]) -> None:
+        files, layout = None, self.plan.layout
+        if not set(held).intersection(scan.files):
+            files = {path: blob for folder in folders(scan.connection) for path, blob in now.blobs(folder).items()}
+        with translated(layout.state):
+            record_scan(self.database, self.plan.run_id, scan, files)
+        if scan.plan.shards and (scan.files or not has_parsed_copies(layout, scan.connection)):
+            write_parsed_copies(layout, scan.connection, scan.plan.shards)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """What a run would commit: its overlay, and the scans and sources that wrote it."""
+
+    workspace: Workspace
+    scans: Sequence[ScanOutcome] = ()
+    works: Sequence[SourceWork] = ()
+    curations: tuple[Curation, ...] = ()
+    """What became of the candidates of documents."""
+
+    @classmethod
+    def of_scans(cls, base: ProjectBase, scans: Sequence[ScanOutcome]) -> ChangeSet:
+        """Return what scans change of a base."""
+        workspace = Workspace(base)
+        for scan in scans:
+            workspace.apply(scan.files)
+        return cls(workspace, scans)
+
+    def without(self, held: frozenset[str]) -> dict[str, bytes | None]:
+        """Return the changes that may be made while the held paths stay as they are.
+
+        What a source wrote stays but where a scan may not write the file either; manifests do not claim what is held.
+        """
+        changes = self.workspace.changes()
+        allowed = {path: content for scan in self.scans for path, content in scan.without(held).items()}
+        asked = {path: content for scan in self.scans for path, content in scan.files.items()}
+        own = {path for path, content in allowed.items() if asked[path] == content}
+        kept = {path: changes[path] for path in changes if path not in held and (path in own or path not in asked)}
+        manifests: dict[str, bytes] = {}
+        if self.works:
+            from ktx_cli.engine.source_phase import deliveries_without
+
+            manifests = {path: text for path, text in deliveries_without(self.works, held).items() if path in changes}
+        return {path: allowed[path] for path in changes if path in allowed} | kept | manifests
+
+    def absent(self, run_base: ProjectBase, repository: Repository) -> dict[str, str]:
+        """Return the committed files that nothing changes and that are not there to be read -> why.
+
+        A sparse checkout is meant.
+        """
+        absent: list[Held] = []
+        for scan in self.scans:
+            known = (path for folder in folders(scan.connection) for path in run_base.paths(f"{folder}/"))
+            absent += repository.absent(path for path in known if path not in scan.files)
+        if absent and repository.head().commit != run_base.commit:  # the user went to another branch meanwhile
+            return {}
+        return {held.path: held.reason.value for held in absent if held.reason is not HeldReason.SKIP_WORKTREE}
+
+
+def writable_repository(layout: Layout) -> Repository | None:
+    """Return the repository of a project, None where there is none; raises `KtxError` for one ktx cannot commit to."""
+    repository = Repository.discover(layout.root)
+    if repository is not None:
+        repository.check_writable()
+    return repository
+
+
+@contextlib.contextmanager
+def closing(plan: RunPlan, report: IngestReport) -> Iterator[None]:
+    """Announce the end of a run with its status, and close its record, whatever becomes of it."""
+    started = monotonic()
+    try:
+        yield
+    finally:
+        report.seconds = monotonic() - started
+        plan.emit(RunFinished(plan.run_id, report.status, report.seconds))
+        plan.recorder.close()
+
+
+def under_lock(
+    plan: RunPlan,
+    report: IngestReport,
+    repository: Repository | None,
+    preflight: Preflight | None,
+    work: Callable[[LockedRun], None],
+) -> None:
+    """Do a run's work under the lock, after what a killed run left is finished; leave the report, whatever happens.
+
+    `repository` None: one is made; `preflight` None: the run asks no model. Raises `GitError` where git tracks files of
+    `.ktx`, `BusyError` where another run holds the lock, and what `work` raises.
+    """
+    layout = plan.layout
+    prepare_private_folder(layout)
+    if repository is not None:
+        repository.require_hidden()
+    with hold_run_lock(
+        layout,
+        run_id=plan.run_id,
+        command=plan.command,
+        wait_seconds=plan.wait_seconds,
+        emit=plan.emit,
+        warn=plan.warn,
+    ) as (lock, database):
+        plan.emit(RunStarted(plan.run_id, plan.command))
+        with translated(layout.state):
+            start_run(database, plan.run_id, plan.command)
+        try:
+            work(_begin(plan, report, repository, lock, database))
+        except BaseException as error:
+            report.end(error.error if isinstance(error, PreflightFailed) else error)
+            with contextlib.suppress(sqlite3.Error, KtxError):  # the error itself matters more
+                _finish(plan, report, preflight, database)
+            write_report(plan, report)
+            raise
+        _finish(plan, report, preflight, database)
+        write_report(plan, report)
+
+
+def _begin(
+    plan: RunPlan, report: IngestReport, repository: Repository | None, lock: RunLock, database: sqlite3.Connection
+) -> LockedRun:
+    if repository is None:
+        repository = Repository.create(plan.layout.root)
+        report.created_repository = True
+        plan.emit(Notice(f"created a git repository in {plan.layout.root}"))
+    recovery = repository.recover()
+    report.recovered = recovery.finished
+    report.held = tuple((path, EDITED_AFTER_KILL) for path in recovery.left)
+    if recovery.finished:
+        count = plural(len(recovery.finished), "file")
+        plan.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
+    head = repository.head()
+    report.branch = head.ref
+    return LockedRun(plan, repository, lock, database, ProjectBase(plan.layout, repository, head.commit))
+
+
+def _finish(plan: RunPlan, report: IngestReport, preflight: Preflight | None, database: sqlite3.Connection) -> None:
+    if preflight is not None:
+        preflight.store(report)
+    with translated(plan.layout.state):
+        finish_run(database, plan.run_id, report.status, report.commit)
+
+
+def write_report(plan: RunPlan, report: IngestReport) -> None:
+    """Write the report of a run; that it cannot be written is a warning, for the run itself is over by then."""
+    text = json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n"
+    try:
+        write_atomic(plan.layout.run_report(plan.run_id), text.encode("utf-8", "surrogatepass"), mode=0o600)
+    except StorageError as error:
+        message = f"the report of the run is not written: {error.message}"
+        plan.warn(ResultWarning("report_not_written", message, hint=error.hint))
