@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.output import Output
 
     from ktx_cli.cli.contract import Session
-    from ktx_cli.jobs.review.relationships import Choice as ReviewChoice
+    from ktx_cli.jobs.review import Choice as ReviewChoice
     from ktx_cli.scan import ReviewedEdge
 
 
@@ -255,7 +255,7 @@ def ask(edges: Sequence[ReviewedEdge], choices: list[ReviewChoice]) -> None:
 
     Raises `EOFError` when the input is at its end, `KeyboardInterrupt` on Ctrl-C; what was added stays.
     """
-    from ktx_cli.jobs.review.relationships import Choice
+    from ktx_cli.jobs.review import Choice
     from ktx_cli.scan import Decision
 
     decisions = {"a": Decision.ACCEPT, "r": Decision.REJECT}

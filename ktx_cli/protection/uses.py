@@ -125,7 +125,7 @@ class LayerUses:
         return Part("source", source.name, self.model.connection, source.place, scan=source.generated)
 
     def member(self, source: Source, name: str) -> Part | None:
-        """Return the part a measure, segment or column is; as `ktx_cli.jobs.check.lint.history` names members."""
+        """Return the part a measure, segment or column is; as `ktx_cli.jobs.check.lint.staleness` names members."""
         if name in source.measures:
             return self._part("measure", source, name, source.measures[name].place)
         if name in source.segments:

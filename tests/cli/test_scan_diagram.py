@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.cli.commands.scan import Format
-from ktx_cli.jobs.review.diagram import WRITERS
+from ktx_cli.jobs.review import WRITERS
 
 Run = Callable[..., Any]
 

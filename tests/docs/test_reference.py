@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from ktx_cli.cli.app import app
 from ktx_cli.cli.settings import COMMON_OPTIONS
 from ktx_cli.core import errors, events
-from ktx_cli.jobs.check.lint.registry import all_rules
+from ktx_cli.jobs.check.lint.lint import all_rules
 from ktx_cli.jobs.health.doctor import CHECKS
 from ktx_cli.mcp.prompts import PROMPTS, TEMPLATES
 from ktx_cli.mcp.tools import TOOLS

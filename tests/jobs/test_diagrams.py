@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ktx_cli.jobs.review.diagram import draw
+from ktx_cli.jobs.review import draw
 from ktx_cli.project.layout import Layout
 
 SHARD = """\

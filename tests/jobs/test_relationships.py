@@ -16,14 +16,7 @@ from ktx_cli.core import yaml
 from ktx_cli.core.errors import BusyError, ConfigError, NotReadyError, UsageError
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.jobs.review.relationships import (
-    Choice,
-    DecideRequest,
-    DecisionReport,
-    decide,
-    edge_names,
-    list_relationships,
-)
+from ktx_cli.jobs.review import Choice, DecideRequest, DecisionReport, decide, edge_names, list_relationships
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import read_state

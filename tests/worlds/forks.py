@@ -34,7 +34,7 @@ _LOADED: Final = (
     "ktx_cli.cli.app",
     "ktx_cli.cli.progress",
     "ktx_cli.jobs.capture.capture",
-    "ktx_cli.jobs.check.diff.diff",
+    "ktx_cli.jobs.check.diff",
     "ktx_cli.jobs.check.lint.lint",
     "ktx_cli.jobs.health.doctor",
     "ktx_cli.jobs.health.status",

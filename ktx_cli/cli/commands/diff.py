@@ -14,7 +14,7 @@ from ktx_cli.cli.reports import IDS
 from ktx_cli.core import Command, Hint, one_line, plural
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.check.diff.model import Change, Drift
+    from ktx_cli.jobs.check.diff import Change, Drift
 
 
 _CELL = 60
@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
         Exits 1 when something changed. Reads the structure of the databases once and writes nothing.
         """
-        from ktx_cli.jobs.check.diff.diff import find_drift
+        from ktx_cli.jobs.check.diff import find_drift
 
         layout, config = project_of(session)
         found, warnings = find_drift(layout, config, ids or (), environ=os.environ)

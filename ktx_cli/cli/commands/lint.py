@@ -57,8 +57,7 @@ def register(app: typer.Typer) -> None:
         Exits 1 when something is a warning or an error; what has no description is information, unless --min-coverage
         asks for more. No database is opened, no model is asked.
         """
-        from ktx_cli.jobs.check.lint.lint import lint_project
-        from ktx_cli.jobs.check.lint.registry import Selection
+        from ktx_cli.jobs.check.lint.lint import Selection, lint_project
 
         layout, config = project_of(session)
         selection = Selection.of(select or (), ignore or ())

@@ -20,7 +20,7 @@ from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import CancelledError, Command, Hint, KtxError, UsageError, listing, one_line, plural
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.review.relationships import Choice, DecisionReport, Listed
+    from ktx_cli.jobs.review import Choice, DecisionReport, Listed
     from ktx_cli.project import Layout
     from ktx_cli.scan import ReviewedEdge, Standing
 
@@ -108,7 +108,7 @@ def register_diagram(commands: typer.Typer) -> None:
         ] = None,
     ) -> Result:
         """Draw the tables of a database and their joins, from the last scan."""
-        from ktx_cli.jobs.review.diagram import draw, save
+        from ktx_cli.jobs.review import draw, save
         from ktx_cli.project import Layout
 
         drawing, warnings = draw(
@@ -141,7 +141,7 @@ class Status(StrEnum):
 
 def edge_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of edges that begin with what was typed; none where there is no readable project."""
-    from ktx_cli.jobs.review.relationships import edge_names
+    from ktx_cli.jobs.review import edge_names
     from ktx_cli.project import find_project
 
     try:
@@ -197,7 +197,7 @@ def register_relationships(commands: typer.Typer) -> None:
         wait: WAIT = None,
     ) -> Result:
         """List the joins a scan found that nobody declared; accept or reject them, in one commit."""
-        from ktx_cli.jobs.review.relationships import SHOWN, Choice
+        from ktx_cli.jobs.review import SHOWN, Choice
         from ktx_cli.project import Layout
         from ktx_cli.scan import Decision, Standing
 
@@ -254,7 +254,7 @@ def _standings(status: Sequence[Status]) -> frozenset[Standing]:
 def _listed(
     session: Session, layout: Layout, ids: Sequence[str] | None, statuses: frozenset[Standing], table: str | None
 ) -> Listed:
-    from ktx_cli.jobs.review.relationships import list_relationships
+    from ktx_cli.jobs.review import list_relationships
 
     found = list_relationships(layout, ids or (), statuses=statuses, table=table)
     session.warn(*found.warnings)
@@ -278,7 +278,7 @@ def _listing(found: Listed, ids: Sequence[str]) -> Result:
 
 
 def _all_above(session: Session, edges: Sequence[ReviewedEdge], score: float) -> list[Choice]:
-    from ktx_cli.jobs.review.relationships import Choice
+    from ktx_cli.jobs.review import Choice
     from ktx_cli.scan import Decision
 
     chosen = [edge for edge in edges if edge.edge.score >= score and edge.missing is None]
@@ -316,7 +316,7 @@ def _reviewed(
 def _decided(
     session: Session, layout: Layout, ids: Sequence[str] | None, choices: Sequence[Choice], wait: float | None
 ) -> Result:
-    from ktx_cli.jobs.review.relationships import DecideRequest, decide
+    from ktx_cli.jobs.review import DecideRequest, decide
 
     if not choices:
         return Result(_data((), None), [Fields((("decided", "nothing"), ("commit", "none")))])

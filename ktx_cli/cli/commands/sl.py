@@ -19,8 +19,7 @@ from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import EXIT_UNREACHABLE, Command, Hint, ResultWarning, counted, one_line
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.semantic.exchange import Exchange
-    from ktx_cli.jobs.semantic.read import Layers, Listed
+    from ktx_cli.jobs.semantic.layers import Exchange, Layers, Listed
     from ktx_cli.jobs.semantic.validate import TestReport, Validation
     from ktx_cli.project import KtxConfig, Layout
     from ktx_cli.search import Hit
@@ -86,7 +85,7 @@ def _register_read(commands: typer.Typer) -> None:
         as_yaml: Annotated[bool, typer.Option("--yaml", help="The texts of its files, as they stand.")] = False,
     ) -> Result:
         """Show a source: columns, measures, joins, segments, everything its files say put together."""
-        from ktx_cli.jobs.semantic.read import described, find_source, source_files
+        from ktx_cli.jobs.semantic.layers import described, find_source, source_files
 
         layout, _, layers = _layers(session, connection, internal)
         if as_yaml:
@@ -98,7 +97,7 @@ def _register_read(commands: typer.Typer) -> None:
 
 
 def _layers(session: Session, connection: str | None, internal: bool) -> tuple[Layout, KtxConfig, Layers]:
-    from ktx_cli.jobs.semantic.read import read_layers
+    from ktx_cli.jobs.semantic.layers import read_layers
 
     layout, config = project_of(session)
     layers = read_layers(layout, config, connection, internal=internal)
@@ -220,7 +219,7 @@ def _register_import(commands: typer.Typer) -> None:
         Writes new files and those of an earlier import, never yours, and commits nothing. Every part of the input is
         told: kept, approximated or dropped, with file and line.
         """
-        from ktx_cli.jobs.semantic.exchange import import_model
+        from ktx_cli.jobs.semantic.layers import import_model
 
         layout, config = project_of(session)
         done = import_model(
@@ -241,7 +240,7 @@ def _register_export(commands: typer.Typer) -> None:
         ] = None,
     ) -> Result:
         """Write a semantic layer as Open Semantic Interchange (OSI) YAML; what it cannot say is told."""
-        from ktx_cli.jobs.semantic.exchange import export_model
+        from ktx_cli.jobs.semantic.layers import export_model
 
         layout, config = project_of(session)
         target = None if output is None else current_folder() / Path(output)

@@ -172,7 +172,7 @@ def _refs(ctx: typer.Context, kind: str) -> Iterator[str]:
 
 def _layers(ctx: typer.Context) -> Iterable[Shown]:
     """Return the semantic layers of the project around, or of the one named earlier; none where one cannot be read."""
-    from ktx_cli.jobs.semantic.read import read_layers
+    from ktx_cli.jobs.semantic.layers import read_layers
     from ktx_cli.project import Layout, find_project, load_config
 
     try:

@@ -16,7 +16,7 @@ from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import Command, Hint, Placeholder, ResultWarning, UsageError
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.sql import SqlAnswer
+    from ktx_cli.jobs.semantic.answer import SqlAnswer
 
 
 LARGEST = 1_000_000
@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
 
         The statement is parsed first: one query, of functions that only compute. See docs/concepts/read-only.md.
         """
-        from ktx_cli.jobs.sql import run_sql
+        from ktx_cli.jobs.semantic.answer import run_sql
         from ktx_cli.project import Layout, load_config
 
         layout = Layout(session.require_project())

@@ -123,7 +123,7 @@ def _signature(layout: Layout, connection: str) -> str:
 
 def _counted(layout: Layout, connection: str, manifest: Manifest) -> tuple[Counts, list[ResultWarning]]:
     """Return the counts and the problems, of which those of the manifest are named first."""
-    from ktx_cli.jobs.review.relationships import WorkingFiles
+    from ktx_cli.jobs.review import WorkingFiles
     from ktx_cli.scan import Overlays
 
     overlays = Overlays.read(WorkingFiles(layout.root), connection)
@@ -145,7 +145,7 @@ def _counted(layout: Layout, connection: str, manifest: Manifest) -> tuple[Count
 
 def _relationships(layout: Layout, connection: str, problems: list[ResultWarning]) -> dict[str, int] | None:
     """Return what `ktx scan relationships` would list, counted; a record that cannot be read is a warning."""
-    from ktx_cli.jobs.review.relationships import WorkingFiles
+    from ktx_cli.jobs.review import WorkingFiles
     from ktx_cli.scan import counted, read_review
 
     try:

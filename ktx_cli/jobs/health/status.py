@@ -12,7 +12,6 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from ktx_cli.core import Command, Emit, KtxError, NotReadyError, Record, ResultWarning, ignore_events, listing, plural
 from ktx_cli.jobs.health.connection_checks import check_profiles
 from ktx_cli.jobs.health.facts import ClientFacts, ConnectionStatus, client_facts, connection_statuses
-from ktx_cli.jobs.health.index_facts import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
 from ktx_cli.jobs.health.machine_checks import check_secrets, check_state
 from ktx_cli.jobs.health.model import TIME_LIMIT, CheckContext, CheckResult, Level, Work, side_by_side
 from ktx_cli.jobs.health.model_checks import MODELS as LLM
@@ -26,6 +25,7 @@ from ktx_cli.jobs.health.project_checks import (
     check_repository,
     check_run_lock,
 )
+from ktx_cli.jobs.index import FIX, EmbeddingFacts, IndexFacts, embedding_facts, index_facts
 from ktx_cli.llm import ProbeResult, distinct_models, probe_models
 from ktx_cli.project import (
     CONFIG_NAME,
@@ -142,12 +142,7 @@ Warn = Callable[[ResultWarning], None]
 Answer = TypeVar("Answer")
 
 BEFORE: Final = {"config": check_config}
-AFTER: Final = {
-    "databases": check_databases,
-    "secrets": check_secrets,
-    "context": check_context,
-    "state": check_state,
-}
+AFTER: Final = {"databases": check_databases, "secrets": check_secrets, "context": check_context, "state": check_state}
 READINESS: Final = (*BEFORE, LLM, *AFTER)
 """The checks that decide whether a project is ready, of those `ktx doctor` has under the same names."""
 BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lease": check_run_lock}

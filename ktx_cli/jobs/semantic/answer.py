@@ -1,4 +1,4 @@
-"""Asks the semantic layer of a connection: compiled, checked by the filter, run read-only, told with a receipt."""
+"""Asks the semantic layer of a connection a question, or a database one statement; both are guarded and only read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.core import (
     Command,
@@ -19,16 +19,19 @@ from ktx_cli.core import (
     SourceError,
     UsageError,
     column_format,
+    json_value,
+    listing,
     monotonic,
     plural,
+    row_formats,
 )
-from ktx_cli.jobs.semantic.choice import the_layer
-from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, read_bytes
+from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, connection_of, read_bytes
 from ktx_cli.semantic import (
     ANEW,
     DEFAULT_BYTES,
     DEFAULT_LIMIT,
     Column,
+    Guard,
     LoadLayer,
     Means,
     Model,
@@ -36,13 +39,91 @@ from ktx_cli.semantic import (
     broken_files_named,
     database_of,
     json_rows,
+    layer_ids,
     load_layer,
+    quoted,
     require_defined,
 )
-from ktx_cli.warehouses import Remembering, SemanticType, TableRef, decimal_places, names_are_missing
+from ktx_cli.warehouses import (
+    Opener,
+    QueryResult,
+    Remembering,
+    SemanticType,
+    TableRef,
+    decimal_places,
+    dialect_named,
+    names_are_missing,
+    open_connection,
+    row_size,
+)
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import Answer, GuardedConnector, Source, Verified
+
+
+def the_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
+    """Return the connection to ask: the one named, else the only usable one with a semantic layer.
+
+    Raises `UsageError` where it is not in `ktx.yaml` or has no layer, and where there is none, or several to choose;
+    `ConfigError` where it is disabled.
+    """
+    if connection is not None:
+        _require_layer(layout, config, connection)
+        return connection
+    known = [each for each in layer_ids(layout) if each in config.connections]
+    found = [each for each in known if each not in config.disabled()]
+    for disabled in () if found else known:
+        connection_of(config, disabled)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        from ktx_cli.jobs.setup.request import how_to_connect
+
+        hint = Command("ingest") if config.databases() else how_to_connect(layout.root)
+        raise UsageError("there is no semantic layer yet", hint=hint)
+    raise UsageError(
+        f"there are {len(found)} semantic layers: {listing(found)}",
+        hint=f"choose one: {listing(f'-c {each}' for each in found)}",
+        details={"candidates": found},
+    )
+
+
+def only_database(layout: Layout, config: KtxConfig) -> str:
+    """Return the id of the project's database; `UsageError` when there is none or more than one."""
+    known = sorted(config.databases())
+    if len(known) == 1:
+        return known[0]
+    for entry in () if known else config.disabled().values():
+        raise entry.error()
+    if not known:
+        from ktx_cli.jobs.setup.request import how_to_connect
+
+        raise UsageError("ktx.yaml names no database to ask", hint=how_to_connect(layout.root))
+    raise UsageError(
+        f"there are {len(known)} databases: {listing(known)}",
+        hint=f"choose one: {listing(f'-c {each}' for each in known)}",
+    )
+
+
+def some_layers(layout: Layout, config: KtxConfig, connection: str | None) -> list[str]:
+    """Return the connections whose files to read: the one named, else all; `UsageError` for one without files."""
+    known = layer_ids(layout)
+    if connection is None:
+        return known
+    if connection not in known:
+        _require_layer(layout, config, connection)
+    return [connection]
+
+
+def _require_layer(layout: Layout, config: KtxConfig, connection: str) -> None:
+    connection_of(config, connection)
+    known = layer_ids(layout)
+    if connection not in known:
+        is_source = bool(known) and connection not in config.databases()
+        hint = (
+            f"it is a context source; these have one: {listing(known)}" if is_source else Command("ingest", connection)
+        )
+        raise UsageError(f"connection `{connection}` has no semantic layer yet", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,12 +466,7 @@ class Explained:
 
 
 def explain_question(
-    layout: Layout,
-    config: KtxConfig,
-    question: Question,
-    *,
-    now: datetime | None = None,
-    load: LoadLayer = load_layer,
+    layout: Layout, config: KtxConfig, question: Question, *, now: datetime | None = None, load: LoadLayer = load_layer
 ) -> Explained:
     """Return how a question would be answered; `SemanticError` where it has no right answer."""
     from ktx_cli.semantic import compile_query, receipt
@@ -474,3 +550,94 @@ def choices_of(details: Mapping[str, Any]) -> Sequence[tuple[str, ...]]:
     if choices:
         return [(str(each["via"]), str(each["path"])) for each in choices]
     return [(str(each), "") for each in details.get("candidates") or ()]
+
+
+DEFAULT_ROWS: Final = 1000
+"""How many rows an answer has at most, unless it is asked for more."""
+
+MOST_ROWS: Final = 100_000
+"""How many rows can be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlAnswer:
+    """The rows of a statement, their values as JSON takes them.
+
+    `sql` is what was sent. `cut`: whether rows were left out because there were too many (`rows`) or because they were
+    too large (`bytes`); None when the answer is whole. `explains`: whether the rows are a plan. `formats`: how the
+    numbers of each column are printed, where that was asked for.
+    """
+
+    connection: str
+    dialect: str
+    sql: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    cut: Literal["rows", "bytes"] | None = None
+    explains: bool = False
+    formats: tuple[NumberFormat | None, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer as it stands in the envelope."""
+        return {
+            "connection": self.connection,
+            "dialect": self.dialect,
+            "sql": self.sql,
+            "columns": list(self.columns),
+            "rows": [list(row) for row in self.rows],
+            "row_count": len(self.rows),
+            "truncated": self.cut is not None,
+            "cut": self.cut,
+        }
+
+
+def run_sql(
+    layout: Layout,
+    config: KtxConfig,
+    sql: str,
+    *,
+    environ: Mapping[str, str],
+    connection: str | None = None,
+    max_rows: int = DEFAULT_ROWS,
+    max_bytes: int = DEFAULT_BYTES,
+    opener: Opener = open_connection,
+    formats: bool = False,
+) -> SqlAnswer:
+    """Run one statement of a person or an agent on a connection (the only database when it is None).
+
+    Raises `UsageError` (no such connection, which of several, `query_policy`, `max_rows`), `StatementRefusedError`
+    before the connection is opened, `NotSupportedError`, `SecretError`, `ConfigError` or `SourceError`; the last too
+    (code `query`) where the first row alone is larger than `max_bytes`.
+    """
+    if not 1 <= max_rows <= MOST_ROWS:
+        raise UsageError(f"{max_rows:,} rows cannot be asked for", hint=f"from 1 to {MOST_ROWS:,}")
+    chosen = connection or only_database(layout, config)
+    guard = Guard.of(layout, config, chosen)
+    checked = guard.check(sql, max_rows=max_rows)
+    with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
+        if dialect_named(guard.dialect).has_several_servers:
+            checked = connector.checked(sql, max_rows=max_rows)
+        found = connector.send(checked, max_rows=max_rows)
+    rows, too_large = json_rows(found.rows, max_bytes)
+    if not rows and (too_large or found.truncated):
+        raise _too_large(found, max_bytes)
+    by_bytes = too_large or (found.truncated and len(found.rows) < max_rows)
+    cut: Literal["rows", "bytes"] | None = "bytes" if by_bytes else "rows" if found.truncated else None
+    styles = row_formats(found.columns, found.rows) if formats else ()
+    return SqlAnswer(chosen, guard.dialect, checked.sql, found.columns, rows, cut, checked.explains, styles)
+
+
+def _too_large(found: QueryResult, max_bytes: int) -> SourceError:
+    """Return the error for a first row that does not fit, which names its largest value.
+
+    Of a row that was too large to be read at all the columns are known, and no value.
+    """
+    sizes = [row_size((json_value(value),)) for row in found.rows[:1] for value in row]
+    if sizes:
+        largest = found.columns[sizes.index(max(sizes))]
+        problem = f"over {max_bytes:,} bytes: `{largest}` alone has {max(sizes):,}"
+    else:
+        largest = found.columns[0]
+        problem = f"too large to read: {listing(f'`{column}`' for column in found.columns)}"
+    hint = f"select it shortened, for example: substr({quoted(largest)}, 1, 1000)"
+    return SourceError(f"the first row is {problem}", hint=hint, code="query")

@@ -2,29 +2,347 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ktx_cli.core import CancelledError, Diagnostic, KtxError, ResultWarning, monotonic, plural, severity_counts
-from ktx_cli.jobs.semantic.choice import some_layers
-from ktx_cli.jobs.semantic.data_checks import USED_UP, Check, DataChecks
+from sqlglot import exp
+
+from ktx_cli.core import (
+    CancelledError,
+    Diagnostic,
+    KtxError,
+    Record,
+    ResultWarning,
+    Severity,
+    did_you_mean,
+    listing,
+    monotonic,
+    plural,
+    severity_counts,
+)
+from ktx_cli.jobs.semantic.answer import some_layers
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.semantic import (
     NO_CONNECTION,
     PROBLEM_KEYS,
+    Build,
+    Column,
+    Condition,
+    Expression,
+    Graph,
+    Join,
     LoadLayer,
     Model,
+    Name,
+    Names,
+    Place,
+    Plan,
+    Query,
+    Relationship,
+    Rows,
+    SemanticError,
+    Source,
     TestResult,
     check_model,
+    column,
     guard_of,
+    identifier,
+    join,
+    layer_diagnostic,
     layer_ids,
     load_layer,
     load_layers,
+    parameter_values,
+    placeholder,
     run_test,
     unknown,
 )
-from ktx_cli.warehouses import Opener, open_connection
+from ktx_cli.warehouses import Connector, Opener, open_connection
+
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+
+USED_UP = "the time of --budget is used up"
+
+_ABOUT_THE_STATEMENT = frozenset({"query", "read_only", "definition"})
+"""Codes of errors that say something about what was sent; others are about the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Record):
+    """One check on the data: `kind` is `table`, `grain`, `cardinality` or `dangling`.
+
+    `counts`: what was counted. `problems`: what is wrong. `reason`: why it was not made.
+    """
+
+    kind: str
+    source: str
+    subject: str
+    status: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    problems: tuple[Diagnostic, ...] = ()
+    reason: str | None = None
+
+    json_keys = ("check=kind", "source", "subject", "status", "counts", "reason")
+
+
+class DataChecks:
+    """Makes the checks of one model on an open connection; `expired` says when to begin no other."""
+
+    def __init__(self, model: Model, connector: Connector, expired: Callable[[], bool]) -> None:
+
+        self._model = model
+        self._connector = connector
+        self._expired = expired
+        self._statements: Statements = Statements(model)
+        self._unusable: set[str] = set()
+
+    def run(self, names: Sequence[str]) -> Iterator[Check]:
+        """Make the checks of those sources: first that they are there, then grains, then joins."""
+        sources = [self._model.sources[name] for name in names]
+        targets = [join.to for source in sources for join in source.joins if join.to in self._model.sources]
+        for source in sources:
+            yield self._guarded("table", source, source.name, self._table)
+        for name in dict.fromkeys(targets):
+            if name not in names:
+                self._guarded("table", self._model.sources[name], name, self._table)
+        for source in sources:
+            if source.keyed and source.grain:
+                yield self._guarded("grain", source, ", ".join(source.grain), self._grain)
+        for source in sources:
+            for edge in source.joins:
+                if edge.to in self._model.sources:
+                    yield from self._join(source, edge)
+
+    def _guarded(self, kind: str, source: Source, subject: str, check: Callable[[Source, str], Check]) -> Check:
+        """Return the check, skipped where time is up or what it needs is not there."""
+        if self._expired():
+            return Check(kind, source.name, subject, SKIPPED, reason=USED_UP)
+        if kind != "table" and source.name in self._unusable:
+            reason = f"the table or columns of {source.name} are not there"
+            return Check(kind, source.name, subject, SKIPPED, reason=reason)
+        try:
+            return check(source, subject)
+        except KtxError as error:
+            return self._failed(kind, source, subject, error)
+
+    def _failed(self, kind: str, source: Source, subject: str, error: KtxError) -> Check:
+        """Return the check whose statement did not run; errors of the connection itself go on."""
+        if error.code in ("timeout", "parameter"):
+            return Check(kind, source.name, subject, SKIPPED, reason=error.message)
+        if error.code not in _ABOUT_THE_STATEMENT and not isinstance(error, SemanticError):
+            raise error
+        code = "refused" if error.code == "read_only" else "not_readable"
+        message = f"`{source.name}` cannot be read: {error.message}"
+        return Check(kind, source.name, subject, FAILED, problems=(_problem(code, message, source, None, error.hint),))
+
+    def _table(self, source: Source, subject: str) -> Check:
+        """Check that a source's rows can be read, and have the columns that are declared."""
+        self._unusable.add(source.name)
+        found = self._connector.query(self._statements.columns(source), max_rows=0).columns
+        folded = {name.casefold() for name in found}
+        wanted = [each for each in source.columns.values() if each.expr is None]
+        missing = [each for each in wanted if each.name.casefold() not in folded]
+        counts = {"columns": len(found), "missing": len(missing)}
+        if missing:
+            problems = tuple(_missing(source, each, found) for each in missing)
+            return Check("table", source.name, subject, FAILED, counts, problems)
+        self._unusable.discard(source.name)
+        return Check("table", source.name, subject, PASSED, counts)
+
+    def _grain(self, source: Source, subject: str) -> Check:
+        repeated, rows = self._counts(self._statements.repeated(source, source.grain, nulls=True))
+        counts = {"repeated_values": repeated, "their_rows": rows}
+        if not repeated:
+            return Check("grain", source.name, subject, PASSED, counts)
+        message = f"the grain of `{source.name}` is {subject}, but {_repeated(repeated, rows)}"
+        hint = f"add what makes a row unique to grain: of {source.name}"
+        problem = _problem("grain_not_unique", message, source, source.place, hint)
+        return Check("grain", source.name, subject, FAILED, counts, (problem,))
+
+    def _join(self, source: Source, join: Join) -> Iterator[Check]:
+        subject = f"{join.to} on {join.on}"
+        reason = self._unready(source, join)
+        if reason is not None:
+            for kind in ("cardinality", "dangling"):
+                yield Check(kind, source.name, subject, SKIPPED, reason=reason)
+            return
+        yield self._guarded("cardinality", source, subject, lambda own, text: self._cardinality(own, join, text))
+        yield self._guarded("dangling", source, subject, lambda own, text: self._dangling(own, join, text))
+
+    def _unready(self, source: Source, join: Join) -> str | None:
+        gone = [name for name in (source.name, join.to) if name in self._unusable]
+        return f"the table or columns of {listing(gone)} are not there" if gone else None
+
+    def _cardinality(self, source: Source, join: Join, subject: str) -> Check:
+        """Check that the sides a join says are unique are."""
+        counts: dict[str, int] = {}
+        problems: list[Diagnostic] = []
+        target = self._model.sources[join.to]
+        if join.relationship is not Relationship.ONE_TO_MANY:
+            self._side(source, join, target, own=False, counts=counts, problems=problems)
+        if join.relationship is not Relationship.MANY_TO_ONE:
+            self._side(source, join, source, own=True, counts=counts, problems=problems)
+        status = FAILED if problems else PASSED
+        return Check("cardinality", source.name, subject, status, counts, tuple(problems))
+
+    def _side(
+        self, source: Source, join: Join, side: Source, *, own: bool, counts: dict[str, int], problems: list[Diagnostic]
+    ) -> None:
+        names = [pair[0 if own else 1] for pair in join.pairs]
+        constants = [each for each in join.conditions if each.own is own]
+        repeated, rows = self._counts(self._statements.repeated(side, names, constants, nulls=False))
+        counts |= {f"{side.name}.repeated_values": repeated, f"{side.name}.their_rows": rows}
+        if repeated:
+            claim = f"the join from `{source.name}` to `{join.to}` is {join.relationship.value}, but in `{side.name}` "
+            hint = f"correct the relationship, or join on what is unique in {side.name}"
+            message = f"{claim}{_repeated(repeated, rows)} of {', '.join(names)}"
+            problems.append(_problem("cardinality", message, source, join.place, hint))
+
+    def _dangling(self, source: Source, join: Join, subject: str) -> Check:
+        rows, null_keys, dangling = self._counts(self._statements.unmatched(source, join))
+        counts = {"rows": rows, "null_keys": null_keys, "dangling": dangling}
+        if not dangling:
+            return Check("dangling", source.name, subject, PASSED, counts)
+        many, one = (join.to, source.name) if join.relationship is Relationship.ONE_TO_MANY else (source.name, join.to)
+        share = 100 * dangling / rows
+        message = f"{dangling:,} of {plural(rows, 'row')} of `{many}` ({share:.2g} %) have a key that `{one}` lacks"
+        hint = f"they are in the NULL group of columns of {one}; correct the join or the data if that is not meant"
+        problem = _problem("dangling", message, source, join.place, hint, severity=Severity.WARNING)
+        return Check("dangling", source.name, subject, FAILED, counts, (problem,))
+
+    def _counts(self, sql: str) -> list[int]:
+        return [int(value or 0) for value in self._connector.query(sql, max_rows=1).rows[0]]
+
+
+def _repeated(values: int, rows: int) -> str:
+    return f"{plural(values, 'value')} {'comes' if values == 1 else 'come'} several times, in {rows:,} rows"
+
+
+def _missing(source: Source, column: Column, found: Sequence[str]) -> Diagnostic:
+    near = did_you_mean(column.name, found)
+    hint = f"did you mean `{near}`?" if near else f"it has {listing(found, 12)}"
+    message = f"`{source.name}` has no column `{column.name}` in the database"
+    return _problem("missing_column", message, source, column.place, hint)
+
+
+def _problem(
+    code: str, message: str, source: Source, place: Place | None, hint: str | None, severity: Severity = Severity.ERROR
+) -> Diagnostic:
+    return layer_diagnostic(severity, code, message, place or source.place or Place(""), hint, source.name)
+
+
+class Statements:
+    """Writes the statements of one model, in its dialect; parameters have their defaults."""
+
+    def __init__(self, model: Model) -> None:
+        sources = {name: replace(source, policies=()) for name, source in model.sources.items()}
+        self._model = replace(model, sources=sources)
+        values, _ = parameter_values(self._model, {}, {})
+        self._names = Names(self._model, Graph(self._model), values)
+
+    def columns(self, source: Source) -> str:
+        """Return the statement whose columns are those the rows of a source have; it gives no row."""
+        build = self._build()
+        query = exp.select("*").from_(build.relation(self._own(source), "source_rows"), copy=False)
+        return self._text(build, query.limit(0, copy=False))
+
+    def repeated(
+        self, source: Source, names: Sequence[str], conditions: Iterable[Condition] = (), *, nulls: bool
+    ) -> str:
+        """Return the statement that counts values which several rows have, and these rows.
+
+        `nulls`: NULL is a value like any other; else rows without one are left out.
+        """
+        build = self._build()
+        rows = Rows(build, source.name, alias="source_rows")
+        keys = [self._value(rows, name) for name in names]
+        query = self._kept(rows, rows.select([_as(_count(), "n")]), keys if not nulls else [], conditions)
+        several = exp.GT(this=_count(), expression=exp.Literal.number(1))
+        query = query.group_by(*(key.copy() for key in keys), copy=False).having(several, copy=False)
+        counted = [_as(_count(), "repeated_values"), _as(exp.Sum(this=column("n", "repeated")), "their_rows")]
+        return self._text(build, exp.select(*counted, copy=False).from_(_inner(query, "repeated"), copy=False))
+
+    def unmatched(self, source: Source, declared: Join) -> str:
+        """Return the statement that counts the rows of a join's many side, those without a key, and those whose key
+        the other side does not have."""
+        build = self._build()
+        target = self._model.sources[declared.to]
+        near, far, own = source, target, True
+        if declared.relationship is Relationship.ONE_TO_MANY:
+            near, far, own = target, source, False
+        pairs = [pair if own else pair[::-1] for pair in declared.pairs]
+        near_rows, far_rows = Rows(build, near.name, alias="near_rows"), Rows(build, far.name, alias="far_rows")
+        near_keys = [self._value(near_rows, name) for name, _ in pairs]
+        far_keys = [self._value(far_rows, name) for _, name in pairs]
+        near_query = self._kept(
+            near_rows, near_rows.select(_numbered(near_keys)), (), _of(declared.conditions, own=own)
+        )
+        far_query = self._kept(
+            far_rows, far_rows.select(_numbered(far_keys)), far_keys, _of(declared.conditions, own=not own)
+        )
+        places = [f"k{number}" for number in range(len(pairs))]
+        missing = exp.or_(*(_is_null(column(place, "near_side")) for place in places))
+        nowhere = exp.and_(exp.not_(exp.paren(missing.copy())), _is_null(column(places[0], "far_side")))
+        counted = [_as(_count(), "all_rows"), _as(_count_if(missing), "null_keys"), _as(_count_if(nowhere), "dangling")]
+        query = exp.select(*counted, copy=False).from_(_inner(near_query, "near_side"), copy=False)
+        equal = [exp.EQ(this=column(place, "near_side"), expression=column(place, "far_side")) for place in places]
+        join(query, _inner(far_query.distinct(copy=False), "far_side"), exp.and_(*equal), "LEFT")
+        return self._text(build, query)
+
+    def _build(self) -> Build:
+        return Build(self._names, Plan(Query(), (), (), ()))
+
+    def _own(self, source: Source) -> Source:
+        return self._model.sources[source.name]
+
+    def _text(self, build: Build, query: exp.Select) -> str:
+        return build.with_queries(query).sql(self._model.dialect)
+
+    def _value(self, rows: Rows, name: str) -> exp.Expr:
+        found = rows.fact.column(name)
+        of = Name((), name if found is None else found.name)
+        return rows.bind(Expression(placeholder(0), (of,), rows.fact.name, name))
+
+    def _kept(
+        self, rows: Rows, query: exp.Select, there: Iterable[exp.Expr], conditions: Iterable[Condition]
+    ) -> exp.Select:
+        """Return the query of rows that have values there and meet a join's constants."""
+        for key in there:
+            query = query.where(exp.Not(this=_is_null(key.copy())), copy=False)
+        for each in conditions:
+            term = exp.EQ(this=self._value(rows, each.column), expression=exp.convert(each.value))
+            query = query.where(term, copy=False)
+        return query
+
+
+def _of(conditions: Iterable[Condition], *, own: bool) -> list[Condition]:
+    return [each for each in conditions if each.own is own]
+
+
+def _numbered(keys: Iterable[exp.Expr]) -> list[exp.Expr]:
+    return [_as(key.copy(), f"k{number}") for number, key in enumerate(keys)]
+
+
+def _inner(query: exp.Expr, name: str) -> exp.Subquery:
+    return exp.Subquery(this=query, alias=exp.TableAlias(this=identifier(name)))
+
+
+def _is_null(value: exp.Expr) -> exp.Is:
+    return exp.Is(this=value, expression=exp.null())
+
+
+def _count() -> exp.Count:
+    return exp.Count(this=exp.Star(), big_int=True)
+
+
+def _count_if(condition: exp.Expr) -> exp.Count:
+    return exp.Count(this=exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))]), big_int=True)
+
+
+def _as(value: Any, name: str) -> exp.Alias:
+    return exp.Alias(this=value, alias=identifier(name))
+
 
 DEFAULT_SECONDS: Final = 60.0
 """How long new checks on the data are begun, unless it is asked for more."""

@@ -13,11 +13,9 @@ from typing import Any, Final
 
 from ktx_cli.agent_tools import count_columns, refused_text, rows_of_values
 from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, SourceError, one_line
-from ktx_cli.jobs.semantic.answer import LayerAnswer, Question, ask_layer
-from ktx_cli.jobs.semantic.choice import the_layer
+from ktx_cli.jobs.semantic.answer import LayerAnswer, Question, SqlAnswer, ask_layer, only_database, run_sql, the_layer
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.state import user_attributes_required
-from ktx_cli.jobs.sql import SqlAnswer, only_database, run_sql
 from ktx_cli.project import KtxConfig, WorkingTree
 from ktx_cli.protection import Refused, check_protected, has_protected, read_relations
 from ktx_cli.semantic import Model

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 
 from ktx_cli.agent_tools import missing_name, resolved, visible
 from ktx_cli.core import Diagnostic, Hint, KtxError, ResultWarning, one_line, yaml
-from ktx_cli.jobs.semantic.choice import the_layer
-from ktx_cli.jobs.semantic.read import Layers, described, find_source, read_layers, source_files
+from ktx_cli.jobs.semantic.answer import the_layer
+from ktx_cli.jobs.semantic.layers import Layers, described, find_source, read_layers, source_files
 from ktx_cli.jobs.semantic.validate import Validation, validate_layers
 from ktx_cli.jobs.serve.ask import Watch, may_quote_rows
 from ktx_cli.jobs.serve.project import ServedProject

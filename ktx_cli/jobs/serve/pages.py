@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from ktx_cli.agent_tools import passage_of, visible
 from ktx_cli.core import Command, Hint, UsageError, did_you_mean, one_line, yaml
-from ktx_cli.jobs.semantic.read import read_layers
+from ktx_cli.jobs.semantic.layers import read_layers
 from ktx_cli.jobs.serve.layers import read_definition
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.wiki import find_page, read_wiki, scope_of

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ktx_cli.core import ResultWarning
-from ktx_cli.jobs.semantic.answer import Question
-from ktx_cli.jobs.sql import DEFAULT_ROWS
+from ktx_cli.jobs.semantic.answer import DEFAULT_ROWS, Question
 from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Output, Paged, ServerTool, dumped, warning_texts
 from ktx_cli.semantic import DEFAULT_LIMIT, GRAINS, LONGEST, MOST_ITEMS, MOST_ROWS
 

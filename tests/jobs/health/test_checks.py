@@ -18,7 +18,7 @@ import pytest
 from ktx_cli.core.diagnostics import Command
 from ktx_cli.core.errors import KtxError, SecretError
 from ktx_cli.jobs.connections import probe_connection
-from ktx_cli.jobs.health import client_checks, connection_checks, machine_checks, model_checks, project_checks
+from ktx_cli.jobs.health import connection_checks, doctor, machine_checks, model_checks, project_checks
 from ktx_cli.jobs.health.doctor import CHECKS, diagnose, examine
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, Work, side_by_side
 from ktx_cli.jobs.ingest.plan import IngestRequest
@@ -359,7 +359,7 @@ def test_the_server_for_agents(
     state = state_of_this_process("x", settings, free_port(), token_required=False)
     state = state if alive else dataclasses.replace(state, process_start="another")
     told = ServerStatus(status, None if status == "stopped" else state, problem=problem)
-    monkeypatch.setattr(client_checks, "server_status", lambda layout: told)
+    monkeypatch.setattr(doctor, "server_status", lambda layout: told)
     (finding,) = diagnose(shop_project, {}, only=["mcp"])
     assert (finding.level, finding.hint) == (level, hint)
     assert (finding.repair is None) is alive or status == "stopped"
@@ -389,9 +389,7 @@ def test_the_port_of_a_dead_server_may_be_another_programs(shop_project: Path, m
         settings = ServerSettings((ServedFolder("", str(shop_project)),))
         state = state_of_this_process("x", settings, other.getsockname()[1], token_required=False)
         dead = dataclasses.replace(state, process_start="another")
-        monkeypatch.setattr(
-            client_checks, "server_status", lambda layout: ServerStatus("stale", dead, problem="it is gone")
-        )
+        monkeypatch.setattr(doctor, "server_status", lambda layout: ServerStatus("stale", dead, problem="it is gone"))
         (finding,) = diagnose(shop_project, {}, only=["mcp"])
     assert f"another program has its port {state.port}" in finding.message
     assert finding.hint == "ktx mcp stop && ktx mcp start --port 0"

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError, SourceError, UsageError
-from ktx_cli.jobs.semantic.data_checks import Check
-from ktx_cli.jobs.semantic.validate import Validation, validate_layers
+from ktx_cli.jobs.semantic.validate import Check, Validation, validate_layers
 
 Edit = Callable[[str, str], None]
 

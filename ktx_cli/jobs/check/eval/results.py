@@ -1,16 +1,238 @@
-"""How each eval ended the last time, in the state database: what passed once and fails now has regressed."""
+"""Whether an answer is the expected one, and how each eval ended, now and the last time.
+
+Answers are compared exactly, but for the tolerance that is asked for. Numbers are compared as decimals (`1` is `1.0`),
+floats to 15 significant digits (`0.30000000000000004` is `0.3`), and so is a text that is a number with a number:
+databases give decimals as texts. Two texts are compared as they are, or as the moments they stand for. `true` is `1`,
+for databases without booleans. NULL is `null` and nothing else. The order of rows counts where the question orders
+them.
+
+How cases ended is kept in the state database: what passed once and fails now has regressed.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
 
-from ktx_cli.core import EXIT_LIMIT, EXIT_NOT_READY, EXIT_UNREACHABLE, Command, KtxError, Record, plural
-from ktx_cli.jobs.check.eval.cases import Case
-from ktx_cli.jobs.check.eval.compare import Answer, Difference
+from ktx_cli.core import (
+    EXIT_LIMIT,
+    EXIT_NOT_READY,
+    EXIT_UNREACHABLE,
+    Command,
+    KtxError,
+    NumberFormat,
+    Record,
+    listing,
+    plain_number,
+    plural,
+)
+from ktx_cli.jobs.check.eval.cases import Case, Expectation
 from ktx_cli.project import Layout, Warn, open_for_writing, read_state, transaction, translated, unheard
+
+Row = Sequence[Any]
+
+MOST_TOO_MANY: Final = 1_000
+"""How many rows more than expected an answer may have for them to be told apart; one with more is another answer."""
+
+_NULL, _NUMERIC, _TEXT, _NESTED = range(4)
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([+-]\d\d(:?\d\d)?|Z)?)?")
+_NUMBER: Final = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,4})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came out, values as JSON takes them.
+
+    `ordered`: whether the question says in which order. `formats`: how the numbers of each column are printed, where
+    that was asked for.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    ordered: bool = False
+    formats: tuple[NumberFormat | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference(Record):
+    """In which way an answer is not the expected one: a sentence, and the rows only one of them has."""
+
+    message: str
+    columns: tuple[str, ...] = ()
+    missing: tuple[Row, ...] = ()
+    unexpected: tuple[Row, ...] = ()
+
+
+def difference(expect: Expectation, answer: Answer) -> Difference | None:
+    """Return in which way an answer is not the expected one, None where it is."""
+    tolerance = Decimal(repr(expect.tolerance))
+    if expect.has_value:
+        return _of_value(expect.to_json()["value"], answer, tolerance)
+    if expect.table is not None:
+        columns, rows = expect.table
+        return _of_rows(columns, rows, answer, tolerance)
+    if len(answer.rows) == expect.rows:
+        return None
+    return Difference(f"{plural(expect.rows, 'row')} expected, the answer has {len(answer.rows):,}")
+
+
+def _of_value(expected: Any, answer: Answer, tolerance: Decimal) -> Difference | None:
+    if len(answer.rows) != 1 or len(answer.columns) != 1:
+        size = f"{plural(len(answer.rows), 'row')} of {plural(len(answer.columns), 'column')}"
+        return Difference(f"one value expected, the answer has {size}")
+    ((value,),) = answer.rows
+    if same_value(expected, value, tolerance):
+        return None
+    return Difference(
+        f"{_value_text(expected)} expected, got {_value_text(value)}", answer.columns, ((expected,),), ((value,),)
+    )
+
+
+def _of_rows(columns: Sequence[str], rows: Sequence[Row], answer: Answer, tolerance: Decimal) -> Difference | None:
+    if not rows and not answer.rows:
+        return None
+    if rows and sorted(columns) != sorted(answer.columns):
+        return Difference(f"the columns {listing(columns, 10)} expected, got {listing(answer.columns, 10)}")
+    wanted = _reordered(columns, rows, answer.columns)
+    if _same_in_order(wanted, answer.rows, tolerance):
+        return None
+    if _same_in_order(_sorted(wanted), _sorted(answer.rows), tolerance):
+        return _of_order(answer)
+    if len(answer.rows) > len(rows) + MOST_TOO_MANY:
+        return Difference(f"{plural(len(rows), 'row')} expected, the answer has {len(answer.rows):,}")
+    missing, unexpected = _unmatched(wanted, answer.rows, tolerance)
+    if not missing and not unexpected:  # what no order tells apart, as [] and {}, was sorted otherwise
+        return _of_order(answer)
+    return _row_difference(answer.columns, missing, unexpected)
+
+
+def _of_order(answer: Answer) -> Difference | None:
+    """Return the difference of an answer that has the expected rows in another order: none where none was asked for."""
+    return Difference("the rows are the expected ones in another order", answer.columns) if answer.ordered else None
+
+
+def _row_difference(columns: tuple[str, ...], missing: Sequence[Row], unexpected: Sequence[Row]) -> Difference:
+    parts = [f"{plural(len(missing), 'row')} missing"] if missing else []
+    parts += [f"{plural(len(unexpected), 'row')} not expected"] if unexpected else []
+    return Difference(", ".join(parts), columns, tuple(missing), tuple(unexpected))
+
+
+def _reordered(columns: Sequence[str], rows: Sequence[Row], wanted: Sequence[str]) -> list[Row]:
+    """Return the rows with their columns in another order; names that are there twice stay in theirs."""
+    if list(columns) == list(wanted) or not rows or len(set(columns)) < len(columns):
+        return list(rows)
+    places = [list(columns).index(name) for name in wanted]
+    return [[row[place] for place in places] for row in rows]
+
+
+def _same_in_order(expected: Sequence[Row], got: Sequence[Row], tolerance: Decimal) -> bool:
+    return len(expected) == len(got) and all(
+        _same_row(one, two, tolerance) for one, two in zip(expected, got, strict=True)
+    )
+
+
+def _same_row(expected: Row, got: Row, tolerance: Decimal) -> bool:
+    return all(same_value(one, two, tolerance) for one, two in zip(expected, got, strict=True))
+
+
+def _unmatched(expected: Sequence[Row], got: Sequence[Row], tolerance: Decimal) -> tuple[list[Row], list[Row]]:
+    """Return the rows of each side that no row of the other stands for."""
+    alike: dict[Any, list[int]] = defaultdict(list)
+    for place, row in enumerate(got):
+        alike[_bucket(row, tolerance)].append(place)
+    missing, taken = [], set()
+    for row in expected:
+        candidates = alike[_bucket(row, tolerance)]
+        match = next((place for place in candidates if _same_row(row, got[place], tolerance)), None)
+        if match is None:
+            missing.append(row)
+        else:
+            candidates.remove(match)
+            taken.add(match)
+    return missing, [row for place, row in enumerate(got) if place not in taken]
+
+
+def _bucket(row: Row, tolerance: Decimal) -> tuple[Any, ...]:
+    """Return what rows that are the same have in common; where numbers may differ, all but those."""
+    ranks = map(_rank, row)
+    return tuple(rank[:1] if tolerance and rank[0] in (_NUMERIC, _NESTED) else rank for rank in ranks)
+
+
+def same_value(expected: Any, got: Any, tolerance: Decimal = Decimal(0)) -> bool:
+    """Say whether a value is the expected one, both as JSON takes them."""
+    if expected is None or got is None:
+        return expected is got
+    if isinstance(expected, str) and isinstance(got, str):
+        return expected == got or (_moment(expected) is not None and _moment(expected) == _moment(got))
+    if isinstance(expected, list) and isinstance(got, list):
+        return len(expected) == len(got) and _same_row(expected, got, tolerance)
+    if isinstance(expected, Mapping) and isinstance(got, Mapping):
+        return expected.keys() == got.keys() and all(same_value(expected[key], got[key], tolerance) for key in got)
+    one, two = _number(expected), _number(got)
+    return one is not None and two is not None and abs(one - two) <= tolerance
+
+
+def _number(value: Any) -> Decimal | None:
+    """Return the exact number a value is, or that its text is, a float without noise; None where it is none."""
+    if isinstance(value, bool):
+        return Decimal(int(value))
+    text = plain_number(value) if isinstance(value, int | float) else value
+    if not isinstance(text, str) or _NUMBER.fullmatch(text) is None:
+        return None
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return None
+
+
+def _moment(text: str) -> datetime | None:
+    """Return the moment of an ISO text; a day is its midnight."""
+    if _MOMENT.fullmatch(text) is None:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _sorted(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: [_rank(value) for value in row])
+
+
+def _rank(value: Any) -> tuple[int, Decimal, str]:
+    """Return a key to sort by, equal for values that are the same where no number may differ."""
+    number = _number(value)
+    if number is not None:
+        return _NUMERIC, number, ""
+    if isinstance(value, str):
+        moment = _moment(value)
+        return _TEXT, Decimal(0), value if moment is None else _utc(moment).isoformat()
+    return (_NULL if value is None else _NESTED), Decimal(0), "" if value is None else repr(_ranks(value))
+
+
+def _ranks(value: Any) -> Any:
+    """Return a nested value with the keys of its parts in their places."""
+    if isinstance(value, list):
+        return [_ranks(item) for item in value]
+    if isinstance(value, Mapping):
+        return [(key, _ranks(value[key])) for key in sorted(value)]
+    kind, number, text = _rank(value)
+    return kind, str(number.normalize()), text
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _value_text(value: Any) -> str:
+    return "NULL" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

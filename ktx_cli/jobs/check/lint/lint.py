@@ -1,17 +1,481 @@
-"""`ktx lint`: runs the selected rules over the files of a project; no database, no model."""
+"""`ktx lint`: its rules, the project as they read it, and the report; no database, no model."""
 
 from __future__ import annotations
 
+import functools
+import json
+import pkgutil
+import sqlite3
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import Command, Diagnostic, Hint, KtxError, ResultWarning, Severity, plural, severity_counts
-from ktx_cli.jobs.check.lint.coverage import Coverage
-from ktx_cli.jobs.check.lint.project import LintedProject
-from ktx_cli.jobs.check.lint.registry import COVERAGE, WIKI, Selection, all_rules
-from ktx_cli.project import KtxConfig, Layout
+from ktx_cli.core import (
+    Command,
+    Diagnostic,
+    Hint,
+    KtxError,
+    Location,
+    Record,
+    ResultWarning,
+    Severity,
+    UsageError,
+    did_you_mean,
+    plural,
+    severity_counts,
+    yaml,
+)
+from ktx_cli.jobs.check.lint.staleness import ChangedTarget, changed_targets
+from ktx_cli.jobs.semantic.validate import validate_layers
+from ktx_cli.jobs.wiki import lint_wiki
+from ktx_cli.llm import bindings
+from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, WorkingTree, connection_of, read_state
+from ktx_cli.scan import TEXT_KEYS
+from ktx_cli.semantic import (
+    Column,
+    Entry,
+    Measure,
+    Model,
+    Source,
+    Visibility,
+    layer_ids,
+    load_layers,
+    load_manifest,
+    quoted,
+)
+from ktx_cli.sources import TIER
+from ktx_cli.wiki import Graph, Page, load_wiki
+
+Files = Mapping[str, str | None]
+"""Path -> text of files of a project; None: there is no such file."""
+
+Check = Callable[["LintedProject"], Iterable[Diagnostic]]
+
+EXAMPLE_PROJECT: Final[Files] = {
+    "ktx.yaml": "connections:\n  warehouse:\n    driver: sqlite\n    path: shop.sqlite\n",
+    "semantic-layer/warehouse/_schema/shop.yaml": """\
+tables:
+  orders:
+    table: shop.orders
+    descriptions: {user: One row per order}
+    columns:
+      - {name: id, type: number, pk: true, descriptions: {user: Number of the order}}
+      - {name: customer_id, type: number, descriptions: {user: Who ordered}}
+      - {name: amount, type: number, descriptions: {user: Price paid in euros}}
+      - {name: ordered_at, type: time, descriptions: {user: When the order was placed}}
+    joins:
+      - {to: customers, on: customer_id = customers.id, relationship: many_to_one, source: formal}
+  customers:
+    table: shop.customers
+    descriptions: {user: One row per customer}
+    columns:
+      - {name: id, type: number, pk: true, descriptions: {user: Number of the customer}}
+      - {name: country, type: string, descriptions: {user: Country of the billing address}}
+    joins:
+      - {to: orders, on: id = orders.customer_id, relationship: one_to_many, source: formal}
+""",
+    "semantic-layer/warehouse/orders.yaml": """\
+name: orders
+measures:
+  - {name: revenue, expr: sum(amount), description: Sum of all prices paid}
+""",
+    "semantic-layer/warehouse/customers.yaml": """\
+name: customers
+measures:
+  - {name: buyers, expr: count(id), description: Number of customers}
+""",
+    "wiki/global/revenue.md": """\
+---
+summary: What revenue means
+sl_refs: [orders.revenue]
+---
+
+Revenue is `orders.revenue`; it includes taxes.
+""",
+}
+"""The project that the examples of rules change; no rule has anything to say about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of `ktx lint`: a module in `rules/`, or an entry of a YAML file there with the rules of one checker."""
+
+    code: str
+    """For example `KTX101`. A code keeps its meaning; a new rule gets a new code."""
+    name: str
+    """For example `undescribed-table`."""
+    severity: Severity
+    """How bad a diagnostic of this rule usually is."""
+    summary: str
+    """What the rule finds, in one sentence."""
+    explanation: str
+    """Why it matters, and what to do about it."""
+    check: Check
+    """Return the diagnostics of a project."""
+    bad: Files
+    """Changes to the example project for which the rule reports something."""
+    good: Files
+    """Changes to the example project for which it reports nothing; they are committed before those of `bad`."""
+    alias: str | None = None
+    """The code `ktx wiki lint` or `ktx sl validate` reports the same under."""
+    on_demand: bool = False
+    """Whether an option of the command turns the rule on, whatever `--select` and `--ignore` say."""
+
+    @property
+    def group(self) -> str:
+        """What the codes of rules about the same subject begin with: `KTX1`."""
+        return self.code[:4]
+
+    def diagnostic(self, message: str, location: Location, hint: str, severity: Severity | None = None) -> Diagnostic:
+        """Return a diagnostic of this rule; `severity`: another than the usual one."""
+        return Diagnostic(self.code, severity or self.severity, message, location, hint)
+
+
+COVERAGE: Final = "KTX1"
+WIKI: Final = "KTX2"
+LAYER: Final = "KTX3"
+GROUPS: Final[Mapping[str, str]] = {COVERAGE: "Coverage of descriptions", WIKI: "The wiki", LAYER: "The semantic layer"}
+"""What the codes of a group begin with, and what its rules are about."""
+
+
+@functools.cache
+def all_rules() -> Mapping[str, Rule]:
+    """Return every rule by its code, in their order."""
+    return {rule.code: rule for rule in sorted(defined_rules(), key=lambda rule: rule.code)}
+
+
+def defined_rules() -> list[Rule]:
+    """Return the rules in `rules/`: one from each module, and those that share a checker from the YAML files."""
+    from ktx_cli.jobs.check.lint import rules
+
+    modules = (import_module(f"{rules.__name__}.{module.name}") for module in pkgutil.iter_modules(rules.__path__))
+    files = sorted(path for folder in rules.__path__ for path in Path(folder).glob("*.yaml"))
+    shared = (fields for path in files for fields in yaml.load(path.read_bytes(), where=path.name))
+    return [*(module.RULE for module in modules), *(shared_rule(**fields) for fields in shared)]
+
+
+def shared_rule(
+    code: str,
+    summary: str,
+    explanation: str,
+    alias: str | None = None,
+    name: str | None = None,
+    severity: str = "error",
+    bad: Files | None = None,
+) -> Rule:
+    """Return a rule that reports what its group's checker has under the code `alias`; None: under any other code."""
+
+    def wants(other: str) -> bool:
+        if alias is not None:
+            return other == alias
+        return all(rule.alias != other for rule in all_rules().values() if rule.group == code[:4])
+
+    def of_pages(project: LintedProject) -> Iterator[Diagnostic]:
+        for problem in project.page_problems:
+            if wants(problem.code):
+                yield replace(problem, code=code, hint=problem.hint or Hint(f"correct {problem.path}"))
+
+    def of_layers(project: LintedProject) -> Iterator[Diagnostic]:
+        for connection, problem in project.layer_problems:
+            if wants(problem.code):
+                known = problem.location if problem.path else Location()
+                location = known.within(object=problem.location.object, connection=connection)
+                hint = problem.hint or Hint(f"correct {problem.path}")
+                yield replace(problem, code=code, location=location, hint=hint)
+
+    check = of_pages if code.startswith(WIKI) else of_layers
+    name = name or str(alias).replace("_", "-")
+    return Rule(code, name, Severity(severity), summary, explanation, check, bad=bad or {}, good={}, alias=alias)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The rules a person selects by code, or by what codes begin with (`KTX2`); nothing selected means all."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, select: Sequence[str], ignore: Sequence[str]) -> Selection:
+        """Return the selection of codes that may be separated by commas; `UsageError` for what begins no code."""
+        return cls(tuple(_codes(select, "--select")), tuple(_codes(ignore, "--ignore")))
+
+    def __contains__(self, code: object) -> bool:
+        if not isinstance(code, str):
+            return False
+        return (not self.select or code.startswith(self.select)) and not (self.ignore and code.startswith(self.ignore))
+
+    def rules(self) -> list[Rule]:
+        """Return the selected rules by code, and those an option turns on."""
+        return [rule for rule in all_rules().values() if rule.on_demand or rule.code in self]
+
+
+def _codes(values: Sequence[str], option: str) -> list[str]:
+    codes = [code.strip().upper() for value in values for code in value.split(",") if code.strip()]
+    known = all_rules()
+    for code in codes:
+        if not any(other.startswith(code) for other in known):
+            near = did_you_mean(code, known)
+            hint = Command("lint", option, near) if near else Command("lint", option, "KTX2")
+            raise UsageError(f"{option}: no rule has the code `{code}`", hint=hint, details={"codes": list(known)})
+    return codes
+
+
+_TIERS: Final = ("high", "mid", "low")
+"""How often a table is queried, most often first; unknown comes behind them, `unused` last."""
+
+_UNUSED: Final = "unused"
+_BY_RULES: Final = TEXT_KEYS["rules"]
+
+
+@dataclass(frozen=True, slots=True)
+class Share(Record):
+    """How many of how many parts have a description."""
+
+    described: int = 0
+    total: int = 0
+
+    def __add__(self, other: Share) -> Share:
+        return Share(self.described + other.described, self.total + other.total)
+
+    @property
+    def percent(self) -> float | None:
+        """Percent to one decimal, rounded down, so that 100 means all; None where there is nothing."""
+        return self.described * 1000 // self.total / 10 if self.total else None
+
+    @property
+    def text(self) -> str:
+        """`61.9% (13 of 21)`."""
+        return "none" if self.percent is None else f"{self.percent:.1f}% ({self.described:,} of {self.total:,})"
+
+    json_keys = ("described", "total", "percent")
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage(Record):
+    """How much of a connection (or of all) has a description."""
+
+    tables: Share = Share()
+    columns: Share = Share()
+    measures: Share = Share()
+    json_keys = ("tables", "columns", "measures", "all")
+
+    def __add__(self, other: Coverage) -> Coverage:
+        return Coverage(self.tables + other.tables, self.columns + other.columns, self.measures + other.measures)
+
+    @property
+    def all(self) -> Share:
+        """Tables, columns and measures together."""
+        return self.tables + self.columns + self.measures
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedLayer:
+    """A semantic layer with what tells its descriptions apart."""
+
+    model: Model
+    entries: Mapping[str, Entry]
+    """The entries of the manifest by source."""
+    rows: Mapping[str, int]
+    """Physical name -> number of rows at the last scan on this machine."""
+    by_model: bool = False
+    """Whether a model is configured to write descriptions."""
+    _columns: dict[str, dict[object, Any]] = field(default_factory=dict)
+
+    def sources(self) -> list[Source]:
+        """Return the sources that count: often queried ones first, then those with many joins, then many rows."""
+        return sorted((source for source in self.model.sources.values() if _counts(source)), key=self._rank)
+
+    def is_described(self, source: Source, part: Source | Column | Measure) -> bool:
+        """Whether a source, or a column or measure of it, has a description that rules did not make."""
+        return bool(part.description) and part.description != self._made_by_rules(source, part)
+
+    def coverage(self) -> Coverage:
+        """Return how many tables, columns and measures have a description."""
+        sources = self.sources()
+        return Coverage(
+            Share(sum(self.is_described(source, source) for source in sources), len(sources)),
+            self._share(sources, columns_of),
+            self._share(sources, measures_of),
+        )
+
+    def _share(self, sources: list[Source], parts_of: Callable[[Source], list[Any]]) -> Share:
+        parts = [(source, part) for source in sources for part in parts_of(source)]
+        return Share(sum(self.is_described(*pair) for pair in parts), len(parts))
+
+    def location(self, source: Source, part: Source | Column | Measure) -> Location:
+        """Return where a part of a source is defined."""
+        place = part.place or source.place
+        path, line = (None, None) if place is None else (place.path, place.line)
+        return Location(path, line, connection=self.model.connection)
+
+    def facts(self, source: Source) -> str:
+        """Return what ranks a source among the others, in parentheses behind a blank; empty where nothing is known."""
+        tier, rows = self._tier(source), self._rows(source)
+        facts = [f"queried: {tier}" if tier else "", plural(len(source.joins), "join") if source.joins else ""]
+        facts += [plural(rows, "row") if rows is not None else ""]
+        text = ", ".join(filter(None, facts))
+        return f" ({text})" if text else ""
+
+    def way_to_describe(self, source: Source) -> str:
+        """Return the hint for a source, or columns of it, without a description."""
+        if not (source.generated and self.by_model):
+            return "add `description:` there"
+        return Hint("add `description:` there, or let the model: {}", Command("ingest", self.model.connection))
+
+    def own_file(self, source: Source) -> str:
+        """Return the file where people write about a source: its own, or the overlay of one of the manifest."""
+        if not source.generated and source.place is not None:
+            return source.place.path
+        return f"{SEMANTIC_NAME}/{self.model.connection}/{source.name}.yaml"
+
+    def _made_by_rules(self, source: Source, part: Source | Column | Measure) -> str | None:
+        entry: Any = self.entries.get(source.name) if source.generated else None
+        if entry is not None and isinstance(part, Column):
+            entry = self._columns_of(source.name).get(part.name)
+        texts = None if entry is None or isinstance(part, Measure) else entry.get("descriptions")
+        text = texts.get(_BY_RULES) if isinstance(texts, dict) else None
+        return text.strip() if isinstance(text, str) else None
+
+    def _columns_of(self, name: str) -> dict[object, Any]:
+        """Return the columns of an entry by name; a table may have tens of thousands."""
+        if name not in self._columns:
+            columns = self.entries[name].get("columns") or ()
+            self._columns[name] = {column.get("name"): column for column in reversed(columns)}
+        return self._columns[name]
+
+    def _tier(self, source: Source) -> str | None:
+        """Return how often queries read the source's table, by the query history; None: unknown."""
+        usage = self.entries.get(source.name, {}).get("usage")
+        tier = usage.get(TIER) if isinstance(usage, dict) else None
+        return tier if isinstance(tier, str) else None
+
+    def _rows(self, source: Source) -> int | None:
+        return None if source.table is None else self.rows.get(".".join(map(quoted, source.table)))
+
+    def _rank(self, source: Source) -> tuple[object, ...]:
+        tier = self._tier(source)
+        place = _TIERS.index(tier) if tier in _TIERS else len(_TIERS) + (tier == _UNUSED)
+        return (place, -len(source.joins), -(self._rows(source) or 0), source.name)
+
+
+def columns_of(source: Source) -> list[Column]:
+    """Return the columns that count."""
+    return [column for column in source.columns.values() if _counts(column)]
+
+
+def measures_of(source: Source) -> list[Measure]:
+    """Return the measures that count."""
+    return [measure for measure in source.measures.values() if _counts(measure)]
+
+
+def _counts(part: Source | Column | Measure) -> bool:
+    return part.visibility is not Visibility.HIDDEN
+
+
+@dataclass(frozen=True)
+class LintedProject:
+    """The files of a project, and what is derived from them when a rule first asks; no database, no model."""
+
+    layout: Layout
+    config: KtxConfig
+    warn: Callable[[ResultWarning], None]
+    """Takes what could not be examined."""
+    connection: str | None = None
+    """Only this connection and the pages that may refer to it; None: everything."""
+    min_coverage: float | None = None
+    """Percent of tables, columns and measures that must have a description."""
+
+    @functools.cached_property
+    def layers(self) -> Mapping[str, Model]:
+        """The semantic layer of every connection; `UsageError` where the one asked for does not exist."""
+        known = layer_ids(self.layout)
+        if self.connection is not None and self.connection not in known:
+            connection_of(self.config, self.connection)
+        return dict(zip(known, load_layers(self.layout, self.config, known), strict=True))
+
+    @functools.cached_property
+    def linted_layers(self) -> list[str]:
+        """The connections whose semantic layers are examined."""
+        return [name for name in self.layers if self.connection in (None, name)]
+
+    @functools.cached_property
+    def described_layers(self) -> list[DescribedLayer]:
+        """The examined semantic layers with what tells their descriptions apart."""
+        try:
+            rows = read_state(self.layout, _row_counts) or {}
+        except KtxError as error:
+            rows = {}
+            self.warn(ResultWarning("state_unreadable", error.message, hint=error.hint))
+        by_model = has_describer(self.config)
+        return [
+            DescribedLayer(self.layers[name], load_manifest(self.layout, name).tables, rows.get(name, {}), by_model)
+            for name in self.linted_layers
+        ]
+
+    @functools.cached_property
+    def coverage(self) -> Mapping[str, Coverage]:
+        """How much of each examined semantic layer is described."""
+        return {layer.model.connection: layer.coverage() for layer in self.described_layers}
+
+    @functools.cached_property
+    def layer_problems(self) -> list[tuple[str, Diagnostic]]:
+        """What `ktx sl validate --no-data` reports, by connection."""
+        return [
+            problem
+            for name in self.linted_layers
+            for problem in validate_layers(
+                self.layout,
+                self.config,
+                environ={},
+                connection=name,
+                data=False,
+                load=lambda layout, config, connection: self.layers[connection],
+            ).problems
+        ]
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        """All pages of the wiki with their references."""
+        return Graph(load_wiki(WorkingTree(self.layout.root)))
+
+    @functools.cached_property
+    def pages(self) -> list[Page]:
+        """The examined pages, by path."""
+        pages = self.graph.wiki.pages
+        if self.connection is None:
+            return [page for _, page in sorted(pages.items())]
+        paths = {page.path for page in self.graph.layer_readers(self.connection)}
+        return [page for path, page in sorted(pages.items()) if path in paths]
+
+    @functools.cached_property
+    def page_problems(self) -> list[Diagnostic]:
+        """What `ktx wiki lint` reports of the examined pages, and of files without a page where all are examined."""
+        paths = None if self.connection is None else {page.path for page in self.pages}
+        linted = lint_wiki(self.layout, self.config, wiki=self.graph.wiki, models=self.layers)
+        return [diagnostic for diagnostic in linted.findings if paths is None or diagnostic.location.path in paths]
+
+    @functools.cached_property
+    def changed_targets(self) -> list[ChangedTarget]:
+        """What the examined pages refer to that was changed or removed since they were committed."""
+        changed, warnings = changed_targets(self.layout, self.config, self.graph, self.layers, self.pages)
+        for warning in warnings:
+            self.warn(warning)
+        return [change for change in changed if self.connection in (None, change.target.connection)]
+
+
+def has_describer(config: KtxConfig) -> bool:
+    """Whether a scan asks a model for descriptions."""
+    return config.scan.enrichment.mode == "llm" and bool(bindings(config))
+
+
+def _row_counts(database: sqlite3.Connection) -> dict[str, dict[str, int]]:
+    """Return connection -> physical name of a table -> its rows, as the last scan on this machine counted them."""
+    rows = database.execute("SELECT connection, row_estimates FROM scans").fetchall()
+    return {connection: json.loads(text) for connection, text in rows}
 
 
 @dataclass(frozen=True, slots=True)

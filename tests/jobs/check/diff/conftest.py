@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.jobs.check.diff.diff import find_drift
-from ktx_cli.jobs.check.diff.model import ConnectionDrift
-from ktx_cli.jobs.review.relationships import WorkingFiles
+from ktx_cli.jobs.check.diff import ConnectionDrift, find_drift
+from ktx_cli.jobs.review import WorkingFiles
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.layout import Layout

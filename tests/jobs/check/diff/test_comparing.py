@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.check.diff.diff import changes_between
+from ktx_cli.jobs.check.diff import changes_between
 from ktx_cli.scan.snapshot import table_file
 from ktx_cli.warehouses.port import Column, ForeignKey, Index, SemanticType, Table, TableKind, TableRef, UniqueKey
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.jobs.check.eval import compare
+from ktx_cli.jobs.check.eval import results
 from ktx_cli.jobs.check.eval.cases import Expectation
-from ktx_cli.jobs.check.eval.compare import Answer, Difference, difference, same_value
+from ktx_cli.jobs.check.eval.results import Answer, Difference, difference, same_value
 
 VALUES = st.recursive(
     st.one_of(
@@ -191,7 +191,7 @@ def test_rows_are_the_same_in_any_order_and_missing_when_one_is_gone(rows: list[
 @given(VALUES, VALUES)
 def test_values_that_are_the_same_sort_alike(one: Any, two: Any) -> None:
     if same_value(one, two):
-        assert compare._rank(one) == compare._rank(two)
+        assert results._rank(one) == results._rank(two)
 
 
 def test_columns_of_one_name_stay_where_they_are() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ktx_cli.jobs.check.eval.ask import Interview
 from ktx_cli.jobs.check.eval.cases import load_evals
-from ktx_cli.jobs.check.eval.compare import Answer
+from ktx_cli.jobs.check.eval.results import Answer
+from ktx_cli.jobs.check.eval.run import Interview
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.prompts.prompts import text_of

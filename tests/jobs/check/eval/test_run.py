@@ -11,9 +11,8 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, ResultWarning
 from ktx_cli.core.events import Event, StepProgress
-from ktx_cli.jobs.check.eval import ask, run
-from ktx_cli.jobs.check.eval.compare import Answer
-from ktx_cli.jobs.check.eval.results import EvalReport
+from ktx_cli.jobs.check.eval import run
+from ktx_cli.jobs.check.eval.results import Answer, EvalReport
 from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
@@ -229,7 +228,7 @@ def test_a_database_out_of_reach_is_tried_once_and_ends_the_command(
 
 
 def test_an_answer_that_is_not_whole_is_not_compared(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask, "MOST_ROWS", 2)
+    monkeypatch.setattr(run, "MOST_ROWS", 2)
     write(project, "cases: [{id: all, sql: SELECT id FROM orders, expect: {rows: 2}}]\n")
     (result,) = evaluated(project).results
     assert result.error is not None and result.error.message == "the answer of `shop/all` has more than 2 rows"

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.core.diagnostics import Diagnostic
-from ktx_cli.jobs.check.lint.lint import LintReport, lint_project
-from ktx_cli.jobs.check.lint.registry import Selection
+from ktx_cli.jobs.check.lint.lint import LintReport, Selection, lint_project
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 

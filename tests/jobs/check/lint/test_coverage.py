@@ -10,7 +10,7 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import UsageError
-from ktx_cli.jobs.check.lint.coverage import _BY_RULES, DescribedLayer, Share
+from ktx_cli.jobs.check.lint.lint import _BY_RULES, DescribedLayer, Share
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.semantic.load.load import load_model

@@ -14,7 +14,7 @@ import pytest
 
 from ktx_cli import privacy, wiki
 from ktx_cli.core.errors import UsageError
-from ktx_cli.jobs.check.lint.registry import LAYER, WIKI, Selection, all_rules, defined_rules
+from ktx_cli.jobs.check.lint.lint import LAYER, WIKI, Selection, all_rules, defined_rules
 from ktx_cli.semantic import check, load
 
 _WORD = re.compile(r"[a-z][a-z_]+")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.jobs.check.lint import rules
-from ktx_cli.jobs.check.lint.registry import EXAMPLE_PROJECT, GROUPS, Files, Rule, all_rules
+from ktx_cli.jobs.check.lint.lint import EXAMPLE_PROJECT, GROUPS, Files, Rule, all_rules
 from tests.jobs.check.lint.conftest import Project
 
 WITHOUT_EXAMPLE = {"KTX208", "KTX299", "KTX399"}
@@ -78,8 +78,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktx_cli.core import Diagnostic, Severity
-from ktx_cli.jobs.check.lint.project import LintedProject
-from ktx_cli.jobs.check.lint.registry import Rule
+from ktx_cli.jobs.check.lint.lint import LintedProject, Rule
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktx_cli.core import Diagnostic, Severity, listing, plural
-from ktx_cli.jobs.check.lint.coverage import columns_of
-from ktx_cli.jobs.check.lint.project import LintedProject
-from ktx_cli.jobs.check.lint.registry import Rule
+from ktx_cli.jobs.check.lint.lint import LintedProject, Rule, columns_of
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktx_cli.core import Diagnostic, Severity
-from ktx_cli.jobs.check.lint.coverage import measures_of
-from ktx_cli.jobs.check.lint.project import LintedProject
-from ktx_cli.jobs.check.lint.registry import Rule
+from ktx_cli.jobs.check.lint.lint import LintedProject, Rule, measures_of
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:

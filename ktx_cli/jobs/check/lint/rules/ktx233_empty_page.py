@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ktx_cli.core import Command, Diagnostic, Hint, Location, Severity
-from ktx_cli.jobs.check.lint.project import LintedProject
-from ktx_cli.jobs.check.lint.registry import Rule
+from ktx_cli.jobs.check.lint.lint import LintedProject, Rule
 from ktx_cli.wiki import body_line
 
 _NO_TEXT: Final = re.compile(r"^\s*(?:#.*|[-*_]{3,})?\s*$")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktx_cli.core import Command, Diagnostic, KtxError, Location, ResultWarning, Severity, plural
-from ktx_cli.jobs.check.lint.project import LintedProject
-from ktx_cli.jobs.check.lint.registry import Rule
-from ktx_cli.jobs.review.relationships import WorkingFiles
+from ktx_cli.jobs.check.lint.lint import LintedProject, Rule
+from ktx_cli.jobs.review import WorkingFiles
 from ktx_cli.project import DATABASE_SOURCE, Layout
 from ktx_cli.scan import RELATIONSHIPS, Standing, counted, read_review
 from ktx_cli.semantic import ParsedCopies

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktx_cli.core import Command, Diagnostic, Hint, Location, Severity
-from ktx_cli.jobs.check.lint.project import LintedProject
-from ktx_cli.jobs.check.lint.registry import Rule
+from ktx_cli.jobs.check.lint.lint import LintedProject, Rule
 from ktx_cli.project import SEMANTIC_NAME
 
 

@@ -1,25 +1,34 @@
-"""Listing, finding and reading what a semantic layer has; nothing is opened but files."""
+"""What the semantic layers of a project have, and their exchange with other tools; nothing is opened but files."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from ktx_cli.core import Command, ResultWarning, UsageError, listing, plural
-from ktx_cli.jobs.semantic.choice import some_layers
-from ktx_cli.project import KtxConfig, Layout, WorkingTree
+from ktx_cli.core import Command, KtxError, PartialError, ResultWarning, UsageError, listing, plural
+from ktx_cli.jobs.semantic.answer import only_database, some_layers, the_layer
+from ktx_cli.project import KtxConfig, Layout, WorkingTree, connection_of, write_atomic
 from ktx_cli.search import Found, Index, Shown, documents
 from ktx_cli.semantic import (
     PROBLEM_KEYS,
     Column,
+    Fidelity,
     Join,
+    Kind,
     LoadLayer,
     Measure,
     Model,
+    Placed,
     SemanticError,
     Source,
     Visibility,
+    export_osi,
+    import_path,
     load_layer,
+    place,
     read_source,
     unknown,
 )
@@ -80,12 +89,7 @@ class Layers:
 
 
 def read_layers(
-    layout: Layout,
-    config: KtxConfig,
-    connection: str | None,
-    *,
-    internal: bool = False,
-    load: LoadLayer = load_layer,
+    layout: Layout, config: KtxConfig, connection: str | None, *, internal: bool = False, load: LoadLayer = load_layer
 ) -> Layers:
     """Read the semantic layer of a connection, or of all; `UsageError` where the one named has none."""
     models = [load(layout, config, each) for each in some_layers(layout, config, connection)]
@@ -199,10 +203,7 @@ def described(shown: Shown, source: Source) -> dict[str, Any]:
             for each in source.parameters.values()
         ],
         "tests": [each.name for each in source.tests],
-        "not_shown": {
-            "columns": len(source.columns) - len(columns),
-            "measures": len(source.measures) - len(measures),
-        },
+        "not_shown": {"columns": len(source.columns) - len(columns), "measures": len(source.measures) - len(measures)},
         "problems": [each.select(PROBLEM_KEYS) for each in shown.model.problems if each.location.object == source.name],
     }
 
@@ -263,3 +264,76 @@ def _join(join: Join) -> dict[str, Any]:
         "relationship": join.relationship.value,
         "source": join.provenance,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What an import or export did: every part of the input or the model, and what became of it.
+
+    `placed`: the files of an import, None for an export and for one that was only looked at; `files` are their names.
+    `text`: of an export.
+    """
+
+    connection: str
+    report: Sequence[Fidelity]
+    files: Sequence[str] = ()
+    placed: Placed | None = None
+    text: str | None = None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many parts were kept, approximated and dropped."""
+        found = Counter(item.kind for item in self.report)
+        return {kind.value: found[kind] for kind in Kind}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in an envelope."""
+        placed = self.placed
+        return {
+            "connection": self.connection,
+            "counts": self.counts,
+            "report": [item.to_json() for item in self.report],
+            "files": list(self.files),
+            "written": [] if placed is None else list(placed.written),
+            "unchanged": [] if placed is None else list(placed.same),
+            "left_alone": [] if placed is None else sorted(placed.kept),
+            "text": self.text,
+        }
+
+    def error(self) -> KtxError | None:
+        """Return the error for files of people's own that were left alone."""
+        if self.placed is None or not self.placed.kept:
+            return None
+        kept = sorted(self.placed.kept)
+        return PartialError(
+            f"{plural(len(kept), 'file')} of yours left alone: {listing(kept)}",
+            hint="take the texts from error.details.left_alone of --json, or move the files away and import again",
+            details={"left_alone": dict(self.placed.kept)},
+        )
+
+
+def import_model(
+    layout: Layout, config: KtxConfig, kind: str, path: Path, *, connection: str | None, dry_run: bool
+) -> Exchange:
+    """Read a semantic model of another tool into the files of a connection; `dry_run` writes nothing.
+
+    Raises `UsageError` (which connection, no such files), `ConfigError` for files that cannot be read, `StorageError`.
+    """
+    chosen = connection or only_database(layout, config)
+    connection_of(config, chosen)
+    imported = import_path(kind, path, load_layer(layout, config, chosen))
+    placed = None if dry_run else place(imported, layout, chosen)
+    folder = Layout.context_paths(chosen)[0]
+    return Exchange(chosen, imported.report, [f"{folder}/{name}" for name in imported.files], placed)
+
+
+def export_model(layout: Layout, config: KtxConfig, *, connection: str | None, output: Path | None) -> Exchange:
+    """Write the semantic layer of a connection as OSI, to a file where one is named.
+
+    Raises `UsageError` (which connection) and `StorageError`.
+    """
+    chosen = the_layer(layout, config, connection)
+    text, report = export_osi(load_layer(layout, config, chosen))
+    if output is not None:
+        write_atomic(output, text.encode())
+    return Exchange(chosen, report, [] if output is None else [str(output)], text=text)

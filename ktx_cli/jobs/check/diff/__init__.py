@@ -1,1 +1,0 @@
-"""What changed in the databases under the definitions."""

@@ -1,1 +1,0 @@
-"""Decisions of people about relationships."""
