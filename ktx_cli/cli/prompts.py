@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.cli import streams
 from ktx_cli.cli.settings import use_colour
 from ktx_cli.core import one_line
-from ktx_cli.jobs.setup.wizard.prompter import BackAsked, Check, Choice, Kind, Prompter
+from ktx_cli.jobs.setup.wizard.dialog import BackAsked, Check, Choice, Kind, Prompter
 
 if TYPE_CHECKING:
     from prompt_toolkit.output import Output

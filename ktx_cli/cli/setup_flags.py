@@ -28,8 +28,8 @@ from ktx_cli.jobs.setup.answers import (
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.connections import SourceCheck
-    from ktx_cli.jobs.setup.preview import Preview
     from ktx_cli.jobs.setup.request import SetupReport
+    from ktx_cli.jobs.setup.setup import Preview
     from ktx_cli.warehouses import ConnectionTest
 
 
@@ -195,7 +195,7 @@ def shown_words(flags: Mapping[str, str]) -> list[str]:
 
 def connection_flags(prefix: str, driver: str) -> dict[str, str]:
     """Return the flag for each key of a driver; `prefix`: `database` or `source`."""
-    from ktx_cli.jobs.setup.answers_file import key_of
+    from ktx_cli.jobs.setup.plan import key_of
 
     flags = {"driver": f"--{prefix}"}
     for word in DATABASE_WORDS if prefix == "database" else SOURCE_WORDS:
@@ -263,7 +263,7 @@ _EMBEDDING_KEYS: Final = ("model", "dimensions", "api_key", "base_url")
 
 
 def _connection(values: Values, prefix: str, words: Sequence[Word]) -> tuple[ConnectionAnswer, ...]:
-    from ktx_cli.jobs.setup.answers_file import fields_of
+    from ktx_cli.jobs.setup.plan import fields_of
 
     driver, connection = values[prefix], values[f"{prefix}_connection_id"]
     given = {word.name: value for word in words if (value := values[f"{prefix}_{_name(word)}"])}
@@ -296,8 +296,7 @@ def _require_driver(driver: str, prefix: str) -> None:
     known = kinds.names()
     near = did_you_mean(driver, known)
     raise UsageError(
-        f"`{driver}` is no driver of a {prefix}",
-        hint=f"--{prefix} {near}" if near else f"known: {', '.join(known)}",
+        f"`{driver}` is no driver of a {prefix}", hint=f"--{prefix} {near}" if near else f"known: {', '.join(known)}"
     )
 
 
@@ -309,7 +308,7 @@ def _scope(values: Values) -> dict[str, Any]:
 
 
 def _merge(fields: dict[str, Any], other: Mapping[str, str], prefix: str) -> None:
-    from ktx_cli.jobs.setup.answers_file import put, read_value
+    from ktx_cli.jobs.setup.plan import put, read_value
 
     for key, text in other.items():
         if key == "driver":

@@ -25,7 +25,7 @@ from ktx_cli.core import (
     one_line,
     shell_words,
 )
-from ktx_cli.jobs.serve.logs import RotatingLines
+from ktx_cli.jobs.serve.daemon import RotatingLines
 from ktx_cli.project import mask, storage_error
 from ktx_cli.runs import masked
 

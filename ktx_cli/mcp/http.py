@@ -1,24 +1,342 @@
-"""The server over HTTP: one address a project, `/health`, and what stands in front of both."""
+"""The server over HTTP: one address a project, `/health`, and in front of both who may talk to it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import hashlib
+import hmac
+import math
+import re
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
 
+import anyio
+import h11
+from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ktx_cli import __version__
-from ktx_cli.core import one_line
-from ktx_cli.mcp.access import HEALTH_PATH, LARGEST_BODY, Guard, Load, Refusal, Sessions, SlowClientError
-from ktx_cli.mcp.audit import AuditLog
-from ktx_cli.mcp.server import ProjectServer
+from ktx_cli.core import UsageError, one_line
+from ktx_cli.jobs.serve.state import EVERYWHERE, LOOPBACK_NAMES
+from ktx_cli.mcp.server import AuditLog, ProjectServer
+
+HEALTH_PATH: Final = "/health"
+LARGEST_HEADERS: Final = 16_384
+
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?", re.IGNORECASE)
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not served. `reason` is a word of the audit log; `hint` what helps."""
+
+    status: int
+    reason: str
+    message: str
+    hint: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A host that is allowed, with any port or one."""
+
+    name: str
+    port: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Name | None:
+        """Return what a `Host` header names, None for what is no name."""
+        found = _HOST.fullmatch(text.strip())
+        return None if found is None else cls(found["name"].strip("[]").lower(), found["port"])
+
+    def covers(self, other: Name) -> bool:
+        """Say whether a host that was asked for is this one."""
+        return self.name == other.name and self.port in (None, other.port)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Looks at what a request says of itself. `token`: what clients must show; None for none."""
+
+    hosts: tuple[Name, ...]
+    origins: frozenset[str] = frozenset()
+    token: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls, host: str, *, allowed_hosts: Iterable[str] = (), allowed_origins: Iterable[str] = (), token: str | None
+    ) -> Guard:
+        """Return the guard of a server that listens on `host`; `UsageError` for names that are none."""
+        own = () if host in EVERYWHERE else (Name(host.lower()),)
+        loopback = tuple(map(Name, LOOPBACK_NAMES))
+        return cls((*loopback, *own, *map(_named, allowed_hosts)), frozenset(map(_origin, allowed_origins)), token)
+
+    def refusal(self, method: str, path: str, headers: Headers) -> Refusal | None:
+        """Return why a request is refused, None where it is served; nothing of its body is read."""
+        if sum(len(name) + len(value) for name, value in headers) > LARGEST_HEADERS:
+            return Refusal(431, "headers", "the headers are too long", f"at most {LARGEST_HEADERS:,} bytes")
+        if not self._host_allowed(_values(headers, b"host")):
+            return Refusal(403, "host", "this host name is not served", "start the server with --allowed-host NAME")
+        origins = _values(headers, b"origin")
+        if not all(map(self._origin_allowed, origins)):
+            return Refusal(403, "origin", "this origin may not ask", "start the server with --allowed-origin ORIGIN")
+        preflight = method == "OPTIONS" and bool(origins)
+        if path == HEALTH_PATH or preflight or self._token_shown(_values(headers, b"authorization")):
+            return None
+        return Refusal(
+            401,
+            "token" if _values(headers, b"authorization") else "no_token",
+            "the server needs a token, and this is not the one",
+            "send the header `Authorization: Bearer TOKEN`",
+            (("www-authenticate", "Bearer"),),
+        )
+
+    def _host_allowed(self, values: list[str]) -> bool:
+        asked = Name.parse(values[0]) if len(values) == 1 else None
+        return asked is not None and any(each.covers(asked) for each in self.hosts)
+
+    def _origin_allowed(self, origin: str) -> bool:
+        if origin.lower() in self.origins:
+            return True
+        scheme, _, host = origin.partition("://")
+        asked = Name.parse(host)
+        return scheme in ("http", "https") and asked is not None and asked.name in LOOPBACK_NAMES
+
+    def _token_shown(self, values: list[str]) -> bool:
+        if self.token is None:
+            return True
+        scheme, _, shown = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+        return scheme.lower() == "bearer" and hmac.compare_digest(_digest(shown.strip()), _digest(self.token))
+
+
+def _digest(text: str) -> bytes:
+    """Return texts at one length, so that the time a comparison takes does not tell how long the token is."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _values(headers: Headers, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in headers if key.lower() == name]
+
+
+def _named(text: str) -> Name:
+    found = Name.parse(text) or Name.parse(f"[{text}]")
+    if found is None:
+        raise UsageError(f"`{text}` is no host name", hint="for example: --allowed-host ktx.example.com")
+    return found
+
+
+def _origin(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.netloc or text != f"{parts.scheme}://{parts.netloc}":
+        raise UsageError(f"`{text}` is no origin", hint="for example: --allowed-origin https://ktx.example.com")
+    return text.lower()
+
+
+MOST_SESSIONS: Final = 64
+IDLE_SECONDS: Final = 30 * 60
+LARGEST_BODY: Final = 1024 * 1024
+MOST_REQUESTS: Final = 256
+"""Requests served at once; each may wait for its turn among the calls of its project."""
+
+HEADER_SECONDS: Final = 10.0
+BODY_SECONDS: Final = 30.0
+SEND_SECONDS: Final = 30.0
+"""How long a client may take to send its headers, to send its body, and to take a piece of the answer."""
+
+DRAINED_BODY: Final = 8 * LARGEST_BODY
+DRAIN_SECONDS: Final = 2.0
+
+
+class Sessions(StreamableHTTPSessionManager):
+    """The sessions of one project."""
+
+    def __init__(
+        self,
+        server: Server[Any],
+        *,
+        most: int = MOST_SESSIONS,
+        idle_seconds: float = IDLE_SECONDS,
+        largest_body: int = LARGEST_BODY,
+    ) -> None:
+        super().__init__(
+            server, session_idle_timeout=idle_seconds, max_request_body_size=largest_body, max_sessions=most
+        )
+
+    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        """Open a session; where there are as many as there may be, the one that was idle the longest ends.
+
+        Whoever may ask could fill them for half an hour otherwise. A session with a request or a stream under way
+        stays.
+        """
+        if len(self._server_instances) >= (self.max_sessions or MOST_SESSIONS):
+            self._end_idle()
+        return super()._admit_session(requestor)
+
+    def _end_idle(self) -> None:
+        idle = [
+            (transport.idle_scope.deadline, key)
+            for key, transport in self._server_instances.items()
+            if transport.idle_scope is not None and math.isfinite(transport.idle_scope.deadline)
+        ]
+        for _, key in sorted(idle)[:1]:
+            transport = self._server_instances.pop(key)
+            assert transport.idle_scope is not None
+            transport.idle_scope.cancel()  # ends as after its idle time
+
+    @property
+    def count(self) -> int:
+        """How many sessions are open."""
+        return len(self._server_instances)
+
+
+class SlowClientError(Exception):
+    """A client took too long to send its request."""
+
+
+@dataclass(slots=True)
+class Load:
+    """Counts the requests under way. `closing`: no more are taken."""
+
+    most: int = MOST_REQUESTS
+    body_seconds: float = BODY_SECONDS
+    send_seconds: float = SEND_SECONDS
+    closing: bool = False
+    _now: int = 0
+    _idle: anyio.Event = field(default_factory=anyio.Event)
+
+    def refusal(self, method: str) -> Refusal | None:
+        """Return why one more request is not taken now. A stream a client listens on waits, and is not counted."""
+        if self.closing:
+            return _later("closing", "the server is being stopped")
+        if method != "GET" and self._now >= self.most:
+            return _later("load", f"{self.most} requests are under way")
+        return None
+
+    async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request within the times it may take; raises `SlowClientError` for one that does not arrive."""
+        counted = scope["method"] != "GET"
+        self._now += counted
+        try:
+            arriving = Arriving(receive, self.body_seconds)
+            await app(scope, arriving, Leaving(send, arriving, self.send_seconds))
+        finally:
+            self._now -= counted
+            if not self._now:
+                self._idle.set()
+
+    async def idle(self) -> None:
+        """Wait until no request is under way."""
+        while self._now:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+
+def _later(reason: str, message: str) -> Refusal:
+    return Refusal(503, reason, message, "try again in a second", (("retry-after", "1"),))
+
+
+class Arriving:
+    """A request's body as it arrives: all of it by a time, then whether the client is still there, without one."""
+
+    def __init__(self, receive: Receive, seconds: float) -> None:
+        self._receive = receive
+        self._until = anyio.current_time() + seconds
+        self.complete = False
+
+    async def __call__(self) -> Message:
+        """Return the next piece; raises `SlowClientError`."""
+        if self.complete:
+            return await self._receive()
+        try:
+            with anyio.fail_after(max(0.0, self._until - anyio.current_time())):
+                message = await self._receive()
+        except TimeoutError:
+            raise SlowClientError from None
+        self.complete = not message.get("more_body")
+        return message
+
+    async def drain(self) -> None:
+        """Read on for a moment what nobody wants: a client that is still sending would not see the answer."""
+        left = DRAINED_BODY
+        with anyio.move_on_after(DRAIN_SECONDS):
+            while not self.complete and left > 0:
+                message = await self._receive()
+                self.complete = not message.get("more_body")
+                left -= len(message.get("body", b""))
+
+
+class Leaving:
+    """The answer as the client takes it. One that stops reading is as good as gone."""
+
+    def __init__(self, send: Send, arriving: Arriving, seconds: float) -> None:
+        self._send = send
+        self._arriving = arriving
+        self._seconds = seconds
+
+    async def __call__(self, message: Message) -> None:
+        """Send a piece. An answer to a request that was not read is the last one of its connection."""
+        if message["type"] == "http.response.start" and not self._arriving.complete:
+            await self._arriving.drain()
+            message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+        try:
+            with anyio.fail_after(self._seconds):
+                await self._send(message)
+        except TimeoutError:
+            raise OSError("the client does not read its answer") from None
+
+
+class TimedProtocol(H11Protocol):
+    """Closes connections whose headers do not arrive in time; uvicorn itself would wait for ever."""
+
+    header_seconds = HEADER_SECONDS
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait on where what came is not the whole of the headers."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        self._forget()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._forget()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(self.header_seconds, self._late)
+
+    def _forget(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _late(self) -> None:
+        self._timer = None
+        if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            self.transport.close()
+
 
 REFUSED: Final = -32000
 """The code of a request that was not let in, as JSON-RPC has it."""

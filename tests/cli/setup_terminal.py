@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from ktx_cli.jobs.setup.detect.gateways import LOCAL_GATEWAYS, ask
+from ktx_cli.jobs.setup.detect.models import LOCAL_GATEWAYS, ask
 from tests.worlds.terminal import Terminal, TerminalError
 
 KTX: Final = Path(sys.executable).with_name("ktx")

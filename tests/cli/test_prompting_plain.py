@@ -7,7 +7,7 @@ import io
 import pytest
 
 from ktx_cli.cli.prompts import PlainPrompter
-from ktx_cli.jobs.setup.wizard.prompter import BackAsked, Choice
+from ktx_cli.jobs.setup.wizard.dialog import BackAsked, Choice
 
 CHOICES = [Choice("a", "One"), Choice("b", "Another")]
 

@@ -14,7 +14,7 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.jobs.setup.answers import DATABASE_WORDS, SOURCE_WORDS, questions_of
-from ktx_cli.jobs.setup.answers_file import key_of
+from ktx_cli.jobs.setup.plan import key_of
 from ktx_cli.project.config.connections import drivers
 from ktx_cli.project.plugins import WAREHOUSES
 from tests.cli.source_row import World

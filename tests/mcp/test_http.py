@@ -15,11 +15,10 @@ import pytest
 import uvicorn
 
 from ktx_cli.jobs.serve.project import ServedProject
-from ktx_cli.mcp import access, tool
-from ktx_cli.mcp.access import Guard, Load, Sessions
-from ktx_cli.mcp.audit import AuditLog
-from ktx_cli.mcp.http import HttpServer, Served
-from ktx_cli.mcp.server import ProjectServer
+from ktx_cli.mcp import http as access
+from ktx_cli.mcp import tool
+from ktx_cli.mcp.http import Guard, HttpServer, Load, Served, Sessions
+from ktx_cli.mcp.server import AuditLog, ProjectServer
 from ktx_cli.mcp.serving import _config
 from ktx_cli.project.layout import Layout
 from tests.mcp.wire import ACCEPT, VERSION, Wire, made

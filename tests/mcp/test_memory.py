@@ -9,7 +9,7 @@ import pytest
 
 from ktx_cli.jobs.capture.queue import enqueue
 from ktx_cli.jobs.capture.records import CaptureRequest, Status, save
-from ktx_cli.jobs.serve import memories
+from ktx_cli.jobs.serve import runs as memories
 from ktx_cli.project.layout import Layout
 from tests.mcp.conftest import CONFIG, Company
 

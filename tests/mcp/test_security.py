@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import ERROR_CODES
-from ktx_cli.mcp.access import LARGEST_BODY
+from ktx_cli.mcp.http import LARGEST_BODY
 from tests.mcp.conftest import CONFIG
 from tests.mcp.wire import Got, Wire, made, started
 

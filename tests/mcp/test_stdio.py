@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.mcp.stdio import LARGEST_MESSAGE
+from ktx_cli.mcp.serving import LARGEST_MESSAGE
 from tests.mcp.wire import KTX, made
 
 INITIALIZE = {

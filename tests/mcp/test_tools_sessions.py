@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp.server import ProjectServer
-from ktx_cli.mcp.stdio import serve_stdio
+from ktx_cli.mcp.serving import serve_stdio
 from ktx_cli.mcp.tool import Options
 from ktx_cli.project.layout import Layout
 project = ServedProject(Layout(Path(sys.argv[1])), {})

@@ -15,7 +15,7 @@ from ktx_cli.core.errors import ConfigError
 from ktx_cli.jobs.health.machine_checks import check_extras
 from ktx_cli.jobs.health.model import Level
 from ktx_cli.jobs.setup.answers import DATABASE_WORDS, Word, words_of
-from ktx_cli.jobs.setup.answers_file import fields_of, ordered
+from ktx_cli.jobs.setup.plan import fields_of, ordered
 from ktx_cli.project.config.connections import DisabledConnection, drivers, model_of
 from ktx_cli.project.config.file import LoadedConfig, load_config
 from ktx_cli.project.config.reference import json_schema

@@ -48,8 +48,7 @@ def _register_install(commands: typer.Typer) -> None:
             typer.Option("--http", metavar="URL", help="A server that is running, instead of one the client starts."),
         ] = None,
         token_env: Annotated[
-            str | None,
-            typer.Option("--token-env", metavar="NAME", help="The variable with that server's token."),
+            str | None, typer.Option("--token-env", metavar="NAME", help="The variable with that server's token.")
         ] = None,
         user_attribute: Annotated[
             list[str] | None,
@@ -91,7 +90,7 @@ def _register_list(commands: typer.Typer) -> None:
     @command(commands, "list", schema="agents-list")
     def list_agents(session: Session) -> Result:
         """Show in which clients this project is installed, what was changed there since, and what is stale."""
-        from ktx_cli.jobs.clients.uninstall import list_clients
+        from ktx_cli.jobs.clients.install import list_clients
 
         where, _ = _place(session)
         states = list_clients(where)
@@ -109,7 +108,7 @@ def _register_uninstall(commands: typer.Typer) -> None:
     @command(commands, "uninstall", schema="agents-uninstall")
     def uninstall(session: Session, target: TARGETS = None, scope: SCOPE = None, dry_run: DRY_RUN = False) -> Result:
         """Take this project out of agent clients: of those named, else of all; files are what they were before."""
-        from ktx_cli.jobs.clients.uninstall import uninstall
+        from ktx_cli.jobs.clients.install import uninstall
 
         where, _ = _place(session)
         report = uninstall(where, target or [], scope, dry_run=dry_run)

@@ -42,15 +42,7 @@ def _register_list(commands: typer.Typer) -> None:
         loaded = load_config(layout.config)
         connections, warnings = connection_statuses(CheckContext(layout, loaded, os.environ))
         session.warn(*loaded.notices(), *warnings)
-        rows = [
-            (
-                c.id,
-                c.driver,
-                c.kind,
-                _last_read(c),
-            )
-            for c in connections
-        ]
+        rows = [(c.id, c.driver, c.kind, _last_read(c)) for c in connections]
         table = Table(("id", "driver", "kind", "last read"), tuple(rows))
         hint = [] if rows else [first_step(layout.root, loaded.config)]
         return Result({"connections": [c.to_json() for c in connections]}, [table], next_steps=hint)
@@ -64,10 +56,7 @@ def _last_read(connection: ConnectionStatus) -> str:
 
 def _register_test(commands: typer.Typer) -> None:
     @command(commands, "test", schema="connection-test")
-    def test(
-        session: Session,
-        ids: IDS = None,
-    ) -> Result:
+    def test(session: Session, ids: IDS = None) -> Result:
         """Connect as ingest does: latency, version, privileges; of a source, where it is. Exit 4 when unreachable."""
         from ktx_cli.jobs.connections import check_connection_of
         from ktx_cli.project import Layout, connection_of, load_config
@@ -140,7 +129,7 @@ def _register_add(commands: typer.Typer) -> None:
     ) -> Result:
         """Test a connection and write it into ktx.yaml."""
         from ktx_cli.jobs.connections import SourceCheck, add_connection
-        from ktx_cli.jobs.setup.answers_file import put, read_value
+        from ktx_cli.jobs.setup.plan import put, read_value
         from ktx_cli.project import Layout
 
         fields: dict[str, Any] = {"driver": driver, "url": url, "path": path, "include": include, "exclude": exclude}
@@ -169,8 +158,7 @@ def _register_add(commands: typer.Typer) -> None:
 def _register_remove(commands: typer.Typer) -> None:
     @command(commands, "remove", schema="connection-remove")
     def remove(
-        session: Session,
-        id: Annotated[str, typer.Argument(help="The connection's id.", autocompletion=connection_ids)],
+        session: Session, id: Annotated[str, typer.Argument(help="The connection's id.", autocompletion=connection_ids)]
     ) -> Result:
         """Take a connection out of ktx.yaml. Its context (semantic layer, snapshot) stays."""
         from ktx_cli.core import ResultWarning

@@ -69,8 +69,7 @@ def _register_stdio(commands: typer.Typer) -> None:
         from ktx_cli.jobs.serve.project import ServedProject
         from ktx_cli.jobs.serve.state import server_attributes
         from ktx_cli.mcp.server import ProjectServer
-        from ktx_cli.mcp.serving import leave
-        from ktx_cli.mcp.stdio import serve_stdio
+        from ktx_cli.mcp.serving import leave, serve_stdio
         from ktx_cli.mcp.tool import Options
 
         options = Options(read_only, privacy, server_attributes(user_attribute))
@@ -129,8 +128,7 @@ def _register_start(commands: typer.Typer) -> None:
 
         if folders and not projects:
             raise UsageError(
-                f"`{folders[0]}` is given without --projects",
-                hint=Command("mcp", "start", "--projects", *folders),
+                f"`{folders[0]}` is given without --projects", hint=Command("mcp", "start", "--projects", *folders)
             )
         asked = {
             "host": host,
@@ -149,7 +147,7 @@ def _register_start(commands: typer.Typer) -> None:
 def _settings(session: Session, folders: list[str], asked: dict[str, Any]) -> tuple[Layout, ServerSettings]:
     """Return the project whose files tell of the server (the first of several), and how it is to run."""
     from ktx_cli.jobs.serve.state import ServerSettings, required_token, served_folders
-    from ktx_cli.mcp.access import Guard
+    from ktx_cli.mcp.http import Guard
     from ktx_cli.project import Layout, load_config
 
     served = served_folders(folders or [str(session.require_project())], current_folder())
@@ -159,12 +157,7 @@ def _settings(session: Session, folders: list[str], asked: dict[str, Any]) -> tu
         session.warn(*load_config(Layout(Path(each.folder)).config).notices())
     token, warnings = required_token(settings, os.environ)
     session.warn(*warnings)
-    Guard.of(
-        settings.host,
-        allowed_hosts=settings.allowed_hosts,
-        allowed_origins=settings.allowed_origins,
-        token=token,
-    )
+    Guard.of(settings.host, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins, token=token)
     return Layout(session.project), settings
 
 
@@ -273,7 +266,7 @@ def _register_logs(commands: typer.Typer) -> None:
 
 def _follow(path: Path, last: int) -> None:
     """Write lines as they come; ends by an interrupt."""
-    from ktx_cli.jobs.serve.logs import followed
+    from ktx_cli.jobs.serve.daemon import followed
     from ktx_cli.project import mask
 
     for line in followed(path, last):

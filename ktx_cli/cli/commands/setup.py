@@ -67,7 +67,7 @@ def _answers(values: Mapping[str, Any]) -> Answers:
                 hint=f"leave --only out, or add --only {left[0]}",
             )
         return typed
-    from ktx_cli.jobs.setup.answers_file import load_answers
+    from ktx_cli.jobs.setup.plan import load_answers
 
     if any(typed.steps()):
         raise UsageError(
@@ -82,7 +82,7 @@ def _answers(values: Mapping[str, Any]) -> Answers:
 
 def _plan(session: Session, request: SetupRequest) -> Result:
     from ktx_cli.cli.setup_flags import plan_blocks
-    from ktx_cli.jobs.setup.preview import preview
+    from ktx_cli.jobs.setup.setup import preview
 
     plan = preview(request)
     session.warn(*plan.warnings)

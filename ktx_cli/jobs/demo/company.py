@@ -15,9 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, StorageError, UsageError, load
-from ktx_cli.jobs.demo.money import payment_rows, refund_rows, sales_target_rows, ticket_rows
 from ktx_cli.jobs.demo.people import FIRST_DAY, LAST_DAY, Row, calendar_rows, make_clientele, make_staff, region_rows
-from ktx_cli.jobs.demo.sales import category_rows, inventory_rows, make_assortment, make_orders, tag_rows
+from ktx_cli.jobs.demo.sales import (
+    category_rows,
+    inventory_rows,
+    make_assortment,
+    make_orders,
+    payment_rows,
+    refund_rows,
+    sales_target_rows,
+    tag_rows,
+    ticket_rows,
+)
 from ktx_cli.project import SEMANTIC_NAME, Layout, storage_error, write_atomic
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Recent, monotonic
-from ktx_cli.jobs.serve.memories import Memories
+from ktx_cli.jobs.serve.runs import Memories
 from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, load_config
 from ktx_cli.warehouses import ConnectorPool, Counts
 

@@ -13,7 +13,7 @@ from ktx_cli.jobs.clients.install import Report as AgentsReport
 from ktx_cli.jobs.connections import SourceCheck
 from ktx_cli.jobs.llm import EmbeddingReport
 from ktx_cli.jobs.setup.answers import Answers
-from ktx_cli.jobs.setup.detect.files import file_databases
+from ktx_cli.jobs.setup.detect.databases import file_databases
 from ktx_cli.llm import ProbeRun
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.semantic import Model, Source, Visibility, layer_ids, load_layer

@@ -1,12 +1,33 @@
-"""Setup of what was answered: tried first, saved only on success, then built."""
+"""Setup of what was answered: tried first, saved only on success, then built; or shown without doing it."""
 
 from __future__ import annotations
 
 import contextlib
+import difflib
+import hashlib
+import os
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Final
 
-from ktx_cli.core import Command, Emit, KtxError, ResultWarning, UsageError
+from ktx_cli.core import (
+    Command,
+    ConfigError,
+    Emit,
+    Hint,
+    KtxError,
+    Notice,
+    NotReadyError,
+    Placeholder,
+    ResultWarning,
+    SecretError,
+    StorageError,
+    UsageError,
+    listing,
+    new_run_id,
+)
 from ktx_cli.engine import IngestReport
 from ktx_cli.jobs.clients.install import Report, Wanted, install
 from ktx_cli.jobs.clients.targets import Where
@@ -15,13 +36,225 @@ from ktx_cli.jobs.health.connection_checks import history_warnings
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.llm import probe_embeddings
-from ktx_cli.jobs.setup.answers import AgentsAnswer, Build, ModelAnswer
-from ktx_cli.jobs.setup.plan import planned, require_routes
+from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, ConnectionAnswer, Keeping, ModelAnswer
+from ktx_cli.jobs.setup.plan import Planned, kept, planned, require_routes
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest, first_question
-from ktx_cli.jobs.setup.save import same_secret, save_answers
-from ktx_cli.llm import require_models, secret_names
-from ktx_cli.project import KtxConfig, Layout, load_config, read_bytes
+from ktx_cli.llm import NO_BACKEND, require_models, secret_names
+from ktx_cli.project import (
+    CONFIG_NAME,
+    MASK,
+    KtxConfig,
+    Layout,
+    Repository,
+    SecretRef,
+    config_lock,
+    edit,
+    hold_run_lock,
+    is_literal_secret,
+    literal_secrets,
+    load_config,
+    mask,
+    prepare_private_folder,
+    read_bytes,
+    redact_url,
+    remember,
+    resolve,
+    storage_error,
+    values_of,
+    write_atomic,
+)
 from ktx_cli.scan import Depth
+
+_MOST_NUMBERS: Final = 1000
+
+
+def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str:
+    """Keep a secret under a name of its own and return the reference to it; the same secret again, the same reference.
+
+    The end of its last line is no part of it: a key in PEM comes with one.
+    Raises `NotReadyError` where there is no keyring, `StorageError` where nothing can be written.
+    """
+    remember(secret)
+    name, secret = _safe(name), secret.rstrip("\r\n")
+    if keeping is Keeping.KEYRING:
+        return _in_keyring(layout.root, name, secret)
+    prepare_private_folder(layout)
+    try:
+        layout.secrets.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise storage_error(layout.secrets, error, "create") from error
+    path = _free(layout.secrets / name, secret)
+    write_atomic(path, secret.encode() + b"\n", mode=0o600)
+    return _to_file(layout, path)
+
+
+def reference_to(layout: Layout, name: str, secret: str, keeping: Keeping) -> str:
+    """Return the reference that `keep_secret` would return, and write nothing; a keyring is not asked what is in it."""
+    remember(secret)
+    name = _safe(name)
+    if keeping is Keeping.KEYRING:
+        return f"keyring:{_service(layout.root)}/{name}"
+    return _to_file(layout, _free(layout.secrets / name, secret.rstrip("\r\n")))
+
+
+def _to_file(layout: Layout, path: Path) -> str:
+    return f"file:{path.relative_to(layout.root).as_posix()}"
+
+
+def _service(root: Path) -> str:
+    return f"ktx-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
+
+
+def _safe(name: str) -> str:
+    """Return a name of one file: a key that nobody knows may hold anything."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:100]
+
+
+def _free(path: Path, secret: str) -> Path:
+    """Return the path, or one beside it where another secret is kept there already: nothing is lost.
+
+    A link is left alone: one that came with a repository is tracked, and what took its place would be committed.
+    """
+    for name in _names(path.name):
+        candidate = path.with_name(name)
+        if candidate.is_symlink():
+            continue
+        kept = read_bytes(candidate)
+        if kept is None or kept.rstrip(b"\r\n") == secret.encode():
+            return candidate
+    raise StorageError(f"there are too many secrets named {path}", hint=f"take away those in {path.parent} not in use")
+
+
+def _names(name: str) -> Iterator[str]:
+    """Yield the name, then others beside it."""
+    yield name
+    yield from (f"{name}-{number}" for number in range(2, _MOST_NUMBERS))
+
+
+def _in_keyring(root: Path, name: str, secret: str) -> str:
+    try:
+        import keyring
+        import keyring.errors
+    except ImportError as error:
+        raise NotReadyError(
+            "there is no package keyring", hint=Command("install", "ktx-cli[keyring]", program="pip")
+        ) from error
+    service = _service(root)
+    try:
+        name = next(each for each in _names(name) if keyring.get_password(service, each) in (None, secret))
+        keyring.set_password(service, name, secret)
+    except Exception as error:  # a backend raises whatever its system gives it
+        raise NotReadyError(
+            f"the keyring did not take the secret: {type(error).__name__}",
+            hint="leave the keyring out: --keep-secrets file",
+        ) from error
+    return f"keyring:{service}/{name}"
+
+
+def usable_keyring() -> bool:
+    """Say whether there is a keyring that keeps something; opens no window."""
+    try:
+        import keyring
+        import keyring.backends.fail
+    except ImportError:
+        return False
+    return not isinstance(keyring.get_keyring(), keyring.backends.fail.Keyring)
+
+
+def same_secret(request: SetupRequest) -> Any:
+    """Return what says whether a setting and an answer are one: a reference to a file and the secret in it are."""
+
+    def same(configured: Any, given: Any) -> bool:
+        reference = SecretRef.parse(configured) if isinstance(configured, str) and configured != given else None
+        if reference is None or not isinstance(given, str):
+            return bool(configured == given)
+        try:
+            kept = resolve(configured, project_dir=request.project_dir, environ=request.environ, where="setup")
+        except SecretError:
+            return False
+        return kept == given.rstrip("\r\n")
+
+    return same
+
+
+def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: SetupReport) -> None:
+    """Write `ktx.yaml`; commit it where the user has no edits of their own in it, and no secret stands in it."""
+    try:
+        layout.root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise storage_error(layout.root, error, "create") from error
+    repository = Repository.discover(layout.root)
+    if repository is not None:
+        repository.check_writable()
+    run_id = new_run_id()
+    with (
+        hold_run_lock(
+            layout, run_id=run_id, command=Command("setup"), emit=request.emit, warn=report.warnings.append
+        ) as (
+            lock,
+            _,
+        ),
+        config_lock(layout.root),
+    ):
+        if repository is None:
+            repository = Repository.create(layout.root)
+            report.created_repository = True
+            request.emit(Notice(f"created a git repository in {layout.root}"))
+        repository.recover()
+        before = read_bytes(layout.config)
+        text = _with_kept_secrets(request, layout, plan, before)
+        loaded = load_config(layout.config, data=text)
+        report.changed = text != before
+        if not report.changed:
+            return
+        if any(literal_secrets(loaded.config)):
+            _save_only(layout, text, report, "a secret stands in it", "put the secret into env:NAME or file:PATH")
+            return
+        result = repository.commit(
+            {CONFIG_NAME: text},
+            message=f"ktx setup\n\nKtx-Run: {run_id}\n",
+            base=repository.head().commit,
+            author=loaded.config.storage.git.author,
+            before_publish=lock.check,
+        )
+        report.commit = result.commit
+        if CONFIG_NAME not in result.committed and CONFIG_NAME not in result.ignored:
+            _save_only(layout, text, report, "it has changes of yours", _COMMIT)
+
+
+def _with_kept_secrets(request: SetupRequest, layout: Layout, plan: Planned, before: bytes | None) -> bytes:
+    """Return the text of `ktx.yaml` with references where secrets were answered; they are kept by then."""
+
+    def keep(name: str, secret: str) -> str:
+        return keep_secret(layout, name, secret, request.answers.keeping)
+
+    answers = kept(request.answers, keep, plan.connections)
+    return planned(_named(answers, plan), before).text
+
+
+def _named(answers: Answers, plan: Planned) -> Answers:
+    """Return the answers with the ids that were chosen when they were tested."""
+    named = [
+        ConnectionAnswer(answer.fields, name)
+        for answer, name in zip(answers.connections, plan.connections, strict=True)
+    ]
+    split = len(answers.databases)
+    return replace(answers, databases=tuple(named[:split]), sources=tuple(named[split:]))
+
+
+def _save_only(layout: Layout, text: bytes, report: SetupReport, reason: str, hint: str) -> None:
+    write_atomic(layout.config.resolve(), text)
+    report.warnings.append(
+        ResultWarning("config_not_committed", f"ktx.yaml was saved but not committed, because {reason}", hint=hint)
+    )
+
+
+_COMMIT: Final = Hint(
+    "{} && {}",
+    Command("add", CONFIG_NAME, program="git"),
+    Command("commit", "-m", Placeholder(f"'{CONFIG_NAME}'"), "--", CONFIG_NAME, program="git"),
+)
+"""Commits the file and nothing else that is staged, also where git does not know it yet."""
 
 
 def setup(request: SetupRequest) -> SetupReport:
@@ -136,3 +369,86 @@ def _about_a_model(answer: ModelAnswer) -> bool:
 def existing_folder(folder: Path) -> Path:
     """Return the folder, or the nearest above it that is there."""
     return next(each for each in (folder, *folder.parents) if each.is_dir())
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would happen. `steps`: pairs of what and how; `diff`: lines of a unified diff of `ktx.yaml`."""
+
+    project_dir: Path
+    steps: tuple[tuple[str, str], ...]
+    diff: tuple[str, ...]
+    warnings: list[ResultWarning] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the `data` of the envelope."""
+        return {
+            "project_dir": str(self.project_dir),
+            "steps": [{"step": step, "would": would} for step, would in self.steps],
+            "diff": list(self.diff),
+        }
+
+
+def preview(request: SetupRequest) -> Preview:
+    """Return what `setup` would do with this request; connects to nothing and writes nothing; raises as it does."""
+    layout = Layout(request.project_dir)
+    require_folder(layout.root)
+    before = read_bytes(layout.config)
+    plan = planned(request.answers, before, same_secret(request))
+    secrets: list[str] = []
+
+    def keep(name: str, secret: str) -> str:
+        secrets.append(name)
+        return reference_to(layout, name, secret, request.answers.keeping)
+
+    shown = planned(kept(request.answers, keep, plan.connections), before).text
+    loaded = load_config(layout.config, data=shown)
+    steps = tuple(_steps(request, layout, before, shown, secrets))
+    return Preview(layout.root, steps, _diff(before or b"", shown), loaded.notices())
+
+
+def _steps(
+    request: SetupRequest, layout: Layout, before: bytes | None, after: bytes, secrets: list[str]
+) -> Iterator[tuple[str, str]]:
+    answers = request.answers
+    if before is None:
+        yield "project", f"make {CONFIG_NAME} in {layout.root}"
+        if Repository.discover(existing_folder(layout.root)) is None:
+            yield "git", f"make a repository in {layout.root}"
+    tried = list(_tried(answers)) if request.test else []
+    if tried:
+        yield "test", f"try {listing(tried, len(tried))}"
+    if secrets:
+        yield "secrets", f"keep {listing(secrets, len(secrets))} in the {answers.keeping}"
+    if after != before:
+        yield CONFIG_NAME, "save and commit it"
+    if answers.build not in (None, Build.NONE):
+        yield "build", f"read {'the structure of the databases' if answers.build is Build.STRUCTURE else 'everything'}"
+    if answers.agents is not None:
+        yield "agents", f"put the project into {listing(answers.agents.targets, len(answers.agents.targets))}"
+
+
+def _tried(answers: Answers) -> Iterator[str]:
+    if answers.llm is not None and answers.llm.backend != NO_BACKEND:
+        yield "the models"
+    if answers.embeddings is not None and answers.embeddings.backend != "none":
+        yield "the embeddings"
+    yield from (answer.id or f"the {answer.driver} connection" for answer in answers.connections)
+
+
+def _diff(before: bytes, after: bytes) -> tuple[str, ...]:
+    old, new = (_without_secrets(text).decode("utf-8", "replace").splitlines() for text in (before, after))
+    lines = difflib.unified_diff(old, new, CONFIG_NAME, f"{CONFIG_NAME} (planned)", lineterm="")
+    return tuple(redact_url(mask(line)) for line in lines)
+
+
+def _without_secrets(text: bytes) -> bytes:
+    """Return the text of `ktx.yaml` with the secrets masked that stand in clear in it, however they are written."""
+    config = load_config(Path(CONFIG_NAME), data=text).config
+    for keys, declared, value in values_of(config):
+        if isinstance(value, str) and is_literal_secret(declared, keys[-1], value):
+            for line in value.splitlines():
+                remember(line)
+            with contextlib.suppress(ConfigError):  # where it cannot be placed its lines are masked
+                text = edit.set_value(text, keys, MASK, where=CONFIG_NAME)
+    return text.replace(f'"{MASK}"'.encode(), MASK.encode())

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.jobs.clients import targets as program
-from ktx_cli.jobs.clients.install import Report, Wanted, install
+from ktx_cli.jobs.clients.install import Report, Wanted, install, uninstall
 from ktx_cli.jobs.clients.targets import Scope, Target, Where
-from ktx_cli.jobs.clients.uninstall import uninstall
 
 Files = dict[str, bytes]
 

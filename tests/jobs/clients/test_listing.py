@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ktx_cli.jobs.clients.install import State, list_clients
 from ktx_cli.jobs.clients.targets import CLIENTS, Scope, Target
-from ktx_cli.jobs.clients.uninstall import State, list_clients
 from tests.jobs.clients.conftest import World
 
 HERE = (Target.CURSOR, Scope.PROJECT)
@@ -77,7 +77,7 @@ def test_the_project_moved(world: World) -> None:
 
 
 def test_a_skill_of_another_version(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktx_cli.jobs.clients import uninstall
+    from ktx_cli.jobs.clients import install as uninstall
 
     world.install(Target.CURSOR)
     rule = world.project() / ".cursor/rules/ktx-admin.mdc"

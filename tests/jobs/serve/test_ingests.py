@@ -13,8 +13,8 @@ import pytest
 from ktx_cli.core.errors import KtxError, NotSupportedError, UsageError
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.jobs.serve import ingests
-from ktx_cli.jobs.serve.ingests import IngestState, IngestWish, cancel_ingest, ingest_state, start_ingest
+from ktx_cli.jobs.serve import runs as ingests
+from ktx_cli.jobs.serve.runs import IngestState, IngestWish, cancel_ingest, ingest_state, start_ingest
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_run_lock
 

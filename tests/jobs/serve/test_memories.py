@@ -11,8 +11,8 @@ import pytest
 
 from ktx_cli.jobs.capture.queue import enqueue
 from ktx_cli.jobs.capture.records import CaptureRequest
-from ktx_cli.jobs.serve import memories
-from ktx_cli.jobs.serve.memories import Memories
+from ktx_cli.jobs.serve import runs as memories
+from ktx_cli.jobs.serve.runs import Memories
 from ktx_cli.project.layout import Layout
 
 SECONDS = 30

@@ -14,9 +14,9 @@ import keyring.backend
 import pytest
 
 from ktx_cli.jobs.setup.answers import Answers, Step
-from ktx_cli.jobs.setup.detect import gateways
+from ktx_cli.jobs.setup.detect import models as gateways
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
-from ktx_cli.jobs.setup.wizard.prompter import Check, Choice, Kind
+from ktx_cli.jobs.setup.wizard.dialog import Check, Choice, Kind
 from ktx_cli.jobs.setup.wizard.wizard import run_wizard
 from ktx_cli.llm.errors import llm_error
 
@@ -96,7 +96,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / ".config"))
     monkeypatch.setattr(gateways, "LOCAL_GATEWAYS", ())
 
-    monkeypatch.setattr("ktx_cli.jobs.setup.wizard.work.usable_keyring", lambda: False)
+    monkeypatch.setattr("ktx_cli.jobs.setup.wizard.dialog.usable_keyring", lambda: False)
 
     async def nobody(*args: Any, **options: Any) -> Any:
         raise llm_error("auth", backend="claude-code")

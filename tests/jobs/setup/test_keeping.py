@@ -14,9 +14,10 @@ import keyring.errors
 import pytest
 
 from ktx_cli.core.errors import NotReadyError, StorageError
-from ktx_cli.jobs.setup import secrets
+from ktx_cli.jobs.setup import setup as secrets
 from ktx_cli.jobs.setup.answers import Keeping
-from ktx_cli.jobs.setup.secrets import keep_secret, literal_places, reference_to, usable_keyring
+from ktx_cli.jobs.setup.plan import literal_places
+from ktx_cli.jobs.setup.setup import keep_secret, reference_to, usable_keyring
 from ktx_cli.project.config.connections import model_of
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.secrets import mask, resolve

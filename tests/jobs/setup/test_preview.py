@@ -20,9 +20,8 @@ from ktx_cli.jobs.setup.answers import (
     Keeping,
     ModelAnswer,
 )
-from ktx_cli.jobs.setup.preview import Preview, preview
 from ktx_cli.jobs.setup.request import SetupRequest
-from ktx_cli.jobs.setup.setup import setup
+from ktx_cli.jobs.setup.setup import Preview, preview, setup
 from tests.jobs.setup.conftest import Ring
 
 URL = "postgresql://u:canary-pw@127.0.0.1:1/d"

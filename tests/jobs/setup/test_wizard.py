@@ -12,7 +12,7 @@ import pytest
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import CancelledError
 from ktx_cli.jobs.setup.answers import Step
-from ktx_cli.jobs.setup.wizard.prompter import BackAsked
+from ktx_cli.jobs.setup.wizard.dialog import BackAsked
 from ktx_cli.testing.model_script import UNAUTHORIZED, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.jobs.setup.conftest import Person, Place, Ring, Wizard
@@ -282,7 +282,7 @@ def test_a_secret_of_the_user_stays_where_it_is(folder: Path, wizard: Wizard, ty
 
 
 def test_where_there_is_a_keyring(folder: Path, wizard: Wizard, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktx_cli.jobs.setup.wizard.work.usable_keyring", lambda: True)
+    monkeypatch.setattr("ktx_cli.jobs.setup.wizard.dialog.usable_keyring", lambda: True)
     person = Person({**FULL, "Where are secrets kept?": "keyring"})
     wizard(person)
     assert person.questions.count("Where are secrets kept?") == 1

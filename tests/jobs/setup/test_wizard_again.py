@@ -9,7 +9,7 @@ import pytest
 
 from ktx_cli.jobs.setup.answers import Answers, Step
 from ktx_cli.jobs.setup.request import SetupRequest
-from ktx_cli.jobs.setup.wizard.prompter import BackAsked
+from ktx_cli.jobs.setup.wizard.dialog import BackAsked
 from ktx_cli.jobs.setup.wizard.wizard import run_wizard
 from tests.jobs.setup.conftest import Person, Wizard
 

@@ -8,7 +8,7 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.jobs.setup.answers import DATABASE_WORDS, SOURCE_WORDS, Word, questions_of
-from ktx_cli.jobs.setup.answers_file import declared, fields_of, key_of, ordered, put, read_value, typed
+from ktx_cli.jobs.setup.plan import declared, fields_of, key_of, ordered, put, read_value, typed
 from ktx_cli.project.config.connections import drivers
 from ktx_cli.project.config.file import check_connection
 from ktx_cli.project.plugins import SOURCES, WAREHOUSES

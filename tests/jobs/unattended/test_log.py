@@ -10,7 +10,7 @@ import pytest
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import CommandFinished, Notice, RunStarted, StepProgress
-from ktx_cli.jobs.serve import logs
+from ktx_cli.jobs.serve import daemon as logs
 from ktx_cli.jobs.unattended import CommandLog
 from ktx_cli.project.secrets import MASK, remember
 

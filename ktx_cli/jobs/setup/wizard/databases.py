@@ -19,12 +19,9 @@ from ktx_cli.jobs.setup.answers import (
     questions_of,
     words_of,
 )
-from ktx_cli.jobs.setup.answers_file import fields_of
-from ktx_cli.jobs.setup.detect.databases import database_offers
-from ktx_cli.jobs.setup.detect.files import free_id
-from ktx_cli.jobs.setup.wizard.dialog import anything, something
-from ktx_cli.jobs.setup.wizard.prompter import Check, Choice, capital
-from ktx_cli.jobs.setup.wizard.work import AgainError, LeftOutError, Work
+from ktx_cli.jobs.setup.detect.databases import database_offers, free_id
+from ktx_cli.jobs.setup.plan import fields_of
+from ktx_cli.jobs.setup.wizard.dialog import AgainError, Check, Choice, LeftOutError, Work, anything, capital, something
 from ktx_cli.project import (
     SOURCES,
     WAREHOUSES,

@@ -1,20 +1,336 @@
-"""Runs the steps in their order: forward, back, leaving out, and on from where it was stopped."""
+"""The steps of the wizard in their order: forward, back, leaving out, and on from where it was stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
-from ktx_cli.core import CancelledError, Command, Hint
-from ktx_cli.jobs.setup.answers import Step
+from ktx_cli.core import CancelledError, Command, Hint, listing, plural
+from ktx_cli.jobs.clients.install import NOT_INSTALLED, list_clients
+from ktx_cli.jobs.clients.targets import Target, Where
+from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, EmbeddingAnswer, ModelAnswer, Step
+from ktx_cli.jobs.setup.detect.databases import agent_offers, source_offers
+from ktx_cli.jobs.setup.detect.models import EmbeddingOffer, ModelOffer, embedding_offers, model_offers
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
-from ktx_cli.jobs.setup.wizard.databases import databases_step
-from ktx_cli.jobs.setup.wizard.dialog import Dialog, Draft
-from ktx_cli.jobs.setup.wizard.llm import llm_step
-from ktx_cli.jobs.setup.wizard.prompter import BackAsked, Choice, Prompter
-from ktx_cli.jobs.setup.wizard.steps import agents_step, build_step, embeddings_step, known, project_step, sources_step
-from ktx_cli.jobs.setup.wizard.work import AgainError, LeftOutError, Work
-from ktx_cli.project import Layout
+from ktx_cli.jobs.setup.setup import existing_folder
+from ktx_cli.jobs.setup.wizard.databases import SOURCE, ask_connection, ask_for_another, asks_for_more, databases_step
+from ktx_cli.jobs.setup.wizard.dialog import (
+    AgainError,
+    BackAsked,
+    Choice,
+    Dialog,
+    Draft,
+    LeftOutError,
+    Prompter,
+    Work,
+    anything,
+    capital,
+    something,
+)
+from ktx_cli.llm import CHOOSABLE, NO_BACKEND, ProviderQuestion, distinct_models, last_probes
+from ktx_cli.project import ROLES, Connection, Layout, Repository, read_state
+from ktx_cli.runs import last_runs
+
+_OFFERS: Final = "models"
+
+
+def llm_step(work: Work) -> None:
+    """Choose a backend and its models."""
+    if work.config.llm.provider.backend != NO_BACKEND and not work.changes("the model backend"):
+        return
+    work.say_once("A model writes descriptions, pages and measures; ktx computes the rest without one.")
+    offers = work.looked(_OFFERS, lambda: _offers(work))
+    answer = _answer(work, offers)
+    done = work.save(Answers(llm=answer))
+    for result in done.probes.results:
+        if result.report is not None:
+            work.prompter.say(f"{result.ref} answers: {result.report.account}", "good")
+    for warning in done.warnings:
+        if warning.code == "prompt_caching_ignored":
+            work.prompter.say(warning.message, "hint")
+
+
+def _offers(work: Work) -> list[ModelOffer]:
+    work.prompter.say("Looking what models this machine has ...")
+    return model_offers(work.config, project_dir=work.root, environ=work.request.environ)
+
+
+def _answer(work: Work, offers: list[ModelOffer]) -> ModelAnswer:
+    ready = [offer for offer in offers if offer.problem is None]
+    barred = [offer for offer in offers if offer.problem is not None]
+    choices = [Choice(_value(offer), capital(offer.label)) for offer in ready]
+    choices += [Choice(_value(offer), capital(offer.label), "not usable now") for offer in barred]
+    known = {offer.backend for offer in offers}
+    by_hand = {backend: each.label for backend, each in CHOOSABLE.items() if each.by_hand}
+    choices += [Choice(backend, label) for backend, label in by_hand.items() if backend not in known]
+    choices.append(Choice(NO_BACKEND, "No model for now"))
+    default = _value(ready[0]) if ready else NO_BACKEND
+    chosen = work.dialog.select("backend", "Which model backend?", choices, default)
+    if chosen == NO_BACKEND:
+        return ModelAnswer(NO_BACKEND)
+    offer = next((each for each in offers if _value(each) == chosen), ModelOffer(chosen, "", {}, None, ()))
+    if offer.problem is not None:
+        _wait_for(work, offer)
+    provider = _provider(work, offer)
+    models = _models(work, offer)
+    says = "Let the model describe tables and columns, too?"
+    described = "llm" if work.dialog.confirm("descriptions", says, True) else "none"
+    return ModelAnswer(offer.backend, models, provider, described)
+
+
+def _value(offer: ModelOffer) -> str:
+    """Return what tells an offer from the others: a gateway's address too."""
+    return f"{offer.backend} {offer.settings.get('base_url', '')}".strip()
+
+
+def _wait_for(work: Work, offer: ModelOffer) -> None:
+    """Say what is missing and look again when the person has seen to it; raises to choose again, or to leave it out."""
+    assert offer.problem is not None
+    work.prompter.say(offer.problem.message, "bad")
+    hint = offer.problem.details.get("sign_in") or offer.problem.hint
+    if hint:
+        work.prompter.say(str(hint), "hint")
+    choices = [
+        Choice("again", "Done: look again"),
+        Choice("other", "Choose another backend"),
+        Choice("leave", "Leave the model out for now"),
+    ]
+    chosen = work.prompter.select("What now?", choices, "again")
+    if chosen == "leave":
+        raise LeftOutError
+    if chosen == "other":
+        work.dialog.draft.forget(work.dialog.step, propose=False)
+    work.look_again(_OFFERS)
+    raise AgainError
+
+
+def _provider(work: Work, offer: ModelOffer) -> dict[str, str]:
+    """Ask for what the backend needs and this machine does not show."""
+    found = dict(offer.settings)
+    for each in CHOOSABLE[offer.backend].questions:
+        if each.field not in found and (value := _asked(work, offer.backend, each)):
+            found[each.field] = value
+    return found
+
+
+def _asked(work: Work, backend: str, each: ProviderQuestion) -> str:
+    key = each.field.replace("_", "-")
+    if each.secret:
+        return work.dialog.secret(key, each.question, work.keeper(f"llm-{backend}-{key}"))
+    return work.dialog.text(key, each.question, each.default, anything if each.optional else something)
+
+
+def _models(work: Work, offer: ModelOffer) -> dict[str, str]:
+    """Ask which model does what; proposed is one for most, and a cheaper one for what is sorted and picked."""
+    dialog, proposed = work.dialog, CHOOSABLE[offer.backend].models
+    one, each = Choice("one", "One model for everything"), Choice("each", "A model for each role")
+    choices = [Choice("proposed", _models_text(proposed)), one, each] if proposed else [one, each]
+    chosen = dialog.select("models", "Which models?", choices, choices[0].value)
+    if chosen == "proposed":
+        return dict(proposed)
+    default = _model(work, "model", "Model", offer, proposed.get("default", ""))
+    if chosen == "one":
+        return dict.fromkeys([*work.config.llm.models, "default"], default)
+    found = {"default": default}
+    for role, says in ROLES.items():
+        if role != "default":
+            found[role] = _model(work, f"model-{role}", f"{role}: {says}", offer, proposed.get(role, default))
+    return {role: model for role, model in found.items() if role == "default" or model != default}
+
+
+def _models_text(models: Mapping[str, str]) -> str:
+    """Return the models in a line: `sonnet; haiku for triage, candidateExtraction`."""
+    others = dict.fromkeys(model for role, model in models.items() if role != "default")
+    roles = {other: ", ".join(role for role, model in models.items() if model == other) for other in others}
+    if not roles:
+        return f"{models['default']} for all"
+    return "; ".join([models["default"], *(f"{model} for {named}" for model, named in roles.items())])
+
+
+def _model(work: Work, key: str, question: str, offer: ModelOffer, default: str) -> str:
+    if not offer.models:
+        return work.dialog.text(key, question, default, something)
+    choices = [Choice(model, model) for model in offer.models]
+    return work.dialog.select(key, question, choices, default if default in offer.models else offer.models[0])
+
+
+def project_step(work: Work) -> None:
+    """Make the project, unless it is there."""
+    if work.layout.config.exists():
+        return
+    work.prompter.say(_says(work.root))
+    default = work.root.resolve() != Path(work.request.environ.get("HOME") or "/").resolve()
+    if not work.dialog.confirm("make", f"Make a ktx project in {work.root}?", default):
+        raise CancelledError("nothing was made", hint=Command("setup", "--project-dir", "FOLDER"))
+    work.save(Answers())
+
+
+def _says(root: Path) -> str:
+    """Say what ktx puts into the folder, and what becomes of git."""
+    repository = Repository.discover(existing_folder(root))
+    git = "A git repository is made here, for there is none."
+    if repository is not None:
+        git = f"The folder is in the git repository {repository.layout.top_level}: ktx commits its own files there."
+    return f"ktx keeps ktx.yaml, semantic-layer/, wiki/ and raw-sources/ in git, and .ktx/ out of it. {git}"
+
+
+def sources_step(work: Work) -> None:
+    """Connect context sources, one after another, until no other is wanted; raises `AgainError` or `LeftOutError`."""
+    known = work.config.sources()
+    if known and not asks_for_more(work):
+        return
+    offers = source_offers(work.root, work.request.environ, work.config)
+    question = "Another context source?" if known else "Which context source: dbt, BI, documents?"
+    none = "No other source" if known else "No context source for now"
+    answer = ask_connection(work, SOURCE, offers, question=question, none=none, more=bool(known))
+    done = work.save(Answers(sources=(answer,)))
+    for test in done.tests.values():
+        work.prompter.say(f"{answer.id}: {getattr(test, 'origin', 'saved')}", "good")
+    ask_for_another(work)
+
+
+def agents_step(work: Work) -> None:
+    """Put the project into the configuration of agent clients."""
+    offers = agent_offers(work.root, work.request.environ)
+    there = [offer for offer in offers if offer.installed]
+    left = [offer for offer in offers if not offer.installed and offer.target is not Target.UNIVERSAL]
+    if there and not work.revisited and not work.dialog.begun():
+        return
+    others = [Choice(target, target) for target in Target if target is not Target.UNIVERSAL]
+    choices = [Choice(offer.target, capital(offer.label)) for offer in left] or others
+    chosen = work.dialog.several("targets", "Which agent clients get this project?", choices)
+    if not chosen:
+        raise LeftOutError
+    while True:
+        done = work.save(Answers(agents=AgentsAnswer(tuple(map(Target, chosen)))))
+        for outcome in () if done.agents is None else done.agents.outcomes:
+            work.prompter.say(f"{outcome.target}: {outcome.path}", "good")
+        if done.error is None:
+            return
+        work.decide(done.error)
+
+
+def build_step(work: Work) -> None:
+    """Read the connections now, or leave it to `ktx ingest`."""
+    config = work.config
+    if not config.connections:
+        work.prompter.say("There is nothing to read yet.")
+        return
+    if not work.revisited and known(work, Step.BUILD):
+        return
+    counts = [plural(len(config.databases()), "database")]
+    if config.sources():
+        counts.append(plural(len(config.sources()), "context source"))
+    asks = "" if config.llm.provider.backend == "none" else ", asking the model"
+    choices = [
+        Choice(Build.FULL, f"Read everything now: {' and '.join(counts)}{asks}"),
+        Choice(Build.STRUCTURE, "Read the structure of the databases alone"),
+        Choice(Build.NONE, "Later, by ktx ingest"),
+    ]
+    chosen = Build(work.dialog.select("build", "Build the context?", choices, Build.FULL))
+    if chosen is Build.NONE:
+        raise LeftOutError
+    while True:
+        done = work.save(Answers(build=chosen))
+        if done.build is not None:
+            results = [(each.connection, each.status, each.result) for each in done.build.connections]
+            results += [(each.name, each.status, each.result) for each in done.build.sources]
+            for name, status, result in results:
+                work.prompter.say(f"{name}: {result}", "bad" if status == "failed" else "good")
+        if done.error is None:
+            return
+        work.decide(done.error)
+
+
+def embeddings_step(work: Work) -> None:
+    """Choose who makes the vectors, if anybody."""
+    if work.config.ingest.embeddings.backend != "none" and not work.changes("the embeddings"):
+        return
+    offers = work.looked("embeddings", lambda: _steps_offers(work))
+    choices = [Choice(each.backend, capital(each.label), "not usable now" if each.problem else "") for each in offers]
+    usable = [each.backend for each in offers if each.problem is None and each.backend != "openai"]
+    chosen = work.dialog.select("backend", "Search by meaning, too?", choices, usable[-1] if usable else "none")
+    offer = next(each for each in offers if each.backend == chosen)
+    if offer.problem is not None:
+        _steps_wait_for(work, offer)
+    done = work.save(Answers(embeddings=_steps_answer(work, offer)))
+    if done.embeddings is not None:
+        work.prompter.say(f"{done.embeddings.model} answers: {done.embeddings.dimensions} numbers a vector", "good")
+
+
+def _steps_offers(work: Work) -> list[EmbeddingOffer]:
+    offers = embedding_offers(work.config, project_dir=work.root, environ=work.request.environ)
+    if all(offer.backend != "openai" for offer in offers):
+        offers.append(EmbeddingOffer("openai", "An API that speaks OpenAI's embeddings, with a key", {}, None))
+    return offers
+
+
+def _steps_wait_for(work: Work, offer: EmbeddingOffer) -> None:
+    assert offer.problem is not None
+    work.prompter.say(offer.problem.message, "bad")
+    if offer.problem.hint:
+        work.prompter.say(offer.problem.hint, "hint")
+    choices = [
+        Choice("again", "Done: look again"),
+        Choice("other", "Choose another"),
+        Choice("leave", "Search by words alone"),
+    ]
+    chosen = work.prompter.select("What now?", choices, "again")
+    if chosen == "leave":
+        raise LeftOutError
+    if chosen == "other":
+        work.dialog.draft.forget(work.dialog.step, propose=False)
+    work.look_again("embeddings")
+    raise AgainError
+
+
+def _steps_answer(work: Work, offer: EmbeddingOffer) -> EmbeddingAnswer:
+    found = dict(offer.settings)
+    if offer.backend == "openai":
+        if "api_key" not in found:
+            found["api_key"] = work.dialog.secret("api-key", "Key", work.keeper("embeddings-api-key"))
+        address = work.dialog.text(
+            "base-url", "Address (empty: OpenAI's own)", str(found.get("base_url", "")), anything
+        )
+        found |= {"base_url": address} if address else {}
+        found["model"] = work.dialog.text("model", "Model", str(found.get("model", "text-embedding-3-small")))
+    return EmbeddingAnswer(offer.backend, **{key: value for key, value in found.items() if key != "backend"})
+
+
+def known(work: Work, step: Step) -> str:
+    """Return what is set up of a step; empty where nothing is."""
+    config = work.config
+    if step is Step.PROJECT:
+        return str(work.root)
+    if step is Step.LLM:
+        return "" if config.llm.provider.backend == NO_BACKEND else _steps_models(work)
+    if step is Step.EMBEDDINGS:
+        embeddings = config.ingest.embeddings
+        return "" if embeddings.backend == "none" else f"{embeddings.backend}, {embeddings.model or 'its own model'}"
+    if step is Step.BUILD:
+        return _last_build(work)
+    if step is Step.AGENTS:
+        clients = list_clients(Where(work.root, work.request.environ))
+        return listing(dict.fromkeys(each.target for each in clients if each.state != NOT_INSTALLED), 9)
+    return _listed(config.databases() if step is Step.DATABASES else config.sources())
+
+
+def _steps_models(work: Work) -> str:
+    probes = read_state(work.layout, last_probes) or {}
+    last = {ref: probes.get(ref) for ref in distinct_models(work.config)}
+    return listing((f"{ref}, last probe {each.finished if each else 'never'}" for ref, each in last.items()), 9)
+
+
+def _last_build(work: Work) -> str:
+    runs = read_state(work.layout, last_runs) or ()
+    done = next((run for run in runs if run["status"] in ("done", "unchanged")), None)
+    return "" if done is None else f"last run {done['run_id']}"
+
+
+def _listed(connections: Mapping[str, Connection]) -> str:
+    return listing((f"{name} ({entry.driver})" for name, entry in connections.items()), 9)
+
 
 _STEPS: Final[Mapping[Step, tuple[str, Callable[[Work], None]]]] = {
     Step.PROJECT: ("Project", project_step),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.setup.detect import gateways
+from ktx_cli.jobs.setup.detect import models as gateways
 
 
 class Gateway:

@@ -12,9 +12,8 @@ import duckdb
 import pytest
 
 from ktx_cli.jobs.connections import probe_connection
-from ktx_cli.jobs.setup.detect import files
-from ktx_cli.jobs.setup.detect.databases import database_offers
-from ktx_cli.jobs.setup.detect.files import folders_in, free_id
+from ktx_cli.jobs.setup.detect import databases as files
+from ktx_cli.jobs.setup.detect.databases import database_offers, folders_in, free_id
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.warehouses import registry
 from ktx_cli.warehouses.registry import missing_package

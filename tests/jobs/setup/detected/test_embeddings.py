@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import NotReadyError
-from ktx_cli.jobs.setup.detect import gateways
-from ktx_cli.jobs.setup.detect.gateways import EmbeddingOffer, embedding_offers
+from ktx_cli.jobs.setup.detect import models as gateways
+from ktx_cli.jobs.setup.detect.models import EmbeddingOffer, embedding_offers
 from ktx_cli.project.config.model import KtxConfig
 
 BASE, MINI = "minishlab/potion-base-8M", "sentence-transformers/all-MiniLM-L6-v2"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.setup.detect import gateways
-from ktx_cli.jobs.setup.detect.gateways import Listening, ask
+from ktx_cli.jobs.setup.detect import models as gateways
+from ktx_cli.jobs.setup.detect.models import Listening, ask
 
 
 @pytest.mark.table(

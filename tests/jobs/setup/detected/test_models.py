@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.jobs.setup.detect import gateways, models
-from ktx_cli.jobs.setup.detect.gateways import LocalGateway
-from ktx_cli.jobs.setup.detect.models import ModelOffer, model_offers
+from ktx_cli.jobs.setup.detect import models
+from ktx_cli.jobs.setup.detect import models as gateways
+from ktx_cli.jobs.setup.detect.models import LocalGateway, ModelOffer, model_offers
 from ktx_cli.jobs.setup.plan import model_settings
 from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE, llm_error
 from ktx_cli.project.config.model import KtxConfig

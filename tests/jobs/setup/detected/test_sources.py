@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.jobs.connections import check_source
-from ktx_cli.jobs.setup.detect.sources import source_offers
+from ktx_cli.jobs.setup.detect.databases import source_offers
 from ktx_cli.project.config.model import KtxConfig
 
 DBT = "dbt/dbt_project.yml"
