@@ -154,10 +154,7 @@ def as_table(
 
 
 def as_lines(
-    form: RowFormat,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[Any]],
-    formats: Sequence[NumberFormat | None] = (),
+    form: RowFormat, columns: Sequence[str], rows: Sequence[Sequence[Any]], formats: Sequence[NumberFormat | None] = ()
 ) -> str:
     """Return the text of rows in one of the formats for programs, each line ended.
 

@@ -246,21 +246,16 @@ def _model_facts(report: IngestReport) -> list[tuple[str, str]]:
     return facts
 
 
-TEXTS = Annotated[
-    list[str] | None,
-    typer.Option("--text", metavar="TEXT", help="A text to remember. Repeatable."),
-]
+TEXTS = Annotated[list[str] | None, typer.Option("--text", metavar="TEXT", help="A text to remember. Repeatable.")]
 FILES = Annotated[
     list[str] | None,
     typer.Option("--file", metavar="FILE", help="A file whose text is to be remembered; `-`: stdin. Repeatable."),
 ]
 MAX_USD = Annotated[
-    float | None,
-    typer.Option("--max-usd", metavar="USD", min=0, help="End model work at this cost, at list prices."),
+    float | None, typer.Option("--max-usd", metavar="USD", min=0, help="End model work at this cost, at list prices.")
 ]
 MAX_TOKENS = Annotated[
-    int | None,
-    typer.Option("--max-tokens", metavar="N", min=1, help="End model work at so many tokens."),
+    int | None, typer.Option("--max-tokens", metavar="N", min=1, help="End model work at so many tokens.")
 ]
 
 _TOO_LARGE: Final = "cut it into parts"

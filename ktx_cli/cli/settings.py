@@ -105,23 +105,14 @@ COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
         False,
     ),
     "plain": (
-        Annotated[
-            bool,
-            typer.Option("--plain", help="Stable text without colour or lines.", rich_help_panel=PANEL),
-        ],
+        Annotated[bool, typer.Option("--plain", help="Stable text without colour or lines.", rich_help_panel=PANEL)],
         False,
     ),
     "quiet": (
-        Annotated[
-            bool,
-            typer.Option("--quiet", "-q", help="Data and errors only.", rich_help_panel=PANEL),
-        ],
+        Annotated[bool, typer.Option("--quiet", "-q", help="Data and errors only.", rich_help_panel=PANEL)],
         False,
     ),
-    "verbose": (
-        Annotated[bool, typer.Option("--verbose", help="Say more.", rich_help_panel=PANEL)],
-        False,
-    ),
+    "verbose": (Annotated[bool, typer.Option("--verbose", help="Say more.", rich_help_panel=PANEL)], False),
     "progress": (
         Annotated[
             ProgressMode | None,
@@ -129,19 +120,10 @@ COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
-    "no_input": (
-        Annotated[bool, typer.Option("--no-input", help="Never ask anything.", rich_help_panel=PANEL)],
-        False,
-    ),
-    "yes": (
-        Annotated[bool, typer.Option("--yes", "-y", help="Answer confirmations.", rich_help_panel=PANEL)],
-        False,
-    ),
+    "no_input": (Annotated[bool, typer.Option("--no-input", help="Never ask anything.", rich_help_panel=PANEL)], False),
+    "yes": (Annotated[bool, typer.Option("--yes", "-y", help="Answer confirmations.", rich_help_panel=PANEL)], False),
     "debug": (
-        Annotated[
-            bool,
-            typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=PANEL),
-        ],
+        Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=PANEL)],
         False,
     ),
 }

@@ -23,9 +23,7 @@ def register(app: typer.Typer) -> None:
     """Add the command to the app."""
 
     @app.command("completion", cls=HelpCommand)
-    def completion(
-        shell: Annotated[Shell, typer.Argument(help="The shell to print the script for.")],
-    ) -> None:
+    def completion(shell: Annotated[Shell, typer.Argument(help="The shell to print the script for.")]) -> None:
         """Print a completion script: `source <(ktx completion bash)`. Plain text in every mode."""
         from typer._completion_shared import get_completion_script
 

@@ -89,16 +89,9 @@ def _second_half(half: SecondHalf) -> list[Block]:
         (words, str(getattr(half.before, name)), str(getattr(half.after, name))) for name, words in _KNOWN.items()
     )
     return [
-        Table(
-            ("known", "before", "after"),
-            known,
-            title="The dbt project and the handbook are read, without a model",
-        ),
+        Table(("known", "before", "after"), known, title="The dbt project and the handbook are read, without a model"),
         Fields(
-            (
-                *((work.name, work.result) for work in half.ingest.sources),
-                ("commit", (half.ingest.commit or "")[:10]),
-            )
+            (*((work.name, work.result) for work in half.ingest.sources), ("commit", (half.ingest.commit or "")[:10]))
         ),
         Table(("source", "a model would add"), tuple(half.to_add), title="What a model would add"),
         Lines((runnable(_ADD),)),

@@ -30,8 +30,7 @@ def register(app: typer.Typer) -> None:
         session: Session,
         ids: IDS = None,
         breaking: Annotated[
-            bool,
-            typer.Option("--breaking", help="Exit 1 only for what breaks references, or the type of a column."),
+            bool, typer.Option("--breaking", help="Exit 1 only for what breaks references, or the type of a column.")
         ] = False,
     ) -> Result:
         """Compare databases with their last scan: tables, columns, types, keys, and what in the context refers to them.

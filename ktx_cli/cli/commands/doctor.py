@@ -29,15 +29,13 @@ def register(app: typer.Typer) -> None:
         skip: Annotated[Ids, typer.Option("--skip", metavar="ID", help="Leave this check out; repeatable.")] = None,
         strict: Annotated[bool, typer.Option("--strict", help="A warning counts as a failure.")] = False,
         fix: Annotated[
-            bool,
-            typer.Option("--fix", help="Mend what needs no decision: stale locks, the index, permissions."),
+            bool, typer.Option("--fix", help="Mend what needs no decision: stale locks, the index, permissions.")
         ] = False,
         junit: Annotated[
             Path | None, typer.Option("--junit", metavar="FILE", help="Write the findings as JUnit XML too.")
         ] = None,
         github: Annotated[
-            bool,
-            typer.Option("--github", help="Print what is not well as annotations for GitHub Actions."),
+            bool, typer.Option("--github", help="Print what is not well as annotations for GitHub Actions.")
         ] = False,
         list_: Annotated[bool, typer.Option("--list", help="List the checks, and run none.")] = False,
     ) -> Result:

@@ -28,10 +28,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="llm")
 
     @command(group, "probe", schema="llm-probe")
-    def probe(
-        session: Session,
-        model: MODEL = None,
-    ) -> Result:
+    def probe(session: Session, model: MODEL = None) -> Result:
         """Say for every backend and model of a role whether it can be used: its account, then one short turn."""
         from ktx_cli.jobs.llm import probe_project
 

@@ -81,9 +81,7 @@ def _register_show(commands: typer.Typer) -> None:
         transcript: Annotated[
             str | None,
             typer.Option(
-                "--transcript",
-                metavar="UNIT",
-                help="What a unit's agent said and did; --verbose: all it was told.",
+                "--transcript", metavar="UNIT", help="What a unit's agent said and did; --verbose: all it was told."
             ),
         ] = None,
     ) -> Result:
@@ -117,9 +115,7 @@ def _register_replay(commands: typer.Typer) -> None:
         speed: Annotated[
             float | None,
             typer.Option(
-                "--speed",
-                min=0,
-                help=f"How many times as fast; 0: no pauses ({FASTER:g} where the view moves).",
+                "--speed", min=0, help=f"How many times as fast; 0: no pauses ({FASTER:g} where the view moves)."
             ),
         ] = None,
     ) -> Result:

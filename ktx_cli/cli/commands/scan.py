@@ -112,11 +112,7 @@ def register_diagram(commands: typer.Typer) -> None:
         from ktx_cli.project import Layout
 
         drawing, warnings = draw(
-            Layout(session.require_project()),
-            id,
-            format=format.value,
-            patterns=tables or (),
-            keys_only=keys_only,
+            Layout(session.require_project()), id, format=format.value, patterns=tables or (), keys_only=keys_only
         )
         session.warn(*warnings)
         if output is None:

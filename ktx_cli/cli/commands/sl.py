@@ -279,8 +279,7 @@ def _blocks(done: Exchange) -> list[Block]:
 _CELL = 200
 
 Sources = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="SOURCE", help="Only these sources.", autocompletion=source_names),
+    list[str] | None, typer.Argument(metavar="SOURCE", help="Only these sources.", autocompletion=source_names)
 ]
 
 
@@ -321,10 +320,7 @@ def _register_validate(commands: typer.Typer) -> None:
 def _register_test(commands: typer.Typer) -> None:
     @command(commands, "test", schema="sl-test")
     def test(
-        session: Session,
-        sources: Sources = None,
-        connection: Connection = None,
-        user_attribute: UserAttributes = None,
+        session: Session, sources: Sources = None, connection: Connection = None, user_attribute: UserAttributes = None
     ) -> Result:
         """Run the tests in the files of sources: a question each, and what must come out."""
         from ktx_cli.jobs.semantic.answer import read_attributes

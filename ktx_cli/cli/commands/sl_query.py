@@ -151,10 +151,7 @@ def _compiled(session: Session, question: Question, form: AnswerFormat) -> Resul
 
 def _explained_blocks(explained: Explained) -> list[Block]:
     columns = tuple((each["name"], each["kind"], str(each["of"])) for each in explained.columns)
-    return [
-        Table(("column", "kind", "of"), columns),
-        Lines(("", *explained.steps(), "", *explained.sql.splitlines())),
-    ]
+    return [Table(("column", "kind", "of"), columns), Lines(("", *explained.steps(), "", *explained.sql.splitlines()))]
 
 
 def _warn_when_cut(session: Session, reply: LayerAnswer) -> None:

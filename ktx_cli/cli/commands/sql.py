@@ -43,8 +43,7 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         file: Annotated[
-            str | None,
-            typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file; `-`: stdin."),
+            str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file; `-`: stdin.")
         ] = None,
         max_rows: Annotated[int, typer.Option("--max-rows", min=1, max=100_000, help="Rows to print at most.")] = 1000,
         form: Annotated[

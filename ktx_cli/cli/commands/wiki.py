@@ -40,8 +40,7 @@ def page_keys(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 User = Annotated[
-    str | None,
-    typer.Option("--user", metavar="ID", help="The pages of this user too; theirs come before everybody's."),
+    str | None, typer.Option("--user", metavar="ID", help="The pages of this user too; theirs come before everybody's.")
 ]
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The page's key.", autocompletion=page_keys)]
 
