@@ -242,6 +242,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if mark is None:
         return None
     names, rows = _table(mark)
+    assert rows, "a table without rows tests nothing; an iterator has them once, a list each time"
     given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
     errors = []
     for row in rows:

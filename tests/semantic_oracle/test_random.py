@@ -20,10 +20,10 @@ from tests.semantic_oracle.oracle.errors import OracleError
 from tests.semantic_oracle.shrinking import reproduction, shrunk
 
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
-WORLDS, QUESTIONS = (400, 10) if FULL else (15, 5)
+WORLDS, QUESTIONS = (400, 10) if FULL else (4, 5)
 """Random worlds, and the questions with one meaning that each is asked."""
 ENGINES = ("duckdb", "sqlite") if FULL else ("duckdb",)
-BATCHES = 5
+BATCHES = 4
 
 
 def questions(world: World, seed: int) -> Iterator[Case]:

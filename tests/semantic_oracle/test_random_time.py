@@ -18,7 +18,7 @@ from tests.semantic_oracle.judging import RIGHT, judged
 from tests.semantic_oracle.timelines import Calendar, Category, Label
 
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
-QUESTIONS = 2000 if FULL else 30
+QUESTIONS = 2000 if FULL else 15
 ENGINES = ("duckdb", "sqlite") if FULL else ("duckdb",)
 
 BESIDE: dict[str, tuple[str, ...]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from ktx_cli.semantic.answer import compile_query
@@ -20,11 +21,15 @@ def statement(name: str, dialect: str) -> str:
     return compile_query(shop_model(dialect), QUESTIONS[name], attributes=ATTRIBUTES, now=NOW).sql
 
 
-def as_file(name: str) -> str:
+def parts_of(name: str, dialects: Iterable[str] = DIALECTS) -> list[str]:
     """Return what is kept of a question: itself, then its statement in each dialect."""
-    parts = [f"-- {json.dumps(QUESTIONS[name], ensure_ascii=False)}"]
-    parts += [f"-- {dialect}\n{statement(name, dialect)};" for dialect in DIALECTS]
-    return "\n\n".join(parts) + "\n"
+    kept = [f"-- {json.dumps(QUESTIONS[name], ensure_ascii=False)}"]
+    return kept + [f"-- {dialect}\n{statement(name, dialect)};" for dialect in dialects]
+
+
+def as_file(name: str) -> str:
+    """Return the file of a question."""
+    return "\n\n".join(parts_of(name)) + "\n"
 
 
 def main() -> None:
