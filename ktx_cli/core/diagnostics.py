@@ -254,12 +254,7 @@ class Diagnostic:
     """What helps."""
 
     def __init__(
-        self,
-        code: str,
-        severity: Severity,
-        message: str,
-        location: Location = Location(),
-        hint: str | None = None,
+        self, code: str, severity: Severity, message: str, location: Location = Location(), hint: str | None = None
     ) -> None:
         """Return a diagnostic; a plain text becomes a hint."""
         _assign(self, "code", code)

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, Protocol
 
 from pydantic import ValidationError
 
-from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.errors import CallNames, LlmError, llm_error
 from ktx_cli.llm.tools import RuntimeTool, invoke, parse_arguments, place
 from ktx_cli.llm.types import (
     CallFacts,
@@ -70,12 +70,11 @@ def step_to_json(entries: Iterable[Entry]) -> StoredStep:
 
 def entries_of(step: StoredStep) -> list[Entry]:
     """Return what a stored step added to the history."""
-
     return [
         Entry(
             entry["kind"],
             entry["text"],
-            None if entry["turn"] is None else _turn(entry["turn"]),
+            entry["turn"] and _turn(entry["turn"]),
             tuple(ToolInvocation(**result) for result in entry["results"]),
         )
         for entry in step["entries"]
@@ -92,15 +91,9 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _turn(stored: Mapping[str, Any]) -> Any:
-
-    kept = {
-        **stored,
-        "calls": tuple(ToolCall(**call) for call in stored["calls"]),
-        "usage": Usage(**stored["usage"]),
-        "cost": Cost(**stored["cost"]),
-    }
-    return ModelTurn(**kept)
+def _turn(stored: Mapping[str, Any]) -> ModelTurn:
+    calls = tuple(ToolCall(**call) for call in stored["calls"])
+    return ModelTurn(**{**stored, "calls": calls, "usage": Usage(**stored["usage"]), "cost": Cost(**stored["cost"])})
 
 
 log = logging.getLogger(__name__)
@@ -133,6 +126,11 @@ class CallSpec:
     trace_id: str = ""
     journal: LoopJournal | None = None
     label: str = ""
+
+    @property
+    def names(self) -> CallNames:
+        """The backend, model and role, as errors of the call have them."""
+        return CallNames(backend=self.backend, model=self.model, role=self.role)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +179,6 @@ class CallRecord:
         self._started_calls: set[str] = set()
         self._units: list[str] = []
         self._costs: list[Cost] = []
-
-    @property
-    def cost(self) -> Cost:
-        """What the units took so far."""
-        return total_cost(self._costs)
 
     @property
     def tools_ran(self) -> bool:
@@ -245,13 +238,7 @@ class CallRecord:
             log.warning("on_step_finish failed: %s", type(error).__name__, exc_info=error)
 
     def unit(
-        self,
-        unit_id: str,
-        usage: Usage,
-        cost: Cost,
-        *,
-        complete: bool = True,
-        raw: Mapping[str, Any] | None = None,
+        self, unit_id: str, usage: Usage, cost: Cost, *, complete: bool = True, raw: Mapping[str, Any] | None = None
     ) -> None:
         """Report what a unit took, once; a second report of the unit is dropped. A unit without an id gets one."""
         unit_id = unit_id or f"unit-{uuid.uuid4().hex}"
@@ -260,38 +247,25 @@ class CallRecord:
         self._units.append(unit_id)
         self.usage += usage
         self._costs.append(cost)
-        fact = UsageFact(
-            self._run_id,
-            self.attempt,
-            unit_id,
-            self.spec.backend,
-            self.spec.role,
-            self._command,
-            self.resolved_model or self.spec.model,
-            usage,
-            cost,
-            complete,
-            raw or {},
-        )
+        spec, model = self.spec, self.resolved_model or self.spec.model
+        calls = (self._run_id, self.attempt, unit_id, spec.backend, spec.role, self._command, model)
+        fact = UsageFact(*calls, usage, cost, complete, raw or {})
         self._usage_sink(fact)
         self.emit(UsageReported(fact.to_json()))
 
     def facts(self, seconds: float) -> CallFacts:
         """Return what the call did so far."""
         return CallFacts(
-            self.spec.backend,
-            self.spec.role,
-            self.spec.model,
-            self.resolved_model,
-            self.steps,
-            len(self._started_calls),
-            self.tool_failures,
-            self.repairs,
-            self.attempts,
-            self.usage,
-            self.cost,
-            seconds,
-            tuple(self._units),
+            **self.spec.names,
+            resolved_model=self.resolved_model,
+            steps=self.steps,
+            tool_calls=len(self._started_calls),
+            tool_failures=len(self._failed_calls),
+            repairs=self.repairs,
+            attempts=self.attempts,
+            usage=self.usage,
+            cost=total_cost(self._costs),
+            seconds=seconds,
         )
 
 
@@ -414,7 +388,7 @@ async def run_own_loop(
             return Outcome(turn.text)
     if spec.kind == "loop":
         return Outcome("", "budget")
-    raise llm_error("max_turns", backend=spec.backend, model=spec.model, role=spec.role)
+    raise llm_error("max_turns", **spec.names)
 
 
 def _go_on(spec: CallSpec, key: str, record: CallRecord, conversation: Conversation) -> Outcome | None:
@@ -450,31 +424,21 @@ async def _next_turn(
         turn = await retried(ask, record)
         record.resolved_model = turn.resolved_model or record.resolved_model
         record.unit(turn.unit_id, turn.usage, turn.cost)
-        problem = _problem(turn, spec)
-        if problem is not None:
-            raise problem
+        _check_end(turn, spec)
         conversation.history.append(Entry("turn", turn=turn))
         final_text += turn.text
         if turn.end != "pause":
             return replace(turn, text=final_text)
-    raise llm_error(
-        "execution",
-        backend=spec.backend,
-        model=spec.model,
-        role=spec.role,
-        message=f"the model `{spec.model}` paused {MAX_PAUSES + 1} times and did not finish its turn",
-    )
+    message = f"the model `{spec.model}` paused {MAX_PAUSES + 1} times and did not finish its turn"
+    raise llm_error("execution", **spec.names, message=message)
 
 
-def _problem(turn: ModelTurn, spec: CallSpec) -> LlmError | None:
-    names: dict[str, Any] = {"backend": spec.backend, "model": spec.model, "role": spec.role}
-    if turn.end == "refusal":
-        return llm_error("refusal", **names)
-    if turn.end == "context":
-        return llm_error("context", **names)
+def _check_end(turn: ModelTurn, spec: CallSpec) -> None:
+    if turn.end in ("refusal", "context"):
+        raise llm_error(turn.end, **spec.names)
     if turn.end == "max_tokens":
-        return llm_error("execution", **names, message=f"the answer of the model `{spec.model}` was cut at its limit")
-    return None
+        message = f"the answer of the model `{spec.model}` was cut at its limit"
+        raise llm_error("execution", **spec.names, message=message)
 
 
 async def _object(
@@ -495,7 +459,7 @@ async def _object(
             conversation.history.append(_correction(turn, error))
         except RecursionError:
             conversation.history.append(_correction(turn, ValueError("the answer is nested too deeply")))
-    raise llm_error("structured_output", backend=spec.backend, model=spec.model, role=spec.role)
+    raise llm_error("structured_output", **spec.names)
 
 
 def _value(turn: ModelTurn) -> Any:
@@ -529,21 +493,17 @@ async def _run_calls(
     wanted = [await _repaired(call, spec, record, repair) for call in turn.calls]
     for call in wanted:
         record.tool_started(call.call_id, call.name, call.arguments)
-    if all(_is_reader(spec.tools.get(call.name)) for call in wanted):
-        done = list(await asyncio.gather(*(_invoke(spec, call) for call in wanted)))
+
+    def run(call: ToolCall) -> Awaitable[ToolInvocation]:
+        return invoke(spec.tools, call.name, call.arguments, call.call_id)
+
+    if all(spec.tools[call.name].read_only for call in wanted if call.name in spec.tools):
+        done = tuple(await asyncio.gather(*map(run, wanted)))
     else:
-        done = [await _invoke(spec, call) for call in wanted]
+        done = tuple([await run(call) for call in wanted])
     for invocation in done:
         record.tool_finished(invocation)
-    return tuple(done)
-
-
-async def _invoke(spec: CallSpec, call: ToolCall) -> ToolInvocation:
-    return await invoke(spec.tools, call.name, call.arguments, call.call_id)
-
-
-def _is_reader(tool: RuntimeTool | None) -> bool:
-    return tool is None or tool.read_only
+    return done
 
 
 REPAIR_PROMPT: Final = """\

@@ -372,12 +372,7 @@ class Endpoint:
         hint = _HINTS.get(code, Command("config", "set", self.setting, "URL"))
         details = {} if status is None else {"status": status}
         return LlmError(
-            f"{self.who} {_WORDS[code]}{reply}",
-            code=code,
-            hint=hint,
-            detail=detail,
-            retry_after=after,
-            details=details,
+            f"{self.who} {_WORDS[code]}{reply}", code=code, hint=hint, detail=detail, retry_after=after, details=details
         )
 
     def _delay(self, attempt: int, asked: float | None) -> float:

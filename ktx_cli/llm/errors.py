@@ -21,7 +21,7 @@ LlmError, by code
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from ktx_cli.core import Command, Hint, KtxError, SettingPath
 
@@ -69,9 +69,15 @@ _CREDENTIALS: Final = {
         "check {} and {}", SettingPath("llm.provider.gateway.api_key"), SettingPath("llm.provider.gateway.auth")
     ),
 }
-
-
 _SESSIONS: Final = ("claude-code", "claude-cli")
+
+
+class CallNames(TypedDict):
+    """The names of a call that its errors carry."""
+
+    backend: str
+    model: str
+    role: str
 
 
 class LlmError(KtxError):

@@ -151,14 +151,7 @@ def probe_models(
 
     async def work() -> None:
         async with project_runtime(
-            layout,
-            config,
-            environ,
-            command=command,
-            warn=warn,
-            run_id=run_id,
-            usage_sink=probes.took,
-            emit=emit,
+            layout, config, environ, command=command, warn=warn, run_id=run_id, usage_sink=probes.took, emit=emit
         ) as runtime:
             await probe_through(runtime, wanted, probes)
 

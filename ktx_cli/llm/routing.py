@@ -178,21 +178,14 @@ class RoutedRuntime:
         """Begin an agent loop and return its handle; `run_id` replaces the runtime's."""
         if step_budget < 1:
             raise ValueError(f"a loop needs a budget of at least one step, not {step_budget}")
-        plain = self._spec("loop", prompt, system, role, model, stream=stream)
-        spec = replace(
-            plain,
-            tools=check_tools(tools),
-            step_budget=step_budget,
-            run_id=run_id,
-            trace_id=trace_id or "",
-            journal=journal,
-            label=label,
-        )
+        spec = self._spec("loop", prompt, system, role, model, stream=stream)
+        spec = replace(spec, tools=check_tools(tools), step_budget=step_budget, journal=journal, label=label)
+        spec = replace(spec, run_id=run_id, trace_id=trace_id or "")
 
         async def work(emit: EmitLlm) -> LoopResult:
             return await self._loop(spec, emit, on_step_finish)
 
-        return self._handle(work, spec, abort, request_id=request_id)
+        return self._handle(work, spec, abort, request_id)
 
     def run(self, request: RunRequest, tools: Mapping[str, RuntimeTool]) -> RunHandle[LoopResult]:
         """Run a request of the executor's: its messages, and of the tools those it names."""
@@ -220,23 +213,12 @@ class RoutedRuntime:
                 account = await backend.account()
                 _, record, _ = await self._run(spec, _ignore)
         except TimeoutError as error:
-            raise llm_error(
-                "connection",
-                backend=spec.backend,
-                model=spec.model,
-                role=role,
-                message=f"no answer from the backend `{spec.backend}` within {PROBE_SECONDS:.0f} s",
-            ) from error
+            message = f"no answer from the backend `{spec.backend}` within {PROBE_SECONDS:.0f} s"
+            raise llm_error("connection", **spec.names, message=message) from error
         seconds = time.monotonic() - started
+        facts, versions = record.facts(seconds), backend.versions()
         return ProbeReport(
-            spec.backend,
-            spec.model,
-            record.resolved_model,
-            account,
-            seconds,
-            record.facts(seconds),
-            backend.versions(),
-            record.isolation,
+            spec.backend, spec.model, record.resolved_model, account, seconds, facts, versions, record.isolation
         )
 
     async def aclose(self) -> None:
@@ -263,12 +245,7 @@ class RoutedRuntime:
         return CallSpec(kind, ref.backend, role, ref.model, prompt, system, stream=stream)
 
     def _handle(
-        self,
-        work: Callable[[EmitLlm], Awaitable[Result]],
-        spec: CallSpec,
-        abort: Abort | None,
-        *,
-        request_id: str = "",
+        self, work: Callable[[EmitLlm], Awaitable[Result]], spec: CallSpec, abort: Abort | None, request_id: str = ""
     ) -> RunHandle[Result]:
         run_id = spec.run_id or self.shared.run_id
         watch = self.shared.watch(spec)

@@ -147,12 +147,7 @@ def unsupported(backend: str) -> ConfigError:
 
 PROVIDER_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
     "anthropic": {"api_key": "api_key", "base_url": "base_url"},
-    "vertex": {
-        "api_key": "access_token",
-        "base_url": "base_url",
-        "location": "location",
-        "project": "project",
-    },
+    "vertex": {"api_key": "access_token", "base_url": "base_url", "location": "location", "project": "project"},
     "gateway": {"api_key": "api_key", "base_url": "base_url", "auth": "auth"},
 }
 """What of a provider a person can set by a flag: the request's name -> the key below `llm.provider.<backend>`."""

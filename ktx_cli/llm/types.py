@@ -15,8 +15,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
@@ -45,12 +46,7 @@ class Usage(Record):
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cache_read_tokens + other.cache_read_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-        )
+        return Usage(*map(operator.add, astuple(self), astuple(other)))
 
     json_keys = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "total_tokens=total")
 
@@ -73,8 +69,12 @@ def total_cost(costs: Iterable[Cost]) -> Cost:
     return Cost(sum(known), "list_price" if len(known) == len(figures) else "partial")
 
 
+_ROUNDED_SECONDS = property(lambda timed: round(timed.seconds, 3))
+"""The `seconds` of a result, to the millisecond."""
+
+
 @dataclass(frozen=True, slots=True)
-class CallFacts:
+class CallFacts(Record):
     """What a call did and took. `attempts` counts the answers asked of the model beyond tool rounds, from 1;
     `seconds` is wall time without the governor's waits."""
 
@@ -90,24 +90,13 @@ class CallFacts:
     usage: Usage = Usage()
     cost: Cost = Cost()
     seconds: float = 0.0
-    unit_ids: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the facts as plain values."""
-        return {
-            "backend": self.backend,
-            "role": self.role,
-            "model": self.model,
-            "resolved_model": self.resolved_model,
-            "steps": self.steps,
-            "tool_calls": self.tool_calls,
-            "tool_failures": self.tool_failures,
-            "repairs": self.repairs,
-            "attempts": self.attempts,
-            "usage": self.usage.to_json(),
-            "cost": self.cost.to_json(),
-            "seconds": round(self.seconds, 3),
-        }
+    json_keys = (
+        "backend", "role", "model", "resolved_model", "steps", "tool_calls", "tool_failures", "repairs", "attempts",
+        "usage", "cost", "seconds=rounded_seconds",
+    )  # fmt: skip
+
+    rounded_seconds = _ROUNDED_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +154,7 @@ OnStepFinish = Callable[[Step], Awaitable[None] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeReport:
+class ProbeReport(Record):
     """What a probe found: `account` says where the credentials come from, in a few words, without a secret.
 
     `isolation`: of a Claude Code process, what it said it was started with; every check on it passed.
@@ -180,19 +169,11 @@ class ProbeReport:
     versions: Mapping[str, str] = field(default_factory=dict)
     isolation: Mapping[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain values."""
-        return {
-            "backend": self.backend,
-            "model": self.model,
-            "resolved_model": self.resolved_model,
-            "account": self.account,
-            "seconds": round(self.seconds, 3),
-            "versions": dict(self.versions),
-            "isolation": dict(self.isolation),
-            "usage": self.facts.usage.to_json(),
-            "cost": self.facts.cost.to_json(),
-        }
+    json_keys = (
+        "backend", "model", "resolved_model", "account", "seconds=rounded_seconds", "versions", "isolation",
+        "usage=facts.usage", "cost=facts.cost",
+    )  # fmt: skip
+    rounded_seconds = _ROUNDED_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import isoformat, now
+from ktx_cli.core import Record, isoformat, now
 from ktx_cli.llm.types import Cost, Usage
 from ktx_cli.project import Layout, open_for_writing, translated
 
@@ -24,7 +24,7 @@ ORIGINS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class UsageFact:
+class UsageFact(Record):
     """The tokens and the cost of one unit: a session of Claude Code, a message of the API.
 
     `complete` is False when the unit ended before the provider said what it took.
@@ -52,29 +52,18 @@ class UsageFact:
         """What ran the unit."""
         return ORIGINS[self.backend][1]
 
+    json_keys = (
+        "run_id", "attempt", "usage_unit_id=unit_id", "source", "executor_type", "backend", "role", "command", "model",
+        "input_tokens=usage.input_tokens", "output_tokens=usage.output_tokens",
+        "cache_read_tokens=usage.cache_read_tokens", "cache_write_tokens=usage.cache_write_tokens",
+        "total_tokens=usage.total",
+        "cost_usd=cost.usd", "cost_basis=cost.basis", "complete", "raw",
+    )  # fmt: skip
+
     @property
     def idempotency_key(self) -> str:
         """`run_id/attempt/unit_id`: equal for every report of the same unit."""
         return f"{self.run_id}/{self.attempt}/{self.unit_id}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fact as plain values."""
-        return {
-            "run_id": self.run_id,
-            "attempt": self.attempt,
-            "usage_unit_id": self.unit_id,
-            "source": self.source,
-            "executor_type": self.executor_type,
-            "backend": self.backend,
-            "role": self.role,
-            "command": self.command,
-            "model": self.model,
-            **self.usage.to_json(),
-            "cost_usd": self.cost.usd,
-            "cost_basis": self.cost.basis,
-            "complete": self.complete,
-            "raw": dict(self.raw),
-        }
 
 
 UsageSink = Callable[[UsageFact], None]
@@ -138,34 +127,23 @@ def record_usage(database: sqlite3.Connection, fact: UsageFact) -> None:
     """Store a fact by its idempotency key. A complete report replaces an incomplete one."""
     database.execute(
         """
-        INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        INSERT INTO usage VALUES (
+            :key, :run_id, :attempt, :usage_unit_id, :reported, :source, :executor_type, :command, :backend, :role,
+            :model, :input_tokens, :output_tokens, :cache_read_tokens, :cache_write_tokens, :cost_usd, :cost_basis,
+            :complete, :raw
+        )
         ON CONFLICT (key) DO UPDATE SET
             model = excluded.model, input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
             cache_read_tokens = excluded.cache_read_tokens, cache_write_tokens = excluded.cache_write_tokens,
             cost_usd = excluded.cost_usd, cost_basis = excluded.cost_basis, complete = 1, raw = excluded.raw
         WHERE usage.complete = 0 AND excluded.complete = 1
         """,
-        (
-            fact.idempotency_key,
-            fact.run_id,
-            fact.attempt,
-            fact.unit_id,
-            isoformat(now()),
-            fact.source,
-            fact.executor_type,
-            fact.command,
-            fact.backend,
-            fact.role,
-            fact.model,
-            fact.usage.input_tokens,
-            fact.usage.output_tokens,
-            fact.usage.cache_read_tokens,
-            fact.usage.cache_write_tokens,
-            fact.cost.usd,
-            fact.cost.basis,
-            int(fact.complete),
-            json.dumps(dict(fact.raw), sort_keys=True, default=str),
-        ),
+        {
+            **fact.to_json(),
+            "key": fact.idempotency_key,
+            "reported": isoformat(now()),
+            "raw": json.dumps(dict(fact.raw), sort_keys=True, default=str),
+        },
     )
 
 
@@ -234,35 +212,22 @@ class Tiers:
         return self.price
 
 
-_SONNET_4: Final = Tiers(Price(3, 15, 0.3, 3.75, 6))
-_OPUS_4: Final = Tiers(Price(5, 25, 0.5, 6.25, 10))
-_FIVE: Final = Tiers(Price(10, 50, 1, 12.5, 20))
-_FIVE_1: Final = Tiers(Price(10, 50, 0.25, 12.5, 20))
-_FIVE_2: Final = Tiers(Price(8, 40, 0.2, 10, 16))
-
 PRICES: Final[Mapping[str, Tiers]] = {
-    "claude-sonnet-5-5": Tiers(Price(2, 10, 0.1, 2.5, 4)),
-    "claude-sonnet-5": Tiers(Price(2, 10, 0.2, 2.5, 4)),
-    "claude-sonnet-4-6": _SONNET_4,
-    "claude-sonnet-4-5": _SONNET_4,
-    "claude-sonnet-4": _SONNET_4,
-    "claude-3-7-sonnet": _SONNET_4,
-    "claude-3-5-sonnet": _SONNET_4,
-    "claude-opus-5-5": Tiers(Price(4, 20, 0.2, 5, 8)),
-    "claude-opus-5": _OPUS_4,
-    "claude-opus-4-8": _OPUS_4,
-    "claude-opus-4-7": _OPUS_4,
-    "claude-opus-4-6": _OPUS_4,
-    "claude-opus-4-5": _OPUS_4,
-    "claude-haiku-5-5": Tiers(Price(0.1, 0.5, 0.01, 0.125, 0.2), 100_000, Price(0.5, 2.5, 0.05, 0.625, 1)),
-    "claude-haiku-4-5": Tiers(Price(1, 5, 0.1, 1.25, 2)),
-    "claude-3-5-haiku": Tiers(Price(0.8, 4, 0.08, 1, 1.6)),
-    "claude-fable-5-2": _FIVE_2,
-    "claude-fable-5-1": _FIVE_1,
-    "claude-fable-5": _FIVE,
-    "claude-mythos-5-2": _FIVE_2,
-    "claude-mythos-5-1": _FIVE_1,
-    "claude-mythos-5": _FIVE,
+    f"claude-{model}": tiers
+    for models, tiers in (
+        ("sonnet-5-5", Tiers(Price(2, 10, 0.1, 2.5, 4))),
+        ("sonnet-5", Tiers(Price(2, 10, 0.2, 2.5, 4))),
+        ("sonnet-4-6 sonnet-4-5 sonnet-4 3-7-sonnet 3-5-sonnet", Tiers(Price(3, 15, 0.3, 3.75, 6))),
+        ("opus-5-5", Tiers(Price(4, 20, 0.2, 5, 8))),
+        ("opus-5 opus-4-8 opus-4-7 opus-4-6 opus-4-5", Tiers(Price(5, 25, 0.5, 6.25, 10))),
+        ("haiku-5-5", Tiers(Price(0.1, 0.5, 0.01, 0.125, 0.2), 100_000, Price(0.5, 2.5, 0.05, 0.625, 1))),
+        ("haiku-4-5", Tiers(Price(1, 5, 0.1, 1.25, 2))),
+        ("3-5-haiku", Tiers(Price(0.8, 4, 0.08, 1, 1.6))),
+        ("fable-5-2 mythos-5-2", Tiers(Price(8, 40, 0.2, 10, 16))),
+        ("fable-5-1 mythos-5-1", Tiers(Price(10, 50, 0.25, 12.5, 20))),
+        ("fable-5 mythos-5", Tiers(Price(10, 50, 1, 12.5, 20))),
+    )
+    for model in models.split()
 }
 """Price by model id, without its date."""
 

@@ -156,8 +156,7 @@ def _try(database: sqlite3.Connection, run_id: str, command: str) -> Holder | No
             return holder
         if holder is not None:
             database.execute(
-                "UPDATE runs SET status = 'interrupted' WHERE run_id = ? AND finished IS NULL",
-                (holder.run_id,),
+                "UPDATE runs SET status = 'interrupted' WHERE run_id = ? AND finished IS NULL", (holder.run_id,)
             )
         database.execute(
             "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

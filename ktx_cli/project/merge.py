@@ -34,12 +34,7 @@ class Conflict:
 
 
 def merge_file(
-    path: str,
-    base: bytes | None,
-    ours: bytes | None,
-    theirs: bytes | None,
-    *,
-    text_merge: TextMerge | None = None,
+    path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, *, text_merge: TextMerge | None = None
 ) -> bytes | Conflict | None:
     """Return the merged content of a file, or the conflict; None stands for a file that is not there.
 

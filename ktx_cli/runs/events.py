@@ -149,10 +149,7 @@ def stored_events(layout: Layout, run_id: str) -> list[dict[str, Any]]:
     """Return the events of a run as they are kept, each with its time in `at`; raises `KtxError` where none are."""
     found = list(read_lines(layout.run_events(run_id)))
     if not found:
-        raise KtxError(
-            f"the events of run {run_id} are not kept",
-            hint=Command("runs", "show", run_id),
-        )
+        raise KtxError(f"the events of run {run_id} are not kept", hint=Command("runs", "show", run_id))
     return found
 
 

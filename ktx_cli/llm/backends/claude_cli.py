@@ -29,7 +29,7 @@ from ktx_cli.llm.agent_loop import (
 )
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary, CliAnswer, Host, child_environment, private_folder, run
 from ktx_cli.llm.backends.claude.session import (
-    PolicyError,
+    allowing_policy,
     check_managed,
     check_sources,
     forbids_own_servers,
@@ -51,7 +51,7 @@ from ktx_cli.llm.backends.claude_code.isolation import (
     needs_file,
 )
 from ktx_cli.llm.backends.claude_code.reader import Ending, ending_error, stop_reason, usage_of
-from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.errors import CallNames, LlmError, llm_error
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import Cost, Usage
 
@@ -94,8 +94,8 @@ def system_prompt(system: str, tools: Mapping[str, RuntimeTool]) -> str:
         {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema()}
         for tool in tools.values()
     ]
-    parts = [system] if system else []
-    return "\n\n".join([*parts, _RULES + json.dumps(described, sort_keys=True, ensure_ascii=False)])
+    rules = _RULES + json.dumps(described, sort_keys=True, ensure_ascii=False)
+    return f"{system}\n\n{rules}" if system else rules
 
 
 def schema_rules(schema: str) -> str:
@@ -168,11 +168,9 @@ def _call(entry: Any) -> ToolCall | None:
         arguments = entry["input"]
     else:
         arguments = {key: value for key, value in entry.items() if not _is_reserved(key, value)}
-    if arguments is None:
-        arguments = {}
-    if not isinstance(arguments, dict | str):
+    if arguments is not None and not isinstance(arguments, dict | str):
         arguments = json.dumps(arguments)
-    return ToolCall(f"{ID_PREFIX}{uuid.uuid4().hex}", entry["name"], arguments)
+    return ToolCall(f"{ID_PREFIX}{uuid.uuid4().hex}", entry["name"], {} if arguments is None else arguments)
 
 
 def _is_reserved(key: str, value: Any) -> bool:
@@ -283,9 +281,8 @@ def _word(envelope: Mapping[str, Any]) -> str | None:
 
 def _broken(message: str, raw: str, model: str, role: str) -> LlmError:
     detail = f"{message}\n{RAW_MARK}\n{raw.strip()[:EXCERPT]}"
-    return llm_error(
-        "connection", backend=NAME, model=model, role=role, message=message, detail=detail, hint=Command("doctor")
-    )
+    names = CallNames(backend=NAME, model=model, role=role)
+    return llm_error("connection", **names, message=message, detail=detail, hint=Command("doctor"))
 
 
 log = logging.getLogger(__name__)
@@ -397,16 +394,12 @@ class ClaudeCliBackend:
 
     def _check_route(self, envelope: Mapping[str, Any], schema: str | None, record: CallRecord) -> None:
         """Check what the process said it was started with, note it, and check who served it."""
-        try:
+        with allowing_policy(self._allow_managed, self._warn):
             if "init" in envelope:
                 allowed = frozenset({STRUCTURED_OUTPUT} if schema is not None else ())
                 check_init(envelope["init"], allowed, backend=NAME)
                 record.isolation.update(init_facts(envelope["init"]))
             check_result_route(envelope.get("modelUsage"), backend=NAME)
-        except PolicyError as error:
-            if not self._allow_managed:
-                raise
-            self._warn(ResultWarning("managed_policy", error.message, hint=None))
 
 
 def _system_and_schema(spec: CallSpec, conversation: Conversation) -> tuple[str, str | None]:
@@ -426,7 +419,8 @@ def _turn(envelope: Mapping[str, Any], spec: CallSpec) -> ModelTurn:
     if parsed is not None and parsed.lost:
         log.warning("an answer of %s spoke of tool calls that could not be read", spec.model)
     calls = parsed.calls if parsed else ()
-    usage, cost = _usage(envelope)
+    by_model = envelope.get("modelUsage") or {}
+    usage, cost = usage_of(by_model, envelope.get("usage"), envelope.get("total_cost_usd"))
     given = envelope.get("structured_output")
     return ModelTurn(
         parsed.text if parsed else text,
@@ -435,19 +429,10 @@ def _turn(envelope: Mapping[str, Any], spec: CallSpec) -> ModelTurn:
         usage,
         cost,
         str(envelope.get("session_id") or "unknown"),
-        _model(envelope),
+        next(iter(by_model)) if len(by_model) == 1 else None,
         value=given,
         answers=1 if given is None else max(1, int(envelope.get("num_turns") or 2) - 1),
     )
-
-
-def _usage(envelope: Mapping[str, Any]) -> tuple[Usage, Cost]:
-    return usage_of(envelope.get("modelUsage"), envelope.get("usage"), envelope.get("total_cost_usd"))
-
-
-def _model(envelope: Mapping[str, Any]) -> str | None:
-    names = list(envelope.get("modelUsage") or {})
-    return names[0] if len(names) == 1 else None
 
 
 def command_line(

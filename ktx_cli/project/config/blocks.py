@@ -28,12 +28,7 @@ ROLES: Final[dict[str, str]] = {
 class AnthropicProvider(Block):
     """Access to the Anthropic API."""
 
-    api_key: str | None = setting(
-        None,
-        "API key.",
-        secret=True,
-        example="env:ANTHROPIC_API_KEY",
-    )
+    api_key: str | None = setting(None, "API key.", secret=True, example="env:ANTHROPIC_API_KEY")
     base_url: str | None = setting(
         None, "Address of the API, when it is not Anthropic's own.", example="https://api.anthropic.com"
     )
@@ -44,9 +39,7 @@ class GatewayProvider(Block):
 
     api_key: str | None = setting(None, "Key or token of the gateway.", secret=True, example="env:GATEWAY_API_KEY")
     base_url: str | None = setting(
-        None,
-        "Address of the gateway. The backend `gateway` needs it.",
-        example="https://gateway.example.com",
+        None, "Address of the gateway. The backend `gateway` needs it.", example="https://gateway.example.com"
     )
     auth: Literal["key", "bearer"] = setting(
         "key", "How the key is sent: `key` as `x-api-key`, `bearer` as `Authorization: Bearer`."
@@ -188,11 +181,7 @@ class Embeddings(Block):
     model: str | None = setting(None, "Model name, or the folder of one.", example="text-embedding-3-small")
     dimensions: int | None = setting(None, "Length of a vector. Without it: the model's own.", example=1536, gt=0)
     batch_size: int | None = setting(
-        None,
-        "Texts in one request. Without it: what the backend takes.",
-        alias="batchSize",
-        example=64,
-        gt=0,
+        None, "Texts in one request. Without it: what the backend takes.", alias="batchSize", example=64, gt=0
     )
     openai: OpenAiEmbeddings = setting(OpenAiEmbeddings, "For the backend `openai`.")
     sentence_transformers: SentenceTransformers = setting(
@@ -226,17 +215,10 @@ class RateLimit(Block):
 
     enabled: bool = setting(True, "Slow down before the provider refuses.")
     throttle_threshold: float = setting(
-        0.8,
-        "Share of the limit in use, 0 to 1, from which a run slows down.",
-        alias="throttleThreshold",
-        ge=0,
-        le=1,
+        0.8, "Share of the limit in use, 0 to 1, from which a run slows down.", alias="throttleThreshold", ge=0, le=1
     )
     min_concurrency_under_pressure: int = setting(
-        1,
-        "Work units at the same time that are always left.",
-        alias="minConcurrencyUnderPressure",
-        gt=0,
+        1, "Work units at the same time that are always left.", alias="minConcurrencyUnderPressure", gt=0
     )
     max_wait_ms: int | None = setting(
         None,
@@ -300,11 +282,7 @@ class Relationships(Block):
         True, "Keep only what the data confirmed.", alias="validationRequiredForManifest"
     )
     accept_threshold: float = setting(
-        0.6,
-        "Probability, 0 to 1, from which a relationship is taken.",
-        alias="acceptThreshold",
-        ge=0,
-        le=1,
+        0.6, "Probability, 0 to 1, from which a relationship is taken.", alias="acceptThreshold", ge=0, le=1
     )
     review_threshold: float = setting(
         0.4,
@@ -325,10 +303,7 @@ class Relationships(Block):
         4, "Relationships checked at the same time.", alias="validationConcurrency", gt=0
     )
     validation_budget: ValidationBudget | None = setting(
-        None,
-        "Checks a scan may run, or `all`. Without it: 1000.",
-        alias="validationBudget",
-        example="all",
+        None, "Checks a scan may run, or `all`. Without it: 1000.", alias="validationBudget", example="all"
     )
 
     detection_budget_ms: int | None = setting(
@@ -441,9 +416,7 @@ class QueryHistory(Block):
         example=["mart.orders"],
     )
     enabled_schemas: list[str] = setting(
-        [],
-        "Schemas whose queries count; `*`: all. Without it: the tables ktx has scanned.",
-        alias="enabledSchemas",
+        [], "Schemas whose queries count; `*`: all. Without it: the tables ktx has scanned.", alias="enabledSchemas"
     )
     filters: HistoryFilters = setting(HistoryFilters, "What is left out.")
     redaction_patterns: list[str] = setting(

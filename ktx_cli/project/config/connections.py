@@ -102,9 +102,7 @@ def _ssl(value: Any) -> Any:
 
 
 Ssl = Annotated[
-    bool | dict[str, Any],
-    PlainValidator(_ssl),
-    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "object"}]}),
+    bool | dict[str, Any], PlainValidator(_ssl), WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "object"}]})
 ]
 
 

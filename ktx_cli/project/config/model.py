@@ -28,9 +28,7 @@ def _attribute(value: Any) -> Any:
 
 
 Attribute = Annotated[
-    str | int | float | bool,
-    PlainValidator(_attribute),
-    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+    str | int | float | bool, PlainValidator(_attribute), WithJsonSchema({"type": ["string", "number", "boolean"]})
 ]
 
 

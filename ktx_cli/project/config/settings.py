@@ -215,11 +215,7 @@ def driver_entries(driver: str) -> Iterator[Entry]:
 
 
 def resolve_options(
-    connection: Connection,
-    *,
-    project_dir: Path,
-    environ: Mapping[str, str],
-    kinds: Collection[str] = secrets.KINDS,
+    connection: Connection, *, project_dir: Path, environ: Mapping[str, str], kinds: Collection[str] = secrets.KINDS
 ) -> dict[str, Any]:
     """Return the fields the file gives, by `ktx.yaml` key, with every secret reference replaced.
 

@@ -27,7 +27,7 @@ from ktx_cli.llm.agent_loop import (
     run_own_loop,
 )
 from ktx_cli.llm.backends.anthropic_api.messages import Answer, read_answer, request_body
-from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.errors import CallNames, LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
 from ktx_cli.llm.settings import Place, missing_setting, resolved_keys, resolved_place
 from ktx_cli.llm.types import Cost
@@ -79,7 +79,6 @@ class AnthropicBackend:
         """Ask for the next turn."""
         body = request_body(spec, conversation, self._config.llm.prompt_caching)
         on_text = record.text_delta if spec.kind in ("text", "loop") else _drop
-        names = {"backend": self.name, "model": spec.model, "role": spec.role}
         answer = Answer()
         try:
             await complete(self._client)
@@ -90,15 +89,18 @@ class AnthropicBackend:
         except KtxError:
             raise
         except Exception as error:
-            raise translate(error, **names) from error
+            raise translate(error, **spec.names) from error
         finally:
             if answer.message_id and not answer.complete:
                 record.unit(answer.message_id, answer.as_usage(), _cost(answer, spec), complete=False)
         if not answer.complete:
-            raise incomplete(**names)
+            raise llm_error("connection", **spec.names, message="the answer of the model broke off in the middle")
         if answer.stop_reason not in _ENDS:
             record.unit(answer.message_id, answer.as_usage(), _cost(answer, spec))
-            raise unknown_ending(answer.stop_reason, **names)
+            message = (
+                f"the answer of the model `{spec.model}` ended with `{answer.stop_reason}`, which ktx does not know"
+            )
+            raise llm_error("execution", **spec.names, message=message)
         return _turn(answer, spec)
 
     async def account(self) -> str:
@@ -127,16 +129,8 @@ def _turn(answer: Answer, spec: CallSpec) -> ModelTurn:
     if end == "end" and answer.calls:
         end = "tools"
     calls = tuple(answer.calls) if end == "tools" else ()
-    return ModelTurn(
-        answer.text,
-        calls,
-        end,
-        answer.as_usage(),
-        _cost(answer, spec),
-        answer.message_id,
-        answer.model,
-        raw=_echo(answer.blocks),
-    )
+    usage, cost, raw = answer.as_usage(), _cost(answer, spec), _echo(answer.blocks)
+    return ModelTurn(answer.text, calls, end, usage, cost, answer.message_id, answer.model, raw=raw)
 
 
 def _echo(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -169,37 +163,25 @@ def translate(error: Exception, *, backend: str, model: str, role: str) -> LlmEr
     """Return the error for what a request raised; its words go into `detail` alone."""
     import anthropic
 
-    names: dict[str, Any] = {"backend": backend, "model": model, "role": role}
+    names = CallNames(backend=backend, model=model, role=role)
     detail = f"{type(error).__name__}: {error}"
     if isinstance(error, anthropic.APIStatusError):
         return _of_status(error, names, detail)
+    code = "execution"
     if isinstance(error, anthropic.APIConnectionError | json.JSONDecodeError) or _is_of(error, "httpx2"):
-        return llm_error("connection", **names, detail=detail)
-    if _is_of(error, "google.auth"):
-        return llm_error("auth", **names, detail=detail)
-    if isinstance(error, ValueError | TypeError | RuntimeError) and "resolve" in str(error):
-        return llm_error("auth", **names, detail=detail)
-    return llm_error("execution", **names, detail=detail)
-
-
-def incomplete(*, backend: str, model: str, role: str) -> LlmError:
-    """Return the error for an answer whose end never came."""
-    return llm_error(
-        "connection", backend=backend, model=model, role=role, message="the answer of the model broke off in the middle"
-    )
-
-
-def unknown_ending(reason: str | None, *, backend: str, model: str, role: str) -> LlmError:
-    """Return the error for an answer that ended for a reason ktx does not know."""
-    message = f"the answer of the model `{model}` ended with `{reason}`, which ktx does not know"
-    return llm_error("execution", backend=backend, model=model, role=role, message=message)
+        code = "connection"
+    elif _is_of(error, "google.auth") or (
+        isinstance(error, ValueError | TypeError | RuntimeError) and "resolve" in str(error)
+    ):
+        code = "auth"
+    return llm_error(code, **names, detail=detail)
 
 
 def _is_of(error: Exception, package: str) -> bool:
     return any(kind.__module__.startswith(package) for kind in type(error).__mro__)
 
 
-def _of_status(error: Any, names: dict[str, Any], detail: str) -> LlmError:
+def _of_status(error: Any, names: CallNames, detail: str) -> LlmError:
     status: int = error.status_code
     words = str(error).lower()
     facts: dict[str, Any] = {**names, "detail": detail}
@@ -229,15 +211,9 @@ def _type(error: Any) -> str | None:
 def _no_api(error: Any, facts: dict[str, Any]) -> LlmError:
     """Return the error for an address that has no Messages API behind it."""
     url = error.response.request.url
-    backend = facts["backend"]
-    return llm_error(
-        "execution",
-        **facts,
-        message=f"there is no Messages API at {url.copy_with(query=None, username=None, password=None)}",
-        hint=Hint(
-            "{}, without `/v1/messages` at its end", Command("config", "set", f"llm.provider.{backend}.base_url", "URL")
-        ),
-    )
+    command = Command("config", "set", f"llm.provider.{facts['backend']}.base_url", "URL")
+    message = f"there is no Messages API at {url.copy_with(query=None, username=None, password=None)}"
+    return llm_error("execution", **facts, message=message, hint=Hint("{}, without `/v1/messages` at its end", command))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -324,9 +300,7 @@ def _direct(key: str, base_url: str, headers: Mapping[str, str]) -> anthropic.As
     """Return a client; `headers` carry the key another way than the SDK sends it to Anthropic."""
     import anthropic
 
-    client = anthropic.AsyncAnthropic(
-        api_key=key, base_url=base_url, max_retries=0, timeout=_timeout(), open_telemetry=False
-    )
+    client = anthropic.AsyncAnthropic(api_key=key, base_url=base_url, **_client_options())
     own: dict[str, Any] = {"Authorization": anthropic.omit, **headers} if headers else {}
     client._custom_headers = own  # ANTHROPIC_CUSTOM_HEADERS could carry another key
     return client
@@ -341,19 +315,18 @@ def _vertex(place: Place, token: str | None) -> anthropic.AsyncAnthropicVertex:
         region=place.location,
         access_token=token,
         base_url=place.base_url or _vertex_url(place.location),
-        max_retries=0,
-        timeout=_timeout(),
-        open_telemetry=False,
+        **_client_options(),
     )
     client.project_id = place.project  # never ANTHROPIC_VERTEX_PROJECT_ID
     client._custom_headers = {}
     return client
 
 
-def _timeout() -> anthropic.Timeout:
+def _client_options() -> dict[str, Any]:
     import anthropic
 
-    return anthropic.Timeout(TIMEOUT_SECONDS, connect=CONNECT_SECONDS)
+    timeout = anthropic.Timeout(TIMEOUT_SECONDS, connect=CONNECT_SECONDS)
+    return {"max_retries": 0, "timeout": timeout, "open_telemetry": False}
 
 
 async def complete(client: anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVertex) -> None:

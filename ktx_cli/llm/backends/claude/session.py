@@ -8,10 +8,11 @@ do is seen by hook events and by the route of a call (`isolation.py`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +42,17 @@ SETTINGS_SECONDS: Final = 30.0
 
 class PolicyError(LlmError):
     """An organisation's policy changes what a local session is; a user may accept that (`allow_managed_policy`)."""
+
+
+@contextlib.contextmanager
+def allowing_policy(allowed: bool, warn: Callable[[ResultWarning], None]) -> Iterator[None]:
+    """Make a `PolicyError` of the block a warning where the policy is `allowed`."""
+    try:
+        yield
+    except PolicyError as error:
+        if not allowed:
+            raise
+        warn(ResultWarning("managed_policy", error.message, hint=None))
 
 
 HINT: Final = Hint(

@@ -15,7 +15,7 @@ from ktx_cli.core import Command, Hint, KtxError, ResultWarning
 from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Outcome, problems
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary, Host
 from ktx_cli.llm.backends.claude.session import (
-    HINT,
+    allowing_policy,
     check_managed,
     check_sources,
     forbids_own_servers,
@@ -30,10 +30,11 @@ from ktx_cli.llm.backends.claude_code.isolation import (
     argument,
     binary_schema,
     isolation_error,
+    route_error,
 )
 from ktx_cli.llm.backends.claude_code.pool import Connect, Pool, Process, ProcessStartError, describe_tools, sdk_client
 from ktx_cli.llm.backends.claude_code.reader import MessageReader, ending_error, stop_reason
-from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.errors import CallNames, LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
 from ktx_cli.llm.tools import invoke
 from ktx_cli.llm.types import ToolInvocation
@@ -77,7 +78,6 @@ class ClaudeCodeBackend:
 
     async def run(self, spec: CallSpec, record: CallRecord) -> Outcome:
         """Carry out one call in a process of its own."""
-        names = {"backend": NAME, "model": spec.model, "role": spec.role}
         self._check_managed()
         try:
             async with self.pool.process(self._process_spec(spec)) as process:
@@ -89,9 +89,9 @@ class ClaudeCodeBackend:
                     record.isolation["dropped"] = process.dropped
                     return outcome
                 except Exception as error:
-                    raise translate(error, **names, stderr=process.stderr) from error
+                    raise translate(error, **spec.names, stderr=process.stderr) from error
         except ProcessStartError as error:
-            raise translate(error, **names, stderr=error.stderr) from error
+            raise translate(error, **spec.names, stderr=error.stderr) from error
 
     async def account(self) -> str:
         """Ask a process that has not been asked anything where its credentials come from."""
@@ -120,17 +120,8 @@ class ClaudeCodeBackend:
     def _process_spec(self, spec: CallSpec) -> ProcessSpec:
         schema = json.dumps(binary_schema(spec.schema), sort_keys=True) if spec.schema else None
         if schema is not None and len(schema.encode()) > MAX_ARGUMENT:
-            raise llm_error(
-                "structured_output",
-                backend=NAME,
-                model=spec.model,
-                role=spec.role,
-                message=f"the schema has {len(schema.encode()) // 1024} KiB; Claude Code takes {MAX_ARGUMENT // 1024}",
-                hint=Hint(
-                    "give the role an API backend: {}",
-                    Command("config", "set", f"llm.models.{spec.role}", "anthropic:MODEL"),
-                ),
-            )
+            message = f"the schema has {len(schema.encode()) // 1024} KiB; Claude Code takes {MAX_ARGUMENT // 1024}"
+            raise llm_error("structured_output", **spec.names, message=message, hint=_api_backend(spec.role))
         turns = {"loop": spec.step_budget, "object": OBJECT_TURNS}.get(spec.kind, 1)
         return ProcessSpec(
             model=spec.model,
@@ -155,23 +146,14 @@ class ClaudeCodeBackend:
     async def _check_account(self, process: Process) -> None:
         """Look at the account once, before the first prompt: without a session no call is made at all."""
         if not self._account_known:
-            try:
+            with allowing_policy(self._allow_managed, self._warn):
                 describe_account(await process.account())
-            except LlmError as error:
-                if error.code != "isolation" or not self._allow_managed:
-                    raise
-                self._warn(ResultWarning("managed_policy", error.message, hint=None))
             self._account_known = True
 
     async def _converse(self, process: Process, spec: CallSpec, record: CallRecord) -> Outcome:
         reader = MessageReader(
-            record,
-            process.spec.allowed,
-            allow_managed=self._allow_managed,
-            observe=self._observe,
-            warn=self._warn,
+            record, process.spec.allowed, allow_managed=self._allow_managed, observe=self._observe, warn=self._warn
         )
-
         context = contextvars.copy_context()  # the SDK calls from a task of its own, which knows neither slot nor span
 
         async def run_tool(name: str, arguments: Mapping[str, Any], call_id: str | None) -> ToolInvocation:
@@ -215,19 +197,17 @@ def _outcome(reader: MessageReader, spec: CallSpec) -> Outcome:
         return Outcome(text, value=_checked(reader.structured, spec) if spec.kind == "object" else None)
     if reason == "budget" and spec.kind == "loop":
         return Outcome("", "budget")
-    raise ending_error(reader.ending, backend=NAME, model=spec.model, role=spec.role)
+    raise ending_error(reader.ending, **spec.names)
 
 
 def _checked(value: Any, spec: CallSpec) -> Any:
     """Return the object checked by its own model: a JSON Schema cannot say all that a model asks."""
     if spec.check is None or value is None:
-        raise llm_error("structured_output", backend=NAME, model=spec.model, role=spec.role)
+        raise llm_error("structured_output", **spec.names)
     try:
         return spec.check(value)
     except (ValidationError, ValueError) as error:
-        raise llm_error(
-            "structured_output", backend=NAME, model=spec.model, role=spec.role, problems=problems(error)
-        ) from error
+        raise llm_error("structured_output", **spec.names, problems=problems(error)) from error
 
 
 def describe_account(account: Mapping[str, Any]) -> str:
@@ -238,11 +218,11 @@ def describe_account(account: Mapping[str, Any]) -> str:
     provider = account.get("apiProvider", "firstParty")
     key, token = account.get("apiKeySource", "none"), account.get("tokenSource")
     if provider != "firstParty":
-        raise isolation_error(f"Claude Code is set up for {provider}, not for a local session", backend=NAME, hint=HINT)
+        raise route_error(f"Claude Code is set up for {provider}, not for a local session", backend=NAME)
     for source in (key if key not in SESSION_SOURCES else None, token if token in FOREIGN_TOKENS else None):
         if source is not None:
             message = f"Claude Code takes its credentials from {source}, not from the local session"
-            raise isolation_error(message, backend=NAME, hint=HINT)
+            raise route_error(message, backend=NAME)
     source = token or (key if key != "none" else "session")
     if source == "none":
         raise llm_error("auth", backend=NAME)
@@ -261,7 +241,7 @@ def translate(error: Exception, *, backend: str, model: str, role: str, stderr: 
     alone."""
     if isinstance(error, KtxError):
         return error
-    names: dict[str, Any] = {"backend": backend, "model": model, "role": role}
+    names = CallNames(backend=backend, model=model, role=role)
     words = "; ".join([describe(error), *stderr])
     if forbids_own_servers(words):
         return managed_servers_error(backend)
@@ -274,37 +254,27 @@ def translate(error: Exception, *, backend: str, model: str, role: str, stderr: 
     if "on_failure" in words or "too old" in words:
         message = "this Claude Code is too old to be guarded"
         return llm_error("isolation", **names, message=message, hint=Command("update", program="claude"), detail=words)
-    return llm_error(
-        "connection", **names, message="Claude Code ended unexpectedly", detail=words, hint=Command("doctor")
-    )
+    message = "Claude Code ended unexpectedly"
+    return llm_error("connection", **names, message=message, detail=words, hint=Command("doctor"))
 
 
 def refused_schema(*, backend: str, model: str, role: str, detail: str) -> LlmError:
     """Return the error of a call whose schema the binary does not take; its words are in `detail`."""
-    return llm_error(
-        "structured_output",
-        backend=backend,
-        model=model,
-        role=role,
-        message="Claude Code does not take the schema of the answer",
-        hint=Hint(
-            "give the role an API backend: {}", Command("config", "set", f"llm.models.{role}", "anthropic:MODEL")
-        ),
-        detail=detail,
-    )
+    message = "Claude Code does not take the schema of the answer"
+    names = CallNames(backend=backend, model=model, role=role)
+    return llm_error("structured_output", **names, message=message, hint=_api_backend(role), detail=detail)
+
+
+def _api_backend(role: str) -> Hint:
+    command = Command("config", "set", f"llm.models.{role}", "anthropic:MODEL")
+    return Hint("give the role an API backend: {}", command)
 
 
 def too_deep(*, backend: str, model: str, role: str, detail: str = "") -> LlmError:
     """Return the error of an answer whose JSON cannot be read for its depth."""
-    return llm_error(
-        "execution",
-        backend=backend,
-        model=model,
-        role=role,
-        message=f"the model `{model}` wrote JSON that is nested too deeply to be read",
-        hint="rerun this command; the answer of the model is what is wrong",
-        detail=detail,
-    )
+    message = f"the model `{model}` wrote JSON that is nested too deeply to be read"
+    hint = "rerun this command; the answer of the model is what is wrong"
+    return llm_error("execution", backend=backend, model=model, role=role, message=message, hint=hint, detail=detail)
 
 
 def describe(error: BaseException) -> str:

@@ -33,48 +33,12 @@ MAX_ARGUMENT: Final = 96 * 1024
 BUFFER_BYTES: Final = 64 * 1024 * 1024
 
 BUILT_IN_TOOLS: Final = (
-    "Agent",
-    "Task",
-    "AskUserQuestion",
-    "Bash",
-    "BashOutput",
-    "KillShell",
-    "Read",
-    "Edit",
-    "MultiEdit",
-    "Write",
-    "NotebookEdit",
-    "Glob",
-    "Grep",
-    "LS",
-    "WebFetch",
-    "WebSearch",
-    "TodoWrite",
-    "TaskCreate",
-    "TaskGet",
-    "TaskList",
-    "TaskOutput",
-    "TaskStop",
-    "TaskUpdate",
-    "Skill",
-    "SlashCommand",
-    "ToolSearch",
-    "SendMessage",
-    "Monitor",
-    "Workflow",
-    "CronCreate",
-    "CronDelete",
-    "CronList",
-    "EnterPlanMode",
-    "ExitPlanMode",
-    "EnterWorktree",
-    "ExitWorktree",
-    "ListAgents",
-    "ListMcpResourcesTool",
-    "ReadMcpResourceTool",
-    "ScheduleWakeup",
-    "ReportFindings",
-)
+    "Agent", "Task", "AskUserQuestion", "Bash", "BashOutput", "KillShell", "Read", "Edit", "MultiEdit", "Write",
+    "NotebookEdit", "Glob", "Grep", "LS", "WebFetch", "WebSearch", "TodoWrite", "TaskCreate", "TaskGet", "TaskList",
+    "TaskOutput", "TaskStop", "TaskUpdate", "Skill", "SlashCommand", "ToolSearch", "SendMessage", "Monitor",
+    "Workflow", "CronCreate", "CronDelete", "CronList", "EnterPlanMode", "ExitPlanMode", "EnterWorktree",
+    "ExitWorktree", "ListAgents", "ListMcpResourcesTool", "ReadMcpResourceTool", "ScheduleWakeup", "ReportFindings",
+)  # fmt: skip
 """Claude Code's own tools; `tools=[]` takes them away, this refuses them by name as well."""
 
 BUILT_IN_PLUGINS: Final = ("cc-plugin-agents-md", "cc-plugin-privacy", "cc-plugin-plugin-authoring")
@@ -201,13 +165,8 @@ def guard_hooks(allowed: frozenset[str], on_denial: OnDenial) -> dict[Any, Any]:
         if name in allowed:
             return {}
         on_denial(name, data.get("tool_input"))
-        return {
-            "hookSpecificOutput": {
-                "hookEventName": "PreToolUse",
-                "permissionDecision": "deny",
-                "permissionDecisionReason": DENIAL,
-            }
-        }
+        denial = {"permissionDecision": "deny", "permissionDecisionReason": DENIAL}
+        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **denial}}
 
     return {"PreToolUse": [HookMatcher(matcher=None, hooks=[before_tool], on_failure="block")]}
 
@@ -232,6 +191,11 @@ SESSION_SOURCES: Final = ("none", "/login managed key")
 def isolation_error(message: str, *, backend: str, hint: str | None = None, **facts: Any) -> LlmError:
     """Return an isolation error."""
     return llm_error("isolation", backend=backend, message=message, hint=hint, **facts)
+
+
+def route_error(message: str, *, backend: str) -> LlmError:
+    """Return the error of a call that goes another way than the local session's; a policy may be why."""
+    return isolation_error(message, backend=backend, hint=HINT, kind=PolicyError)
 
 
 def check_init(init: Mapping[str, Any], allowed: frozenset[str], *, backend: str) -> None:
@@ -271,19 +235,10 @@ def check_route(init: Mapping[str, Any], *, backend: str) -> None:
     """Check that the process runs on the local session and talks to Anthropic itself."""
     source = init.get("apiKeySource", "none")
     if source not in SESSION_SOURCES:
-        raise isolation_error(
-            f"Claude Code took its credentials from {source}, not from the local session",
-            backend=backend,
-            hint=HINT,
-            kind=PolicyError,
-        )
+        message = f"Claude Code took its credentials from {source}, not from the local session"
+        raise route_error(message, backend=backend)
     if init.get("served_by_anthropic") is False:
-        raise isolation_error(
-            "Claude Code sends its requests to another provider than Anthropic",
-            backend=backend,
-            hint=HINT,
-            kind=PolicyError,
-        )
+        raise route_error("Claude Code sends its requests to another provider than Anthropic", backend=backend)
 
 
 def check_result_route(model_usage: Mapping[str, Mapping[str, Any]] | None, *, backend: str) -> None:
@@ -291,24 +246,15 @@ def check_result_route(model_usage: Mapping[str, Mapping[str, Any]] | None, *, b
     providers = {str(usage.get("provider")) for usage in (model_usage or {}).values() if usage.get("provider")}
     foreign = sorted(providers - {"firstParty"})
     if foreign:
-        raise isolation_error(
-            f"Claude Code was served by {', '.join(foreign)}, not by Anthropic",
-            backend=backend,
-            hint=HINT,
-            kind=PolicyError,
-        )
+        raise route_error(f"Claude Code was served by {', '.join(foreign)}, not by Anthropic", backend=backend)
 
 
 def foreign_hook(frame: Mapping[str, Any], *, backend: str) -> LlmError:
     """Return the error for a hook that ran and is not ktx's: only managed settings can bring one."""
     event = frame.get("hook_event") or frame.get("hook_event_name") or "unknown"
-    return isolation_error(
-        f"a {event} hook of an organisation's managed settings ran inside Claude Code",
-        backend=backend,
-        hint=HINT,
-        hook_event=str(event),
-        origin="managed settings",
-    )
+    message = f"a {event} hook of an organisation's managed settings ran inside Claude Code"
+    facts = {"hook_event": str(event), "origin": "managed settings"}
+    return isolation_error(message, backend=backend, hint=HINT, kind=PolicyError, **facts)
 
 
 _WORDS: Final = """
@@ -323,15 +269,9 @@ KNOWN: Final = frozenset(_WORDS.split())
 """What the binary takes; `$schema` names another draft than its own, and says nothing of the answer."""
 
 DESCRIBED_WORDS: Final = (
-    "prefixItems",
-    "dependentRequired",
-    "dependentSchemas",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "minContains",
-    "maxContains",
-    "pattern",
-)
+    "prefixItems", "dependentRequired", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties", "minContains",
+    "maxContains", "pattern",
+)  # fmt: skip
 """Keywords that ask something of the answer: where they cannot stay, the model reads them in the description."""
 
 FOREIGN_PATTERN: Final = re.compile(r"\(\?(?!:|=|!|<[=!A-Za-z_])|\\[AZz]")

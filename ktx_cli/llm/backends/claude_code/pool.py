@@ -364,12 +364,7 @@ RunTool = Callable[[str, Mapping[str, Any], str | None], Awaitable[ToolInvocatio
 def describe_tools(tools: Mapping[str, RuntimeTool]) -> str:
     """Return the definitions of tools as one JSON text, the same for the same tools."""
     described = [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "schema": tool.input_schema(),
-            "read_only": tool.read_only,
-        }
+        {"name": tool.name, "description": tool.description, "schema": tool.input_schema(), "read_only": tool.read_only}
         for tool in sorted(tools.values(), key=lambda one: one.name)
     ]
     return json.dumps(described, sort_keys=True)

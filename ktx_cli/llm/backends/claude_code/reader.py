@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ktx_cli.core import ResultWarning
 from ktx_cli.llm.agent_loop import CallRecord
-from ktx_cli.llm.backends.claude.session import PolicyError
+from ktx_cli.llm.backends.claude.session import allowing_policy
 from ktx_cli.llm.backends.claude_code.isolation import (
     PREFIX,
     STRUCTURED_OUTPUT,
@@ -19,7 +19,7 @@ from ktx_cli.llm.backends.claude_code.isolation import (
     foreign_hook,
     init_facts,
 )
-from ktx_cli.llm.errors import LlmError, llm_error
+from ktx_cli.llm.errors import CallNames, LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
 from ktx_cli.llm.types import Cost, RateLimitWait, StopReason, ToolInvocation, Usage
 
@@ -90,27 +90,19 @@ class MessageReader:
     def _hook(self, message: Any) -> None:
         error = foreign_hook(message.data, backend=self.record.spec.backend)
         self.record.isolation.setdefault("foreign_hooks", []).append(error.details["hook_event"])
-        if not self._allow_managed:
+        with allowing_policy(self._allow_managed, self._warn):
             raise error
-        self._warn(ResultWarning("managed_policy", error.message, hint=None))
 
     async def _system(self, message: Any) -> None:
         if message.subtype == "init":
             self.init_seen = True
             self.session_id = message.data.get("session_id")
             self.record.resolved_model = message.data.get("model") or self.record.resolved_model
-            self._guarded(lambda: check_init(message.data, self._allowed, backend=self.record.spec.backend))
+            with allowing_policy(self._allow_managed, self._warn):
+                check_init(message.data, self._allowed, backend=self.record.spec.backend)
             self.record.isolation.update(init_facts(message.data))
         elif message.subtype == "api_retry":
             await self._retry(message.data)
-
-    def _guarded(self, check: Callable[[], None]) -> None:
-        try:
-            check()
-        except PolicyError as error:
-            if not self._allow_managed:
-                raise
-            self._warn(ResultWarning("managed_policy", error.message, hint=None))
 
     async def _retry(self, data: Mapping[str, Any]) -> None:
         """Note that the binary asks again: the step before is over. A 401 makes it look for its session, no more."""
@@ -236,19 +228,14 @@ class MessageReader:
     async def _result(self, message: Any) -> None:
         await self._close_step()
         self.structured = message.structured_output
+        reasons = (message.terminal_reason, message.stop_reason, message.api_error_status)
         self.ending = Ending(
-            message.subtype,
-            message.is_error,
-            message.terminal_reason,
-            message.stop_reason,
-            message.api_error_status,
-            self._word,
-            message.result or "",
-            self._resets_at,
+            message.subtype, message.is_error, *reasons, self._word, message.result or "", self._resets_at
         )
         self.note_usage(message)
         if not message.is_error:
-            self._guarded(lambda: check_result_route(message.model_usage, backend=self.record.spec.backend))
+            with allowing_policy(self._allow_managed, self._warn):
+                check_result_route(message.model_usage, backend=self.record.spec.backend)
 
     def note_usage(self, message: Any) -> None:
         """Report what the call took; all that counts of the result of a call that was stopped."""
@@ -267,21 +254,14 @@ def usage_of(by_model: Any, totals: Any, dollars: Any) -> tuple[Usage, Cost]:
     """Return tokens and cost of a result: the sums by model, which count every request, else the totals."""
     models = [usage for usage in (by_model or {}).values() if isinstance(usage, Mapping)]
     if models:
-        usage = Usage(
-            *(sum(int(one.get(key) or 0) for one in models) for key in _MODEL_COUNTS),
-        )
+        usage = Usage(*(sum(int(one.get(key) or 0) for one in models) for key in _MODEL_COUNTS))
     else:
         usage = Usage(*(int((totals or {}).get(key) or 0) for key in _TOTAL_COUNTS))
     return usage, Cost(float(dollars), "list_price") if isinstance(dollars, int | float) else Cost()
 
 
 _MODEL_COUNTS: Final = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
-_TOTAL_COUNTS: Final = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-)
+_TOTAL_COUNTS: Final = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 def _arguments(value: Any) -> Mapping[str, Any] | str:
@@ -307,35 +287,19 @@ def _seconds(value: Any) -> float | None:
 
 _UNSUCCESSFUL_STOPS: Final = (None, "end_turn", "tool_use", "stop_sequence")
 
-_BY_WORD: Final[Mapping[object, str]] = {
-    "authentication_failed": "auth",
-    "oauth_org_not_allowed": "auth",
-    "account_on_hold": "auth",
-    "verification_required": "auth",
-    "cloud_credential_error": "auth",
-    "billing_error": "billing",
-    "rate_limit": "rate_limit",
-    "overloaded": "overloaded",
-    "model_not_found": "model",
-}
-_BY_TERMINAL: Final[Mapping[object, str]] = {
-    "prompt_too_long": "context",
-    "blocking_limit": "context",
-    "rapid_refill_breaker": "context",
-    "structured_output_retry_exhausted": "structured_output",
-}
-_BY_STATUS: Final[Mapping[object, str]] = {
-    401: "auth",
-    402: "billing",
-    403: "auth",
-    404: "model",
-    413: "context",
-    429: "rate_limit",
-    500: "overloaded",
-    502: "overloaded",
-    503: "overloaded",
-    529: "overloaded",
-}
+_SIGNS: Final[Mapping[str, tuple[object, ...]]] = {
+    "auth": (
+        "authentication_failed", "oauth_org_not_allowed", "account_on_hold", "verification_required",
+        "cloud_credential_error", 401, 403,
+    ),
+    "billing": ("billing_error", 402),
+    "rate_limit": ("rate_limit", 429),
+    "overloaded": ("overloaded", 500, 502, 503, 529),
+    "model": ("model_not_found", 404),
+    "context": ("prompt_too_long", "blocking_limit", "rapid_refill_breaker", 413),
+    "structured_output": ("structured_output_retry_exhausted",),
+}  # fmt: skip
+"""By code, what a call that ended so says: terminal reasons, error words and statuses of the API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +333,7 @@ def stop_reason(ending: Ending | None) -> StopReason:
 
 def ending_error(ending: Ending | None, *, backend: str, model: str, role: str) -> LlmError:
     """Return the error of a call that did not end naturally."""
-    names: dict[str, Any] = {"backend": backend, "model": model, "role": role}
+    names = CallNames(backend=backend, model=model, role=role)
     if ending is None:
         return llm_error("execution", **names, message="Claude Code ended without a result")
     facts = {"subtype": ending.subtype, "terminal_reason": ending.terminal_reason}
@@ -384,13 +348,10 @@ def error_code(ending: Ending) -> str:
         return "max_turns"
     if ending.subtype == "error_max_structured_output_retries":
         return "structured_output"
-    for table, sign in (
-        (_BY_TERMINAL, ending.terminal_reason),
-        (_BY_WORD, ending.word),
-        (_BY_STATUS, ending.api_status),
-    ):
-        if sign in table:
-            return table[sign]
+    for sign in (ending.terminal_reason, ending.word, ending.api_status):
+        for code, signs in _SIGNS.items():
+            if sign in signs:
+                return code
     if ending.word == "server_error":
         return "connection" if ending.api_status is None else "overloaded"
     if ending.stop_reason == "refusal":

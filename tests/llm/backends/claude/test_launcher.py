@@ -150,4 +150,4 @@ def test_it_loads_nothing_but_the_list_of_names() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     modules, heavy = done.stdout.rsplit(" ", 1)
     assert heavy.strip() == "False"
-    assert modules.count("ktx_cli.llm.backends.claude") == 3, modules
+    assert modules.count("ktx_cli.llm.backends.claude") == 2, modules

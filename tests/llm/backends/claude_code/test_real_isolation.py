@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,16 @@ from ktx_cli.testing.model_server import ModelServer
 BACKENDS = ["claude-code", "claude-cli"]
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
 KINDS = ["text", "object", "loop", "probe"]
+
+
+def each_once(*chosen: tuple[str, str], of: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the pairs of backend and case that are run: all with KTX_TEST_FULL, else those chosen.
+
+    Each takes a process of the binary, or several, and a case is the same for both backends but for how it starts.
+    """
+    return [(backend, case) for case in of for backend in BACKENDS] if FULL else list(chosen)
+
+
 SETTINGS_PATHS = {"/api/claude_code/settings", "/api/claude_code/policy_limits"}
 
 
@@ -157,8 +167,12 @@ def script_of(kind: str, delay: float = 0.0) -> list[Any]:
 
 
 @pytest.mark.requirement("R16", "R17", "R18", "R20", "R21", "R32", "R35", "G15", "G16", "G18")
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("backend", "kind"),
+    each_once(
+        ("claude-code", "loop"), ("claude-code", "probe"), ("claude-cli", "text"), ("claude-cli", "object"), of=KINDS
+    ),
+)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_childs_real_environment_and_what_it_sends(
     backend: str, kind: str, session: OfflineSession, project: Path, capsys: pytest.CaptureFixture[str]
@@ -216,10 +230,10 @@ INJECTIONS = [
 
 
 SHOWN = {
-    backend: INJECTIONS if FULL else [INJECTIONS[0], *INJECTIONS[1 + number :: 2]]
+    backend: INJECTIONS if FULL else [INJECTIONS[number], *INJECTIONS[2 + number :: 3]]
     for number, backend in enumerate(BACKENDS)
 }
-"""Of the prompts every other one by each backend; all by both with KTX_TEST_FULL. Each takes a process."""
+"""Of the prompts every third by each backend; all by both with KTX_TEST_FULL. Each takes a process."""
 
 
 @pytest.mark.requirement("R32", "R4")
@@ -351,8 +365,8 @@ def test_without_an_option_the_run_is_refused(
 
 @pytest.mark.requirement("R20")
 def test_calls_with_equal_options_know_nothing_of_each_other(session: OfflineSession, project: Path) -> None:
-    """Two in a row, then four at once; 20 with KTX_TEST_FULL."""
-    last = 1022 if FULL else 1006
+    """Two in a row, then two at once; 20 with KTX_TEST_FULL."""
+    last = 1022 if FULL else 1004
 
     def answer(request: ModelRequest) -> Any:
         number = request.words.split("PROMPT-")[1][:4]
@@ -449,7 +463,7 @@ def test_claude_codes_own_logs_go_with_the_process(
     logged: list[str] = []
 
     def fail(query: Query) -> str:
-        until = time.monotonic() + 10
+        until = time.monotonic() + (10 if backend == "claude-code" else 0)
         while query.q == "last" and not logged and time.monotonic() < until:  # the binary writes when it finds the time
             logged.extend(text for text in written_below(folders).values() if secret in text)
         raise KtxError(secret)
@@ -476,8 +490,7 @@ SERVED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.requirement("R38")
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.parametrize(("backend", "name"), each_once(("claude-code", "env"), ("claude-cli", "hooks"), of=SERVED))
 def test_settings_the_server_sends(backend: str, name: str, project: Path) -> None:
     sent = {"uuid": "11111111-1111-4111-8111-111111111111", "checksum": "c", "settings": SERVED[name]}
     warnings: list[ResultWarning] = []
@@ -541,8 +554,15 @@ asyncio.run(go(True))
 
 
 @pytest.mark.requirement("R38")
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", MANAGED)
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    each_once(
+        ("claude-code", "managed-settings.json"),
+        ("claude-cli", "CLAUDE.md"),
+        *((backend, "managed-mcp.json") for backend in BACKENDS),
+        of=MANAGED,
+    ),
+)
 def test_managed_files_of_the_machine(backend: str, name: str, session: OfflineSession, project: Path) -> None:
     reason = private_mounts()
     if reason is not None:
