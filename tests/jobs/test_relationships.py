@@ -22,6 +22,7 @@ from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import read_state
 from ktx_cli.scan.depth import Depth
 from ktx_cli.scan.review import Decision, Standing
+from tests.jobs.conftest import Built
 
 Change = Callable[..., None]
 
@@ -57,14 +58,18 @@ def fill(path: Path) -> None:
     database.close()
 
 
-@pytest.fixture
-def project(shop_project: Path) -> Path:
-    """The project, scanned once; thresholds far from what its joins score, whatever the ranker learns."""
-    config = shop_project / "ktx.yaml"
+def scanned(project: Path) -> None:
+    """Scan once; thresholds far from what its joins score, whatever the ranker learns."""
+    config = project / "ktx.yaml"
     config.write_text(config.read_text() + "scan: {relationships: {acceptThreshold: 0.9, reviewThreshold: 0}}\n")
-    fill(shop_project / "shop.sqlite")
-    assert scan(shop_project) is not None
-    return shop_project
+    fill(project / "shop.sqlite")
+    assert scan(project) is not None
+
+
+@pytest.fixture
+def project(shop_project: Path, built: Built) -> Path:
+    """The project, scanned once."""
+    return built(shop_project, scanned)
 
 
 def scan(project: Path) -> str | None:

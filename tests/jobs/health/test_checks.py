@@ -21,8 +21,6 @@ from ktx_cli.jobs.connections import probe_connection
 from ktx_cli.jobs.health import connection_checks, doctor, machine_checks, model_checks, project_checks
 from ktx_cli.jobs.health.doctor import CHECKS, diagnose, examine
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, Work, side_by_side
-from ktx_cli.jobs.ingest.plan import IngestRequest
-from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.serve.daemon import ServerStatus
 from ktx_cli.jobs.serve.state import ServedFolder, ServerSettings, state_of_this_process, write_server_state
 from ktx_cli.llm.errors import llm_error
@@ -167,14 +165,13 @@ def test_disks(shop_project: Path, monkeypatch: pytest.MonkeyPatch, free: int, l
     assert wanted in [each.hint for each in cached]
 
 
-def test_a_lock_of_git_is_named_when_it_is_old(shop_project: Path) -> None:
+def test_a_lock_of_git_is_named_when_it_is_old(ingested_project: Path) -> None:
     """Doctor does not take it away: whether that command still runs, a person knows."""
-    ingest(IngestRequest(shop_project, {}))
-    lock = shop_project / ".git" / "index.lock"
+    lock = ingested_project / ".git" / "index.lock"
     lock.touch()
-    assert diagnose(shop_project, {}, only=["repository"])[0].level is Level.OK
+    assert diagnose(ingested_project, {}, only=["repository"])[0].level is Level.OK
     os.utime(lock, (0, 0))
-    (finding,) = diagnose(shop_project, {}, only=["repository"])
+    (finding,) = diagnose(ingested_project, {}, only=["repository"])
     assert (finding.level, finding.hint, finding.repair) == (Level.WARN, f"rm {lock}", None)
 
 
@@ -192,31 +189,31 @@ def test_of_many_dangling_references_the_first_are_told(shop_project: Path) -> N
     assert (found[-1].message, found[-1].hint) == ("5 more: ktx wiki lint lists them", "ktx wiki lint")
 
 
-def test_errors_of_definitions_fail_with_their_place(shop_project: Path) -> None:
-    ingest(IngestRequest(shop_project, {}))
-    overlay = shop_project / "semantic-layer" / "shop" / "orders.yaml"
+def test_errors_of_definitions_fail_with_their_place(ingested_project: Path) -> None:
+    overlay = ingested_project / "semantic-layer" / "shop" / "orders.yaml"
     overlay.write_text("name: orders\nmeasures:\n  - name: total\n    expr: sum(nope)\n")
-    (finding,) = diagnose(shop_project, {}, only=["semantic"])
+    (finding,) = diagnose(ingested_project, {}, only=["semantic"])
     assert (finding.level, finding.location.path) == (Level.FAIL, "semantic-layer/shop/orders.yaml")
     assert finding.message.startswith(f"{finding.location.path}:{finding.location.line}: ")
     assert f"{finding.location.path} line {finding.location.line}" in (finding.hint or "")
 
 
-def test_files_of_no_connection_fail_with_the_way_out(shop_project: Path) -> None:
-    ingest(IngestRequest(shop_project, {}))
-    (shop_project / "semantic-layer" / "Shop").mkdir()
-    (shop_project / "semantic-layer" / "Shop" / "orders.yaml").write_text("name: orders\nvisibility: hidden\n")
-    found = [each for each in diagnose(shop_project, {}, only=["semantic"]) if "may hide" in each.message]
+def test_files_of_no_connection_fail_with_the_way_out(ingested_project: Path) -> None:
+    (ingested_project / "semantic-layer" / "Shop").mkdir()
+    (ingested_project / "semantic-layer" / "Shop" / "orders.yaml").write_text("name: orders\nvisibility: hidden\n")
+    found = [each for each in diagnose(ingested_project, {}, only=["semantic"]) if "may hide" in each.message]
     (finding,) = found
     assert (finding.level, finding.location.path) == (Level.FAIL, "semantic-layer/Shop/orders.yaml")
     assert "is in the folder of `Shop`, which is not a connection in ktx.yaml" in finding.message
     assert (finding.hint or "").endswith("move it to semantic-layer/shop/, or remove it")
     (short,) = project_checks.check_compiled(
-        CheckContext(Layout(shop_project), load_config(Layout(shop_project).config), {})
+        CheckContext(Layout(ingested_project), load_config(Layout(ingested_project).config), {})
     )
     assert (short.level, short.location.path, short.message) == (Level.WARN, finding.location.path, finding.message)
-    (shop_project / "semantic-layer" / "Shop" / "orders.yaml").rename(shop_project / "semantic-layer/shop/orders.yaml")
-    assert [each.level for each in diagnose(shop_project, {}, only=["semantic"])] == [Level.OK]
+    (ingested_project / "semantic-layer" / "Shop" / "orders.yaml").rename(
+        ingested_project / "semantic-layer/shop/orders.yaml"
+    )
+    assert [each.level for each in diagnose(ingested_project, {}, only=["semantic"])] == [Level.OK]
 
 
 # -- models and roles ------------------------------------------------------------------------------------------
@@ -293,17 +290,16 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("offline")
-def test_a_model_that_makes_vectors_and_an_index_that_lacks_them(shop_project: Path) -> None:
-    ingest(IngestRequest(shop_project, {}))
-    assert diagnose(shop_project, {}, only=["index"])[0].level is Level.OK
-    small_model(shop_project / "model")
-    config = shop_project / "ktx.yaml"
+def test_a_model_that_makes_vectors_and_an_index_that_lacks_them(ingested_project: Path) -> None:
+    assert diagnose(ingested_project, {}, only=["index"])[0].level is Level.OK
+    small_model(ingested_project / "model")
+    config = ingested_project / "ktx.yaml"
     config.write_text(config.read_text() + "ingest:\n  embeddings: {backend: model2vec, model: model}\n")
-    (made,) = diagnose(shop_project, {}, only=["embeddings"])
+    (made,) = diagnose(ingested_project, {}, only=["embeddings"])
     assert (made.level, made.message) == (Level.OK, "model2vec:model makes vectors of 3 numbers")
-    (lacks,) = diagnose(shop_project, {}, only=["index"])
+    (lacks,) = diagnose(ingested_project, {}, only=["index"])
     assert (lacks.level, lacks.message, lacks.hint) == (Level.WARN, "the index has no vectors", "ktx index")
-    mended = examine(shop_project, {}, only=["index"], fix=True)
+    mended = examine(ingested_project, {}, only=["index"], fix=True)
     assert [each.level for each in mended.findings] == [Level.OK], mended
 
 

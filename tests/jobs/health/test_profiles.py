@@ -16,6 +16,7 @@ from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.scan.depth import Depth
 from ktx_cli.scan.profile.counts import NOT_READ
 from ktx_cli.scan.profile.profiler import OUT_OF_TIME
+from tests.jobs.conftest import Built
 
 Change = Callable[..., None]
 
@@ -23,6 +24,12 @@ Change = Callable[..., None]
 def scan(project: Path) -> list[str]:
     _, warnings = ingest(IngestRequest(project, {}, command="ktx scan", databases_only=True))
     return [warning.code for warning in warnings]
+
+
+@pytest.fixture
+def scanned_project(shop_project: Path, built: Built) -> Path:
+    """The small project, scanned."""
+    return built(shop_project, scan)
 
 
 def finding(project: Path, check: str) -> CheckResult:
@@ -55,19 +62,17 @@ def test_a_scan_that_reached_all_tables_leaves_nothing_to_say(shop_project: Path
         ("no permission", "ktx connection test shop && ktx scan shop"),
     ],
 )
-def test_tables_that_were_left_out_are_named_with_the_reason(shop_project: Path, why: str, hint: str) -> None:
-    scan(shop_project)
-    unread(shop_project, "orders", why)
-    found = finding(shop_project, "profiles")
+def test_tables_that_were_left_out_are_named_with_the_reason(scanned_project: Path, why: str, hint: str) -> None:
+    unread(scanned_project, "orders", why)
+    found = finding(scanned_project, "profiles")
     assert found.message == f"connection `shop`: the rows of 1 table were not looked at: orders ({why})"
     assert (found.level.value, found.hint) == ("warn", hint)
-    assert project_status(shop_project, {}).ready, "what there is can be used"
+    assert project_status(scanned_project, {}).ready, "what there is can be used"
 
 
-def test_views_that_nobody_wants_read_are_said_and_are_no_warning(shop_project: Path) -> None:
-    scan(shop_project)
-    unread(shop_project, "orders", NOT_READ)
-    found = finding(shop_project, "profiles")
+def test_views_that_nobody_wants_read_are_said_and_are_no_warning(scanned_project: Path) -> None:
+    unread(scanned_project, "orders", NOT_READ)
+    found = finding(scanned_project, "profiles")
     assert found.message == "connection `shop`: 1 view not read, as scan.views says: orders"
     assert (found.level.value, found.hint) == ("ok", "ktx config set scan.views always && ktx scan shop")
 

@@ -8,25 +8,21 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.jobs.health.status import project_status
-from ktx_cli.jobs.ingest.plan import IngestRequest
-from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.project.repository.store import Repository
 
 
-def test_an_ingested_project_is_ready(shop_project: Path) -> None:
-    ingest(IngestRequest(shop_project, {}))
-    status = project_status(shop_project, {})
+def test_an_ingested_project_is_ready(ingested_project: Path) -> None:
+    status = project_status(ingested_project, {})
     assert status.ready
     assert {f.check: f.level.value for f in status.findings}["secrets"] == "ok"
 
 
 def test_a_lock_of_a_killed_run_is_named_with_what_takes_it_away(
-    shop_project: Path, monkeypatch: pytest.MonkeyPatch
+    ingested_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ingest(IngestRequest(shop_project, {}))
-    lock = shop_project / ".git" / "index.lock"
+    lock = ingested_project / ".git" / "index.lock"
     monkeypatch.setattr(Repository, "leftover_lock", lambda self: lock)
-    status = project_status(shop_project, {})
+    status = project_status(ingested_project, {})
     (finding,) = [f for f in status.findings if f.check == "repository"]
     assert finding.level.value == "warn"
     assert str(finding.hint).startswith("ktx ")

@@ -20,8 +20,6 @@ from ktx_cli.jobs.health.model import CheckContext
 from ktx_cli.jobs.health.model_checks import MODELS
 from ktx_cli.jobs.health.status import AFTER, BEFORE, BESIDE, READINESS, GitFacts, git_facts, project_status
 from ktx_cli.jobs.index import embedding_facts, index_facts, quick_signatures
-from ktx_cli.jobs.ingest.plan import IngestRequest
-from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository.store import Repository
@@ -31,10 +29,8 @@ ORDERS = "semantic-layer/shop/orders.yaml"
 
 
 @pytest.fixture
-def shop(shop_project: Path) -> Path:
-    """An ingested project."""
-    ingest(IngestRequest(shop_project, {}))
-    return shop_project
+def shop(ingested_project: Path) -> Path:
+    return ingested_project
 
 
 @pytest.fixture

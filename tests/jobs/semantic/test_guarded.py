@@ -1,4 +1,4 @@
-"""The one way to a database: nothing is sent that the filter did not let through."""
+"""The one way to a database: nothing is sent that the guard did not let through."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ SERVER_TABLES = (
 ASKED: dict[str, Any] = {
     "measures": ["orders.revenue", "avg(orders.amount)"],
     "dimensions": ["customers.country", {"field": "orders.ordered_at", "granularity": "month"}],
-    "time_range": {"start": "2024-01-01", "end": "2025-01-01"},
+    "time_range": {"start": "2024-01-01", "end": "2024-04-01"},
     "timezone": "Europe/Oslo",
     "order_by": ["orders.revenue desc"],
     "totals": True,
     "fill": True,
 }
-"""A question with the functions of time, which the filter has to let through."""
+"""A question with the functions of time, which the guard has to let through."""
 
 
 def served(shop: Any, driver: str, url: str, schema: str) -> list[list[Any]]:

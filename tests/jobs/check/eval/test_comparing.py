@@ -164,18 +164,18 @@ def test_moments_of_other_zones_are_found_whatever_their_order() -> None:
 
 
 def test_an_answer_of_many_rows_too_many_is_told_by_its_size() -> None:
-    rows = [(number, f"text {number}") for number in range(100_000)]
+    rows = [(number, f"text {number}") for number in range(5_000)]
     wrong = found({"rows": [{"a": 1, "b": "text 1"}]}, "a b", *rows)
-    assert wrong is not None and wrong.message == "1 row expected, the answer has 100,000"
+    assert wrong is not None and wrong.message == "1 row expected, the answer has 5,000"
 
 
 @pytest.mark.parametrize("tolerance", [0, 0.25])
 def test_long_answers_are_told_apart(tolerance: float) -> None:
     names = ["a", "b"]
-    expected = [[number, f"text {number}"] for number in range(20_000)]
-    got = [(number if number % 1000 else number + 1, f"text {number}") for number in reversed(range(20_000))]
+    expected = [[number, f"text {number}"] for number in range(5_000)]
+    got = [(number if number % 1000 else number + 1, f"text {number}") for number in reversed(range(5_000))]
     wrong = found({"columns": names, "rows": expected, "tolerance": tolerance}, "a b", *got)
-    assert wrong is not None and wrong.message == "20 rows missing, 20 rows not expected"
+    assert wrong is not None and wrong.message == "5 rows missing, 5 rows not expected"
 
 
 @given(st.lists(st.tuples(VALUES, VALUES), max_size=6), st.randoms())

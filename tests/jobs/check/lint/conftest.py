@@ -13,6 +13,7 @@ from ktx_cli.core.diagnostics import Diagnostic
 from ktx_cli.jobs.check.lint.lint import LintReport, Selection, lint_project
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
+from tests.jobs.conftest import Built
 
 SHARD = """\
 tables:
@@ -108,12 +109,17 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return Project(folder)
 
 
-@pytest.fixture
-def committed(project: Project) -> Project:
-    """The project in a repository, with a page that was committed with it."""
+def commit_all(root: Path) -> None:
+    project = Project(root)
     project.write("wiki/global/revenue.md", PAGE)
     project.git("init", "-q")
     project.commit("first")
+
+
+@pytest.fixture
+def committed(project: Project, built: Built) -> Project:
+    """The project in a repository, with a page that was committed with it."""
+    built(project.root, commit_all)
     return project
 
 

@@ -179,28 +179,32 @@ columns: [{name: id}, {name: amount}]
 AMOUNT = "{name: amount, type: number"
 
 
-@pytest.mark.parametrize(
-    ("reference", "stale"),
-    [
-        ("`orders.amount`", ["orders.amount"]),
-        ("`warehouse/orders.amount`", ["orders.amount"]),
-        ("`shop.orders`", ["orders", "sales"]),
-        ("`table:shop.orders`", ["orders", "sales"]),
-        ("`table:orders`", ["orders"]),
-        ("`source:orders`", ["orders"]),
-        ("`warehouse/source:orders`", ["orders"]),
-        ("`sales.amount`", ["sales.amount"]),
-        ("`table:shop.customers`", []),
-        ("`orders.status`", []),
-        ("`nothing.amount`", []),
-    ],
-)
-def test_however_a_page_names_it_a_change_is_found(committed: Project, reference: str, stale: list[str]) -> None:
+STALE = {
+    "`orders.amount`": ["orders.amount"],
+    "`warehouse/orders.amount`": ["orders.amount"],
+    "`shop.orders`": ["orders", "sales"],
+    "`table:shop.orders`": ["orders", "sales"],
+    "`table:orders`": ["orders"],
+    "`source:orders`": ["orders"],
+    "`warehouse/source:orders`": ["orders"],
+    "`sales.amount`": ["sales.amount"],
+    "`table:shop.customers`": [],
+    "`orders.status`": [],
+    "`nothing.amount`": [],
+}
+"""What a page refers to -> what of it is another when the type of `orders.amount` is."""
+
+
+def test_however_a_page_names_it_a_change_is_found(committed: Project) -> None:
     """Also of what a source inherits, which is in a file that nobody names."""
     committed.write("semantic-layer/warehouse/sales.yaml", SALES)
-    committed.write("wiki/global/page.md", f"---\nsummary: Page\n---\n\nAbout {reference}.\n")
-    committed.commit("page")
+    pages = {f"wiki/global/page-{number}.md": reference for number, reference in enumerate(STALE)}
+    for path, reference in pages.items():
+        committed.write(path, f"---\nsummary: Page\n---\n\nAbout {reference}.\n")
+    committed.commit("pages")
     assert committed.found("KTX2") == []
     committed.change(SHARD, AMOUNT, AMOUNT.replace("number", "string"))
-    found = [each for each in committed.found("KTX230") if each.location.path == "wiki/global/page.md"]
-    assert sorted(each.message.split("`")[1] for each in found) == stale
+    found = committed.found("KTX230")
+    for path, reference in pages.items():
+        stale = [each.message.split("`")[1] for each in found if each.location.path == path]
+        assert sorted(stale) == STALE[reference], reference
