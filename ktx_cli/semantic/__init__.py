@@ -45,14 +45,14 @@ if TYPE_CHECKING:
         stray_problems,
     )
     from ktx_cli.semantic.interchange.dbt.importer import NO_ONE_TABLE, Relation, import_dbt, relation_of
-    from ktx_cli.semantic.interchange.dbt.project import TARGET_NAME, Call, UnresolvedJinjaError, read_documents, render
+    from ktx_cli.semantic.interchange.dbt.project import TARGET_NAME, Call, read_documents, render
     from ktx_cli.semantic.interchange.drafts import IMPORT_HEADER
     from ktx_cli.semantic.interchange.importer import Placed, import_path, place
     from ktx_cli.semantic.interchange.lookml.importer import import_lookml
-    from ktx_cli.semantic.interchange.lookml.project import Block, UnresolvedSqlError, parse_lookml, read_project
+    from ktx_cli.semantic.interchange.lookml.project import Block, parse_lookml, read_project
     from ktx_cli.semantic.interchange.lookml.views import SCREEN, UNKNOWN_TABLE, condition
     from ktx_cli.semantic.interchange.osi.exporter import export_osi
-    from ktx_cli.semantic.interchange.report import Fidelity, Item, Kind, Report
+    from ktx_cli.semantic.interchange.report import Fidelity, Item, Kind, Report, UnresolvedError
     from ktx_cli.semantic.load.columns import PRIORITY
     from ktx_cli.semantic.load.entries import SourceFile
     from ktx_cli.semantic.load.joins import table_parts

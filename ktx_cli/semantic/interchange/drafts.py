@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from sqlglot import exp
 
 from ktx_cli.core import ConfigError, file_stem, listing, yaml
-from ktx_cli.semantic.interchange.report import Imported, Report
+from ktx_cli.semantic.expressions.fragments import is_aggregate, parse
+from ktx_cli.semantic.interchange.report import Imported, Report, UnresolvedError
 from ktx_cli.semantic.load.joins import table_parts
-from ktx_cli.semantic.model import Model, Place, SemanticError, Source, Visibility
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
+from ktx_cli.semantic.model import Model, Place, Source, Visibility
 
 TAKEN: Final = "the table has a column of that name, or the name has a dot"
 """Why a computed column has another name."""
@@ -94,7 +93,27 @@ class SourceDraft:
             self.columns[found].type = kind
         return found
 
-    def compute(self, name: str, expr: str, kind: str, reads: Iterable[tuple[str, ...]]) -> ColumnDraft:
+    def define(
+        self, name: str, expr: str, kind: str | None, *, otherwise: str | None = "string", renames: bool = False
+    ) -> tuple[ColumnDraft, bool]:
+        """Return the column an expression is, and whether it is a computed one that could not have the name.
+
+        A plain name is the column itself where it is the same one, or where the column may be called otherwise
+        (`renames`). `otherwise`: the type where nothing shows it. Raises `KtxError` where it cannot stand here.
+        """
+        plain = plain_name(expr)
+        if plain is not None and (renames or plain.casefold() == name.casefold()):
+            found = self.require(plain, kind)
+            if found is None:
+                raise UnresolvedError(f"`{self.name}` has no column `{plain}` that can be named")
+            return self.column(found), False
+        names = checked(self, expr, aggregate=False)
+        if plain is not None:
+            self.require(plain, kind)
+        column = self.compute(name, expr, kind or names.type or otherwise, names.columns)
+        return column, column.name != name
+
+    def compute(self, name: str, expr: str, kind: str | None, reads: Iterable[tuple[str, ...]]) -> ColumnDraft:
         """Add a computed column; under another name where the table has, or the expr reads, a column of that one."""
         own = {parts[0].casefold() for parts in reads if len(parts) == 1}
         taken = {each.casefold() for each in (*own, *self.columns, *(self.base.columns if self.base else ()))}
@@ -235,15 +254,11 @@ class Read:
 
 
 def read(text: str, dialect: str) -> Read:
-    """Read one expression; `SemanticError` for what is none, or none a definition may hold."""
-    from sqlglot import exp
-
-    from ktx_cli.semantic.expressions.fragments import is_aggregate, parse
-
+    """Read one expression; `KtxError` for what is none, or none a definition may hold."""
     if len(text) > LONGEST:
-        raise SemanticError(f"it is longer than {LONGEST:,} characters", hint="move it into a view", code="definition")
+        raise UnresolvedError(f"it is longer than {LONGEST:,} characters")
     if "{{" in text or "{%" in text or "${" in text:
-        raise SemanticError("it holds a template that stands for nothing here", hint="write it out", code="definition")
+        raise UnresolvedError("it holds a template that stands for nothing here")
     tree = parse(text, dialect, what="it")
     inside: list[tuple[str, ...]] = []
     outside: list[tuple[str, ...]] = []
@@ -252,34 +267,32 @@ def read(text: str, dialect: str) -> Read:
         if isinstance(column.this, exp.Star):
             continue
         parts = tuple(part.name for part in column.parts)
-        around = _aggregate_around(column, is_aggregate)
+        around = _aggregate_around(column)
         (outside if around is None else inside).append(parts)
         if _is_added(column, around):
             numbers.add(parts)
-    if any(_is_nested(node, is_aggregate) for node in tree.walk()):
-        raise SemanticError("it holds an aggregate inside another one", hint="name the inner one", code="definition")
+    if any(_is_nested(node) for node in tree.walk()):
+        raise UnresolvedError("it holds an aggregate inside another one")
     aggregates = any(is_aggregate(node) for node in tree.walk())
     found = tuple(dict.fromkeys(inside if aggregates else outside))
     return Read(found, tuple(dict.fromkeys(outside)), frozenset(numbers), aggregates, type_of(tree))
 
 
-def _is_nested(node: exp.Expr, fits: Callable[[exp.Expr], bool]) -> bool:
+def _is_nested(node: exp.Expr) -> bool:
     """Say whether a node is an aggregate inside one; FILTER and WITHIN GROUP belong to the aggregate they are of."""
-    above = _aggregate_around(node, fits) if fits(node) else None
+    above = _aggregate_around(node) if is_aggregate(node) else None
     return above is not None and above.this is not node
 
 
-def _aggregate_around(node: exp.Expr, fits: Callable[[exp.Expr], bool]) -> exp.Expr | None:
+def _aggregate_around(node: exp.Expr) -> exp.Expr | None:
     above = node.parent
-    while above is not None and not fits(above):
+    while above is not None and not is_aggregate(above):
         above = above.parent
     return above
 
 
 def _is_added(column: exp.Expr, aggregate: exp.Expr | None) -> bool:
     """Say whether an aggregate of numbers takes the column as it is, or in arithmetic."""
-    from sqlglot import exp
-
     if not isinstance(aggregate, exp.Sum | exp.Avg | exp.Median | exp.Quantile):
         return False
     above = column.parent
@@ -290,8 +303,6 @@ def _is_added(column: exp.Expr, aggregate: exp.Expr | None) -> bool:
 
 def type_of(tree: exp.Expr) -> str | None:
     """Return the ktx type an expression gives, None where its form does not show it."""
-    from sqlglot import exp
-
     while isinstance(tree, exp.Paren | exp.Neg):
         tree = tree.this
     if isinstance(tree, exp.Case):
@@ -315,8 +326,6 @@ def type_of(tree: exp.Expr) -> str | None:
 
 
 def _type_of_cast(tree: exp.Expr) -> str | None:
-    from sqlglot import exp
-
     kind = tree.args["to"].this
     if kind in exp.DataType.NUMERIC_TYPES:
         return "number"
@@ -327,50 +336,41 @@ def _type_of_cast(tree: exp.Expr) -> str | None:
     return "boolean" if kind == exp.DType.BOOLEAN else None
 
 
-def fault(draft: SourceDraft, text: str, *, aggregate: bool, measures: Iterable[str] = ()) -> str | None:
-    """Return why a definition cannot stand in a source, None where it can; columns it needs are then added.
+def checked(draft: SourceDraft, text: str, *, aggregate: bool, measures: Iterable[str] = ()) -> Read:
+    """Return what a definition names, of which undeclared columns are added; `KtxError` where it cannot stand there.
 
     `aggregate`: it must hold one (or one of `measures`), or must not.
     """
-    try:
-        found = read(text, draft.dialect)
-    except SemanticError as error:
-        return error.message
+    found = read(text, draft.dialect)
     if found.aggregates and not aggregate:
-        return "it holds an aggregate, but is about single rows"
+        raise UnresolvedError("it holds an aggregate, but is about single rows")
     named = found.outside if aggregate else ()
     if aggregate and not found.aggregates and not named:
-        return "it holds no aggregate"
+        raise UnresolvedError("it holds no aggregate")
     known = set(measures)
     strange = [".".join(parts) for parts in named if ".".join(parts) not in known]
     if strange:
-        return f"`{strange[0]}` in it is no measure that was imported"
-    return _missing(draft, found.columns if found.aggregates or not aggregate else (), found)
+        raise UnresolvedError(f"`{strange[0]}` in it is no measure that was imported")
+    columns = found.columns if found.aggregates or not aggregate else ()
+    owners = [(_owner(draft, parts), parts) for parts in columns]
+    for owner, parts in owners:
+        owner.require(parts[-1], "number" if parts in found.numbers else None)
+    return found
 
 
-def _missing(draft: SourceDraft, columns: Iterable[tuple[str, ...]], found: Read) -> str | None:
-    """Return why a column is not there; one that nobody declared is added to a source of its own."""
-    owners = [(parts, _owner(draft, parts[:-1])) for parts in columns]
-    for parts, owner in owners:
-        if owner is None:
-            return f"`{'.'.join(parts)}` in it is of nothing `{draft.name}` is joined to"
-        if owner.find(parts[-1]) is None and owner.base is not None:
-            return f"`{owner.name}` has no column `{parts[-1]}`"
-        if owner.find(parts[-1]) is None and "." in parts[-1]:
-            return f"the name `{parts[-1]}` in it has a dot"
-    for parts, owner in owners:
-        if owner is not None:
-            owner.require(parts[-1], "number" if parts in found.numbers else None)
-    return None
-
-
-def _owner(draft: SourceDraft, hops: tuple[str, ...]) -> SourceDraft | None:
-    """Return the source some hops lead to."""
-    result: SourceDraft | None = draft
-    for hop in hops:
-        if result is not None and hop != result.name:
-            result = result.hops.get(hop)
-    return result
+def _owner(draft: SourceDraft, parts: tuple[str, ...]) -> SourceDraft:
+    """Return the source of a column, which it has or can be given."""
+    owner: SourceDraft | None = draft
+    for hop in parts[:-1]:
+        if owner is not None and hop != owner.name:
+            owner = owner.hops.get(hop)
+    if owner is None:
+        raise UnresolvedError(f"`{'.'.join(parts)}` in it is of nothing `{draft.name}` is joined to")
+    if owner.find(parts[-1]) is None and owner.base is not None:
+        raise UnresolvedError(f"`{owner.name}` has no column `{parts[-1]}`")
+    if owner.find(parts[-1]) is None and "." in parts[-1]:
+        raise UnresolvedError(f"the name `{parts[-1]}` in it has a dot")
+    return owner
 
 
 def plain_name(text: str) -> str | None:
@@ -384,8 +384,6 @@ def plain_name(text: str) -> str | None:
 
 def quoted(name: str, dialect: str) -> str:
     """Return a name as the dialect's SQL writes it: in quotes where it is no plain word."""
-    from sqlglot import exp
-
     return name if NAME.fullmatch(name) else str(exp.to_identifier(name, quoted=True).sql(dialect))
 
 
@@ -396,10 +394,6 @@ def with_names(text: str, names: dict[str, str]) -> str:
 
 def truncated(text: str, grain: str, dialect: str) -> str:
     """Return a column cut to a grain, in the dialect; `SemanticError` where the text is no expression."""
-    from sqlglot import exp
-
-    from ktx_cli.semantic.expressions.fragments import parse
-
     tree = parse(text, dialect, what="it").copy()
     if grain == "day":
         return str(exp.cast(tree, "date").sql(dialect))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from ktx_cli.core import Record
+from ktx_cli.core import KtxError, Record
 from ktx_cli.semantic.model import Place
 
 
@@ -44,15 +45,21 @@ class Imported:
     report: tuple[Fidelity, ...]
 
 
+class UnresolvedError(KtxError):
+    """A part of the input that has no meaning here: the report says that it is dropped, and why."""
+
+    code = "config"
+
+
 @dataclass(slots=True)
 class Report:
     """Collects the items."""
 
     items: list[Fidelity] = field(default_factory=list)
 
-    def kept(self, what: str, place: Place, target: str) -> None:
-        """Note what means the same as before."""
-        self.items.append(Fidelity(Kind.KEPT, what, "", place, target))
+    def kept(self, what: str, place: Place, target: str, why: str = "") -> None:
+        """Note what means the same as before; `why`: nearly the same, and the difference."""
+        self.items.append(Fidelity(Kind.APPROXIMATED if why else Kind.KEPT, what, why, place, target))
 
     def approximated(self, what: str, why: str, place: Place, target: str) -> None:
         """Note what means nearly the same, and the difference."""
@@ -61,6 +68,14 @@ class Report:
     def dropped(self, what: str, why: str, place: Place) -> None:
         """Note what is gone, and why."""
         self.items.append(Fidelity(Kind.DROPPED, what, why, place))
+
+    @contextmanager
+    def dropping(self, what: str, place: Place) -> Iterator[None]:
+        """Note a part as dropped where an error in it says why."""
+        try:
+            yield
+        except KtxError as error:
+            self.dropped(what, error.message, place)
 
     def sorted(self) -> tuple[Fidelity, ...]:
         """Return the items by path and line, each once; what is not kept as it is does not count as kept too."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ktx_cli.semantic import Column, Item, Place, Relation, Report, UnresolvedJinjaError, relation_of
+from ktx_cli.semantic import Column, Item, Place, Relation, Report, UnresolvedError, relation_of
 from ktx_cli.sources.dbt.joins import Reference
 from ktx_cli.sources.dbt.project import STEERS, Node, Project
 from ktx_cli.sources.ownership import Steps
@@ -77,7 +77,7 @@ class _Reader:
         place = item.at("description")
         try:
             text = self._facts.project.texts.rendered(text)
-        except UnresolvedJinjaError as error:
+        except UnresolvedError as error:
             text = self._compiled(root)
             if not text:
                 self._report.dropped(f"description of {what}", error.message, place)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ktx_cli.core import ConfigError, KtxError, yaml
 from ktx_cli.documents import RawFile, Snapshot
-from ktx_cli.semantic import TARGET_NAME, Call, Item, Place, Relation, Report, SourceFile, UnresolvedJinjaError, render
+from ktx_cli.semantic import TARGET_NAME, Call, Item, Place, Relation, Report, SourceFile, UnresolvedError, render
 from ktx_cli.sources.table_texts import Name
 
 PATH: Final = "target/manifest.json"
@@ -122,16 +122,16 @@ class Texts:
         names = [each for each in call.arguments if isinstance(each, str)]
         if call.name == "doc" and names:
             if names[-1] not in self._docs:
-                raise UnresolvedJinjaError(f"there is no doc block `{names[-1]}`", hint="write it into a .md file")
+                raise UnresolvedError(f"there is no doc block `{names[-1]}`")
             return self._docs[names[-1]]
         if call.name == "var" and names:
             value = self._variables.get(names[0], call.argument(1, "default"))
             if isinstance(value, str | int | float):
                 return str(value)
-            raise UnresolvedJinjaError(f"the variable `{names[0]}` has no value", hint="set it in dbt_project.yml")
+            raise UnresolvedError(f"the variable `{names[0]}` has no value")
         if call.name == TARGET_NAME and self._target:
             return self._target
-        raise UnresolvedJinjaError(f"`{call.shown}` has an outcome only dbt knows", hint="run `dbt parse`")
+        raise UnresolvedError(f"`{call.shown}` has an outcome only dbt knows")
 
 
 def doc_blocks(text: str) -> dict[str, str]:
@@ -342,7 +342,7 @@ class _Reader:
     def _rendered(self, text: str | None) -> str | None:
         try:
             return self._project.texts.rendered(text) if text else None
-        except UnresolvedJinjaError:
+        except UnresolvedError:
             return None
 
 

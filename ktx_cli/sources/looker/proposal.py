@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ktx_cli.core import Record, one_line, plural
 from ktx_cli.documents import Snapshot
-from ktx_cli.semantic import UnresolvedSqlError, condition
+from ktx_cli.semantic import UnresolvedError, condition
 from ktx_cli.sources.looker.documents import FOLDERS_PATH, USAGE_PATH, Target, Why, column_of, kind_of, source_name
 from ktx_cli.sources.looker.fetch import Lane, Usage
 from ktx_cli.sources.port import ProjectContext, Projection
@@ -188,7 +188,7 @@ class _Fields:
             return None
         try:
             return condition(column, kind_of(field), text)
-        except UnresolvedSqlError:
+        except UnresolvedError:
             return None
 
 

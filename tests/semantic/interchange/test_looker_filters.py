@@ -5,8 +5,8 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from ktx_cli.semantic.interchange.lookml.project import UnresolvedSqlError
 from ktx_cli.semantic.interchange.lookml.views import condition
+from ktx_cli.semantic.interchange.report import UnresolvedError
 
 TEXTS = ("north", "south", "northeast", "a,b", "50%", "", None)
 NUMBERS = (1, 5, 10, 15, None)
@@ -57,5 +57,5 @@ def test_condition_holds_for(kind: str, text: str, expected: list[object]) -> No
     ("kind", "text"), [("time", "7 days"), ("number", "many"), ("boolean", "maybe"), ("string", " "), ("string", ",")]
 )
 def test_what_has_no_sql_is_refused(kind: str, text: str) -> None:
-    with pytest.raises(UnresolvedSqlError):
+    with pytest.raises(UnresolvedError):
         condition("x", kind, text)

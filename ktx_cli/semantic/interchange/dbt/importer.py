@@ -21,7 +21,6 @@ from ktx_cli.semantic.interchange.dbt.project import (
     Entity,
     Scope,
     Semantic,
-    UnresolvedJinjaError,
     parse_call,
     read_documents,
     read_newer,
@@ -32,14 +31,12 @@ from ktx_cli.semantic.interchange.drafts import (
     ColumnDraft,
     SourceDraft,
     Sources,
-    fault,
     imported,
     on_text,
     plain_name,
     reach,
-    read,
 )
-from ktx_cli.semantic.interchange.report import Imported, Item, Report
+from ktx_cli.semantic.interchange.report import Imported, Item, Report, UnresolvedError
 from ktx_cli.semantic.load.columns import NATURAL as GRAINS
 from ktx_cli.semantic.model import Model, Place
 from ktx_cli.warehouses import dialect_named
@@ -64,18 +61,14 @@ def add_columns(semantic: Semantic, scope: Scope, report: Report) -> None:
 
 def _add_entity(semantic: Semantic, entity: Entity, scope: Scope, report: Report) -> None:
     what = f"entity `{entity.name}` of `{semantic.name}`"
-    if entity.kind == NATURAL:
-        report.dropped(what, "ktx joins on equality alone: a key of a slowly changing dimension is none", entity.place)
-        return
-    entity.column = _column(semantic, entity.name, entity.expr, None, what, entity.place, scope, report)
-    if entity.column is None:
-        return
-    column = semantic.draft.column(entity.column)
-    column.visibility = None if column.visibility == "internal" else column.visibility
-    column.description = column.description or entity.description
-    if entity.kind == UNIQUE:
-        column.extra["tests"] = {"dbt": ["unique"]}
-    report.kept(what, entity.place, f"{semantic.draft.name}.{entity.column}")
+    with report.dropping(what, entity.place):
+        if entity.kind == NATURAL:
+            raise UnresolvedError("ktx joins on equality alone: a key of a slowly changing dimension is none")
+        column = _column(semantic, entity, None, what, scope, report)
+        column.description = column.description or entity.description
+        if entity.kind == UNIQUE:
+            column.extra["tests"] = {"dbt": ["unique"]}
+        report.kept(what, entity.place, f"{semantic.draft.name}.{column.name}")
 
 
 def _add_dimension(semantic: Semantic, dimension: Dimension, scope: Scope, report: Report) -> None:
@@ -84,61 +77,40 @@ def _add_dimension(semantic: Semantic, dimension: Dimension, scope: Scope, repor
     own = cut and (cut["cut"] or cut["cast"] or cut["date"] or cut["short"])
     if cut and own and own.casefold() == dimension.name.casefold():
         dimension.expr, dimension.grain = dimension.name, (cut["grain"] or "day").lower()
-    kind = "time" if dimension.is_time else None
-    dimension.column = _column(semantic, dimension.name, dimension.expr, kind, what, dimension.place, scope, report)
-    if dimension.column is None:
-        return
-    column = semantic.draft.column(dimension.column)
-    column.visibility = None if column.visibility == "internal" else column.visibility
-    column.description = dimension.description or column.description
-    target = f"{semantic.draft.name}.{column.name}"
-    if dimension.is_time:
-        column.type, column.extra["role"] = "time", "time"
-        if dimension.grain in GRAINS:
-            column.extra["natural_granularity"] = dimension.grain
-        else:
-            why = f"the grain `{dimension.grain}` is none of ktx's: it is not written"
-            report.approximated(what, why, dimension.place, target)
-            dimension.grain = None
-            return
-    if cut and own == dimension.expr:
-        why = f"the column itself, whose values are taken for those of a {dimension.grain}"
-        report.approximated(what, why, dimension.place, target)
-    else:
-        report.kept(what, dimension.place, target)
+    with report.dropping(what, dimension.place):
+        column = _column(semantic, dimension, "time" if dimension.is_time else None, what, scope, report)
+        column.description = dimension.description or column.description
+        why = ""
+        if cut and own == dimension.expr:
+            why = f"the column itself, whose values are taken for those of a {dimension.grain}"
+        if dimension.is_time:
+            column.type, column.extra["role"] = "time", "time"
+            if dimension.grain in GRAINS:
+                column.extra["natural_granularity"] = dimension.grain
+            else:
+                why = f"the grain `{dimension.grain}` is none of ktx's: it is not written"
+                dimension.grain = None
+        report.kept(what, dimension.place, f"{semantic.draft.name}.{column.name}", why)
 
 
 def _column(
-    semantic: Semantic, name: str, text: str, kind: str | None, what: str, place: Place, scope: Scope, report: Report
-) -> str | None:
-    """Return the column an `expr` is, a computed one where it is no plain name; None after a report."""
-    draft = semantic.draft
-    try:
-        expr = scope.render(text)
-    except UnresolvedJinjaError as error:
-        report.dropped(what, error.message, place)
-        return None
+    semantic: Semantic, of: Entity | Dimension, kind: str | None, what: str, scope: Scope, report: Report
+) -> ColumnDraft:
+    """Return the column of an entity or dimension, a computed one where its `expr` is no plain name."""
+    draft, expr = semantic.draft, scope.render(of.expr)
     plain = plain_name(expr)
-    if plain is not None and (plain.casefold() == name.casefold() or what.startswith("entity")):
-        found = draft.require(plain)
-        if found is None:
-            report.dropped(what, f"`{draft.name}` has no column `{plain}` that can be named", place)
-        return found
-    why = fault(draft, expr, aggregate=False)
-    if why is not None:
-        report.dropped(what, why, place)
-        return None
-    found_names = read(expr, draft.dialect)
     known = draft.base.column(plain) if plain is not None and draft.base is not None else None
-    shown = kind or found_names.type or (known.type.value if known else None)
-    if plain is not None:
-        draft.require(plain, kind)
-    column = draft.compute(name, expr, shown or "string", found_names.columns)
-    if column.name != name:
-        report.approximated(f"the name of {what}", TAKEN, place, column.name)
-    if shown is None:
-        report.approximated(f"the type of {what}", "its SQL does not show it: taken for a text", place, column.name)
-    return column.name
+    if known is not None:
+        kind = kind or known.type.value
+    column, is_renamed = draft.define(of.name, expr, kind, otherwise=None, renames=isinstance(of, Entity))
+    of.column = column.name
+    if is_renamed:
+        report.approximated(f"the name of {what}", TAKEN, of.place, column.name)
+    if column.expr is not None and column.type is None:
+        column.type = "string"
+        report.approximated(f"the type of {what}", "its SQL does not show it: taken for a text", of.place, column.name)
+    column.visibility = None if column.visibility == "internal" else column.visibility
+    return column
 
 
 def _set_time(semantic: Semantic, report: Report) -> None:
@@ -426,7 +398,7 @@ def relation_of(text: str) -> Relation | None:
     inner = _BRACES.match(text.strip())
     try:
         call: Call = parse_call(inner[1] if inner else text)
-    except UnresolvedJinjaError:
+    except UnresolvedError:
         return None
     words = [argument for argument in call.arguments if isinstance(argument, str) and argument]
     if call.name == "source" and len(words) == 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,14 +12,13 @@ from ktx_cli.semantic.interchange.dbt.project import (
     Input,
     Scope,
     Semantic,
-    UnresolvedJinjaError,
     read_filters,
     read_input,
     to_date,
     window,
 )
-from ktx_cli.semantic.interchange.drafts import described, fault, filled, plain_name, quoted, with_names
-from ktx_cli.semantic.interchange.report import Item, Report
+from ktx_cli.semantic.interchange.drafts import SourceDraft, checked, described, filled, plain_name, quoted, with_names
+from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
 
 _FILLED: Final = "ktx shows empty periods where a question says `fill: true`; a count is 0 there, any other value empty"
 _MISSING: Final = "inputs of several sources: where one has no rows, a sum or count is 0 here and empty in dbt"
@@ -65,7 +64,6 @@ class Metrics:
         self._entries: dict[str, Entry] = {}
         self._measures: dict[str, Found] = {}
         self._found: dict[str, Found | None] = {}
-        self._open: list[str] = []
 
     def run(self, metrics: list[Item]) -> None:
         """Write all measures and metrics into the sources."""
@@ -99,8 +97,8 @@ class Metrics:
                 self._report.dropped(what, why, item.place)
                 continue
             shown = name if name not in self._entries or self._exposes(self._entries[name], name) else f"{name}_measure"
-            measure = reader.read(item, shown if item.has("expr") else name, what)
-            if measure is not None:
+            with self._report.dropping(what, item.place):
+                measure = reader.read(item, shown if item.has("expr") else name, what)
                 measure["name"] = shown
                 self._write(Found(semantic, shown), measure, what, item)
                 self._measures[name] = Found(semantic, shown)
@@ -117,34 +115,24 @@ class Metrics:
 
     def _write(self, found: Found, measure: dict[str, Any], what: str, item: Item, why: str = "") -> None:
         found.semantic.draft.measures[found.name] = measure
-        if why:
-            self._report.approximated(what, why, item.place, found.ref)
-        else:
-            self._report.kept(what, item.place, found.ref)
+        self._report.kept(what, item.place, found.ref, why)
 
     def _metric(self, name: str) -> Found | None:
         """Return the measure of a metric, None where it is dropped."""
         if name in self._found or name not in self._entries:
             return self._found.get(name)
-        if name in self._open:
-            return None
-        self._open.append(name)
         entry = self._entries[name]
         what = f"metric `{name}`"
         readers = {
             "simple": self._simple, "ratio": self._ratio, "derived": self._derived, "cumulative": self._cumulative,
         }  # fmt: skip
         read = readers.get((entry.item.text("type") or "").lower(), self._unknown)
-        try:
-            found = read(entry, name, what)
-        except KtxError as error:
-            self._report.dropped(what, error.message, entry.item.place)
-            found = None
-        self._found[name] = found
-        self._open.pop()
-        if found is not None:
-            self._rest(entry, what)
-        return found
+        self._found[name] = None  # also for those that are made of it, of which it must not be made
+        with self._report.dropping(what, entry.item.place):
+            self._found[name] = read(entry, name, what)
+            if self._found[name] is not None:
+                self._rest(entry, what)
+        return self._found[name]
 
     def _rest(self, entry: Entry, what: str) -> None:
         params = entry.item.item("type_params")
@@ -154,26 +142,23 @@ class Metrics:
             params.report_rest(self._report, what, _REASONS)
         entry.item.report_rest(self._report, what, _REASONS)
 
-    def _unknown(self, entry: Entry, _name: str, what: str) -> Found | None:
+    def _unknown(self, entry: Entry, _name: str, _what: str) -> Found:
         kind = entry.item.text("type")
         why = "ktx has no measure over pairs of events" if kind == "conversion" else "no such type is known"
-        self._report.dropped(what, f"its type is `{kind}`: {why}", entry.item.place)
-        return None
+        raise UnresolvedError(f"its type is `{kind}`: {why}")
 
     def _params(self, entry: Entry) -> Item:
         """Return the mapping the type's own keys stand in: below `type_params` in the older form."""
         return entry.item.item("type_params") or entry.item
 
-    def _simple(self, entry: Entry, name: str, what: str) -> Found | None:
+    def _simple(self, entry: Entry, name: str, what: str) -> Found:
         if entry.item.has("agg") and entry.home is not None:
             return self._aggregate(entry, entry.home, name, what)
         params = self._params(entry)
         wanted = read_input(params.value("measure"), entry.item.place)
         found = self._measures.get(wanted.name) if wanted else None
         if wanted is None or found is None:
-            named = f"its measure `{wanted.name}` was not imported" if wanted else "it names no measure"
-            self._report.dropped(what, named, entry.item.place)
-            return None
+            raise UnresolvedError(f"its measure `{wanted.name}` was not imported" if wanted else "it names no measure")
         wanted = wanted.with_filters(read_filters(entry.item, "filter"))
         self._note_fill(entry, wanted, what, f"{found.semantic.draft.name}.{name}")
         if wanted.is_plain and found.name == name:
@@ -184,13 +169,11 @@ class Metrics:
         measure = {"name": name, "expr": found.sql(found.semantic), "filter": scope.condition(wanted.filters)}
         return self._add(entry, found.semantic, name, measure, what)
 
-    def _aggregate(self, entry: Entry, home: Semantic, name: str, what: str) -> Found | None:
+    def _aggregate(self, entry: Entry, home: Semantic, name: str, what: str) -> Found:
         """Write a simple metric of the newer form."""
         scope = Scope(home, self._variables)
         reader = MeasureReader(home, scope, self._report)
         measure = reader.read(entry.item, name, what)
-        if measure is None:
-            return None
         measure["filter"] = scope.condition(read_filters(entry.item, "filter"))
         if entry.item.flag("join_to_timespine") | entry.item.has("fill_nulls_with"):
             entry.item.skip("fill_nulls_with")
@@ -199,17 +182,13 @@ class Metrics:
 
     def _add(
         self, entry: Entry, semantic: Semantic, name: str, measure: Mapping[str, Any], what: str, why: str = ""
-    ) -> Found | None:
+    ) -> Found:
         """Write a measure after a check of its filter; described as the metric is."""
         written = filled(measure)
         draft = semantic.draft
-        fault_found = fault(draft, written["filter"], aggregate=False) if "filter" in written else None
-        if fault_found is not None:
-            self._report.dropped(what, f"its filter: {fault_found}", entry.item.place)
-            return None
+        _check_filter(draft, written.get("filter"), "its filter")
         if name in draft.measures:
-            self._report.dropped(what, f"`{draft.name}` has another measure of that name", entry.item.place)
-            return None
+            raise UnresolvedError(f"`{draft.name}` has another measure of that name")
         self._describe(entry, written)
         found = Found(semantic, name)
         self._write(found, written, what, entry.item, why)
@@ -224,34 +203,22 @@ class Metrics:
         if wanted.fill:
             self._report.approximated(what, _FILLED, entry.item.place, target)
 
-    def _input(self, entry: Entry, wanted: Input, name: str, what: str) -> Found | None:
+    def _input(self, entry: Entry, wanted: Input, name: str, what: str) -> Found:
         """Return the measure of an input, a hidden one of its own where it is filtered or moved in time."""
         found = self._metric(wanted.name) or self._measures.get(wanted.name)
         if found is None:
-            self._report.dropped(what, f"its input `{wanted.name}` was not imported", entry.item.place)
-            return None
+            raise UnresolvedError(f"its input `{wanted.name}` was not imported")
         self._note_fill(entry, wanted, what, f"{found.semantic.draft.name}.{name}")
         if wanted.is_plain:
             return found
         if wanted.offset_to_grain:
-            why = f"ktx has no value at the start of a {wanted.offset_to_grain} (`offset_to_grain`)"
-            self._report.dropped(what, why, entry.item.place)
-            return None
+            raise UnresolvedError(f"ktx has no value at the start of a {wanted.offset_to_grain} (`offset_to_grain`)")
         offset = window(wanted.offset)
         if wanted.offset and offset is None:
-            self._report.dropped(what, f"its `offset_window` is `{wanted.offset}`, no length of time", entry.item.place)
-            return None
-        return self._helper(entry, found, wanted, offset, name, what)
-
-    def _helper(
-        self, entry: Entry, found: Found, wanted: Input, offset: str | None, name: str, what: str
-    ) -> Found | None:
-        scope, draft = Scope(found.semantic, self._variables), found.semantic.draft
-        condition = scope.condition(wanted.filters)
-        why = fault(draft, condition, aggregate=False) if condition else None
-        if why is not None:
-            self._report.dropped(what, f"the filter of its input `{wanted.name}`: {why}", entry.item.place)
-            return None
+            raise UnresolvedError(f"its `offset_window` is `{wanted.offset}`, no length of time")
+        draft = found.semantic.draft
+        condition = Scope(found.semantic, self._variables).condition(wanted.filters)
+        _check_filter(draft, condition, f"the filter of its input `{wanted.name}`")
         own, number = f"{name}__{wanted.alias}", 2
         while own in draft.measures:
             own, number = f"{name}__{wanted.alias}_{number}", number + 1
@@ -261,19 +228,27 @@ class Metrics:
         })  # fmt: skip
         return Found(found.semantic, own)
 
+    def _inputs(self, entry: Entry, inputs: Sequence[Input], name: str, what: str) -> list[Found] | None:
+        """Return the measures of all inputs, None after a report of those that have none."""
+        found = []
+        for each in inputs:
+            with self._report.dropping(what, entry.item.place):
+                found.append(self._input(entry, each, name, what))
+        return found if len(found) == len(inputs) else None
+
     def _ratio(self, entry: Entry, name: str, what: str) -> Found | None:
         params = self._params(entry)
         inputs = [read_input(params.value(key), entry.item.place) for key in ("numerator", "denominator")]
         own = read_filters(entry.item, "filter")
         if None in inputs:
-            self._report.dropped(what, "it has no `numerator` or no `denominator`", entry.item.place)
+            raise UnresolvedError("it has no `numerator` or no `denominator`")
+        result = self._inputs(entry, [each.with_filters(own) for each in inputs if each], name, what)
+        if result is None:
             return None
-        result = [self._input(entry, each.with_filters(own), name, what) for each in inputs if each]
-        if result[0] is None or result[1] is None:
-            return None
-        home = result[0].semantic
-        expr = " / ".join(each.sql(home) for each in result if each)
-        why = _MISSING if result[1].semantic is not home else ""
+        over, under = result
+        home = over.semantic
+        expr = f"{over.sql(home)} / {under.sql(home)}"
+        why = _MISSING if under.semantic is not home else ""
         return self._add(entry, home, name, {"name": name, "expr": expr}, what, why)
 
     def _derived(self, entry: Entry, name: str, what: str) -> Found | None:
@@ -283,54 +258,40 @@ class Metrics:
         inputs = [read_input(each, entry.item.place) for each in listed if isinstance(listed, list)]
         text = params.text("expr")
         if not inputs or text is None or None in inputs:
-            self._report.dropped(what, "it has no `expr` or names no metrics", entry.item.place)
+            raise UnresolvedError("it has no `expr` or names no metrics")
+        several = {each.alias: each.with_filters(own) for each in inputs if each}
+        result = self._inputs(entry, list(several.values()), name, what)
+        if result is None:
             return None
-        found = {each.alias: self._input(entry, each.with_filters(own), name, what) for each in inputs if each}
-        if None in found.values():
-            return None
-        several = {alias: each for alias, each in found.items() if each}
-        home = next(iter(several.values())).semantic
-        refs = {alias: each.sql(home) for alias, each in several.items()}
+        found = dict(zip(several, result, strict=True))
+        home = next(iter(found.values())).semantic
+        refs = {alias: each.sql(home) for alias, each in found.items()}
         expr = with_names(text, refs)
-        problem = fault(home.draft, expr, aggregate=True, measures=refs.values())
-        if problem is not None:
-            self._report.dropped(what, problem, entry.item.place)
-            return None
-        why = _MISSING if any(each.semantic is not home for each in several.values()) else ""
+        checked(home.draft, expr, aggregate=True, measures=refs.values())
+        why = _MISSING if any(each.semantic is not home for each in found.values()) else ""
         return self._add(entry, home, name, {"name": name, "expr": expr}, what, why)
 
-    def _cumulative(self, entry: Entry, name: str, what: str) -> Found | None:
+    def _cumulative(self, entry: Entry, name: str, what: str) -> Found:
         params = self._params(entry)
         below = params.item("cumulative_type_params")
         places = [each for each in (below, params) if each is not None]
         value = params.value("measure") or params.value("input_metric") or (below.value("metric") if below else None)
         wanted = read_input(value, entry.item.place)
         if wanted is None:
-            self._report.dropped(what, "it names no measure and no metric", entry.item.place)
-            return None
+            raise UnresolvedError("it names no measure and no metric")
         found = self._input(entry, wanted, name, what)
-        if found is None:
-            return None
         length, grain, taken = (
             next((text for place in places if (text := place.text(key))), None)
             for key in ("window", "grain_to_date", "period_agg")
         )
         cumulative = filled({"window": window(length), "to_date": to_date(grain)})
         if (length and "window" not in cumulative) or (grain and "to_date" not in cumulative) or (length and grain):
-            self._report.dropped(what, f"`{length or grain}` is no window ktx has", entry.item.place)
-            return None
+            raise UnresolvedError(f"`{length or grain}` is no window ktx has")
         condition = Scope(found.semantic, self._variables).condition(read_filters(entry.item, "filter"))
-        measure = {
-            **filled({"name": name, "expr": found.sql(found.semantic), "filter": condition}),
-            "cumulative": cumulative,
-        }
+        measure = {"name": name, "expr": found.sql(found.semantic), "filter": condition, "cumulative": cumulative}
         why = "" if taken == "last" else f"a period has the value at its end; dbt takes its {taken or 'first'} value"
-        return self._add_cumulative(entry, found, measure, what, why)
-
-    def _add_cumulative(self, entry: Entry, found: Found, measure: dict[str, Any], what: str, why: str) -> Found | None:
-        added = self._add(entry, found.semantic, measure["name"], measure, what, why)
-        if added is not None:
-            added.semantic.draft.measures[added.name]["cumulative"] = measure["cumulative"]
+        added = self._add(entry, found.semantic, name, measure, what, why)
+        added.semantic.draft.measures[added.name]["cumulative"] = cumulative  # also the one that says nothing
         return added
 
     def _hide_inputs(self) -> None:
@@ -345,6 +306,15 @@ class Metrics:
             )
             if used and found.ref not in exposed:
                 draft.measures[found.name]["visibility"] = "internal"
+
+
+def _check_filter(draft: SourceDraft, condition: str | None, what: str) -> None:
+    """Raise `UnresolvedError` where a filter cannot stand in a source."""
+    try:
+        if condition:
+            checked(draft, condition, aggregate=False)
+    except KtxError as error:
+        raise UnresolvedError(f"{what}: {error.message}") from error
 
 
 def _is_disabled(item: Item) -> bool:
@@ -377,43 +347,30 @@ class MeasureReader:
     def __init__(self, semantic: Semantic, scope: Scope, report: Report) -> None:
         self._semantic, self._scope, self._report = semantic, scope, report
 
-    def read(self, item: Item, name: str, what: str) -> dict[str, Any] | None:
-        """Return the measure of an entry with `agg`, None after a report; keys it does not know are left unread."""
+    def read(self, item: Item, name: str, what: str) -> dict[str, Any]:
+        """Return the measure of an entry with `agg`; keys it does not know are left unread."""
         expr = self._aggregate(item, name, what)
-        if expr is None:
-            return None
         measure: dict[str, Any] = {"name": name, "expr": expr}
-        if not self._add_time(item, measure, what) or not self._add_semi_additive(item, measure, what):
-            return None
+        self._add_time(item, measure)
+        self._add_semi_additive(item, measure, what)
         description = described(item.text("description"), item.text("label"))
         measure["descriptions"] = {"dbt": description} if description else None
-        why = fault(self._semantic.draft, expr, aggregate=True)
-        if why is not None:
-            self._report.dropped(what, why, item.place)
-            return None
+        checked(self._semantic.draft, expr, aggregate=True)
         return filled(measure)
 
     def rest(self, item: Item, what: str) -> None:
         """Report what of an entry was not read."""
         item.report_rest(self._report, what, _UNREAD_KEYS)
 
-    def _aggregate(self, item: Item, name: str, what: str) -> str | None:
+    def _aggregate(self, item: Item, name: str, what: str) -> str:
         agg = (item.text("agg") or "").lower()
-        try:
-            expr = self._scope.render(item.text("expr") or name)
-        except UnresolvedJinjaError as error:
-            self._report.dropped(what, error.message, item.place)
-            return None
-        expr = self._own(expr)
-        why = fault(self._semantic.draft, expr, aggregate=False) if expr != "*" else None
-        if why is not None:
-            self._report.dropped(what, why, item.place)
-            return None
+        expr = self._own(self._scope.render(item.text("expr") or name))
+        if expr != "*":
+            checked(self._semantic.draft, expr, aggregate=False)
         if agg == "percentile":
             return self._percentile(item, expr, what)
         if agg not in _AGGREGATES:
-            self._report.dropped(what, f"the aggregate `{agg}` is not known", item.place)
-            return None
+            raise UnresolvedError(f"the aggregate `{agg}` is not known")
         return _AGGREGATES[agg](expr)
 
     def _own(self, expr: str) -> str:
@@ -422,14 +379,13 @@ class MeasureReader:
         found = self._semantic.draft.find(plain) if plain else None
         return quoted(found, self._semantic.draft.dialect) if found is not None else expr
 
-    def _percentile(self, item: Item, expr: str, what: str) -> str | None:
+    def _percentile(self, item: Item, expr: str, what: str) -> str:
         params = item.item("agg_params") or item
         fraction = params.number("percentile")
         if fraction is not None and fraction > 1:
             fraction /= 100
         if fraction is None or not 0 <= fraction <= 1:
-            self._report.dropped(what, "its `percentile` is no number from 0 to 100", item.place)
-            return None
+            raise UnresolvedError("its `percentile` is no number from 0 to 100")
         discrete = params.flag("use_discrete_percentile") or params.text("percentile_type") == "discrete"
         approximate = params.flag("use_approximate_percentile")
         if discrete or approximate:
@@ -440,33 +396,28 @@ class MeasureReader:
             params.report_rest(self._report, what)
         return f"percentile({expr}, {fraction:g})"
 
-    def _add_time(self, item: Item, measure: dict[str, Any], what: str) -> bool:
+    def _add_time(self, item: Item, measure: dict[str, Any]) -> None:
         wanted = item.text("agg_time_dimension")
-        if wanted is None or wanted == self._semantic.time:
-            return True
-        column = self._dimension(wanted)
-        if column is None:
-            self._report.dropped(what, f"its time `{wanted}` is no dimension that was imported", item.place)
-            return False
-        measure["time"] = column
-        return True
+        if wanted is not None and wanted != self._semantic.time:
+            measure["time"] = self._dimension(wanted)
+            if measure["time"] is None:
+                raise UnresolvedError(f"its time `{wanted}` is no dimension that was imported")
 
-    def _add_semi_additive(self, item: Item, measure: dict[str, Any], what: str) -> bool:
+    def _add_semi_additive(self, item: Item, measure: dict[str, Any], what: str) -> None:
         below = item.item("non_additive_dimension")
         if below is None:
-            return True
+            return
         name = below.text("name") or ""
         column = self._dimension(self._semantic.time or name if name == METRIC_TIME else name)
         take = _TAKES.get((below.text("window_choice") or below.text("window_agg") or "min").lower())
         groups = below.words("window_groupings") or below.words("group_by")
         keys = [self._key(group) for group in groups]
         if column is None or take is None or None in keys:
-            why = "its `non_additive_dimension` names what was not imported, or a choice that is not min or max"
-            self._report.dropped(what, why, item.place)
-            return False
+            raise UnresolvedError(
+                "its `non_additive_dimension` names what was not imported, or a choice that is not min or max"
+            )
         measure["semi_additive"] = filled({"over": column, "take": take, "per": keys})
         below.report_rest(self._report, what)
-        return True
 
     def _dimension(self, name: str) -> str | None:
         found = self._semantic.dimensions.get(name.rsplit("__", 1)[-1])

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ktx_cli.core import KtxError, one_line, yaml
 from ktx_cli.semantic.interchange.drafts import SourceDraft, all_of, described, quoted, truncated
-from ktx_cli.semantic.interchange.report import Item, Report
+from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
 from ktx_cli.semantic.load.columns import NATURAL as NATURAL_GRAINS
 from ktx_cli.semantic.load.columns import TO_DATE
 from ktx_cli.semantic.load.entries import SourceFile
@@ -343,12 +343,6 @@ _LONGEST: Final = 1000
 _FAULTS: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
-class UnresolvedJinjaError(KtxError):
-    """A piece of Jinja, or what it names, that has no meaning here."""
-
-    code = "config"
-
-
 TARGET_NAME: Final = "target.name"
 """What dbt calls the name of the profile's target: the one name that is known without a call."""
 
@@ -376,10 +370,10 @@ def render(text: str, resolve: Callable[[Call], str]) -> str:
     """Return the text with every `{{ call }}` replaced by what `resolve` gives; raises `UnresolvedError`."""
     plain = _COMMENT.sub("", text)
     if "{%" in plain:
-        raise UnresolvedJinjaError(f"it holds a Jinja statement: {one_line(text, 80)}", hint="write its outcome")
+        raise UnresolvedError(f"it holds a Jinja statement: {one_line(text, 80)}")
     rendered = _EXPRESSION.sub(lambda found: resolve(parse_call(found[1])), plain)
     if "{{" in rendered or "}}" in rendered:
-        raise UnresolvedJinjaError(f"its Jinja cannot be read: {one_line(text, 80)}", hint="close every {{ with }}")
+        raise UnresolvedError(f"its Jinja cannot be read: {one_line(text, 80)}")
     return rendered.strip()
 
 
@@ -392,7 +386,7 @@ def parse_call(text: str) -> Call:
         tree = ast.parse(text.strip()[:_LONGEST], mode="eval").body
         return _call(tree)
     except _FAULTS:
-        raise UnresolvedJinjaError(f"the Jinja `{shown}` is no call that is known", hint="write its outcome") from None
+        raise UnresolvedError(f"the Jinja `{shown}` is no call that is known") from None
 
 
 def _call(tree: ast.expr) -> Call:
@@ -433,21 +427,21 @@ class Scope:
         if call.name == "var":
             return self._variable(call)
         why = "it filters by a metric" if call.name == "Metric" else f"`{call.name}()` is no call that is known"
-        raise UnresolvedJinjaError(why, hint="write a column in its place")
+        raise UnresolvedError(why)
 
     def _variable(self, call: Call) -> str:
         name = call.argument(0, "name")
         value = self._variables.get(name) if isinstance(name, str) else None
         value = call.argument(1, "default") if value is None else value
         if not isinstance(value, str | int | float):
-            raise UnresolvedJinjaError(f"the variable `{name}` has no value", hint="set it in dbt_project.yml")
+            raise UnresolvedError(f"the variable `{name}` has no value")
         return str(value)
 
     def _path(self, call: Call) -> list[str]:
         name = call.argument(0, "name")
         path = call.argument(2 if call.name == "TimeDimension" else 1, "entity_path") or []
         if not isinstance(name, str) or not isinstance(path, list | tuple):
-            raise UnresolvedJinjaError(f"`{call.name}()` names nothing", hint="write Dimension('order__status')")
+            raise UnresolvedError(f"`{call.name}()` names nothing")
         return [*(str(each) for each in path), *name.split("__")]
 
     def _dimension(self, call: Call) -> str:
@@ -458,12 +452,12 @@ class Scope:
             if method == "date_part" and arguments:
                 return f"extract({arguments[0]} from {column})"
             if method != "grain" or not arguments:
-                raise UnresolvedJinjaError(f"`.{method}()` is no call that is known", hint="write its outcome")
+                raise UnresolvedError(f"`.{method}()` is no call that is known")
             grain = arguments[0]
         if grain is None or str(grain).lower() == natural:
             return column
         if str(grain).lower() not in GRAINS:
-            raise UnresolvedJinjaError(f"`{grain}` is no grain", hint="use day, week, month, quarter or year")
+            raise UnresolvedError(f"`{grain}` is no grain")
         return truncated(column, str(grain).lower(), self._semantic.draft.dialect)
 
     def _column(self, hops: list[str], name: str) -> tuple[str, str | None]:
@@ -475,7 +469,7 @@ class Scope:
             if found is not None and found.column is not None:
                 return self._named(path, found.column), found.grain
         shown = "__".join((*hops, name))
-        raise UnresolvedJinjaError(f"`{shown}` is no dimension that was imported", hint="import its semantic model too")
+        raise UnresolvedError(f"`{shown}` is no dimension that was imported")
 
     def _named(self, path: tuple[str, ...], column: str) -> str:
         return ".".join(quoted(each, self._semantic.draft.dialect) for each in (*path, column))
@@ -486,6 +480,4 @@ class Scope:
             found = end.entities.get(name)
             if found is not None and found.column is not None:
                 return self._named(path, found.column)
-        raise UnresolvedJinjaError(
-            f"`{'__'.join((*hops, name))}` is no entity that was imported", hint="import its model"
-        )
+        raise UnresolvedError(f"`{'__'.join((*hops, name))}` is no entity that was imported")

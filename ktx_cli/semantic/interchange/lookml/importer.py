@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ktx_cli.core import KtxError
-from ktx_cli.semantic.interchange.drafts import Sources, described, fault, imported, reach
-from ktx_cli.semantic.interchange.lookml.project import Block, UnresolvedSqlError, read_project, references, replaced
+from ktx_cli.semantic.interchange.drafts import Sources, checked, described, imported, reach
+from ktx_cli.semantic.interchange.lookml.project import Block, read_project, references, replaced
 from ktx_cli.semantic.interchange.lookml.views import SCREEN, Dimensions, Measures, View, World
-from ktx_cli.semantic.interchange.report import Imported, Report
+from ktx_cli.semantic.interchange.report import Imported, Report, UnresolvedError
 from ktx_cli.semantic.load.joins import Sides, parse_on
 from ktx_cli.semantic.model import Model
 
@@ -178,10 +178,8 @@ class Explores:
 
     def _join(self, explore: str, names: dict[str, View], block: Block) -> None:
         what = f"join `{block.name}` of explore `{explore}`"
-        try:
+        with self._report.dropping(what, block.place):
             self._read_join(explore, names, block, what)
-        except KtxError as error:
-            self._report.dropped(what, error.message, block.place)
 
     def _read_join(self, explore: str, names: dict[str, View], block: Block, what: str) -> None:
         item = block.item
@@ -189,11 +187,9 @@ class Explores:
         kind = (item.text("type") or _LEFT).lower()
         target = names.get(block.name or "")
         if target is None:
-            raise UnresolvedSqlError("its view was not imported", hint="import the view's file too")
+            raise UnresolvedError("its view was not imported")
         if relationship not in RELATIONSHIPS or kind == "cross":
-            raise UnresolvedSqlError(
-                f"it is {relationship} ({kind}), which ktx has not", hint="join over a bridge table"
-            )
+            raise UnresolvedError(f"it is {relationship} ({kind}), which ktx has not")
         sql = item.text("sql_on") or self._by_key(explore, names, block, target)
         own_name, own = self._own_side(names, block, sql)
         hop, on = self._on(own_name, own, block, target, sql)
@@ -213,7 +209,7 @@ class Explores:
         field = block.values.get("foreign_key")
         keys = [name for name, each in target.blocks("dimension").items() if each.values.get("primary_key") == "yes"]
         if not field or len(keys) != 1:
-            raise UnresolvedSqlError("it has no `sql_on`, or its view no primary key", hint="write sql_on")
+            raise UnresolvedError("it has no `sql_on`, or its view no primary key")
         own = str(field) if "." in str(field) else f"{next(iter(names))}.{field}"
         return f"${{{own}}} = ${{{block.name}.{keys[0]}}}"
 
@@ -223,9 +219,7 @@ class Explores:
         others = [other for other in others if other != block.name]
         if len(others) != 1 or others[0] not in names:
             shown = ", ".join(others) or "none"
-            raise UnresolvedSqlError(
-                f"its condition must name one other view, and names {shown}", hint="split the join"
-            )
+            raise UnresolvedError(f"its condition must name one other view, and names {shown}")
         return others[0], names[others[0]]
 
     def _on(self, own_name: str, own: View, block: Block, target: View, sql: str) -> tuple[str, str]:
@@ -241,7 +235,7 @@ class Explores:
                 return f"{hop}.{self._dimensions.sql_of(target, field)}"
             if side == own_name:
                 return self._dimensions.sql_of(own, field)
-            raise UnresolvedSqlError(f"`${{{reference}}}` is of neither side", hint="write ${view.field}")
+            raise UnresolvedError(f"`${{{reference}}}` is of neither side")
 
         on = " ".join(replaced(sql, find).split())
         columns = {*own.draft.columns, *(own.draft.base.columns if own.draft.base else ())}
@@ -272,45 +266,37 @@ class Explores:
         if not isinstance(sql, str):
             return
         what, place = f"`sql_always_where` of explore `{name}`", explore.places["sql_always_where"]
-        expr, fault_found = self._condition(sql, base, name, explore)
-        if fault_found is not None:
-            self._report.dropped(what, fault_found, place)
-            return
-        segment = f"{name}_always"
-        base.draft.segments[segment] = {"name": segment, "expr": expr}
-        why = "it is a segment: a question must ask for it"
-        self._report.approximated(what, why, place, f"{base.draft.name}.{segment}")
+        with self._report.dropping(what, place):
+            segment = {"name": f"{name}_always", "expr": self._condition(sql, base, name, explore)}
+            base.draft.segments[segment["name"]] = segment
+            why = "it is a segment: a question must ask for it"
+            self._report.approximated(what, why, place, f"{base.draft.name}.{segment['name']}")
 
-    def _condition(self, sql: str, base: View, name: str, explore: Block) -> tuple[str, str | None]:
-        """Return a condition over the rows of an explore's first view, and why it cannot stand there."""
+    def _condition(self, sql: str, base: View, name: str, explore: Block) -> str:
+        """Return a condition over the rows of an explore's first view."""
         called = str(explore.values.get("view_name") or name)
-        try:
-            expr = replaced(sql, lambda each: self._dimensions.sql_of(base, each.removeprefix(f"{called}.")))
-            return expr, fault(base.draft, expr, aggregate=False)
-        except KtxError as error:
-            return "", error.message
+        expr = replaced(sql, lambda each: self._dimensions.sql_of(base, each.removeprefix(f"{called}.")))
+        checked(base.draft, expr, aggregate=False)
+        return expr
 
     def _policy(self, name: str, explore: Block, block: Block, base: View) -> None:
         field, attribute = block.item.text("field"), block.item.text("user_attribute")
         what = f"`access_filter` of explore `{name}`"
-        if not field or not attribute or not re.fullmatch(r"\w+", attribute):
-            self._hide(base, what, "it has no `field`, or no `user_attribute` that ktx can name", block)
-            return
-        column, why = self._condition(f"${{{field}}}", base, name, explore)
-        if why is None and "." in column:
-            why = "a policy of ktx is over columns of its own source, and this field is of another"
-        if why is not None:
-            self._hide(base, what, why, block)
+        try:
+            if not field or not attribute or not re.fullmatch(r"\w+", attribute):
+                raise UnresolvedError("it has no `field`, or no `user_attribute` that ktx can name")
+            column = self._condition(f"${{{field}}}", base, name, explore)
+            if "." in column:
+                raise UnresolvedError("a policy of ktx is over columns of its own source, and this field is of another")
+        except KtxError as error:  # no question may use a source whose rows cannot be restricted as they were
+            base.draft.extra["visibility"] = "hidden"
+            why = f"{error.message}: the source is hidden"
+            self._report.approximated(what, why, block.place, base.draft.name)
             return
         policy = f"{name}_{attribute}_{column}"
         base.draft.policies[policy] = {"name": policy, "filter": f"{column} = {{{{ user.{attribute} }}}}"}
         why = "it holds wherever the source is read, and for one value of the attribute"
         self._report.approximated(what, why, block.place, f"{base.draft.name}.{policy}")
-
-    def _hide(self, base: View, what: str, why: str, block: Block) -> None:
-        """Let no question use a source whose rows cannot be restricted as they were."""
-        base.draft.extra["visibility"] = "hidden"
-        self._report.approximated(what, f"{why}: the source is hidden", block.place, base.draft.name)
 
 
 def _text(block: Block) -> str | None:

@@ -21,9 +21,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
-from ktx_cli.core import ConfigError, KtxError, one_line
+from ktx_cli.core import ConfigError, one_line
 from ktx_cli.semantic.interchange.drafts import truncated
-from ktx_cli.semantic.interchange.report import Item, Report
+from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
 from ktx_cli.semantic.model import Place
 
 MAX_DEPTH: Final = 50
@@ -335,16 +335,10 @@ _TABLE: Final = re.compile(r"\$\{TABLE\}\s*\.\s*")
 _LIQUID: Final = re.compile(r"\{%|\{\{")
 
 
-class UnresolvedSqlError(KtxError):
-    """A piece of LookML's SQL that has no meaning here."""
-
-    code = "config"
-
-
 def without_liquid(text: str) -> str:
     """Return the text; raises `UnresolvedError` where Liquid stands in it."""
     if _LIQUID.search(text):
-        raise UnresolvedSqlError(f"it holds Liquid: {one_line(text, 80)}", hint="write its outcome")
+        raise UnresolvedError(f"it holds Liquid: {one_line(text, 80)}")
     return text
 
 
@@ -353,7 +347,7 @@ def replaced(text: str, find: Callable[[str], str]) -> str:
     plain = _TABLE.sub("", without_liquid(text).strip())
     found = _REFERENCE.sub(lambda match: find(match[1]), plain)
     if "${" in found:
-        raise UnresolvedSqlError(f"its reference cannot be read: {one_line(text, 80)}", hint="write ${view.field}")
+        raise UnresolvedError(f"its reference cannot be read: {one_line(text, 80)}")
     return found
 
 
@@ -365,6 +359,6 @@ def references(text: str) -> list[str]:
 def cut(column: str, timeframe: str, dialect: str) -> str:
     """Return a column of a dimension group cut to a timeframe; raises `UnresolvedError` for one ktx does not have."""
     if timeframe not in TIMEFRAMES:
-        raise UnresolvedSqlError(f"ktx has no timeframe `{timeframe}`", hint="write SQL in its place")
+        raise UnresolvedError(f"ktx has no timeframe `{timeframe}`")
     grain = TIMEFRAMES[timeframe]
     return column if grain is None else truncated(column, grain, dialect)

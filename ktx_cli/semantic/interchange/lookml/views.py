@@ -8,29 +8,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ktx_cli.core import KtxError
 from ktx_cli.semantic.interchange.drafts import (
     TAKEN,
     ColumnDraft,
     SourceDraft,
     Sources,
     all_of,
+    checked,
     described,
-    fault,
     filled,
-    plain_name,
-    read,
 )
 from ktx_cli.semantic.interchange.lookml.project import (
     TIMEFRAMES,
     Block,
     Project,
-    UnresolvedSqlError,
     cut,
     replaced,
     without_liquid,
 )
-from ktx_cli.semantic.interchange.report import Item, Report
+from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
 
 UNKNOWN_TABLE: Final = "the scanned database has no such table"
 """Why a view is left out where only known tables count."""
@@ -53,7 +49,6 @@ class View:
     block: Block
     draft: SourceDraft
     fields: dict[str, Resolved | None] = field(default_factory=dict)
-    open: list[str] = field(default_factory=list)
 
     def blocks(self, *keys: str) -> dict[str, Block]:
         """Return its fields of some kinds by name."""
@@ -71,41 +66,35 @@ class World:
             if block.values.get("extension") == "required":
                 report.kept(f"view `{name}`", block.place, "(what extends it)")
                 continue
-            draft = self._draft(name, block)
-            if draft is not None:
-                self.views[name] = View(block, draft)
+            with report.dropping(f"view `{name}`", block.place):
+                self.views[name] = View(block, self._draft(name, block))
                 self.names[name] = name
-                report.kept(f"view `{name}`", block.place, draft.name)
+                report.kept(f"view `{name}`", block.place, self.views[name].draft.name)
 
-    def _draft(self, name: str, block: Block) -> SourceDraft | None:
-        """Return the source of a view, None after a report."""
+    def _draft(self, name: str, block: Block) -> SourceDraft:
+        """Return the source of a view."""
         derived = block.below("derived_table")
-        try:
-            if derived:
-                sql = self._derived(derived[-1], [name])
-                return self.sources.add(name, block.place, sql=sql)
-            table = without_liquid(str(block.values.get("sql_table_name") or name))
-            if "${" in table:
-                raise UnresolvedSqlError("its table is that of another view", hint="name the table")
-            if self._known_only and not self.sources.knows(table):
-                raise UnresolvedSqlError(UNKNOWN_TABLE, hint="scan its database first")
-            return self.sources.add(name, block.place, table=table.strip())
-        except UnresolvedSqlError as error:
-            self.report.dropped(f"view `{name}`", error.message, block.place)
-            return None
+        if derived:
+            return self.sources.add(name, block.place, sql=self._derived(derived[-1], [name]))
+        table = without_liquid(str(block.values.get("sql_table_name") or name))
+        if "${" in table:
+            raise UnresolvedError("its table is that of another view")
+        if self._known_only and not self.sources.knows(table):
+            raise UnresolvedError(UNKNOWN_TABLE)
+        return self.sources.add(name, block.place, table=table.strip())
 
     def _derived(self, block: Block, above: list[str]) -> str:
         """Return the SQL of a derived table, other views' tables put in."""
         text = block.values.get("sql")
         if not isinstance(text, str) or not text.strip():
-            raise UnresolvedSqlError("its derived table has no `sql`", hint="write the SQL Looker makes of it")
+            raise UnresolvedError("its derived table has no `sql`")
         return replaced(text, lambda name: self._table_of(name, above)).rstrip("; \n")
 
     def _table_of(self, name: str, above: list[str]) -> str:
         view, _, what = name.partition(".")
         block = self.project.views.get(view)
         if what != _TABLE_NAME or block is None or view in above or len(above) > 20:
-            raise UnresolvedSqlError(f"`${{{name}}}` in its derived table is no table", hint="name the table")
+            raise UnresolvedError(f"`${{{name}}}` in its derived table is no table")
         derived = block.below("derived_table")
         if derived:
             return f"({self._derived(derived[-1], [*above, view])})"
@@ -182,18 +171,13 @@ class Dimensions:
         if name in view.fields:
             return view.fields[name]
         block = view.blocks("dimension", "dimension_group").get(name)
-        if block is None or name in view.open:
+        if block is None:
             return None
-        view.open.append(name)
+        view.fields[name] = None  # also for what it is made of
         what = f"{block.key.replace('_', ' ')} `{view.block.name}.{name}`"
-        try:
-            resolved = self._resolve(view, block, name, what)
-        except KtxError as error:
-            self._report.dropped(what, error.message, block.place)
-            resolved = None
-        view.open.pop()
-        view.fields[name] = resolved
-        return resolved
+        with self._report.dropping(what, block.place):
+            view.fields[name] = self._resolve(view, block, name, what)
+        return view.fields[name]
 
     def sql_of(self, view: View, name: str) -> str:
         """Return how definitions of a view name a field, such as `status`, `created_month` or `customers.region`."""
@@ -201,16 +185,14 @@ class Dimensions:
         target = view if other in ("", view.block.name) else self._world.view_of(other)
         prefix = "" if target is view else f"{other}."
         if target is None or (prefix and other not in view.draft.hops):
-            raise UnresolvedSqlError(
-                f"`${{{name}}}` is of no view it is joined to", hint="join that view in an explore"
-            )
+            raise UnresolvedError(f"`${{{name}}}` is of no view it is joined to")
         resolved = self.field(target, own)
         if resolved is not None:
             return prefix + resolved.name
         group = group_of(target, own)
         column = self.field(target, group[0]) if group else None
         if group is None or column is None:
-            raise UnresolvedSqlError(f"`${{{name}}}` is no field that was imported", hint="write SQL in its place")
+            raise UnresolvedError(f"`${{{name}}}` is no field that was imported")
         return cut_of(target, column, group[1], prefix)
 
     def kind_of(self, view: View, name: str) -> str:
@@ -220,18 +202,17 @@ class Dimensions:
         resolved = self.field(target, own) if target is not None else None
         return (resolved.kind if resolved else None) or ("time" if target and group_of(target, own) else "string")
 
-    def _resolve(self, view: View, block: Block, name: str, what: str) -> Resolved | None:
+    def _resolve(self, view: View, block: Block, name: str, what: str) -> Resolved:
         item = block.item
         word = (item.text("type") or ("time" if block.key == "dimension_group" else "string")).lower()
         kind = "time" if block.key == "dimension_group" and word == "time" else TYPES.get(word)
         if kind is None or item.text("datatype") in ("epoch", "yyyymmdd"):
             shown = word if kind is None else f"{word} of {item.text('datatype')}"
-            self._report.dropped(what, f"its type is `{shown}`, which ktx has not", block.place)
-            return None
-        expr = self._expression(view, block, name, word)
-        column = self._column(view, name, expr, kind, what, block)
-        if column is None:
-            return None
+            raise UnresolvedError(f"its type is `{shown}`, which ktx has not")
+        draft, is_renamed = view.draft.define(name, self._expression(view, block, name, word), kind)
+        column = draft.name
+        if is_renamed:
+            self._report.approximated(f"the name of {what}", TAKEN, block.place, f"{view.draft.name}.{column}")
         self._describe(view, column, item, kind, block)
         self._report_rest(view, block, item, word, column, what)
         return Resolved(column, kind)
@@ -252,27 +233,6 @@ class Dimensions:
         otherwise = block.values.get("else")
         end = f" ELSE {_literal(str(otherwise))}" if otherwise is not None else ""
         return f"CASE {' '.join(whens)}{end} END"
-
-    def _column(self, view: View, name: str, expr: str, kind: str, what: str, block: Block) -> str | None:
-        """Return the column of an expression, None after a report."""
-        draft = view.draft
-        plain = plain_name(expr)
-        if plain is not None and plain.casefold() == name.casefold():
-            found = draft.require(plain, kind)
-            if found is None:
-                self._report.dropped(what, f"`{draft.name}` has no column `{plain}` that can be named", block.place)
-            return found
-        why = fault(draft, expr, aggregate=False)
-        if why is not None:
-            self._report.dropped(what, why, block.place)
-            return None
-        if plain is not None:
-            draft.require(plain, kind)
-        column = draft.compute(name, expr, kind, read(expr, draft.dialect).columns)
-        if column.name != name:
-            self._report.approximated(f"the name of {what}", TAKEN, block.place,
-                                      f"{draft.name}.{column.name}")  # fmt: skip
-        return column.name
 
     def _describe(self, view: View, name: str, item: Item, kind: str, block: Block) -> None:
         column = view.draft.column(name)
@@ -319,7 +279,7 @@ def _tiers(column: str, tiers: Any, style: str) -> str:
     except ValueError:
         ends = []
     if not ends:
-        raise UnresolvedSqlError("its tiers are no numbers", hint="write tiers: [10, 20]")
+        raise UnresolvedError("its tiers are no numbers")
     whole = style == "integer" and all(end == int(end) for end in ends)
     parts = [f"WHEN {column} IS NULL THEN 'Undefined'"]
     parts.append(
@@ -373,36 +333,27 @@ class Measures:
         if key in view.fields:
             return view.fields[key]
         block = view.blocks("measure").get(name)
-        if block is None or key in view.open:
+        if block is None:
             return None
-        view.open.append(key)
+        view.fields[key] = None  # also for what it is made of
         what = f"measure `{view.block.name}.{name}`"
-        try:
-            made = self._resolve(view, block, name, what)
-        except KtxError as error:
-            self._report.dropped(what, error.message, block.place)
-            made = None
-        view.open.pop()
-        view.fields[key] = None if made is None else Resolved(name, None)
-        if made is not None:
-            view.draft.measures[name] = made
+        with self._report.dropping(what, block.place):
+            view.draft.measures[name] = self._resolve(view, block, name, what)
+            view.fields[key] = Resolved(name, None)
         return view.fields[key]
 
-    def _resolve(self, view: View, block: Block, name: str, what: str) -> dict[str, Any] | None:
+    def _resolve(self, view: View, block: Block, name: str, what: str) -> dict[str, Any]:
         item = block.item
         word = (item.text("type") or "string").lower()
         if "." in name:
-            raise UnresolvedSqlError("its name has a dot", hint="rename it")
+            raise UnresolvedError("its name has a dot")
         if word in _MEASURES:
-            self._report.dropped(what, _MEASURES[word], block.place)
-            return None
+            raise UnresolvedError(_MEASURES[word])
         own = self._expression(view, block, item, word)
-        why = fault(view.draft, own["expr"], aggregate=True, measures=own.pop("uses"))
         limit = self._filter(view, block)
-        why = why or (fault(view.draft, limit, aggregate=False) if limit else None)
-        if why is not None:
-            self._report.dropped(what, why, block.place)
-            return None
+        checked(view.draft, own["expr"], aggregate=True, measures=own.pop("uses"))
+        if limit:
+            checked(view.draft, limit, aggregate=False)
         shown = self._shown(item)
         self._report_rest(view, block, item, word, what)
         return filled({"name": name, **own, "filter": limit, **shown})
@@ -415,23 +366,21 @@ class Measures:
         if word == "period_over_period":
             return self._period(view, item)
         if sql is None:
-            raise UnresolvedSqlError("it has no `sql`", hint="write the SQL it aggregates")
+            raise UnresolvedError("it has no `sql`")
         if word in _FORMULAS or word == "percent_of_total":
             uses: list[str] = []
             expr = replaced(sql, lambda each: self._operand(view, each, uses))
             whole = {"percent_of": "total"} if word == "percent_of_total" else {}
             return {"expr": expr, "uses": uses, **whole}
         text = replaced(sql, lambda each: self._dimensions.sql_of(view, each))
-        why = fault(view.draft, text, aggregate=False)
-        if why is not None:
-            raise UnresolvedSqlError(why, hint="correct its `sql`")
+        checked(view.draft, text, aggregate=False)
         if word in ("percentile", "percentile_distinct"):
             fraction = item.number("percentile")
             if fraction is None or not 0 <= fraction <= 100:
-                raise UnresolvedSqlError("its `percentile` is no number from 0 to 100", hint="write percentile: 75")
+                raise UnresolvedError("its `percentile` is no number from 0 to 100")
             return {"expr": f"percentile({text}, {fraction / 100:g})", "uses": ()}
         if word not in _AGGREGATES:
-            raise UnresolvedSqlError(f"its type is `{word}`, which ktx has not", hint="write SQL in a `type: number`")
+            raise UnresolvedError(f"its type is `{word}`, which ktx has not")
         return {"expr": _AGGREGATES[word](text), "uses": ()}
 
     def _operand(self, view: View, name: str, uses: list[str]) -> str:
@@ -448,11 +397,11 @@ class Measures:
         based, period, kind = item.text("based_on") or "", (item.text("period") or "").lower(), item.text("kind")
         item.skip("based_on_time", "value_to_date")
         if period not in _PERIODS or kind not in (None, "previous"):
-            raise UnresolvedSqlError(f"its period is `{period}`, its kind `{kind}`", hint="write kind: previous")
+            raise UnresolvedError(f"its period is `{period}`, its kind `{kind}`")
         uses: list[str] = []
         expr = self._operand(view, based, uses)
         if not uses:
-            raise UnresolvedSqlError(f"`based_on` is `{based}`, no measure that was imported", hint="name a measure")
+            raise UnresolvedError(f"`based_on` is `{based}`, no measure that was imported")
         return {"expr": expr, "offset": f"1 {'day' if period == 'date' else period}", "uses": uses}
 
     def _filter(self, view: View, block: Block) -> str | None:
@@ -502,13 +451,13 @@ def condition(column: str, kind: str, text: str) -> str:
     """
     stripped = text.strip()
     if not stripped:
-        raise UnresolvedSqlError("its filter is empty, which means any value", hint="remove the filter")
+        raise UnresolvedError("its filter is empty, which means any value")
     if kind == "boolean":
         return _boolean(column, stripped)
     if kind == "number":
         return _numbers(column, stripped)
     if kind == "time":
-        raise UnresolvedSqlError(f"the date filter `{stripped}` has no SQL form here", hint="write SQL in its place")
+        raise UnresolvedError(f"the date filter `{stripped}` has no SQL form here")
     return _texts(column, stripped)
 
 
@@ -518,7 +467,7 @@ def _boolean(column: str, text: str) -> str:
         return column
     if word in ("no", "false"):
         return f"NOT coalesce({column}, FALSE)"
-    raise UnresolvedSqlError(f"`{text}` is neither yes nor no", hint='write "yes" or "no"')
+    raise UnresolvedError(f"`{text}` is neither yes nor no")
 
 
 def _numbers(column: str, text: str) -> str:
@@ -549,7 +498,7 @@ def _number(column: str, text: str) -> str:
     both = re.split(r"\s+AND\s+", text, flags=re.IGNORECASE)
     if len(both) > 1:
         return " AND ".join(_number(column, each.strip()) for each in both)
-    raise UnresolvedSqlError(f"the number filter `{text}` is not known", hint='write ">10", "1 to 5" or "[1, 5)"')
+    raise UnresolvedError(f"the number filter `{text}` is not known")
 
 
 def _interval(column: str, found: re.Match[str]) -> str:
@@ -598,5 +547,5 @@ def _combined(column: str, wanted: list[str], refused: list[str]) -> str:
         unknown = "" if "IS NULL" in each or wanted else f" OR {column} IS NULL"
         found.append(f"(NOT ({each}){unknown})")
     if not found:
-        raise UnresolvedSqlError("its filter says nothing", hint="remove the filter")
+        raise UnresolvedError("its filter says nothing")
     return " AND ".join(found)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ktx_cli.core import yaml
+from sqlglot import exp
+
+from ktx_cli.core import KtxError, yaml
+from ktx_cli.semantic.expressions.fragments import counts_rows, is_aggregate, parse, with_condition
 from ktx_cli.semantic.interchange.drafts import filled
 from ktx_cli.semantic.interchange.osi.importer import ANSI, VERSION, extension
-from ktx_cli.semantic.interchange.report import Fidelity, Report
-from ktx_cli.semantic.model import Column, Join, Measure, Model, Place, Relationship, SemanticError, Source, Visibility
+from ktx_cli.semantic.interchange.report import Fidelity, Report, UnresolvedError
+from ktx_cli.semantic.model import Column, Join, Measure, Model, Place, Relationship, Source, Visibility
+from ktx_cli.semantic.plan.measures import exact_divisions
 from ktx_cli.warehouses import SemanticType, dialect_named
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 _ONLY_KTX: Final = "it stands in an extension that only ktx reads"
 
@@ -84,7 +84,7 @@ class _Export:
             return None
         try:
             expression = self._expression(self._own(source, column))
-        except SemanticError as error:
+        except KtxError as error:
             self.report.dropped(what, error.message, place)
             return None
         visibility = _other(column.visibility or Visibility.PUBLIC, Visibility.PUBLIC)
@@ -102,24 +102,18 @@ class _Export:
 
     def _own(self, source: Source, column: Column) -> exp.Expr:
         """Return what a field is: names of its own dataset bare."""
-        from sqlglot import exp
-
         if column.expr is None:
             return exp.column(column.name)
         tree = exp.Paren(this=self.expander.row(source, column.expr))
         for node in list(tree.find_all(exp.Column)):
             if node.table != source.name:
-                raise SemanticError(f"it reads `{node.table}`; a field of OSI is of one dataset", hint="leave it out",
-                                    code="definition")  # fmt: skip
+                raise UnresolvedError(f"it reads `{node.table}`; a field of OSI is of one dataset")
             node.set("table", None)
         return tree.this  # type: ignore[no-any-return]
 
     def _report_extended(self, what: str, facts: Mapping[str, Any], place: Place, target: str) -> None:
         held = [key for key, value in facts.items() if value not in (None, [], False)]
-        if held:
-            self.report.approximated(what, f"{', '.join(held)}: {_ONLY_KTX}", place, target)
-        else:
-            self.report.kept(what, place, target)
+        self.report.kept(what, place, target, f"{', '.join(held)}: {_ONLY_KTX}" if held else "")
 
     def _relationship(self, source: Source, join: Join, shown: set[str]) -> None:
         what = f"join `{source.name} -> {join.alias or join.to}`"
@@ -167,7 +161,7 @@ class _Export:
         try:
             tree = self.expander.expand(source, measure)
             expression = self._expression(tree)
-        except SemanticError as error:
+        except KtxError as error:
             self.report.dropped(what, error.message, place)
             return
         self.needed |= self.expander.columns
@@ -190,10 +184,7 @@ class _Export:
             why.append(f"{', '.join(held)}: {_ONLY_KTX}")
         if len(self.expander.facts) > 1:
             why.append("it is of several datasets: where one has no rows, a sum or count is 0 in ktx and may be empty")
-        if why:
-            self.report.approximated(what, "; ".join(why), place, name)
-        else:
-            self.report.kept(what, place, name)
+        self.report.kept(what, place, name, "; ".join(why))
 
     def _expression(self, tree: exp.Expr) -> dict[str, Any]:
         """Return an expression in ANSI SQL, and in the model's own dialect where OSI knows it."""
@@ -225,9 +216,7 @@ class Expander:
         self.columns: set[tuple[str, str]] = set()
 
     def expand(self, source: Source, measure: Measure) -> exp.Expr:
-        """Return the tree of a measure, columns as `source.column`; `SemanticError` for what OSI cannot say."""
-        from ktx_cli.semantic.plan.measures import exact_divisions
-
+        """Return the tree of a measure, columns as `source.column`; `KtxError` for what OSI cannot say."""
         self.facts, self.columns = set(), set()
         return exact_divisions(self._measure(source, measure, (), ()))
 
@@ -237,10 +226,8 @@ class Expander:
         return self._changed(tree, lambda column: self._column(source, column))
 
     def _parse(self, text: str) -> exp.Expr:
-        from ktx_cli.semantic.expressions.fragments import parse
-
         if "{{" in text:
-            raise SemanticError("it holds a parameter, which OSI has not", hint="write its value", code="definition")
+            raise UnresolvedError("it holds a parameter, which OSI has not")
         return parse(text, self._model.dialect, what="it").copy()
 
     def _measure(
@@ -251,9 +238,9 @@ class Expander:
         if measure.percent_of == ():
             special = special or "percent_of"
         if special is not None:
-            raise SemanticError(f"OSI has nothing like `{special}`", hint="leave it out", code="definition")
+            raise UnresolvedError(f"OSI has nothing like `{special}`")
         if ref in above:
-            raise SemanticError("it is computed from itself", hint="change its expr", code="definition")
+            raise UnresolvedError("it is computed from itself")
         own = [measure.filter] if measure.filter else []
         own += [source.segments[name].expr for name in measure.segments if name in source.segments]
         conditions = [*conditions, *(self.row(source, each) for each in own)]
@@ -263,10 +250,6 @@ class Expander:
         self, source: Source, tree: exp.Expr, conditions: Sequence[exp.Expr], above: tuple[str, ...]
     ) -> exp.Expr:
         """Return a formula with its aggregates and measures written out."""
-        from sqlglot import exp
-
-        from ktx_cli.semantic.expressions.fragments import is_aggregate
-
         root = exp.Paren(this=tree)
         nodes = [node for node in root.walk(prune=is_aggregate) if is_aggregate(node) or isinstance(node, exp.Column)]
         for node in nodes:
@@ -283,15 +266,11 @@ class Expander:
         owner = source if len(parts) == 1 else self._model.sources.get(parts[-2])
         measure = owner.measures.get(parts[-1]) if owner is not None else None
         if owner is None or measure is None:
-            raise SemanticError(f"`{'.'.join(parts)}` in it is no measure", hint="change its expr", code="definition")
+            raise UnresolvedError(f"`{'.'.join(parts)}` in it is no measure")
         return self._measure(owner, measure, conditions, above)
 
     def _aggregate(self, source: Source, aggregate: exp.Expr, conditions: Sequence[exp.Expr]) -> exp.Expr:
         """Return an aggregate with the conditions inside; one of all rows counts the key, which says whose rows."""
-        from sqlglot import exp
-
-        from ktx_cli.semantic.expressions.fragments import counts_rows, with_condition
-
         if counts_rows(aggregate):
             aggregate = exp.Count(this=self._key(source), big_int=True)
         else:
@@ -301,30 +280,24 @@ class Expander:
         return with_condition(aggregate, condition, self._model.dialect)
 
     def _key(self, source: Source) -> exp.Expr:
-        from sqlglot import exp
-
         if not source.keyed or not source.grain:
             why = f"it counts rows, and `{source.name}` has no key that would say of which dataset"
-            raise SemanticError(why, hint=f"add grain: [column, ...] to {source.name}", code="definition")
+            raise UnresolvedError(why)
         self.columns.add((source.name, source.grain[0]))
         return exp.column(source.grain[0], table=source.name)
 
     def _column(self, source: Source, column: exp.Expr) -> exp.Expr:
         """Return a column as `dataset.field`."""
-        from sqlglot import exp
-
         parts = _parts(column)
         owner = source if len(parts) == 1 else self._model.sources.get(parts[-2])
         found = owner.column(parts[-1]) if owner is not None else None
         if owner is None or found is None:
             why = f"`{'.'.join(parts)}` in it goes through an alias, which OSI cannot name"
-            raise SemanticError(why, hint="leave it out", code="definition")
+            raise UnresolvedError(why)
         self.columns.add((owner.name, found.name))
         return exp.column(found.name, table=owner.name)
 
     def _changed(self, tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
-        from sqlglot import exp
-
         root = exp.Paren(this=tree)
         for column in list(root.find_all(exp.Column)):
             if not isinstance(column.this, exp.Star):
@@ -334,6 +307,4 @@ class Expander:
 
 def _parts(column: exp.Expr) -> tuple[str, ...]:
     """Return the names a column is written with, outermost first."""
-    from sqlglot import exp
-
     return tuple(part.name for part in column.parts) if isinstance(column, exp.Column) else (column.name,)

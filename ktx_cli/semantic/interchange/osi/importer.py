@@ -14,8 +14,8 @@ from ktx_cli.semantic.interchange.drafts import (
     Read,
     SourceDraft,
     Sources,
+    checked,
     described,
-    fault,
     filled,
     imported,
     on_text,
@@ -25,7 +25,7 @@ from ktx_cli.semantic.interchange.drafts import (
     read,
     with_names,
 )
-from ktx_cli.semantic.interchange.report import Imported, Item, Report
+from ktx_cli.semantic.interchange.report import Imported, Item, Report, UnresolvedError
 from ktx_cli.semantic.load.columns import NATURAL, VISIBILITIES
 from ktx_cli.semantic.load.columns import TYPES as KTX_TYPES
 from ktx_cli.semantic.load.entries import SourceFile
@@ -185,20 +185,22 @@ def with_context(item: Item, text: str | None, what: str, target: str, report: R
     return " ".join(part.strip() for part in parts) or None
 
 
-def expression_of(item: Item, dialect: str) -> str | None:
+def expression_of(item: Item, dialect: str) -> str:
     """Return the expression of a field or metric in a dialect: its own where it has one, else the ANSI one.
 
-    Raises `SemanticError` where neither can be read.
+    Raises `KtxError` where there is neither, or neither can be read.
     """
     value = item.value("expression")
-    if isinstance(value, str):
-        return value.strip() or None
+    if isinstance(value, str) and value.strip():
+        return value.strip()
     listed = value.get("dialects") if isinstance(value, Mapping) else value
     found = {str(each.get("dialect")): text for each in listed if isinstance(each, Mapping) and (text := _text(each))} \
         if isinstance(listed, list) else {}  # fmt: skip
     own = found.get(dialect_named(dialect).osi_name)
     ansi = found.get(ANSI) or found.get("None")
-    return own or (in_dialect(ansi, dialect) if ansi else None)
+    if not own and not ansi:
+        raise UnresolvedError("it has no expression in ANSI SQL or the connection's dialect")
+    return own or in_dialect(ansi or "", dialect)
 
 
 def _text(entry: Mapping[Any, Any]) -> str | None:
@@ -225,51 +227,23 @@ def in_dialect(text: str, dialect: str) -> str:
 def _add_field(item: Item, draft: SourceDraft, report: Report) -> None:
     name = item.text("name")
     what = f"field `{draft.name}.{name or '?'}`"
-    if name is None:
-        report.dropped(what, "it has no name", item.place)
-        return
-    try:
+    with report.dropping(what, item.place):
+        if name is None:
+            raise UnresolvedError("it has no name")
         text = expression_of(item, draft.dialect)
-        column = _column(item, name, text, draft, what, report) if text else None
-    except KtxError as error:
-        report.dropped(what, error.message, item.place)
-        return
-    if text is None:
-        report.dropped(what, "it has no expression in ANSI SQL or the connection's dialect", item.place)
-    if column is None:
-        return
-    target = f"{draft.name}.{column.name}"
-    text = described(item.text("description"), item.text("label"))
-    column.description = with_context(item, text, what, target, report)
-    report.kept(what, item.place, target)
-    item.report_rest(report, what)
-
-
-def _column(item: Item, name: str, text: str, draft: SourceDraft, what: str, report: Report) -> ColumnDraft | None:
-    """Return the column of a field, None after a report."""
-    facts = extended(item, what, report)
-    kind, is_time = _kind(item, facts)
-    plain = plain_name(text)
-    if plain is not None and plain.casefold() == name.casefold():
-        found = draft.require(plain, kind)
-        if found is None:
-            report.dropped(what, f"`{draft.name}` has no column `{plain}` that can be named", item.place)
-            return None
-        column = draft.column(found)
-        column.visibility = None
-    else:
-        why = fault(draft, text, aggregate=False)
-        if why is not None:
-            report.dropped(what, why, item.place)
-            return None
-        if plain is not None:
-            draft.require(plain, kind)
-        names = read(text, draft.dialect)
-        column = draft.compute(name, text, kind or names.type or "string", names.columns)
-        if column.name != name:
+        facts = extended(item, what, report)
+        kind, is_time = _kind(item, facts)
+        column, is_renamed = draft.define(name, text, kind)
+        if is_renamed:
             report.approximated(f"the name of {what}", TAKEN, item.place, column.name)
-    _set_facts(column, facts, kind, is_time=is_time)
-    return column
+        if (plain_name(text) or "").casefold() == name.casefold():
+            column.visibility = None
+        _set_facts(column, facts, kind, is_time=is_time)
+        target = f"{draft.name}.{column.name}"
+        shown = described(item.text("description"), item.text("label"))
+        column.description = with_context(item, shown, what, target, report)
+        report.kept(what, item.place, target)
+        item.report_rest(report, what)
 
 
 def _kind(item: Item, facts: Mapping[str, Any]) -> tuple[str | None, bool]:
@@ -338,42 +312,34 @@ def add_metric(item: Item, drafts: Mapping[str, SourceDraft], report: Report, ho
     """Add a metric; `home`: the dataset it stands in, None for one of the whole model."""
     name = item.text("name")
     what = f"metric `{name or '?'}`"
-    try:
-        problem = (
-            "it has no name, or one with a dot"
-            if name is None or "." in name
-            else _add(item, name, drafts, home, what, report)
-        )
-    except KtxError as error:
-        problem = error.message
-    if problem is not None:
-        report.dropped(what, problem, item.place)
-    else:
+    with report.dropping(what, item.place):
+        if name is None or "." in name:
+            raise UnresolvedError("it has no name, or one with a dot")
+        _add(item, name, drafts, home, what, report)
         item.skip("datatype")
         item.report_rest(report, what)
 
 
 def _add(
     item: Item, name: str, drafts: Mapping[str, SourceDraft], home: SourceDraft | None, what: str, report: Report
-) -> str | None:
-    """Write the measure; return why it cannot be, None where it is."""
+) -> None:
+    """Write the measure into the first dataset that it can stand in."""
     dialect = next(iter(drafts.values())).dialect if drafts else "duckdb"
     text = expression_of(item, dialect)
-    if text is None:
-        return "it has no expression in ANSI SQL or the connection's dialect"
     facts = extended(item, what, report)
     names = read(text, dialect)
     owners = [home] if home is not None else _owners(names, drafts, facts)
-    if not owners:
-        return "it names no dataset that was imported"
-    problem: str | None = None
+    problem: KtxError = UnresolvedError("it names no dataset that was imported")
     for draft in owners:
         expr = with_names(text, _renamed(names, drafts, draft))
         measures = {*draft.measures, *(f"{each.name}.{own}" for each in drafts.values() for own in each.measures)}
-        problem = fault(draft, expr, aggregate=True, measures=measures)
-        if problem is None:
+        try:
+            checked(draft, expr, aggregate=True, measures=measures)
+        except KtxError as error:
+            problem = error
+        else:
             return _write(item, name, expr, draft, facts, what, report)
-    return problem
+    raise problem
 
 
 def _owners(names: Read, drafts: Mapping[str, SourceDraft], facts: Mapping[str, Any]) -> list[SourceDraft]:
@@ -400,10 +366,10 @@ def _renamed(names: Read, drafts: Mapping[str, SourceDraft], own: SourceDraft) -
 
 def _write(
     item: Item, name: str, expr: str, draft: SourceDraft, facts: Mapping[str, Any], what: str, report: Report
-) -> str | None:
+) -> None:
     own = facts.get("name") if isinstance(facts.get("name"), str) else name
     if own in draft.measures:
-        return f"`{draft.name}` has another measure of that name"
+        raise UnresolvedError(f"`{draft.name}` has another measure of that name")
     target = f"{draft.name}.{own}"
     text = with_context(item, item.text("description"), what, target, report)
     time = facts.get("time")
@@ -413,7 +379,6 @@ def _write(
         **{key: facts[key] for key in _METRIC_FACTS if isinstance(facts.get(key), str)},
     })  # fmt: skip
     report.kept(what, item.place, target)
-    return None
 
 
 VERSION: Final = "0.1.1"
