@@ -23,7 +23,7 @@ FOREIGN = {
     "warehouses/files/connector.py": "shortens a sentence; decides nothing",
     "cli/contract.py": "shows a warning once, where the error says the same; decides nothing",
     "engine/report.py": "names the connection once in a sentence; decides nothing",
-    "agent_tools/layer_checks.py": "names the source once in a sentence; decides nothing",
+    "agent_tools/layer_writers.py": "names the source once in a sentence; decides nothing",
     "core/yaml_text.py": "what the parser says of YAML 1.2 that it takes for an error",
     "engine/documents/candidates.py": "a model's verdict, which is called a hint",
     "jobs/setup/answers_file.py": "takes what may be a secret out of a sentence; decides nothing",

@@ -21,11 +21,19 @@ if TYPE_CHECKING:
         reconcile_prompt,
         unit_prompt,
     )
-    from ktx_cli.agent_tools.records import Action, Records, StagedUnit, StagedWork, page_artifact
-    from ktx_cli.agent_tools.row_makers import rows_of_values
     from ktx_cli.agent_tools.searcher import contents_of, finder, open_searcher, search
-    from ktx_cli.agent_tools.session import Input, PageBudget, Tool, ToolSession
-    from ktx_cli.agent_tools.sql import count_columns, refused_text
+    from ktx_cli.agent_tools.session import (
+        Action,
+        Input,
+        PageBudget,
+        Records,
+        StagedUnit,
+        StagedWork,
+        Tool,
+        ToolSession,
+        page_artifact,
+    )
+    from ktx_cli.agent_tools.sql import count_columns, refused_text, rows_of_values
     from ktx_cli.agent_tools.toolset import READING_TOOLS, tools_for, unresolved_failures
 
 if not TYPE_CHECKING:

@@ -12,10 +12,8 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from ktx_cli.agent_tools.layer_files import OwnFile
-from ktx_cli.agent_tools.layers import Layers
-from ktx_cli.agent_tools.records import Conflict, page_artifact
-from ktx_cli.agent_tools.session import Input, Tool, ToolSession
+from ktx_cli.agent_tools.layers import Layers, OwnFile
+from ktx_cli.agent_tools.session import Conflict, Input, Tool, ToolSession, page_artifact
 from ktx_cli.core import ConfigError, one_line, yaml
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import RAW_NAME, SCHEMA_NAME, SEMANTIC_NAME, Tree, Workspace

@@ -11,8 +11,7 @@ from pydantic import Field
 from ktx_cli.agent_tools.fence import LONGEST, LONGEST_RAW, RESERVE, Parts, cut_lines, joined, visible, wrapped
 from ktx_cli.agent_tools.layer_readers import column_line, headline, rest_lines
 from ktx_cli.agent_tools.ledger import hit_line, member_id, named, note_hits
-from ktx_cli.agent_tools.records import REASONS, Fallback
-from ktx_cli.agent_tools.session import Input, Tool, ToolSession
+from ktx_cli.agent_tools.session import REASONS, Fallback, Input, Tool, ToolSession
 from ktx_cli.core import UsageError, did_you_mean, listing, one_line
 from ktx_cli.documents import RawFile, read_document
 from ktx_cli.llm import ToolOutput

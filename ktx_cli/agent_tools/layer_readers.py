@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, cut_lines, joined, shortened, visible, wrapped
-from ktx_cli.agent_tools.layer_checks import problems_text
+from ktx_cli.agent_tools.layer_writers import problems_text
 from ktx_cli.agent_tools.ledger import defined_names, hit_line, member_id, named, note_hits
 from ktx_cli.agent_tools.session import Input, Tool, ToolSession
 from ktx_cli.core import did_you_mean, listing, one_line, plural

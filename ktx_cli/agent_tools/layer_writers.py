@@ -2,21 +2,293 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import Field, model_validator
 
-from ktx_cli.agent_tools.fence import cut_lines, joined, visible, wrapped
-from ktx_cli.agent_tools.layer_checks import check_descriptions, check_name, check_text, check_write, problems_text
-from ktx_cli.agent_tools.layer_files import OwnFile, own_file, path_of, put_into, read_document
-from ktx_cli.agent_tools.layers import new_problems
-from ktx_cli.agent_tools.ledger import ids_of
-from ktx_cli.agent_tools.records import Action, ActionKind
-from ktx_cli.agent_tools.session import Input, Tool, ToolSession
-from ktx_cli.core import Diagnostic, listing, one_line, yaml
+from ktx_cli.agent_tools.accepted import changed_source, refusal_of_changes
+from ktx_cli.agent_tools.fence import Parts, cut_lines, joined, unfit_lines, visible, wrapped
+from ktx_cli.agent_tools.layers import OwnFile, manifest_names, new_problems, own_file, path_of, put_into, read_document
+from ktx_cli.agent_tools.ledger import ids_of, refusal_of, source_needs
+from ktx_cli.agent_tools.session import Action, ActionKind, Input, Tool, ToolSession
+from ktx_cli.core import Diagnostic, did_you_mean, listing, one_line, yaml
 from ktx_cli.llm import ToolOutput
-from ktx_cli.protection import Refused
+from ktx_cli.project import SOURCES, Workspace
+from ktx_cli.protection import Refused, Table, is_protected, reads_table, sources_of, tables_read
+from ktx_cli.search import Shown
+from ktx_cli.semantic import PRIORITY, TEMPLATE, Model, SemanticError, Source, Visibility
+
+
+def check_name(session: ToolSession, connection: str, name: str, document: Mapping[str, Any]) -> None:
+    """Refuse a definition under another name, an overlay of nothing, a source that hides a generated one."""
+    stated = document.get("name")
+    if stated != name:
+        raise Refused(f"`name` in the YAML is `{stated}`, but `source` is `{name}`: they must be the same")
+    generated = manifest_names(session.workspace, connection)
+    alike = next((each for each in generated if each.casefold() == name.casefold()), None)
+    if "table" in document or "sql" in document:
+        if alike is not None:
+            raise Refused(
+                f"`{alike}` is a generated source, which no source of its own may hide: leave out `table` and `sql` to "
+                f"change it as an overlay, or choose another name"
+            )
+        return
+    if name not in generated:
+        near = alike or did_you_mean(name, generated)
+        advice = f"did you mean `{near}`?" if near else f"generated are: {listing(sorted(generated), 20) or 'none'}"
+        raise Refused(f"an overlay changes a generated source, and none is called `{name}`; {advice}")
+
+
+def check_text(text: str, old: OwnFile | None) -> None:
+    """Refuse a definition with characters people do not see or with what looks like a secret."""
+    unfit = unfit_lines(text, None if old is None else old.content)
+    if unfit:
+        raise Refused("This may not be in a definition, so nothing was saved:\n" + "\n".join(unfit))
+
+
+def check_descriptions(new: Mapping[str, Any], old: OwnFile | None) -> None:
+    """Refuse descriptions that YAML understood as something else: keys without a text, and keys nobody has.
+
+    What the file had before is not held against it.
+    """
+    known = set() if old is None else set(_misread(old.document, ""))
+    misread = [each for each in _misread(new, "") if each not in known]
+    if misread:
+        raise Refused(
+            "These descriptions are not what you meant, so nothing was saved. Put each text into double quotes: an "
+            'unquoted comma ends it, as in `descriptions: {user: "Gross, without refunds."}`\n' + "\n".join(misread)
+        )
+
+
+def _misread(value: Any, where: str) -> Iterator[str]:
+    """Yield a line for each description that is no text, or of somebody unknown, in a definition and below it."""
+    if isinstance(value, Mapping):
+        here = f"{where} `{value['name']}`".strip() if isinstance(value.get("name"), str) else where
+        texts = value.get("descriptions")
+        for who, text in texts.items() if isinstance(texts, Mapping) else ():
+            if text is None:
+                yield f"- {here}: `{one_line(str(who), 80)}` has no text"
+            elif who not in PRIORITY and who not in SOURCES:
+                yield f"- {here}: `{one_line(str(who), 80)}` is no author of descriptions; write `user`"
+        for key, each in value.items():
+            yield from _misread(each, str(key).removesuffix("s")) if key != "descriptions" else ()
+    elif isinstance(value, list):
+        for each in value:
+            yield from _misread(each, where)
+
+
+def check_write(
+    session: ToolSession,
+    connection: str,
+    name: str,
+    trial: Workspace,
+    old: OwnFile | None,
+    new: Mapping[str, Any] | None,
+) -> list[Diagnostic]:
+    """Return the warnings a write brings; `Refused` with everything that speaks against it.
+
+    `trial`: the overlay with the write. `old`, `new`: the file about the source before and after, None where there is
+    none. Only what the write makes wrong counts.
+    """
+    found = new_problems(session.problems(session.workspace, connection), session.problems(trial, connection))
+    errors = [each for each in found if each.severity == "error"]
+    before, after = session.model(connection), session.layers.model(trial, connection)
+    lost = [] if new is None or name in after.sources else _about(session.problems(trial, connection), name)
+    known = source_needs(before, name, None if old is None else old.document)
+    needs = [need for shown, need in source_needs(after, name, new).items() if shown not in known]
+    reasons = joined(
+        problems_text("It would make these errors, so nothing was saved:", errors),
+        problems_text("It is not usable for these, so nothing was saved:", lost if not errors else []),
+        _protected(
+            [*weakened(before, after, name), *rewritten(before, name, None if old is None else old.document, new)]
+        ),
+        refusal_of(session.ledger.missing(needs)),
+        refusal_of_changes(changed_source(session, connection, name, trial, old, new), f"sl:{connection}/{name}"),
+    )
+    if reasons:
+        raise Refused(reasons)
+    return found
+
+
+def _about(problems: tuple[Diagnostic, ...], name: str) -> list[Diagnostic]:
+    return [each for each in problems if each.location.object == name and each.severity == "error"]
+
+
+def problems_text(heading: str, problems: list[Diagnostic]) -> str:
+    """Return problems as lines under a heading; empty for none."""
+    if not problems:
+        return ""
+    parts = Parts(6_000)
+    for each in problems:
+        source = f"`{each.location.object}`"
+        about = f"{source}: " if each.location.object and source not in each.message else ""
+        hint = f" ({each.hint})" if each.hint else ""
+        parts.add(one_line(f"- {each.location}: {about}{each.message}{hint}", 600))
+    more = parts.more("problems", "correct these first")
+    return f"{heading}\n{parts.text()}" + (f"\n{more}" if more else "")
+
+
+def _protected(reasons: list[str]) -> str:
+    return "Not allowed, so nothing was saved:\n" + "\n".join(f"- {each}" for each in reasons) if reasons else ""
+
+
+_STRICTNESS: Final = {Visibility.PUBLIC: 0, Visibility.INTERNAL: 1, Visibility.HIDDEN: 2}
+
+
+def weakened(before: Model, after: Model, name: str) -> list[str]:
+    """Return what a write of a source would make visible that is not, one sentence each."""
+    old, new = before.sources.get(name), after.sources.get(name)
+    found: list[str] = list(_unknown(before, name))
+    if old is not None:
+        found += _policies(old, new)
+        found += _visibility(old, new)
+    if new is not None:
+        found += _around(before, after, old, new)
+        found += _hidden_read(after, old, new)
+    return found
+
+
+def _unknown(before: Model, name: str) -> Iterator[str]:
+    """Yield why nobody can tell what a write would show: a file that may say who sees what has an error."""
+    problem = before.sealed if name not in before.barred else before.barred[name].problem
+    if problem is not None:
+        yield f"{problem.location} has an error, so that nobody can tell who sees what of `{name}`: people correct it"
+
+
+def rewritten(before: Model, name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[str]:
+    """Return why a file that says who sees what may not be written over while it has errors.
+
+    The model does not have its source then, so that nothing else could tell what is lost.
+    """
+    if old is None or name in before.sources or not _limits(old):
+        return []
+    if new is not None and _limits(new) == _limits(old):
+        return []
+    return [f"the file about `{name}` has errors, and says who sees what: people correct it"]
+
+
+def _limits(value: Any) -> list[Any]:
+    """Return everything a document says about policies and visibility, in its order."""
+    if isinstance(value, list):
+        return [each for item in value for each in _limits(item)]
+    if not isinstance(value, Mapping):
+        return []
+    own = [value[key] for key in ("policies", "visibility") if key in value]
+    return [*own, *(each for key, item in value.items() if key != "policies" for each in _limits(item))]
+
+
+def _policies(old: Source, new: Source | None) -> Iterator[str]:
+    kept = {} if new is None else {each.name: each.filter for each in new.policies}
+    if {each.name: each.filter for each in old.policies} != kept:
+        yield f"the policies of `{old.name}` are people's: leave them as they are"
+
+
+def _visibility(old: Source, new: Source | None) -> Iterator[str]:
+    """Yield what is less strict than before; what is gone is seen by nobody."""
+    if new is None:
+        return
+    pairs: list[tuple[str, Visibility, Visibility]] = [(f"`{old.name}`", old.visibility, new.visibility)]
+    for column in old.columns.values():
+        other = new.columns.get(column.name)
+        if other is not None:
+            public = Visibility.PUBLIC
+            pairs.append((f"`{old.name}.{column.name}`", column.visibility or public, other.visibility or public))
+    for measure in old.measures.values():
+        if measure.name in new.measures:
+            pairs.append((f"`{old.name}.{measure.name}`", measure.visibility, new.measures[measure.name].visibility))
+    for what, was, now in pairs:
+        if _STRICTNESS[now] < _STRICTNESS[was]:
+            yield f"{what} is {was.value}: people decide who sees it, leave its visibility as it is"
+
+
+def _around(before: Model, after: Model, old: Source | None, new: Source) -> Iterator[str]:
+    """Yield the protected sources whose table a source of its own would read past them."""
+    if new.generated or (old is not None and (old.table, old.sql) == (new.table, new.sql)):
+        return
+    for table in sorted(_tables(new, after.dialect)):
+        for name, each in before.barred.items():
+            if name != new.name and reads_table(each, table):
+                yield f"`{'.'.join(table)}` is read by `{name}`, whose files have errors: people correct them first"
+        for source in sources_of(before, table):
+            if source.name != new.name and is_protected(source):
+                yield (
+                    f"`{'.'.join(table)}` is read by `{source.name}`, which has policies or hidden columns: "
+                    f"define it as an overlay of `{source.name}`"
+                )
+
+
+def _tables(source: Source, dialect: str) -> set[Table]:
+    if source.table is not None:
+        return {source.table}
+    return set(tables_read(TEMPLATE.sub("NULL", source.sql or ""), dialect) or ())
+
+
+def _hidden_read(model: Model, old: Source | None, new: Source) -> Iterator[str]:
+    """Yield new definitions that read a hidden column, of whatever source, otherwise than to count it.
+
+    A column without a visibility of its own is hidden where one is that it reads.
+    """
+    own = _hidden(model, new)
+    others = {name for source in model.sources.values() if source.name != new.name for name in _hidden(model, source)}
+    if not own and not others:
+        return
+    known = set() if old is None else set(_expressions(old))
+    for what, text in _expressions(new):
+        if (what, text) in known:
+            continue
+        for name, table in _read_by(text, model.dialect):
+            if name in own or (table not in ("", new.name.casefold()) and name in others):
+                yield f"{what} of `{new.name}` reads a hidden column: people decide what is told of it"
+                break
+
+
+def _hidden(model: Model, source: Source) -> set[str]:
+    shown = Shown(model, internal=True)
+    found = source.columns.values()
+    return {each.name.casefold() for each in found if shown.visibility(source, each) is Visibility.HIDDEN}
+
+
+def _expressions(source: Source) -> Iterator[tuple[str, str]]:
+    for measure in source.measures.values():
+        yield f"measure `{measure.name}`", measure.expr
+        if measure.filter:
+            yield f"measure `{measure.name}`", measure.filter
+    for segment in source.segments.values():
+        yield f"segment `{segment.name}`", segment.expr
+    for column in source.columns.values():
+        if column.expr is not None and column.visibility in (Visibility.PUBLIC, Visibility.INTERNAL):
+            yield f"column `{column.name}`", column.expr
+
+
+def _read_by(text: str, dialect: str) -> set[tuple[str, str]]:
+    """Return the columns an expression does more with than to count them: name, and what stands in front of it."""
+    from sqlglot import exp
+
+    from ktx_cli.semantic import parse
+
+    class _Any(dict[str, Any]):
+        def __contains__(self, key: object) -> bool:
+            return True
+
+        def __missing__(self, key: str) -> int:
+            return 1
+
+    try:
+        tree = parse(text, dialect, what="it", values=_Any())
+    except SemanticError:  # the check of the connection reports it
+        return set()
+    columns = (each for each in tree.find_all(exp.Column) if not _is_counted(each))
+    return {(each.name.casefold(), each.table.casefold()) for each in columns}
+
+
+def _is_counted(column: Any) -> bool:
+    """Whether a column is counted as it is: what is counted under a condition tells of values."""
+    from sqlglot import exp
+
+    outer = column.parent
+    return isinstance(outer.parent if isinstance(outer, exp.Distinct) else outer, exp.Count)
+
 
 LONGEST_FILE: Final = 100_000
 LONGEST_SHOWN: Final = 6_000

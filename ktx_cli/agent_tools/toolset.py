@@ -1,21 +1,258 @@
-"""Which tools the agents of each stage get."""
+"""The tools of each stage, and those of the loop that looks at a whole run: what overlaps, or lost its raw file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, create_model
 
-from ktx_cli.agent_tools import accepted, discovery, layer_readers, layer_writers, reconcile, sql, wiki
-from ktx_cli.agent_tools.fence import shortened
-from ktx_cli.agent_tools.reconcile import evidence_tool
-from ktx_cli.agent_tools.records import Failure
-from ktx_cli.agent_tools.session import Input, Tool, ToolSession
-from ktx_cli.core import listing
+from ktx_cli.agent_tools import accepted, discovery, layer_readers, layer_writers, sql, wiki
+from ktx_cli.agent_tools.fence import Parts, joined, shortened, wrapped
+from ktx_cli.agent_tools.session import (
+    Action,
+    Conflict,
+    EvictionDecision,
+    Failure,
+    Input,
+    Resolution,
+    SourceEvidence,
+    StagedUnit,
+    Tool,
+    ToolSession,
+)
+from ktx_cli.agent_tools.wiki import missing_references
+from ktx_cli.core import did_you_mean, listing, one_line, plural
 from ktx_cli.llm import RuntimeTool, ToolInvocation, ToolOutput, check_tools
+from ktx_cli.privacy import secrets
 from ktx_cli.prompts import for_stage
 from ktx_cli.protection import Refused
+from ktx_cli.sources import EvidenceForm
+from ktx_cli.wiki import GLOBAL, page_path
+
+_ARTIFACT: Final = "`wiki:<key>` or `sl:<connection>/<source>`, as stage_list shows it."
+
+
+class StageList(Input):
+    """Which units to list."""
+
+    start: int = Field(1, ge=1, description="Number of the unit to begin with, where the list was cut.")
+
+
+class StageDiff(Input):
+    """Which two units to compare."""
+
+    unit_a: str = Field(description="Key of a unit.")
+    unit_b: str = Field(description="Key of another unit.")
+
+
+class EvictionList(Input):
+    """Which deleted files to list."""
+
+    start: int = Field(1, ge=1, description="Number of the file to begin with, where the list was cut.")
+
+
+class ConflictResolution(Input):
+    """What contradicted or repeated what, and what was done about it."""
+
+    kind: Literal["structural_duplicate", "near_duplicate", "definitional_contradiction", "re_ingest_change"]
+    artifact: str = Field(max_length=300, description=f"The artifact that stays: {_ARTIFACT}")
+    detail: str = Field(min_length=1, max_length=1_000, description="What was done, and why.")
+    flagged_for_human: bool = Field(description="Whether a person should look at it. Contradictions always.")
+    contested: str | None = Field(None, max_length=300, description="The name both wanted, or the artifact that went.")
+    unit: str | None = Field(None, max_length=300, description="Key of the unit it came from.")
+
+
+class EvictionDecided(Input):
+    """What became of an artifact whose raw file is gone."""
+
+    raw_path: str = Field(description="The deleted raw file, as eviction_list shows it.")
+    artifact: str = Field(max_length=300, description=_ARTIFACT)
+    action: Literal["removed", "kept"] = Field(description="`kept`: other sources stand for it too.")
+    reason: str = Field(min_length=1, max_length=500)
+
+
+class ArtifactResolution(Input):
+    """Which artifact went into another."""
+
+    raw_path: str = Field(description="The raw file the artifact came from.")
+    artifact: str = Field(max_length=300, description=f"The artifact that went: {_ARTIFACT}")
+    into: str = Field(max_length=300, description="The artifact that stays.")
+    kind: Literal["merged", "subsumed"] = Field(
+        description="`merged`: its text is in the other; `subsumed`: it is not."
+    )
+    reason: str = Field(min_length=1, max_length=500)
+
+
+def _list(session: ToolSession, value: StageList) -> ToolOutput:
+    units = list(session.stage.units)[value.start - 1 :]
+    if not units:
+        return ToolOutput("No unit wrote anything.", {"success": True, "units": 0})
+    parts = Parts()
+    for each in units:
+        parts.add(_unit_text(each))
+    more = parts.more("units", f"go on with start {value.start + parts.shown}")
+    return ToolOutput(joined(wrapped(parts.text(), "this run"), more), {"success": True, "units": len(units)})
+
+
+def _unit_text(unit: StagedUnit) -> str:
+    head = f"- {unit.key} ({unit.status}): {one_line(unit.label, 200)}; files: {listing(unit.files, 10)}"
+    lines = [f"    - {each.kind} {_action_text(each)}" for each in unit.actions[:40]]
+    rest = [f"    - and {len(unit.actions) - 40} more"] if len(unit.actions) > 40 else []
+    return "\n".join([head, *lines, *rest])
+
+
+def _action_text(action: Action) -> str:
+    of = f" [from {listing(action.raw_paths, 5)}]" if action.raw_paths else ""
+    return f"{action.identity}: {one_line(action.detail, 200)}{of}"
+
+
+def _diff(session: ToolSession, value: StageDiff) -> ToolOutput:
+    one, other = _unit(session, value.unit_a), _unit(session, value.unit_b)
+    theirs = {each.identity: each for each in other.actions}
+    both = [(each, theirs[each.identity]) for each in one.actions if each.identity in theirs]
+    if not both:
+        return ToolOutput("They wrote nothing in common.", {"success": True, "overlap": []})
+    parts = Parts()
+    for mine, their in both:
+        parts.add(f"- {one.key}: {mine.kind} {_action_text(mine)}\n  {other.key}: {their.kind} {_action_text(their)}")
+    more = parts.more("artifacts", "look at the rest with wiki_read or sl_read_source")
+    overlap = [mine.identity for mine, _ in both]
+    return ToolOutput(joined(wrapped(parts.text(), "this run"), more), {"success": True, "overlap": overlap})
+
+
+def _unit(session: ToolSession, key: str) -> StagedUnit:
+    found = session.stage.unit(key)
+    if found is None:
+        keys = [each.key for each in session.stage.units]
+        near = did_you_mean(key, keys)
+        raise Refused(f"there is no unit `{key}`; " + (f"did you mean `{near}`?" if near else "stage_list shows them"))
+    return found
+
+
+def _evictions(session: ToolSession, value: EvictionList) -> ToolOutput:
+    found = sorted(session.stage.evictions.items())[value.start - 1 :]
+    if not found:
+        return ToolOutput("No raw file was deleted.", {"success": True, "files": 0})
+    decided = {(each.raw_path, each.artifact) for each in session.records.evictions}
+    parts = Parts()
+    for path, artifacts in found:
+        marked = (f"{each}{' (decided)' if (path, each) in decided else ''}" for each in artifacts)
+        parts.add(f"- {path}: {listing(marked, 30) or 'nothing came of it'}")
+    more = parts.more("files", f"go on with start {value.start + parts.shown}")
+    text = joined(f"{plural(len(found), 'deleted file')}:", wrapped(parts.text(), "deleted raw files"), more)
+    return ToolOutput(text, {"success": True, "files": len(found)})
+
+
+def _conflict(session: ToolSession, value: ConflictResolution) -> ToolOutput:
+    flagged = value.flagged_for_human or value.kind == "definitional_contradiction"
+    made = Conflict(value.kind, value.artifact, value.detail, flagged, value.contested, value.unit)
+    if made not in session.records.conflicts:
+        session.records.conflicts.append(made)
+    return ToolOutput(f"Noted: {value.artifact}" + (", a person will look at it" if flagged else ""), {"success": True})
+
+
+def _evicted(session: ToolSession, value: EvictionDecided) -> ToolOutput:
+    artifacts = session.stage.evictions.get(value.raw_path)
+    if artifacts is None:
+        raise Refused(f"`{value.raw_path}` was not deleted; eviction_list shows what was")
+    if value.artifact not in artifacts:
+        raise Refused(f"`{value.artifact}` did not come of `{value.raw_path}`; of it came: {listing(artifacts, 20)}")
+    if value.action == "removed" and _is_there(session, value.artifact):
+        raise Refused(f"`{value.artifact}` is still there: remove it first, or decide `kept`")
+    made = EvictionDecision(value.raw_path, value.artifact, value.action, value.reason)
+    others = [each for each in session.records.evictions if (each.raw_path, each.artifact) != _of(made)]
+    session.records.evictions = [*others, made]
+    return ToolOutput(f"Noted: {value.artifact} {value.action}.", {"success": True})
+
+
+def _of(made: EvictionDecision) -> tuple[str, str]:
+    return made.raw_path, made.artifact
+
+
+def _is_there(session: ToolSession, artifact: str) -> bool:
+    """Whether a page or source is in the overlay; a part of a source is not looked for."""
+    kind, _, name = artifact.partition(":")
+    if kind == "wiki":
+        return session.workspace.exists(page_path(GLOBAL, name))
+    connection, _, source = name.partition("/")
+    if "#" in source or connection not in session.connections:
+        return False
+    found = session.model(connection).sources.get(source)
+    return found is not None and not found.generated
+
+
+def _resolved(session: ToolSession, value: ArtifactResolution) -> ToolOutput:
+    staged = {path for unit in session.stage.units for path in unit.files} | set(session.files)
+    if value.raw_path not in staged:
+        raise Refused(f"`{value.raw_path}` is no raw file of this run; stage_list shows them")
+    if value.artifact == value.into:
+        raise Refused("an artifact cannot go into itself")
+    made = Resolution(value.raw_path, value.artifact, value.into, value.kind, value.reason)
+    if made not in session.records.resolutions:
+        session.records.resolutions.append(made)
+    return ToolOutput(f"Noted: {value.artifact} {value.kind} into {value.into}.", {"success": True})
+
+
+RECONCILING_TOOLS: Final = (
+    Tool("stage_list", "List the units of this run: files, what each wrote.", StageList, _list),
+    Tool("stage_diff", "Show what two units both wrote.", StageDiff, _diff),
+    Tool("eviction_list", "List deleted raw files and the artifacts that came of them.", EvictionList, _evictions),
+    Tool(
+        "emit_conflict_resolution",
+        "Note a duplicate or a contradiction and what was done about it.",
+        ConflictResolution,
+        _conflict,
+        reads=False,
+    ),
+    Tool(
+        "emit_eviction_decision",
+        "Note what became of an artifact whose raw file is gone. Remove it first.",
+        EvictionDecided,
+        _evicted,
+        reads=False,
+    ),
+    Tool(
+        "emit_artifact_resolution",
+        "Note that an artifact went into another.",
+        ArtifactResolution,
+        _resolved,
+        reads=False,
+    ),
+)
+
+
+def evidence_tool(form: EvidenceForm) -> Tool:
+    """Return the tool that takes the evidence agents give of the files of a source."""
+    arguments = create_model(
+        "EmitEvidence",
+        __base__=Input,
+        __doc__="The evidence a raw file gives.",
+        raw_path=(str, Field(description="The raw file of this task it is about.")),
+        evidence=(form.shape, Field(description=form.about)),
+    )
+
+    def emit(session: ToolSession, value: Any) -> ToolOutput:
+        path, files = value.raw_path, session.files
+        if path not in files:
+            raise Refused(f"`{path}` is no file of this task; they are: {listing(files, 20) or 'none'}")
+        made = SourceEvidence(path, value.evidence.model_dump(mode="json"))
+        wrong = list(form.problems(value.evidence, path, session.raw[path].read()))
+        wrong += missing_references(made.evidence.get("sl_refs", ()), session.models())
+        texts = (each for each in made.evidence.values() if isinstance(each, str))
+        wrong += [f"the text holds {spot.message}" for text in texts for spot in secrets(text)]
+        if wrong:
+            raise Refused("\n".join(wrong[:20]))
+        session.records.evidence = [each for each in session.records.evidence if each.subject != made.subject]
+        session.records.evidence.append(made)
+        return ToolOutput(f"Noted: {made.subject}.", {"success": True, "subject": made.subject})
+
+    return Tool(form.tool, form.description, arguments, emit, target=_evidence_target, reads=False)
+
+
+def _evidence_target(session: ToolSession, value: Any) -> str:
+    return f"evidence:{value.raw_path}"
+
 
 Stage = Literal["unit", "reconcile", "curate", "memory"]
 
@@ -50,7 +287,7 @@ _SHARED: Final = (
     *layer_writers.TOOLS,
 )
 _SPAN: Final = tuple(tool for tool in discovery.RAW_TOOLS if tool.name == "read_raw_span")
-_WHOLE_RUN: Final = (*_SPAN, *discovery.FALLBACK_TOOLS, *reconcile.RECONCILING_TOOLS)
+_WHOLE_RUN: Final = (*_SPAN, *discovery.FALLBACK_TOOLS, *RECONCILING_TOOLS)
 
 READING_TOOLS: Final = tuple(
     tool

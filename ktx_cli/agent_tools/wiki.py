@@ -11,8 +11,7 @@ from pydantic import Field
 from ktx_cli.agent_tools.accepted import check_kept
 from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, cut_lines, joined, visible, wrapped
 from ktx_cli.agent_tools.ledger import hit_line, member_need, refusal_of, source_need
-from ktx_cli.agent_tools.records import Action, named_page
-from ktx_cli.agent_tools.session import Input, Tool, ToolSession
+from ktx_cli.agent_tools.session import Action, Input, Tool, ToolSession, named_page
 from ktx_cli.core import Command, ConfigError, Diagnostic, Hint, Severity, did_you_mean, listing, one_line, plural, yaml
 from ktx_cli.llm import ToolOutput
 from ktx_cli.protection import Need, Refused, column_need, names_in, needs_of, sources_of, table_need

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.documents.chunks import Passage, passages, slug
     from ktx_cli.documents.html import MAX_HTML, Token, markdown_of, text_token, tokens, visible
-    from ktx_cli.documents.markdown import fenced, is_heading, outside_fences, with_front_matter
+    from ktx_cli.documents.markdown import (
+        Passage,
+        fenced,
+        is_heading,
+        outside_fences,
+        passages,
+        slug,
+        with_front_matter,
+    )
     from ktx_cli.documents.raw import Changes, Document, RawFile, Skipped, Snapshot, UnreadableDocumentError, WorkUnit
     from ktx_cli.documents.reader import SUFFIXES, read_document
 

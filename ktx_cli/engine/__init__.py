@@ -8,10 +8,8 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.engine.agents import AgentResult, AgentWork, run_agents
-    from ktx_cli.engine.context import AgentContext
     from ktx_cli.engine.definitions import broken_now, broken_sentence, check_definitions, way_out
     from ktx_cli.engine.gates import Gates, folder, page_warnings
-    from ktx_cli.engine.journal import forget_own_units
     from ktx_cli.engine.lifecycle import ChangeSet, LockedRun, ProjectBase, closing, under_lock, writable_repository
     from ktx_cli.engine.models import Models, Preflight
     from ktx_cli.engine.plan import PreflightFailed, RunPlan, Target
@@ -25,9 +23,9 @@ if TYPE_CHECKING:
         source_warnings,
         write_deliveries,
     )
-    from ktx_cli.engine.task import AgentRunner, AgentTask
+    from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask
     from ktx_cli.engine.units import agents_needed, judge_writes, unit_key
-    from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
+    from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus, forget_own_units
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

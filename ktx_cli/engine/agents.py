@@ -10,20 +10,17 @@ from dataclasses import dataclass, field
 from ktx_cli.agent_tools import PROMPTS, Find, Library, finder, load_prompts, open_searcher
 from ktx_cli.core import KtxError, Notice, StepFinished, StepStarted, UnitsPlanned, monotonic, plural
 from ktx_cli.documents import WorkUnit
-from ktx_cli.engine.context import AgentContext, ValueSamples
 from ktx_cli.engine.documents.curation import Curator
 from ktx_cli.engine.documents.lanes import Documents
-from ktx_cli.engine.documents.questions import AT_ONCE, QuestionRunner, load_document_prompts
+from ktx_cli.engine.documents.triage import AT_ONCE, QuestionRunner, load_document_prompts
 from ktx_cli.engine.gates import Gates, MetricGate
-from ktx_cli.engine.integration import AfterUnits, Integration, Integrator, Review
-from ktx_cli.engine.journal import TaskStore
+from ktx_cli.engine.integration import AfterUnits, Integration, Integrator, Repairer, Review
 from ktx_cli.engine.models import ENDING_NOTICE, Models
 from ktx_cli.engine.plan import RunPlan
 from ktx_cli.engine.reconciliation import evicted, reconcile
-from ktx_cli.engine.repair import Repairer
-from ktx_cli.engine.task import AgentRunner, AgentTask, Cancellation
+from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask, Cancellation, ValueSamples
 from ktx_cli.engine.units import run_units, unit_task
-from ktx_cli.engine.work import Conclusions, SourceWork, UnitOutcome, UnitStatus, wrote
+from ktx_cli.engine.work import Conclusions, SourceWork, TaskStore, UnitOutcome, UnitStatus, wrote
 from ktx_cli.llm import LlmRuntime, create_embedder
 from ktx_cli.project import StateEnrichmentStore, Workspace
 from ktx_cli.prompts import load_skills

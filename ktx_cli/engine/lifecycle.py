@@ -162,8 +162,8 @@ class LockedRun:
                 self._remember_scan(scan, now, held)
             failed += [(scan.connection, failure) for failure in failures.found()]
         if changes.works:
-            from ktx_cli.engine.journal import forget_units
             from ktx_cli.engine.source_phase import save_fetches
+            from ktx_cli.engine.work import forget_units
 
             landed = [work for work in changes.works if not work.touched_paths().intersection(held)]
             with translated(self.plan.layout.state):

@@ -8,10 +8,8 @@ from typing import Final
 from ktx_cli.agent_tools import StagedUnit, StagedWork, reconcile_prompt, tools_for
 from ktx_cli.core import ReconcileStep, ResultWarning, listing
 from ktx_cli.documents import WorkUnit
-from ktx_cli.engine.context import AgentContext
-from ktx_cli.engine.journal import RECONCILE, store_key
-from ktx_cli.engine.task import AgentRunner, AgentTask
-from ktx_cli.engine.work import Reconciliation, SourceWork, UnitOutcome, UnitStatus, actions_of
+from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask
+from ktx_cli.engine.work import RECONCILE, Reconciliation, SourceWork, UnitOutcome, UnitStatus, actions_of, store_key
 from ktx_cli.llm import LoopResult
 from ktx_cli.project import Tree, Workspace
 from ktx_cli.wiki import GLOBAL, page_path

@@ -15,7 +15,6 @@ from ktx_cli.scan import Standing, TableChanges
 
 if TYPE_CHECKING:
     from ktx_cli.engine.definitions import BrokenDefinition
-    from ktx_cli.engine.lifecycle import ChangeSet
     from ktx_cli.engine.work import Reconciliation, SourceWork
     from ktx_cli.runs import UnitAverage
     from ktx_cli.scan import DescriptionReport, GoneJoin, ReviewedEdge, ScanOutcome, StageFailure
@@ -257,7 +256,9 @@ class IngestReport:
             files = own.get(report.connection, {})
             report.files = FileChanges.of({path: content for path, content in changes.items() if path in files})
 
-    def add_commit(self, result: CommitResult, changes: ChangeSet) -> None:
+    def add_commit(
+        self, result: CommitResult, changes: Mapping[str, bytes | None], scans: Iterable[ScanOutcome]
+    ) -> None:
         """Name what was committed, and what was left alone."""
         self.commit, self.committed, self.ignored = result.commit, result.committed, result.ignored
         held = [
@@ -265,9 +266,8 @@ class IngestReport:
             *((p, EDITED_MEANWHILE) for p in result.left),
         ]
         self.held = (*self.held, *held)
-        files = changes.workspace.changes()
-        written = {path: files[path] for path in (*result.committed, *result.ignored) if path in files}
-        self.add_files(written, changes.scans)
+        written = {path: changes[path] for path in (*result.committed, *result.ignored) if path in changes}
+        self.add_files(written, scans)
 
     def add_failure(self, connection: str, failure: StageFailure) -> None:
         """Name a stage of a connection that failed after it was scanned."""

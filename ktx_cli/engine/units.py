@@ -11,12 +11,10 @@ from typing import Any, Final
 from ktx_cli.agent_tools import ToolSession, tools_for, unit_prompt, unresolved_failures
 from ktx_cli.core import listing
 from ktx_cli.documents import RawFile, WorkUnit
-from ktx_cli.engine.context import AgentContext
 from ktx_cli.engine.documents.evidence import evidence_tools
-from ktx_cli.engine.journal import store_key
 from ktx_cli.engine.reconciliation import evicted
-from ktx_cli.engine.task import AgentTask, Cancellation
-from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
+from ktx_cli.engine.task import AgentContext, AgentTask, Cancellation
+from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus, store_key
 from ktx_cli.llm import LoopResult, ToolInvocation
 
 ROLE: Final = "candidateExtraction"

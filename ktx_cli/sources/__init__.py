@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.sources.dbt.paths import PROJECT_FILES
+    from ktx_cli.sources.dbt.project import PROJECT_FILES
     from ktx_cli.sources.deliveries import (
         Delivery,
         FetchState,
@@ -39,10 +39,18 @@ if TYPE_CHECKING:
         documents_left,
     )
     from ktx_cli.sources.query_history.model import History
+    from ktx_cli.sources.query_history.pages import TIER
     from ktx_cli.sources.query_history.readers import Place, read_history
-    from ktx_cli.sources.query_history.usage import TIER
-    from ktx_cli.sources.registry import Detected, Folder, SourceKind, detected, source_for, sources_of, topmost
-    from ktx_cli.sources.settings import WebAddress
+    from ktx_cli.sources.registry import (
+        Detected,
+        Folder,
+        SourceKind,
+        WebAddress,
+        detected,
+        source_for,
+        sources_of,
+        topmost,
+    )
     from ktx_cli.sources.table_texts import TableText, write_texts
 
 BUILT_IN: Final = ("dbt", "metricflow", "lookml", "looker", "metabase", "notion", "confluence", "documents")

@@ -6,16 +6,59 @@ the entry point group `ktx.sources`. Only what is asked for is imported: its set
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import WithJsonSchema
 
 from ktx_cli.core import NotSupportedError, did_you_mean, listing
-from ktx_cli.project import SOURCES, Connection, Database, Kind, imported
+from ktx_cli.project import (
+    REFERENCE_PATTERN,
+    SOURCES,
+    Connection,
+    Database,
+    Kind,
+    checked,
+    imported,
+    is_reference,
+    setting,
+)
 
 if TYPE_CHECKING:
     from ktx_cli.sources.port import Source
+
+GIT_TOKEN: Final = "Token for a private repository, as a secret reference."
+"""The description of the setting with a token for git."""
+
+
+def _is_web_address(value: str) -> bool:
+    return is_reference(value) or re.match(r"https?://[^/\s]+", value) is not None
+
+
+WebAddress = Annotated[
+    str,
+    checked(
+        _is_web_address,
+        "must be a URL that begins with https:// or http://",
+        hint="for example https://bi.example.com",
+        of_value=True,
+    ),
+    WithJsonSchema({"type": "string", "pattern": f"^(?:https?://|{REFERENCE_PATTERN})"}),
+]
+
+
+def page_creates() -> Any:
+    """Return the setting that limits how many wiki pages a run creates."""
+    return setting(25, "Most wiki pages a run may create from here; candidates beyond that wait.", ge=0, le=25)
+
+
+def page_updates() -> Any:
+    """Return the setting that limits how many wiki pages a run changes."""
+    return setting(20, "Most wiki pages a run may change from here; candidates beyond that wait.", ge=0, le=100)
+
 
 OF_DATABASES: Final = ("query_history",)
 """The folders of sources that have no driver: they belong to the connections of databases."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.agent_tools.fence import LONGEST, LONGEST_RAW
-from ktx_cli.agent_tools.records import Action, StagedUnit, StagedWork
+from ktx_cli.agent_tools.session import Action, StagedUnit, StagedWork
 from ktx_cli.agent_tools.toolset import BY_STAGE, tools_for
 from ktx_cli.documents.raw import RawFile
 from ktx_cli.warehouses.port import QueryResult

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.records import Action, StagedUnit, StagedWork
+from ktx_cli.agent_tools.session import Action, StagedUnit, StagedWork
 from ktx_cli.agent_tools.toolset import unresolved_failures
 
 ONE = StagedUnit(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.row_makers import SETS, rows_of_values
+from ktx_cli.agent_tools.sql import SETS, rows_of_values
 from ktx_cli.testing.servers import PostgresServer
 from ktx_cli.warehouses.guard.functions import listed
 

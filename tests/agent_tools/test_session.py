@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ktx_cli.agent_tools.records import Failures
-from ktx_cli.agent_tools.session import PageBudget
+from ktx_cli.agent_tools.session import Failures, PageBudget
 from ktx_cli.agent_tools.toolset import BY_STAGE, WRITERS, tools_for, unresolved_failures
 from ktx_cli.documents.raw import RawFile
 from ktx_cli.llm.tools import RuntimeTool, ToolOutput
 from ktx_cli.sources.port import EvidenceForm
-from ktx_cli.sources.query_history.evidence import EVIDENCE
+from ktx_cli.sources.query_history.pages import EVIDENCE
 
 MEASURE = "name: orders\nmeasures:\n  - {name: revenue, expr: sum(amount)}\n  - {name: paid, expr: count(status)}\n"
 FALLBACK = {"raw_path": "docs/a.md", "reason": "no_physical_table", "fallback": "wiki_only"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.layer_checks import check_descriptions
+from ktx_cli.agent_tools.layer_writers import check_descriptions
 from ktx_cli.agent_tools.prompts import (
     LONGEST_PROMPT,
     MEMORY_PROMPTS,
@@ -20,9 +20,8 @@ from ktx_cli.agent_tools.prompts import (
     reconcile_prompt,
     unit_prompt,
 )
-from ktx_cli.agent_tools.reconcile import evidence_tool
-from ktx_cli.agent_tools.records import REASONS
-from ktx_cli.agent_tools.toolset import BY_STAGE
+from ktx_cli.agent_tools.session import REASONS
+from ktx_cli.agent_tools.toolset import BY_STAGE, evidence_tool
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.documents.raw import WorkUnit
@@ -32,7 +31,7 @@ from ktx_cli.prompts.prompts import Prompt, load_skills, packaged
 from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.sources.deliveries import FileState
-from ktx_cli.sources.query_history.evidence import EVIDENCE
+from ktx_cli.sources.query_history.pages import EVIDENCE
 
 SKILLS = {
     "ingest_triage", "wiki_capture", "sl_capture", "sl", "dbt_ingest", "metricflow_ingest", "lookml_ingest",

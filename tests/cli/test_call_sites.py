@@ -52,7 +52,7 @@ class Site:
     mark: str
 
 
-DOCUMENT = "engine/documents/questions.py QuestionRunner.ask"
+DOCUMENT = "engine/documents/triage.py QuestionRunner.ask"
 TASK = "engine/task.py AgentRunner._loop"
 BY_HAND = "jobs/llm.py ask_project.work"
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.records import Action
-from ktx_cli.agent_tools.session import PageBudget, ToolSession
+from ktx_cli.agent_tools.session import Action, PageBudget, ToolSession
 from ktx_cli.engine.documents.candidates import Book, Candidate, mark_tool
 from ktx_cli.llm.types import ToolInvocation
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.documents.chunks import LONGEST, Passage, passages
+from ktx_cli.documents.markdown import LONGEST, Passage, passages
 from ktx_cli.documents.raw import Document
 
 KEY: Final = re.compile(r"docs:h/a\.md:[\w-]+:[0-9a-f]{16}")

@@ -10,9 +10,8 @@ from dataclasses import replace
 import pytest
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.engine.documents import duplicates
-from ktx_cli.engine.documents.candidates import Candidate, Scores
-from ktx_cli.engine.documents.duplicates import Deduplicated, deduplicate
+from ktx_cli.engine.documents import candidates
+from ktx_cli.engine.documents.candidates import Candidate, Deduplicated, Scores, deduplicate
 
 Make = Callable[..., Candidate]
 
@@ -91,7 +90,7 @@ class Vectors:
 @pytest.mark.parametrize("numpy", [True, False])
 def test_vectors_bring_other_words_together(candidate: Make, monkeypatch: pytest.MonkeyPatch, numpy: bool) -> None:
     if not numpy:
-        monkeypatch.setattr(duplicates, "_numpy", lambda: None)
+        monkeypatch.setattr(candidates, "_numpy", lambda: None)
     made = [candidate(topic, f"{topic} text.", score=score) for topic, score in (("A", 3), ("B", 2), ("C", 1))]
     near, far = math.acos(0.87), math.acos(0.85)
     embedder = Vectors({"A": 0.0, "B": near, "C": far + math.pi})

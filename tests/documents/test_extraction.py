@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.agent_tools.library import Library, Place
-from ktx_cli.engine.documents.questions import QuestionRunner, load_document_prompts
-from ktx_cli.engine.documents.triage import LONGEST_DOCUMENT, Extraction, extract
+from ktx_cli.engine.documents.triage import LONGEST_DOCUMENT, Extraction, QuestionRunner, extract, load_document_prompts
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.testing.model_script import gives, says
 from ktx_cli.testing.model_server import ModelServer

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ktx_cli.documents import html, raw
-from ktx_cli.documents import pdf as read_pdf
+from ktx_cli.documents import reader as read_pdf
 from ktx_cli.documents.raw import Document, RawFile, UnreadableDocumentError
 from ktx_cli.documents.reader import SUFFIXES, read_document
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.documents.raw import Document
-from ktx_cli.engine.documents.questions import QuestionRunner, load_document_prompts
-from ktx_cli.engine.documents.triage import Lane, Triage, by_rule, triage
+from ktx_cli.engine.documents.triage import Lane, QuestionRunner, Triage, by_rule, load_document_prompts, triage
 from ktx_cli.engine.task import Cancellation
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.testing.model_script import NO_CREDIT, ModelRequest, Reply, Turn, gives, says

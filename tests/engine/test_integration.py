@@ -11,8 +11,7 @@ import pytest
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.documents.raw import WorkUnit
-from ktx_cli.engine.integration import Integration, Integrator, Review
-from ktx_cli.engine.repair import Repairer
+from ktx_cli.engine.integration import Integration, Integrator, Repairer, Review
 from ktx_cli.engine.task import AgentRunner
 from ktx_cli.engine.work import FileChange, Reconciliation, UnitOutcome, UnitStatus
 from ktx_cli.llm.errors import llm_error

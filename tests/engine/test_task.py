@@ -16,9 +16,8 @@ from ktx_cli.agent_tools.session import ToolSession
 from ktx_cli.core.errors import KtxError
 from ktx_cli.core.events import Event, ReconcileStep, WorkUnitFinished, WorkUnitStarted, WorkUnitStep
 from ktx_cli.documents.raw import WorkUnit
-from ktx_cli.engine.journal import TaskStore, store_key
 from ktx_cli.engine.task import AgentRunner, AgentTask, Cancellation
-from ktx_cli.engine.work import FileChange, UnitOutcome, UnitStatus
+from ktx_cli.engine.work import FileChange, TaskStore, UnitOutcome, UnitStatus, store_key
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.types import CallFacts, LoopResult, Step
 from ktx_cli.project.layout import EmptyTree, Layout

@@ -11,7 +11,6 @@ from typing import Any, Final
 from ktx_cli.agent_tools import Library, PageBudget, StagedWork, ToolSession, reconcile_prompt, tools_for, wrapped
 from ktx_cli.core import ResultWarning, listing, one_line, plural
 from ktx_cli.documents import WorkUnit
-from ktx_cli.engine.context import AgentContext
 from ktx_cli.engine.documents.candidates import (
     NO_VERDICT,
     OVER_BUDGET,
@@ -23,14 +22,13 @@ from ktx_cli.engine.documents.candidates import (
     Evidence,
     budget_used,
     carry,
+    deduplicate,
     mark_tool,
     unique,
 )
-from ktx_cli.engine.documents.duplicates import deduplicate
 from ktx_cli.engine.documents.evidence import evidence_tools
-from ktx_cli.engine.journal import store_key
-from ktx_cli.engine.task import AgentRunner, AgentTask
-from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus, actions_of, merge_outcome, wrote
+from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask
+from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus, actions_of, merge_outcome, store_key, wrote
 from ktx_cli.llm import Embedder, LoopResult
 from ktx_cli.project import Workspace
 from ktx_cli.prompts import Prompt

@@ -23,8 +23,17 @@ from ktx_cli.core import (
 from ktx_cli.documents import Document, UnreadableDocumentError, WorkUnit
 from ktx_cli.engine.documents.candidates import Candidate, keep_waiting, waiting
 from ktx_cli.engine.documents.curation import Curation, Curator
-from ktx_cli.engine.documents.questions import DocumentPrompts, QuestionRunner, Tally
-from ktx_cli.engine.documents.triage import Extraction, Lane, LaneChoice, Triage, extract, triage
+from ktx_cli.engine.documents.triage import (
+    DocumentPrompts,
+    Extraction,
+    Lane,
+    LaneChoice,
+    QuestionRunner,
+    Tally,
+    Triage,
+    extract,
+    triage,
+)
 from ktx_cli.engine.reconciliation import staged
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
 from ktx_cli.project import Workspace

@@ -220,7 +220,7 @@ class _Capture:
             return
         landed = run.commit(changes, self.message)
         if landed is not None:
-            self.report.add_commit(landed, changes)
+            self.report.add_commit(landed, workspace.changes(), ())
 
     def _propose(self, run: LockedRun, changes: Mapping[str, bytes | None]) -> None:
         started, report = monotonic(), self.report

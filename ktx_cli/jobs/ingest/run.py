@@ -97,7 +97,7 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
         preflight.require()
     result = run.commit(changes, report.message())
     if result is not None:
-        report.add_commit(result, changes)
+        report.add_commit(result, changes.workspace.changes(), changes.scans)
     for connection, failure in run.remember(changes, report.commit, report.held_paths):
         plan.warn(failure.warning(connection))
         report.add_failure(connection, failure)

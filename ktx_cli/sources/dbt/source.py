@@ -13,26 +13,28 @@ from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, listing,
 from ktx_cli.documents import Changes, RawFile, Skipped, Snapshot, WorkUnit
 from ktx_cli.semantic import NO_ONE_TABLE, Fidelity, Kind, Place, Relation, Report, relation_of
 from ktx_cli.sources.dbt import project as manifest
-from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts
-from ktx_cli.sources.dbt.joins import Reference, add_joins, want_semantics
-from ktx_cli.sources.dbt.paths import CREDENTIALS, DOCS, PROJECT_FILES, YAML, project_files
+from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts, Reference, add_joins, want_semantics
 from ktx_cli.sources.dbt.project import (
     CONFIGURATION,
+    CREDENTIALS,
     DISABLED,
+    DOCS,
     EPHEMERAL,
     EXPOSURE,
     PATH,
+    PROJECT_FILES,
     STEERS,
+    YAML,
     Project,
+    project_files,
     read_project,
 )
 from ktx_cli.sources.git import Origin, check_files, fetch_files
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.registry import Detected, Folder, topmost
-from ktx_cli.sources.semantic_files import Wanted, write
-from ktx_cli.sources.table_texts import Name, Table, Tables, manifest_models
+from ktx_cli.sources.table_texts import Name, Table, Tables, Wanted, manifest_models, write
 
-_FILES: Final = project_files((*YAML, DOCS), {manifest.PATH: manifest.MAX_BYTES})
+_FILES: Final = project_files((*YAML, DOCS), {manifest.PATH: manifest.MOST_BYTES})
 _MOST_WARNINGS: Final = 20
 _Missed = tuple[Place, str, str]
 """Where something without a table stands, what it is, and why."""
@@ -280,3 +282,37 @@ def detect(folders: Sequence[Folder]) -> Iterator[Detected]:
     projects = [folder.path for folder in folders if any(name in folder.files for name in PROJECT_FILES)]
     for path in topmost(projects):
         yield Detected(path, "", {"source_dir": str(path)})
+
+
+_DEFINITIONS: Final = project_files(YAML)
+
+
+class MetricFlowSource(DbtSource):
+    """MetricFlow definitions; agents get what the importer dropped or approximated, and nothing else."""
+
+    kind: ClassVar[str] = "metricflow"
+    skills: ClassVar[tuple[str, ...]] = ("metricflow_ingest",)
+
+    def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
+        """Read the YAML; raises as `fetch_files` does, and `ConfigError` where there is none."""
+        origin = self._origin(entry, context)
+        snapshot = fetch_files(origin, context, _DEFINITIONS)
+        lack = self._lack(entry, origin, snapshot.origin, snapshot.files)
+        if lack is not None:
+            raise lack
+        return snapshot
+
+    def _lack(self, entry: Any, origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
+        if any(path.endswith(YAML) and PurePosixPath(path).stem != CREDENTIALS for path in paths):
+            return None
+        return ConfigError(
+            f"there are no MetricFlow definitions at {place}: no YAML file",
+            hint=Hint("set {} to the folder of the definitions", SettingPath(f"{origin.where}.path")),
+        )
+
+    def _origin(self, entry: Any, context: FetchContext) -> Origin:
+        repository = entry.metricflow
+        return Origin(
+            f"connections.{context.connection}.metricflow", url=repository.repo_url, branch=repository.branch,
+            path=repository.path, token=repository.auth_token_ref, url_key="repoUrl",
+        )  # fmt: skip

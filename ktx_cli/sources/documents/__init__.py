@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ktx_cli.project import REQUIRED, Question, SourceConnection, setting
-from ktx_cli.sources.registry import SourceKind
-from ktx_cli.sources.settings import GIT_TOKEN, page_creates, page_updates
+from ktx_cli.sources.registry import GIT_TOKEN, SourceKind, page_creates, page_updates
 
 
 class DocumentsConnection(SourceConnection):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ktx_cli.project import REQUIRED, Block, Question, SourceConnection, setting
-from ktx_cli.sources.registry import SourceKind
-from ktx_cli.sources.settings import WebAddress
+from ktx_cli.sources.registry import SourceKind, WebAddress
 
 
 class LookerMappings(Block):

@@ -12,8 +12,17 @@ from typing import Any, Final
 from ktx_cli.core import Record, one_line, plural
 from ktx_cli.documents import Snapshot
 from ktx_cli.semantic import UnresolvedError, condition
-from ktx_cli.sources.looker.documents import FOLDERS_PATH, USAGE_PATH, Target, Why, column_of, kind_of, source_name
-from ktx_cli.sources.looker.fetch import Lane, Usage
+from ktx_cli.sources.looker.fetch import (
+    FOLDERS_PATH,
+    USAGE_PATH,
+    Lane,
+    Target,
+    Usage,
+    Why,
+    column_of,
+    kind_of,
+    source_name,
+)
 from ktx_cli.sources.port import ProjectContext, Projection
 from ktx_cli.sources.table_texts import TableText, write_texts
 

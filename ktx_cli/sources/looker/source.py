@@ -15,8 +15,7 @@ from ktx_cli.sources.http import HttpClient, Site
 from ktx_cli.sources.looker import LookerConnection
 from ktx_cli.sources.looker import fetch as fetching
 from ktx_cli.sources.looker import proposal as projection
-from ktx_cli.sources.looker.documents import FOLDERS_PATH, USAGE_PATH, Target, explore_path, queries_of
-from ktx_cli.sources.looker.fetch import Lane, Looker, Usage
+from ktx_cli.sources.looker.fetch import FOLDERS_PATH, USAGE_PATH, Lane, Looker, Target, Usage, explore_path, queries_of
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 
 Open = Callable[[Site, FetchContext], HttpClient]

@@ -28,8 +28,17 @@ from ktx_cli.semantic import (
 from ktx_cli.sources.git import MAX_BYTES, Origin, check_files, fetch_files
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.registry import Detected, Folder, topmost
-from ktx_cli.sources.semantic_files import Wanted, best_of, leave_broken, model_without_ours, want_files, write
-from ktx_cli.sources.table_texts import Name, Tables, manifest_models
+from ktx_cli.sources.table_texts import (
+    Name,
+    Tables,
+    Wanted,
+    best_of,
+    leave_broken,
+    manifest_models,
+    model_without_ours,
+    want_files,
+    write,
+)
 
 TOOL: Final = "lookml"
 _ROOTS: Final = ("manifest.lkml", "manifest.lookml")

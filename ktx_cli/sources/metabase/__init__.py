@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, WithJsonSchema
 
 from ktx_cli.project import REQUIRED, Block, Question, SourceConnection, setting, wrong
-from ktx_cli.sources.registry import SourceKind
-from ktx_cli.sources.settings import WebAddress
+from ktx_cli.sources.registry import SourceKind, WebAddress
 
 
 class MetabaseSelections(Block):

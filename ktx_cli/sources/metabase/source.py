@@ -14,8 +14,7 @@ from ktx_cli.project import resolve as resolve_secret
 from ktx_cli.sources.http import CHECKING, HttpClient, RetryPolicy, Site
 from ktx_cli.sources.metabase import MetabaseConnection
 from ktx_cli.sources.metabase import fetch as fetching
-from ktx_cli.sources.metabase.documents import card_path, collection_path, database_path
-from ktx_cli.sources.metabase.fetch import USAGE_PATH, Metabase
+from ktx_cli.sources.metabase.fetch import USAGE_PATH, Metabase, card_path, collection_path, database_path
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.table_texts import TableText, write_texts
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ktx_cli.project import REQUIRED, Block, Question, SourceConnection, setting
-from ktx_cli.sources.registry import SourceKind
-from ktx_cli.sources.settings import GIT_TOKEN
+from ktx_cli.sources.registry import GIT_TOKEN, SourceKind
 
 
 class MetricFlowRepository(Block):
@@ -35,6 +34,6 @@ class MetricFlowConnection(SourceConnection):
 SOURCE = SourceKind(
     driver="metricflow",
     settings="ktx_cli.sources.metricflow:MetricFlowConnection",
-    source="ktx_cli.sources.metricflow.source:MetricFlowSource",
+    source="ktx_cli.sources.dbt.source:MetricFlowSource",
     questions=(Question("repo", required=True), Question("branch"), Question("folder")),
 )

@@ -1,15 +1,336 @@
-"""Wiki pages of query patterns: written from evidence, reused, marked when nobody asks any more, archived in time."""
+"""What a query history writes: evidence of agents, the `usage` of tables in the manifest, wiki pages of patterns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from ktx_cli.sources.query_history.evidence import PatternFacts, QueryPattern, most_executed
-from ktx_cli.sources.query_history.model import KIND
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from ktx_cli.core import Record, ResultWarning
+from ktx_cli.project import Workspace
+from ktx_cli.semantic import Model, Source, parse_shard, quoted
+from ktx_cli.sources import ownership as owned
+from ktx_cli.sources.ownership import Pointer, Steps, steps_of, text_of
+from ktx_cli.sources.port import EvidenceForm
+from ktx_cli.sources.query_history import model as buckets
+from ktx_cli.sources.query_history.model import KIND, Coverage
+from ktx_cli.sources.query_history.raw_files import parsed
 from ktx_cli.wiki import Page, changed, new_page
+
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=80)]
+
+
+class _Evidence(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TableUsage(_Evidence):
+    """How people use one table, in words; how often, by what and with what else is known without a model."""
+
+    kind: Literal["table_usage"] = "table_usage"
+    table: str = Field(description="The table, as `table` of the raw file has it.")
+    narrative: str = Field(
+        min_length=1, max_length=2000, description="What people use the table for: two or three plain sentences."
+    )
+
+
+class QueryPattern(_Evidence):
+    """A question people ask again and again, with the statements that ask it."""
+
+    kind: Literal["pattern"] = "pattern"
+    slug: Slug = Field(description="A short name for the page: lower-case words with `-` between them.")
+    title: str = Field(min_length=1, max_length=200, description="The question in one sentence.")
+    narrative: str = Field(min_length=1, max_length=4000, description="What the question is for, and how it is asked.")
+    fingerprints: tuple[str, ...] = Field(
+        min_length=1, max_length=50, description="`id` of every statement of the raw file that asks it."
+    )
+    sl_refs: tuple[str, ...] = Field(
+        (), max_length=50, description="Sources and measures of the semantic layer that answer it."
+    )
+
+
+Evidence = Annotated[TableUsage | QueryPattern, Field(discriminator="kind")]
+"""One piece of evidence; which kind it is stands in `kind`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatternFacts:
+    """What the raw files say of one statement over several tables."""
+
+    id: str
+    sql: str
+    tables: tuple[str, ...]
+    executions: str
+
+
+def table_documents(files: Mapping[str, bytes]) -> tuple[dict[str, Any], ...]:
+    """Return the documents of the tables' raw files, by path. `files`: path -> content of a snapshot."""
+    return tuple(parsed(files[path], path) for path in sorted(files) if path.startswith("tables/"))
+
+
+def pattern_facts(files: Mapping[str, bytes]) -> dict[str, PatternFacts]:
+    """Return id -> facts of every pattern of a snapshot."""
+    documents = (parsed(files[path], path) for path in sorted(files) if path.startswith("patterns/"))
+    found = (each for document in documents for each in document["patterns"])
+    return {
+        each["id"]: PatternFacts(each["id"], each["sql"], tuple(each["tables"]), each["executions"]) for each in found
+    }
+
+
+def problems(evidence: TableUsage | QueryPattern, path: str, content: bytes) -> tuple[str, ...]:
+    """Return what is wrong in a piece of evidence about a raw file, in words for the agent; empty: nothing.
+
+    A table's evidence is about the table of its file; a pattern names statements of its file alone.
+    """
+    document = parsed(content, path)
+    if isinstance(evidence, TableUsage):
+        wanted = document.get("table")
+        if wanted is None:
+            return (f"{path} holds patterns: give `pattern` evidence",)
+        return () if evidence.table == wanted else (f"{path} is about the table {wanted}, not {evidence.table}",)
+    if "patterns" not in document:
+        return (f"{path} is about one table: give `table_usage` evidence",)
+    known = {each["id"] for each in document["patterns"]}
+    return tuple(f"{path} has no statement {each}" for each in evidence.fingerprints if each not in known)
+
+
+EVIDENCE: Final = EvidenceForm(
+    "emit_historic_sql_evidence",
+    "Say what a table is used for, or which question statements of a file ask. Pages are written from it later.",
+    Evidence,
+    "`table_usage` for a file of a table, `pattern` for a file of patterns.",
+    problems,
+)
+
+
+def narratives(evidence: Iterable[TableUsage], tables: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return source name -> narrative; a table that is not in the semantic layer has none. The last one counts."""
+    sources = {table["table"]: table["source"] for table in tables if table.get("source")}
+    return {sources[each.table]: each.narrative.strip() for each in evidence if each.table in sources}
+
+
+def most_executed(facts: Iterable[PatternFacts]) -> PatternFacts:
+    """Return the statement that is run most; of several the one whose id comes first."""
+    return min(facts, key=lambda each: (-buckets.EXECUTION_BUCKETS.index(each.executions), each.id))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JoinHint(Record):
+    """Two sources that queries join by equal columns. `frequency`: `high`, `mid` or `low` among those of either."""
+
+    left: str
+    right: str
+    pairs: tuple[tuple[str, str], ...]
+    frequency: str
+
+    def __str__(self) -> str:
+        terms = (f"{quoted(self.left)}.{quoted(a)} = {quoted(self.right)}.{quoted(b)}" for a, b in self.pairs)
+        return f"{' AND '.join(terms)} ({self.frequency} frequency)"
+
+    json_keys = ("left", "right", "on=pairs", "frequency")
+
+
+def missing_joins(tables: Iterable[Mapping[str, Any]], model: Model) -> tuple[JoinHint, ...]:
+    """Return the observed joins that no source of the model has in either direction, each once, sorted.
+
+    `tables`: documents of raw files. Of the two tables' frequencies the higher one counts.
+    """
+    best: dict[tuple[str, str, tuple[tuple[str, str], ...]], str] = {}
+    for table in tables:
+        for join in table.get("joins", ()):
+            found = _oriented(table.get("source"), join)
+            if found is None or _is_known(model, *found):
+                continue
+            tiers = (join["frequency"], best.get(found, buckets.LOW))
+            best[found] = min(tiers, key=buckets.TIERS.index)
+    return tuple(sorted(JoinHint(*found, frequency) for found, frequency in best.items()))
+
+
+def _oriented(source: str | None, join: Mapping[str, Any]) -> tuple[str, str, tuple[tuple[str, str], ...]] | None:
+    """Return a join with its sources in the order of their names; None where one is not in the semantic layer."""
+    other = join["source"]
+    if not source or not other:
+        return None
+    pairs = tuple(sorted((str(own), str(theirs)) for own, theirs in join["on"]))
+    if (source, pairs) <= (other, _swapped(pairs)):
+        return source, other, pairs
+    return other, source, _swapped(pairs)
+
+
+def _is_known(model: Model, left: str, right: str, pairs: tuple[tuple[str, str], ...]) -> bool:
+    """Say whether the model has a join whose columns are all among these."""
+    return _declares(model, left, right, pairs) or _declares(model, right, left, _swapped(pairs))
+
+
+def _declares(model: Model, source: str, to: str, pairs: tuple[tuple[str, str], ...]) -> bool:
+    declared = model.sources.get(source)
+    if declared is None:
+        return False
+    return any(join.to == to and join.pairs and set(join.pairs) <= set(pairs) for join in declared.joins)
+
+
+def _swapped(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((theirs, own) for own, theirs in pairs))
+
+
+MAX_ITEMS: Final = 10
+"""Filters, groupings and joins that are told of a table."""
+
+TIER: Final = "frequencyTier"
+STALE_SINCE: Final = "staleSince"
+NARRATIVE: Final = "narrative"
+
+Owned = Mapping[str, Mapping[str, str]]
+"""File -> what of it is the source's, see `ktx_cli.sources.ownership`."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageWritten:
+    """What became of the manifest's files. `kept`: items that somebody wrote otherwise, as file: pointer."""
+
+    changed: frozenset[str] = frozenset()
+    owned: Owned = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+
+    def warnings(self, connection: str) -> tuple[ResultWarning, ...]:
+        """Return what a person should know of it."""
+        if not self.kept:
+            return ()
+        return (
+            ResultWarning(
+                "query_history_kept",
+                f"query history of `{connection}`: {len(self.kept)} items of `usage` were changed by hand and stay",
+                items=list(self.kept),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """What is said of tables that no query reads. `in_scope`: names of the sources whose queries count."""
+
+    coverage: Coverage
+    in_scope: frozenset[str]
+    today: date
+
+
+def usage_of(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `usage` of a table from its raw file, without what only a model can say."""
+    usage: dict[str, Any] = {TIER: table["frequency"]}
+    lists = {
+        "commonFilters": _often(table.get("filters", ())),
+        "commonGroupBys": _often(table.get("group_bys", ())),
+        "commonJoins": [_join(join) for join in table.get("joins", ()) if _is_often(join["frequency"])][:MAX_ITEMS],
+    }
+    return usage | {key: items for key, items in lists.items() if items}
+
+
+def _often(items: Iterable[tuple[str, str]]) -> list[str]:
+    return [text for text, tier in items if _is_often(tier)][:MAX_ITEMS]
+
+
+def _is_often(tier: str) -> bool:
+    return tier in (buckets.HIGH, buckets.MID)
+
+
+def _join(join: Mapping[str, Any]) -> dict[str, Any]:
+    other = join["source"] or join["with"]
+    place = quoted(other) if join["source"] else other
+    return {"table": other, "on": [f"{quoted(own)} = {place}.{quoted(theirs)}" for own, theirs in join["on"]]}
+
+
+def write_usage(
+    workspace: Workspace, model: Model, tables: Iterable[Mapping[str, Any]], owned_before: Owned, absence: Absence
+) -> UsageWritten:
+    """Bring the `usage` of every source of the manifest to what the raw files of tables say.
+
+    A table that no query reads is `unused` since the day that was first seen; its narrative stays. Where absence
+    proves nothing, what was written of it before stays as it is.
+    """
+    seen = {str(table["source"]): usage_of(table) for table in tables if table.get("source")}
+    by_file: dict[str, list[Source]] = {path: [] for path in owned_before}
+    for source in model.sources.values():
+        if source.generated and source.place is not None:
+            by_file.setdefault(source.place.path, []).append(source)
+    writing = _Writing(workspace, seen, absence)
+    for path, sources in sorted(by_file.items()):
+        writing.write(path, sources, owned_before.get(path, {}))
+    return UsageWritten(frozenset(writing.changed), writing.owned, tuple(writing.kept))
+
+
+def write_narratives(
+    workspace: Workspace, model: Model, narratives: Mapping[str, str], owned_before: Owned
+) -> UsageWritten:
+    """Put the narratives agents wrote (source name -> text) into the manifest, and nothing else."""
+    by_file: dict[str, dict[Pointer, Any]] = {}
+    for name, text in sorted(narratives.items()):
+        source = model.sources.get(name)
+        if source is not None and source.generated and source.place is not None:
+            by_file.setdefault(source.place.path, {})[("tables", name, "usage", NARRATIVE)] = text
+    result: dict[str, Mapping[str, str]] = dict(owned_before)
+    changed, kept = set(), []
+    for path, wanted in by_file.items():
+        before, known = workspace.read(path), owned_before.get(path, {})
+        pointers = [text_of(steps_of(pointer)) for pointer in wanted]
+        mine = {pointer: known[pointer] for pointer in pointers if pointer in known}
+        done = owned.apply(before, wanted, mine, where=path)
+        result[path] = {**known, **done.owned}
+        kept += [f"{path}: {pointer}" for pointer in done.kept]
+        if done.text is not None and done.text != before:
+            workspace.write(path, done.text)
+            changed.add(path)
+    return UsageWritten(frozenset(changed), result, tuple(kept))
+
+
+class _Writing:
+    def __init__(self, workspace: Workspace, seen: Mapping[str, Mapping[str, Any]], absence: Absence) -> None:
+        self._workspace = workspace
+        self._seen = seen
+        self._absence = absence
+        self.changed: set[str] = set()
+        self.owned: dict[str, Mapping[str, str]] = {}
+        self.kept: list[str] = []
+
+    def write(self, path: str, sources: Iterable[Source], known: Mapping[str, str]) -> None:
+        before = self._workspace.read(path)
+        if before is None:
+            return
+        entries = parse_shard(before, path).tables
+        wanted: dict[Pointer, Any] = {}
+        for source in sources:
+            present = entries.get(source.name, {}).get("usage")
+            wanted |= self._wanted(source.name, present if isinstance(present, dict) else {}, known)
+        if not wanted and not known:
+            return
+        done = owned.apply(before, wanted, known, where=path)
+        self.owned[path] = done.owned
+        self.kept += [f"{path}: {pointer}" for pointer in done.kept]
+        if done.text is not None and done.text != before:
+            self._workspace.write(path, done.text)
+            self.changed.add(path)
+
+    def _wanted(self, name: str, present: Mapping[str, Any], known: Mapping[str, str]) -> dict[Pointer, Any]:
+        base: Steps = ("tables", name, "usage")
+        mine = {steps[3] for pointer in known if (steps := steps_of(pointer))[:3] == base and len(steps) == 4}
+        usage = self._usage(name, present, mine)
+        if NARRATIVE in mine and NARRATIVE in present:
+            usage = {NARRATIVE: present[NARRATIVE], **usage}
+        return {(*base, key): value for key, value in usage.items()}
+
+    def _usage(self, name: str, present: Mapping[str, Any], mine: set[str]) -> dict[str, Any]:
+        if name in self._seen:
+            return dict(self._seen[name])
+        coverage = self._absence.coverage if self._seen else Coverage.PART
+        if coverage is Coverage.PART:
+            return {key: present[key] for key in mine if key in present}
+        if name not in self._absence.in_scope or (coverage is Coverage.LISTED and TIER not in mine):
+            return {}
+        since = present.get(STALE_SINCE)
+        return {TIER: buckets.UNUSED, STALE_SINCE: since if isinstance(since, str) else self._absence.today.isoformat()}
+
 
 PREFIX: Final = "historic-sql-"
 TAGS: Final = ("historic-sql", "pattern")

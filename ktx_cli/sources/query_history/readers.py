@@ -23,7 +23,7 @@ from ktx_cli.sources.query_history.model import (
     cut_warning,
     unavailable,
 )
-from ktx_cli.sources.query_history.redaction import quiet
+from ktx_cli.sources.query_history.statements import quiet
 from ktx_cli.warehouses import DIALECTS, Connector, dialect_named
 
 Opens = Callable[[], AbstractContextManager[Connector]]

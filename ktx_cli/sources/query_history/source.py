@@ -21,22 +21,26 @@ from ktx_cli.sources.port import (
     UnitEvidence,
 )
 from ktx_cli.sources.query_history import readers
-from ktx_cli.sources.query_history.evidence import (
+from ktx_cli.sources.query_history.model import KIND, Coverage, scope_of
+from ktx_cli.sources.query_history.pages import (
     EVIDENCE,
+    PREFIX,
+    Absence,
+    PageChange,
     QueryPattern,
     TableUsage,
+    UsageWritten,
     missing_joins,
     narratives,
     pattern_facts,
+    pattern_pages,
     table_documents,
+    write_narratives,
+    write_usage,
 )
-from ktx_cli.sources.query_history.model import KIND, Coverage, scope_of
-from ktx_cli.sources.query_history.pages import PREFIX, PageChange, pattern_pages
 from ktx_cli.sources.query_history.raw_files import MANIFEST, parsed, stage
-from ktx_cli.sources.query_history.redaction import Redactor
-from ktx_cli.sources.query_history.statements import Tables
+from ktx_cli.sources.query_history.statements import Redactor, Tables
 from ktx_cli.sources.query_history.templates import Readings, TemplateRules, basis_of
-from ktx_cli.sources.query_history.usage import Absence, UsageWritten, write_narratives, write_usage
 from ktx_cli.warehouses import Connector, dialect_of, open_database
 from ktx_cli.wiki import FOLDER, GLOBAL, Wiki, render
 

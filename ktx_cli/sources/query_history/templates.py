@@ -17,14 +17,17 @@ from typing import Any, Final
 from ktx_cli.core import file_stem
 from ktx_cli.project import HistoryFilters, QueryHistory, read_bytes, write_atomic
 from ktx_cli.sources.query_history.model import HistoryScope, Observation
-from ktx_cli.sources.query_history.redaction import Redact, comments, compiled, without_literals
 from ktx_cli.sources.query_history.statements import (
     NamedTable,
     ObservedJoin,
+    Redact,
     Statement,
     Tables,
     UnreadableStatementError,
+    comments,
+    compiled,
     read_statement,
+    without_literals,
 )
 from ktx_cli.warehouses import TAG, leading_keyword
 

@@ -14,20 +14,18 @@ from typing import Any
 import pytest
 
 from ktx_cli.agent_tools.layers import Layers, in_memory
-from ktx_cli.agent_tools.records import StagedWork
+from ktx_cli.agent_tools.session import StagedWork
 from ktx_cli.core.diagnostics import Command
 from ktx_cli.core.events import Event
 from ktx_cli.documents.raw import Changes, RawFile, Snapshot, WorkUnit
-from ktx_cli.engine.context import AgentContext, ValueSamples
 from ktx_cli.engine.documents.candidates import TABLES, Candidate
 from ktx_cli.engine.documents.curation import Curation, Curator
 from ktx_cli.engine.documents.lanes import DocumentLanes, Documents, remember_waiting
-from ktx_cli.engine.documents.questions import QuestionRunner, load_document_prompts
+from ktx_cli.engine.documents.triage import QuestionRunner, load_document_prompts
 from ktx_cli.engine.gates import Gates
-from ktx_cli.engine.journal import TaskStore
 from ktx_cli.engine.plan import RunPlan
-from ktx_cli.engine.task import AgentRunner, Cancellation
-from ktx_cli.engine.work import SourceWork, UnitOutcome
+from ktx_cli.engine.task import AgentContext, AgentRunner, Cancellation, ValueSamples
+from ktx_cli.engine.work import SourceWork, TaskStore, UnitOutcome
 from ktx_cli.llm.port import LlmRuntime
 from ktx_cli.llm.routing import create_runtime
 from ktx_cli.project.layout import EmptyTree, Layout

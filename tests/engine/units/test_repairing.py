@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ktx_cli.engine.repair import RepairTools
+from ktx_cli.engine.integration import RepairTools
 from ktx_cli.llm.tools import check_tools, invoke
 from ktx_cli.llm.types import ToolInvocation
 from ktx_cli.project.layout import EmptyTree

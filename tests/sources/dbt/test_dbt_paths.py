@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.sources.dbt.paths import DOCS, YAML, project_files
+from ktx_cli.sources.dbt.project import DOCS, YAML, project_files
 
 FILES = [
     "README.md", "dbt_project.yml", "profiles.yml", "packages.yml", "notes.md", "other/schema.yml", "docs/terms.md",

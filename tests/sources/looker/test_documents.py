@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ktx_cli.sources.fetch import render
-from ktx_cli.sources.looker import documents
-from ktx_cli.sources.looker.documents import target_of
+from ktx_cli.sources.looker import fetch as documents
+from ktx_cli.sources.looker.fetch import target_of
 from ktx_cli.sources.looker.proposal import propose
 
 KEYS = st.sampled_from((

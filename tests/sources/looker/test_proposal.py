@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.sources.looker.documents import Target, Why
-from ktx_cli.sources.looker.fetch import Lane, Usage
+from ktx_cli.sources.looker.fetch import Lane, Target, Usage, Why
 from ktx_cli.sources.looker.proposal import Decision, TargetStatus, propose
 from tests.sources.looker.scripted import dimension, measure
 

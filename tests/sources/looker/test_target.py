@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.sources.looker.documents import Target, Why, target_of
+from ktx_cli.sources.looker.fetch import Target, Why, target_of
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from ktx_cli.project.layout import WorkingTree
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.fetch import render
-from ktx_cli.sources.looker import documents, proposal
-from ktx_cli.sources.looker.documents import Target
+from ktx_cli.sources.looker import fetch as documents
+from ktx_cli.sources.looker import proposal
+from ktx_cli.sources.looker.fetch import Target
 from ktx_cli.sources.looker.source import units
 from ktx_cli.sources.port import ProjectContext
 from tests.sources.looker.scripted import dashboard, dimension, explore, look, query

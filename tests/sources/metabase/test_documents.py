@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.sources.fetch import render
-from ktx_cli.sources.metabase import documents
-from ktx_cli.sources.metabase.documents import Card
+from ktx_cli.sources.metabase import fetch as documents
+from ktx_cli.sources.metabase.fetch import Card
 from ktx_cli.sources.metabase.queries import Resolver, Sql
 from tests.sources.metabase.scripted import native
 

@@ -15,8 +15,9 @@ from ktx_cli.project.layout import WorkingTree
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.fetch import render
-from ktx_cli.sources.metabase import documents, source
-from ktx_cli.sources.metabase.documents import Card
+from ktx_cli.sources.metabase import fetch as documents
+from ktx_cli.sources.metabase import source
+from ktx_cli.sources.metabase.fetch import Card
 from ktx_cli.sources.metabase.queries import Sql
 from ktx_cli.sources.port import ProjectContext, Projection
 from tests.sources.metabase.scripted import built, card, native

@@ -10,7 +10,7 @@ import pytest
 from ktx_cli.documents.raw import Changes, Snapshot
 from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.fetch import render
-from ktx_cli.sources.metabase.documents import Card
+from ktx_cli.sources.metabase.fetch import Card
 from ktx_cli.sources.metabase.queries import Reason, Sql, UnresolvedError
 from ktx_cli.sources.metabase.source import CARDS_PER_UNIT, units
 from tests.sources.metabase.scripted import card, entry, native

@@ -10,17 +10,18 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from ktx_cli.core import Diagnostic
-from ktx_cli.sources.query_history.evidence import (
+from ktx_cli.sources.query_history.pages import (
     Evidence,
+    PageChange,
     PatternFacts,
     QueryPattern,
     TableUsage,
     narratives,
     pattern_facts,
+    pattern_pages,
     problems,
     table_documents,
 )
-from ktx_cli.sources.query_history.pages import PageChange, pattern_pages
 from ktx_cli.wiki.page import Page, changed, new_page, parse, render
 
 Make = Callable[..., Any]

@@ -15,7 +15,7 @@ from ktx_cli.project.workspace import Workspace
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.semantic.model import Model
 from ktx_cli.sources.port import Conclusion, FetchContext, ProjectContext, Source, UnitEvidence
-from ktx_cli.sources.query_history.evidence import QueryPattern, TableUsage, pattern_facts, table_documents
+from ktx_cli.sources.query_history.pages import QueryPattern, TableUsage, pattern_facts, table_documents
 from ktx_cli.sources.query_history.raw_files import MANIFEST
 from ktx_cli.sources.query_history.source import QueryHistorySource, contents_of, coverage_of
 from ktx_cli.warehouses.postgres import PostgresConnection

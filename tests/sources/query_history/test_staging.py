@@ -16,8 +16,7 @@ from ktx_cli.semantic.model import Model
 from ktx_cli.sources.query_history import model as buckets
 from ktx_cli.sources.query_history.model import Coverage
 from ktx_cli.sources.query_history.raw_files import MANIFEST, MAX_BYTES
-from ktx_cli.sources.query_history.redaction import Redactor
-from ktx_cli.sources.query_history.statements import Tables
+from ktx_cli.sources.query_history.statements import Redactor, Tables
 
 JOINED = "SELECT c.name, sum(o.total) FROM orders o JOIN customers c ON c.id = o.customer_id GROUP BY 1"
 PAID = "SELECT total FROM orders WHERE status = 'paid'"

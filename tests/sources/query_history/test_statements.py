@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.sources.query_history.redaction import shown, without_literals
-from ktx_cli.sources.query_history.statements import MAX_CHARACTERS, Tables, UnreadableStatementError, read_statement
+from ktx_cli.sources.query_history.statements import (
+    MAX_CHARACTERS,
+    Tables,
+    UnreadableStatementError,
+    read_statement,
+    shown,
+    without_literals,
+)
 
 ORDERS, CUSTOMERS = "orders", "customers"
 

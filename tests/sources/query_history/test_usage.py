@@ -13,9 +13,15 @@ from ktx_cli.core import yaml
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.semantic.model import Model
-from ktx_cli.sources.query_history.evidence import missing_joins, table_documents
 from ktx_cli.sources.query_history.model import Coverage
-from ktx_cli.sources.query_history.usage import Absence, UsageWritten, write_narratives, write_usage
+from ktx_cli.sources.query_history.pages import (
+    Absence,
+    UsageWritten,
+    missing_joins,
+    table_documents,
+    write_narratives,
+    write_usage,
+)
 
 SHARD = "semantic-layer/shop/_schema/public.yaml"
 JOINED = (
