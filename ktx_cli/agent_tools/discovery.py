@@ -54,7 +54,7 @@ class EntityDetails(Input):
 def _discover(session: ToolSession, value: Discover) -> ToolOutput:
     connection = None if value.connection is None else session.connection(value.connection)
     sections = [
-        (heading, _hits(session, value.query, Scope(kinds, connection), value.limit), tool)
+        (heading, session.search(value.query, Scope(kinds, connection), value.limit), tool)
         for heading, kinds, tool in _SECTIONS
     ]
     for _, found, _ in sections:
@@ -64,10 +64,6 @@ def _discover(session: ToolSession, value: Discover) -> ToolOutput:
         return ToolOutput("Nothing fits. Try broader or other words.", {"success": True, "hits": 0})
     count = sum(len(found) for _, found, _ in sections)
     return ToolOutput(joined(*texts), {"success": True, "hits": count})
-
-
-def _hits(session: ToolSession, query: str, scope: Scope, limit: int) -> list[Hit]:
-    return session.search(query, scope, limit)
 
 
 def _section(heading: str, found: Sequence[Hit], tool: str) -> str:
@@ -256,8 +252,7 @@ def _file(session: ToolSession, path: str) -> RawFile:
 
 def _lines(file: RawFile) -> list[str]:
     """Return the lines of a file as a model sees them; of HTML and PDF the text people read."""
-    suffix = PurePosixPath(file.path).suffix.lower()
-    if suffix in _DOCUMENTS:
+    if PurePosixPath(file.path).suffix.lower() in _DOCUMENTS:
         text = read_document(file).markdown
     else:
         content = file.read()

@@ -54,8 +54,7 @@ def _discover(session: ToolSession, value: DiscoverSources) -> ToolOutput:
         raise Refused("no connection with a semantic layer is available here")
     if value.query is None:
         return _listed(session, ids)
-    scope = Scope(_KINDS, None if value.connection is None else ids[0])
-    found = session.search(value.query, scope, MOST_LISTED)
+    found = session.search(value.query, Scope(_KINDS, None if value.connection is None else ids[0]), MOST_LISTED)
     if not found:
         return ToolOutput("Nothing fits. Try other words, or list the sources without a query.", {"success": True})
     note_hits(session.ledger, found)

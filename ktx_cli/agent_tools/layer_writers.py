@@ -426,8 +426,7 @@ def _save(
     kind: ActionKind = "created" if old is None else "updated"
     gone = [] if old is None else _gone(old.document, document)
     detail = "; ".join(filter(None, (_detail(document), f"without {listing(gone, 10)}" if gone else "")))
-    action = Action("sl", kind, name, connection, raw_paths, detail)
-    return _saved(session, action, path, warnings, gone, document)
+    return _saved(session, Action("sl", kind, name, connection, raw_paths, detail), path, warnings, gone, document)
 
 
 def _saved(

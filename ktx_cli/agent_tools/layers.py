@@ -203,8 +203,7 @@ def path_of(tree: Tree, connection: str, name: str) -> str:
 def manifest_names(tree: Tree, connection: str) -> list[str]:
     """Return the names of the generated sources; those of a shard that cannot be read are not among them."""
     found: list[str] = []
-    schema = f"{Layout.schema_path(connection)}/"
-    for path in tree.paths(schema):
+    for path in tree.paths(f"{Layout.schema_path(connection)}/"):
         content = tree.read(path) if path.endswith(SUFFIXES) else None
         if content is None:
             continue

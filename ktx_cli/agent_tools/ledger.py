@@ -264,5 +264,4 @@ def _names(root: yaml.Node | None) -> Iterator[yaml.Node]:
 
 
 def _name(entry: yaml.Node) -> yaml.Node | None:
-    found = (value for key, value in entry.pairs if key.value == "name" and isinstance(value.value, str))
-    return next(found, None)
+    return next((value for key, value in entry.pairs if key.value == "name" and isinstance(value.value, str)), None)

@@ -99,8 +99,7 @@ class Library:
         """Return the passages that fit a query, best first; their `id` is the citation key."""
         with self._lock:
             stores = [self._searched()]
-            ranking = rank(stores, query, Scope((KIND,), source), limit)
-            return hits(stores, ranking.documents[:limit])
+            return hits(stores, rank(stores, query, Scope((KIND,), source), limit).documents[:limit])
 
     def _searched(self) -> Store:
         if self._store is None:
@@ -141,8 +140,7 @@ def passage_of(layout: Layout, config: KtxConfig, key: str) -> SearchPassage | N
     """Return the passage of a citation key, as a search gave it; None where its document has none of that key now."""
     source, _, rest = key.partition(":")
     path = rest.rsplit(":", 2)[0]
-    found = read_state(layout, lambda database: _fetched(database, config)) or {}
-    files = found.get(source, {})
+    files = (read_state(layout, lambda database: _fetched(database, config)) or {}).get(source, {})
     passages = _loader(layout, config, source, files)(path) if path in files else ()
     return next((each for each in passages if each.id == key), None)
 

@@ -234,8 +234,7 @@ def _unfit(writers: set[str], invocations: Iterable[ToolInvocation]) -> dict[str
         if invocation.name not in writers:
             continue
         if invocation.is_error and not invocation.text.startswith(_FAILED.format(name=invocation.name)):
-            target = f"arguments of {invocation.name}"
-            pending[invocation.name] = Failure(target, invocation.name, invocation.text)
+            pending[invocation.name] = Failure(f"arguments of {invocation.name}", invocation.name, invocation.text)
         else:
             pending.pop(invocation.name, None)
     return pending

@@ -237,8 +237,7 @@ def _note(session: ToolSession, model: Model, named: Named | None) -> None:
         session.ledger.add(*noted_ids(model, table))
     for tables, column in named.columns:
         owners = [table for table in tables if any(each.column(column) for each in sources_of(model, table))]
-        sure = owners or (list(tables) if len(tables) == 1 else [])
-        for table in sure:
+        for table in owners or (list(tables) if len(tables) == 1 else []):
             session.ledger.add(*noted_ids(model, table, column))
 
 
@@ -281,8 +280,7 @@ def shown_values(result: QueryResult, sql: str, dialect: str, privacy: Privacy) 
         [_shown(value) if not why else _masked(value) for value, why in zip(row, reasons, strict=True)]
         for row in result.rows
     ]
-    hidden = [f"- {name}: withheld, {why}" for name, why in zip(result.columns, reasons, strict=True) if why]
-    return rows, hidden
+    return rows, [f"- {name}: withheld, {why}" for name, why in zip(result.columns, reasons, strict=True) if why]
 
 
 def count_columns(sql: str, dialect: str, width: int) -> frozenset[int]:

@@ -124,8 +124,7 @@ def _diff(session: ToolSession, value: StageDiff) -> ToolOutput:
 def _unit(session: ToolSession, key: str) -> StagedUnit:
     found = session.stage.unit(key)
     if found is None:
-        keys = [each.key for each in session.stage.units]
-        near = did_you_mean(key, keys)
+        near = did_you_mean(key, [each.key for each in session.stage.units])
         raise Refused(f"there is no unit `{key}`; " + (f"did you mean `{near}`?" if near else "stage_list shows them"))
     return found
 
@@ -183,8 +182,7 @@ def _is_there(session: ToolSession, artifact: str) -> bool:
 
 
 def _resolved(session: ToolSession, value: ArtifactResolution) -> ToolOutput:
-    staged = {path for unit in session.stage.units for path in unit.files} | set(session.files)
-    if value.raw_path not in staged:
+    if value.raw_path not in ({path for unit in session.stage.units for path in unit.files} | set(session.files)):
         raise Refused(f"`{value.raw_path}` is no raw file of this run; stage_list shows them")
     if value.artifact == value.into:
         raise Refused("an artifact cannot go into itself")

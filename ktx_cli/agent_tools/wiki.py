@@ -359,8 +359,7 @@ def dangling(page: Page, models: Mapping[str, Model], known: Iterable[Reference]
 
 def missing_references(names: Iterable[str], models: Mapping[str, Model]) -> list[str]:
     """Return why names of the semantic layer (`[connection/]source[.entity]`) lead nowhere."""
-    page = Page("it", fields={"sl_refs": list(names)})
-    return dangling(page, models)
+    return dangling(Page("it", fields={"sl_refs": list(names)}), models)
 
 
 def missing_pages(page: Page, keys: Iterable[str]) -> list[str]:
@@ -372,8 +371,7 @@ def missing_pages(page: Page, keys: Iterable[str]) -> list[str]:
 
 def _needs(page: Page, models: list[Model]) -> Iterator[Need]:
     for reference in references(page):
-        among = [each for each in models if reference.connection in (None, each.connection)]
-        yield from _named(reference, among)
+        yield from _named(reference, [each for each in models if reference.connection in (None, each.connection)])
     for table in page.texts("tables"):
         yield from _table(table, models)
     statements = [found[2] for found in _SQL_BLOCK.finditer(page.body)]

@@ -137,8 +137,7 @@ def _comment_start(line: str, position: int) -> int:
 
 def fenced(code: str, language: str = "") -> str:
     """Return code in a fence that is longer than any run of backticks in it."""
-    longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
-    fence = "`" * max(3, longest + 1)
+    fence = "`" * max(3, max((len(run) for run in re.findall(r"`+", code)), default=0) + 1)
     return f"{fence}{language}\n{code}\n{fence}\n"
 
 

@@ -164,8 +164,7 @@ def read_document(raw: RawFile) -> Document:
     content = raw.read()
     if kind == "markdown":
         return _markdown(raw.path, _text(raw.path, content))
-    read = _content(kind, raw.path, content)
-    return _document(raw.path, read, {})
+    return _document(raw.path, _content(kind, raw.path, content), {})
 
 
 def _content(kind: str, path: str, content: bytes) -> Content:
@@ -236,8 +235,7 @@ def _stem(path: str) -> str:
 
 def _rst_title(text: str) -> str:
     """Return the first line that is underlined, of reStructuredText."""
-    lines = text.splitlines()[:200]
-    for line, below in itertools.pairwise(lines):
+    for line, below in itertools.pairwise(text.splitlines()[:200]):
         mark = below.strip()
         if line.strip() and len(mark) >= 3 and mark[0] in "=-~^\"'#*+" and set(mark) == {mark[0]}:
             return line

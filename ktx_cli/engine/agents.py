@@ -148,8 +148,7 @@ class _Phase:
         outcome = await self.runner.run(self.work.task(self.context, source, unit))
         aborts = self.work.is_ingest and self.work.plan.config.ingest.work_units.failure_mode == "abort"
         if outcome.status is UnitStatus.FAILED and aborts:
-            error = KtxError(f"the work unit `{unit.key}` failed: {outcome.reason}")
-            self.cancellation.record(error, always=True)
+            self.cancellation.record(KtxError(f"the work unit `{unit.key}` failed: {outcome.reason}"), always=True)
         return outcome
 
     async def _review(self, workspace: Workspace, merged: Sequence[UnitOutcome]) -> Review:

@@ -29,8 +29,7 @@ AnswerError = SourceError | HttpAuthError
 
 def render(document: Mapping[str, Any]) -> bytes:
     """Return the bytes of a raw file: JSON with sorted keys, the same for the same document."""
-    text = json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False)
-    return (text + "\n").encode("utf-8", "replace")
+    return (json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
 
 
 def require_shallow(answer: Any, what: str) -> None:

@@ -245,8 +245,7 @@ def open_copy(remote: Remote, cache: Path, connection: str, environ: Mapping[str
     Raises `RepositoryUnreachableError`, `RepositoryDeniedError`, `BranchMissingError`, `StorageError`,
     `GitMissingError`.
     """
-    name = hashlib.sha256(remote.address.url.encode()).hexdigest()[:16]
-    folder = cache / FOLDER / connection / name
+    folder = cache / FOLDER / connection / hashlib.sha256(remote.address.url.encode()).hexdigest()[:16]
     _prepare(folder)
     return _Fetch(remote, folder, environ).copy()
 

@@ -62,8 +62,7 @@ def text_of(steps: Steps) -> str:
 
 
 def _pointers_written(step: str) -> str:
-    plain = bool(step) and "." not in step and '"' not in step
-    return step if plain else '"' + step.replace('"', '""') + '"'
+    return step if (bool(step) and "." not in step and '"' not in step) else '"' + step.replace('"', '""') + '"'
 
 
 def join_step(join: Mapping[str, Any]) -> str:

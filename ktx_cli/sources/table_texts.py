@@ -446,8 +446,7 @@ class Tables:
         if len(found) > 1 and name.schema_end:
             end = name.schema_end.casefold()
             near = [each for each in found if _schema(each.source).endswith(("_" + end, end))]
-            exact = [each for each in near if _schema(each.source) in (end,)]
-            found = exact or near or found
+            found = [each for each in near if _schema(each.source) in (end,)] or near or found
         return _without_copies(found)
 
 

@@ -227,8 +227,7 @@ def _is_there(session: ToolSession, artifact: str) -> bool:
     if kind == "wiki":
         return could_be_key(name) and read_page(session.workspace, name) is not None
     connection, _, source = name.partition("/")
-    known = kind == "sl" and connection in session.connections
-    return known and source in session.model(connection).sources
+    return (kind == "sl" and connection in session.connections) and source in session.model(connection).sources
 
 
 TABLES: Final = """
@@ -363,8 +362,7 @@ def _joined(representative: Candidate, other: Candidate) -> Candidate:
 def _facts(candidate: Candidate) -> tuple[Counter[str], Counter[str]]:
     """Return what must not differ between two candidates that say the same: numbers and negations."""
     text = folded(candidate.assertion)
-    numbers = Counter(re.findall(r"\d+(?:[.,]\d+)*", text))
-    return numbers, Counter(_NEGATION.findall(text))
+    return Counter(re.findall(r"\d+(?:[.,]\d+)*", text)), Counter(_NEGATION.findall(text))
 
 
 def _groups(

@@ -68,8 +68,7 @@ class Pass:
     @property
     def unit(self) -> WorkUnit:
         """The pass as a unit of work."""
-        label = f"{plural(len(self.batch), 'candidate')} of documents"
-        return WorkUnit(f"curate:{self.number}", label, self.files)
+        return WorkUnit(f"curate:{self.number}", f"{plural(len(self.batch), 'candidate')} of documents", self.files)
 
 
 @dataclass(slots=True)

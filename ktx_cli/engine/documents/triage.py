@@ -366,8 +366,7 @@ def _named(names: Sequence[str], labelled: Mapping[str, Passage]) -> list[Passag
     """Return the passages an answer names, by number or by key; the first one where it names none that is there."""
     by_key = {each.key: each for each in labelled.values()}
     found = [labelled.get(name.strip().lower()) or by_key.get(name.strip()) for name in names]
-    kept = list(dict.fromkeys(each for each in found if each is not None))
-    return kept or list(labelled.values())[:1]
+    return list(dict.fromkeys(each for each in found if each is not None)) or list(labelled.values())[:1]
 
 
 def _hint(text: str) -> Hint:

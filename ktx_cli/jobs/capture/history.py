@@ -57,8 +57,7 @@ def earlier_capture(layout: Layout, repository: Repository, base: Tree, record: 
         own = repository.commit_of_run(record.run_id)
         if own is not None:
             return Earlier(record.run_id, state.artifacts, own)
-        landed = (each for each in alike(layout, record) if each.status is Status.DONE)
-        known = next(landed, None)
+        known = next((each for each in alike(layout, record) if each.status is Status.DONE), None)
         return Earlier(None if known is None else known.run_id, state.artifacts)
     own_branch = branch_of(record)
     waiting = repository.commit_at(f"refs/heads/{own_branch}") if record.propose else None

@@ -252,8 +252,7 @@ def _earlier_runs(plan: RunPlan) -> tuple[ScanState, FetchStates]:
     ids = [target.connection for target in plan.targets]
 
     def read(database: sqlite3.Connection) -> tuple[ScanState, FetchStates]:
-        state = ScanState(previous_scans(database, ids), answers=kept_answers(database))
-        return state, load_fetches(database)
+        return ScanState(previous_scans(database, ids), answers=kept_answers(database)), load_fetches(database)
 
     try:
         earlier = read_state(plan.layout, read)

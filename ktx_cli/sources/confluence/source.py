@@ -257,16 +257,12 @@ _PANELS: Final = {"info": "Info", "note": "Note", "warning": "Warning", "tip": "
 
 def body_markdown(storage: str) -> str:
     """Return the body of a page as Markdown; what a macro would compute is not in it."""
-    return markdown_of(visible(_html(tokens(storage[:MAX_HTML]))))
+    return markdown_of(visible(_Converter().read(tokens(storage[:MAX_HTML]))))
 
 
 def is_cut(storage: str) -> bool:
     """Say whether a body is too long to be read whole."""
     return len(storage) > MAX_HTML
-
-
-def _html(stream: Iterable[Token]) -> Iterator[Token]:
-    return _Converter().read(stream)
 
 
 class _Converter:

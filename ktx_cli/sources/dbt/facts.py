@@ -53,8 +53,7 @@ class Facts:
 
     def add(self, node: Node, table: Table) -> None:
         """Add what is said of a table and its columns."""
-        reader = _Reader(self, node, table)
-        reader.read()
+        _Reader(self, node, table).read()
 
 
 class _Reader:
@@ -119,8 +118,7 @@ class _Reader:
         """Write how fresh a source must be: what the table says, else its group; null switches it off."""
         values: dict[str, Any] = {}
         for item in filter(None, (self._node.group, self._node.item)):
-            config = item.item("config")
-            for each in filter(None, (item, config)):
+            for each in filter(None, (item, item.item("config"))):
                 values |= {key: each.value(key) for key in ("freshness", "loaded_at_field") if key in each.values}
         freshness, field = values.get("freshness"), values.get("loaded_at_field")
         values = {"raw": freshness, "loaded_at_field": field}

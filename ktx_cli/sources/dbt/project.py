@@ -150,8 +150,7 @@ def _paths(value: Any, default: str | None) -> tuple[str, ...]:
 
 
 def _plain(path: str) -> str:
-    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
-    return "/".join(parts)
+    return "/".join([part for part in path.replace("\\", "/").split("/") if part not in ("", ".")])
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -226,8 +225,7 @@ def _tables(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _node(node: Mapping[str, Any]) -> dict[str, Any]:
-    config = node.get("config") or {}
-    virtual = config.get("materialized") == "ephemeral"
+    virtual = (node.get("config") or {}).get("materialized") == "ephemeral"
     return {**_shared(node), "source": "", "table": node.get("alias") or node["name"], "virtual": virtual}
 
 
@@ -502,8 +500,7 @@ def _latest(item: Item) -> str | None:
     if not versions:
         return None
     wanted = item.values.get("latest_version", versions[-1].get("v"))
-    chosen = next((each for each in versions if each.get("v") == wanted), {})
-    config = chosen.get("config")
+    config = next((each for each in versions if each.get("v") == wanted), {}).get("config")
     alias = config.get("alias") if isinstance(config, Mapping) else None
     return str(alias or f"{item.text('name')}_v{wanted}")
 

@@ -139,18 +139,13 @@ def _tables(project: Project, tables: Tables, report: Report) -> tuple[dict[Rela
         if len(several) == 1:
             found[node.relation] = several[0]
         else:
-            why = _why_not(several)
-            report.dropped(what, why, node.item.place)
+            report.dropped(what, SEVERAL_TABLES if list(several) else NO_TABLE, node.item.place)
             missed.append((node.item.place, f"{what} (`{node.name}`)", _detail(several)))
     for relation in _named_by_semantic_models(project) - {node.relation for node in project.nodes}:
         several = tables.find(Name(relation[-1], relation[1] if relation[0] == "source" else ""))
         if len(several) == 1:
             found[relation] = several[0]
     return found, missed
-
-
-def _why_not(several: Iterable[Table]) -> str:
-    return SEVERAL_TABLES if list(several) else NO_TABLE
 
 
 def _detail(several: list[Table]) -> str:

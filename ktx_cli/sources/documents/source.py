@@ -44,8 +44,7 @@ class DocumentsSource(Source):
         """Read and hash the files; those of a folder stay where they are."""
         if getattr(entry, "repo_url", None):
             return _from_repository(entry, context)
-        root = _local(entry.path, context)
-        found = read_folder(root, SUFFIXES, stopped=context.stopped)
+        found = read_folder(_local(entry.path, context), SUFFIXES, stopped=context.stopped)
         return _snapshot(found, entry.path, context)
 
     def check(self, entry: Any, context: FetchContext) -> str:

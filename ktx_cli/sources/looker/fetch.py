@@ -594,8 +594,7 @@ def read_usage(looker: Looker) -> dict[str, dict[str, Usage]]:
 
 
 def _by_id(looker: Looker, fields: list[str]) -> dict[str, Usage]:
-    rows = looker.activity([*fields, *_COUNTS], WINDOW)
-    return dict(sorted(_usages(rows, fields)))
+    return dict(sorted(_usages(looker.activity([*fields, *_COUNTS], WINDOW), fields)))
 
 
 def _usages(rows: Iterable[Mapping[str, Any]], fields: list[str]) -> Iterable[tuple[str, Usage]]:

@@ -240,8 +240,7 @@ def _plain(field: str) -> str:
 def project(snapshot: Snapshot, context: ProjectContext) -> Projection:
     """Write the texts; what measures, dashboards and looks mean is left to a model."""
     texts: dict[str, list[TableText]] = {}
-    explores = [path for path in snapshot.files if path.startswith("explores/")]
-    for path in explores:
+    for path in [path for path in snapshot.files if path.startswith("explores/")]:
         for connection, text in _texts(json.loads(snapshot.files[path].read()), path):
             texts.setdefault(connection, []).append(text)
     described = write_texts(context, "looker", texts)

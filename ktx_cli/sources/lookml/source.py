@@ -115,8 +115,7 @@ class LookMlSource(Source):
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return the units of what changed and no rule could place; those of another database may write pages alone."""
         files = project_files({path: file.text() for path, file in snapshot.files.items()})
-        foreign = _groups(files, entry).foreign
-        return units(files, changes, projection.handled, projection.report, foreign)
+        return units(files, changes, projection.handled, projection.report, _groups(files, entry).foreign)
 
 
 def _origin(entry: Any, context: FetchContext) -> Origin:
@@ -190,8 +189,7 @@ def _left_out(files: ProjectFiles, groups: _Groups, texts: Mapping[str, str]) ->
                     yield Fidelity(Kind.DROPPED, f"file {path}", groups.foreign[model.path], Place(path))
     for path in files.orphans:
         if path not in read:
-            why = "no model includes it, and several could"
-            yield Fidelity(Kind.DROPPED, f"file {path}", why, Place(path))
+            yield Fidelity(Kind.DROPPED, f"file {path}", "no model includes it, and several could", Place(path))
     for path in files.dashboards:
         if path not in read:
             yield Fidelity(Kind.DROPPED, f"file {path}", "a dashboard is no definition", Place(path))
@@ -353,8 +351,7 @@ def _matching(pattern: str, path: str, texts: Iterable[str]) -> list[str]:
 def _expression(pattern: str) -> re.Pattern[str]:
     pieces = re.split(r"(\*\*/|\*\*|\*)", pattern)
     meaning = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
-    text = "".join(meaning.get(piece, re.escape(piece)) for piece in pieces)
-    return re.compile(text + r"(?:\.lkml|\.lookml)?")
+    return re.compile("".join(meaning.get(piece, re.escape(piece)) for piece in pieces) + r"(?:\.lkml|\.lookml)?")
 
 
 def _reached(path: str, included: Mapping[str, frozenset[str]]) -> tuple[str, ...]:

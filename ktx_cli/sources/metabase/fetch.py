@@ -296,8 +296,7 @@ class Selection:
     def wants(self, card: Listed) -> bool:
         """Say whether a card is wanted for itself."""
         placed = self.root if card.collection is None else card.collection in self.collections
-        named = card.id in self.cards or placed
-        return self.mode == "ALL" or named == (self.mode == "ONLY")
+        return self.mode == "ALL" or (card.id in self.cards or placed) == (self.mode == "ONLY")
 
 
 def mapped_databases(entry: MetabaseConnection, databases: Sequence[Mapping[str, Any]]) -> dict[int, str]:

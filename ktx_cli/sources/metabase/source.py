@@ -189,7 +189,7 @@ def project(snapshot: Snapshot, context: ProjectContext) -> Projection:
     tables: dict[tuple[int, int], tuple[str, tuple[str, ...]]] = {}
     for path, database in databases.items():
         for table in database["tables"]:
-            parts = _projection_parts(table)
+            parts = tuple(str(table[key]) for key in ("schema", "name") if table.get(key))
             tables[database["id"], table["id"]] = database["connection"], parts
             if text := _text(table, parts, path):
                 texts.setdefault(database["connection"], []).append(text)
@@ -204,10 +204,6 @@ def project(snapshot: Snapshot, context: ProjectContext) -> Projection:
         handled=frozenset((*control, USAGE_PATH)) & frozenset(parsed),
         left=tuple(_left(cards, parsed)),
     )
-
-
-def _projection_parts(table: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(str(table[key]) for key in ("schema", "name") if table.get(key))
 
 
 def _text(table: Mapping[str, Any], parts: tuple[str, ...], raw: str) -> TableText | None:

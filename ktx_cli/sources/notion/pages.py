@@ -372,8 +372,7 @@ class NotionApi:
 
     def accessible(self, kind: str) -> Iterator[Thing]:
         """Yield all the token sees of a kind: `page` or `data_source`."""
-        wanted = {"filter": {"property": "object", "value": kind}}
-        return self._listed("POST", "v1/search", wanted)
+        return self._listed("POST", "v1/search", {"filter": {"property": "object", "value": kind}})
 
     def _get(self, path: str) -> Thing | None:
         try:

@@ -459,8 +459,7 @@ def _revived(page: Page) -> dict[str, Any]:
 
 
 def _tags(page: Page, add: Iterable[str] = ()) -> list[str]:
-    kept = [tag for tag in page.tags if tag not in (STALE, ARCHIVED)]
-    return list(dict.fromkeys((*kept, *add)))
+    return list(dict.fromkeys((*[tag for tag in page.tags if tag not in (STALE, ARCHIVED)], *add)))
 
 
 def _fate(

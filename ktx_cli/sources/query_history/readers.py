@@ -380,8 +380,7 @@ def read_sql_files(path: Path, shown: str, *, dialect: str, executions: int, cut
         )
     text = content.decode("utf-8-sig", "replace")
     ends = ends_of(text, dialect) if cut is None else cut(text, lambda: ends_of(text, dialect))
-    found = tuple(parse(text, ends, executions))
-    return History(found, shown, Coverage.LISTED)
+    return History(tuple(parse(text, ends, executions)), shown, Coverage.LISTED)
 
 
 def parse(text: str, ends: Iterable[int], executions: int) -> Iterator[Observation]:

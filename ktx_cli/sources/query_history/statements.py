@@ -286,8 +286,7 @@ def read_statement(text: str, dialect: str, tables: Tables, redact: Redact) -> S
     if len(text) > MAX_CHARACTERS:
         raise UnreadableStatementError(f"it has {len(text):,} characters")
     try:
-        tree = _parsed(text, dialect)
-        return _read(tree, dialect, tables, redact)
+        return _read(_parsed(text, dialect), dialect, tables, redact)
     except SqlglotError as error:
         raise UnreadableStatementError("it cannot be parsed") from error
     except RecursionError:
@@ -318,8 +317,7 @@ def _read(tree: exp.Expr, dialect: str, tables: Tables, redact: Redact) -> State
     if not found or any(is_system(parts, dialect) for parts in named):
         return Statement(identity, sql, found, trivial=not found, system=bool(found))
     trivial = _is_trivial(tree)
-    lineage = Lineage.of(tree, dialect, tables)
-    reader = _Reader(lineage, dialect, redact)
+    reader = _Reader(Lineage.of(tree, dialect, tables), dialect, redact)
     return Statement(
         identity,
         sql,

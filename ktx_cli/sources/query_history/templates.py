@@ -58,8 +58,7 @@ class Dropped:
 
 def is_query(text: str) -> bool:
     """Say whether a statement asks something."""
-    plain = _without_line_comments(text)
-    return leading_keyword(plain)[0] in QUERIES
+    return leading_keyword(_without_line_comments(text))[0] in QUERIES
 
 
 def is_own(text: str) -> bool:
@@ -91,8 +90,7 @@ class ServiceFilter:
         """Say whether users who match account for all executions; one whose name is not known does not match."""
         if not self._patterns or executions <= 0:
             return False
-        matched = sum(count for user, count in users.items() if user is not None and self._matches(user))
-        return matched >= executions
+        return sum(count for user, count in users.items() if user is not None and self._matches(user)) >= executions
 
     def _matches(self, user: str) -> bool:
         return any(pattern.search(user) for pattern in self._patterns)
