@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from ktx_cli.agent_tools.layers import Layers, OwnFile
-from ktx_cli.agent_tools.session import Conflict, Input, Tool, ToolSession, page_artifact
+from ktx_cli.agent_tools.session import Conflict, Input, ToolSession, page_artifact, tool
 from ktx_cli.core import ConfigError, one_line, yaml
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import RAW_NAME, SCHEMA_NAME, SEMANTIC_NAME, Tree, Workspace
@@ -287,7 +287,6 @@ def _is_kept(old: Any, new: Any) -> bool:
     return bool(replace(old, place=None) == replace(new, place=None))
 
 
-NAME: Final = "memory_conflict"
 _CONTRADICTING_LONGEST: Final = 1_000
 
 
@@ -304,7 +303,9 @@ class MemoryConflict(Input):
     why: str = Field(min_length=1, max_length=_CONTRADICTING_LONGEST, description="Why both cannot be right.")
 
 
-def _record(session: ToolSession, value: MemoryConflict) -> ToolOutput:
+@tool(reads=False)
+def memory_conflict(session: ToolSession, value: MemoryConflict) -> ToolOutput:
+    """Record that the text contradicts what is accepted. What is accepted stays; a person decides."""
     artifact = value.artifact.partition("#")[0].strip()
     if session.accepted is not None and not _is_accepted(session, session.accepted, artifact):
         raise Refused(f"nothing accepted is called `{one_line(artifact, 120)}`; look with discover_data")
@@ -332,12 +333,4 @@ def _names(scope: str, name: str) -> tuple[str, str]:
     return page_artifact(scope, key).removeprefix("wiki:"), key
 
 
-TOOLS: Final = (
-    Tool(
-        NAME,
-        "Record that the text contradicts what is accepted. What is accepted stays; a person decides.",
-        MemoryConflict,
-        _record,
-        reads=False,
-    ),
-)
+TOOLS: Final = (memory_conflict,)

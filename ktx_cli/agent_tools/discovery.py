@@ -11,7 +11,7 @@ from pydantic import Field
 from ktx_cli.agent_tools.fence import LONGEST, LONGEST_RAW, RESERVE, Parts, cut_lines, joined, visible, wrapped
 from ktx_cli.agent_tools.layer_readers import column_line, headline, rest_lines
 from ktx_cli.agent_tools.ledger import hit_line, member_id, named, note_hits
-from ktx_cli.agent_tools.session import REASONS, Fallback, Input, Tool, ToolSession
+from ktx_cli.agent_tools.session import REASONS, Fallback, Input, ToolSession, tool
 from ktx_cli.core import UsageError, did_you_mean, listing, one_line
 from ktx_cli.documents import RawFile, read_document
 from ktx_cli.llm import ToolOutput
@@ -51,7 +51,9 @@ class EntityDetails(Input):
     )
 
 
-def _discover(session: ToolSession, value: Discover) -> ToolOutput:
+@tool()
+def discover_data(session: ToolSession, value: Discover) -> ToolOutput:
+    """Search the wiki, the semantic layer and the columns of the databases by words. Finds what you wrote too."""
     connection = None if value.connection is None else session.connection(value.connection)
     sections = [
         (heading, session.search(value.query, Scope(kinds, connection), value.limit), tool)
@@ -74,7 +76,9 @@ def _section(heading: str, found: Sequence[Hit], tool: str) -> str:
     return joined(f"## {heading} (more with {tool})", wrapped(parts.text(), f"search: {heading.lower()}"), more)
 
 
-def _details(session: ToolSession, value: EntityDetails) -> ToolOutput:
+@tool()
+def entity_details(session: ToolSession, value: EntityDetails) -> ToolOutput:
+    """Show what sources, tables or columns really have: columns with types, keys, joins, measures."""
     connection = session.connection(value.connection)
     shown = session.shown(connection)
     wanted, missed = resolved(shown, value.targets)
@@ -172,20 +176,7 @@ def missing_name(shown: Shown, target: str) -> str:
     return one_line(f"`{target}`: no source or table of `{shown.model.connection}` has that name; {advice}", 600)
 
 
-DISCOVERY_TOOLS: Final = (
-    Tool(
-        "discover_data",
-        "Search the wiki, the semantic layer and the columns of the databases by words. Finds what you wrote too.",
-        Discover,
-        _discover,
-    ),
-    Tool(
-        "entity_details",
-        "Show what sources, tables or columns really have: columns with types, keys, joins, measures.",
-        EntityDetails,
-        _details,
-    ),
-)
+DISCOVERY_TOOLS: Final = (discover_data, entity_details)
 
 
 _ROOM: Final = LONGEST_RAW - RESERVE
@@ -207,13 +198,17 @@ class ReadSpan(Input):
     start_character: int = Field(0, ge=0, description="Characters of the first line to leave out, where it was cut.")
 
 
-def _read_file(session: ToolSession, value: ReadFile) -> ToolOutput:
+@tool(longest=LONGEST_RAW)
+def read_raw_file(session: ToolSession, value: ReadFile) -> ToolOutput:
+    """Read a raw file of this task from its beginning. A long one is cut and says where to read on."""
     file = _file(session, value.path)
     lines = _lines(file)
     return _span(session, file, lines, 1, len(lines), 0)
 
 
-def _read_span(session: ToolSession, value: ReadSpan) -> ToolOutput:
+@tool(longest=LONGEST_RAW)
+def read_raw_span(session: ToolSession, value: ReadSpan) -> ToolOutput:
+    """Read lines of a raw file: where read_raw_file cut it, or a part you know."""
     file = _file(session, value.path)
     lines = _lines(file)
     if value.start_line > len(lines) or value.end_line < value.start_line:
@@ -262,22 +257,7 @@ def _lines(file: RawFile) -> list[str]:
     return visible(text).removesuffix("\n").split("\n")
 
 
-RAW_TOOLS: Final = (
-    Tool(
-        "read_raw_file",
-        "Read a raw file of this task from its beginning. A long one is cut and says where to read on.",
-        ReadFile,
-        _read_file,
-        longest=LONGEST_RAW,
-    ),
-    Tool(
-        "read_raw_span",
-        "Read lines of a raw file: where read_raw_file cut it, or a part you know.",
-        ReadSpan,
-        _read_span,
-        longest=LONGEST_RAW,
-    ),
-)
+RAW_TOOLS: Final = (read_raw_file, read_raw_span)
 """`read_raw_file` is for tasks with files of their own; a loop over a whole run reads spans."""
 
 
@@ -308,7 +288,9 @@ class UnmappedFallback(Input):
     clarification: str | None = Field(None, max_length=500, description="One sentence more, where that helps.")
 
 
-def _emit(session: ToolSession, value: UnmappedFallback) -> ToolOutput:
+@tool(reads=False)
+def emit_unmapped_fallback(session: ToolSession, value: UnmappedFallback) -> ToolOutput:
+    """Note that something of a raw file did not become a source, and why. Once for a file, a reason and a table."""
     if value.raw_path not in session.files:
         raise Refused(f"`{value.raw_path}` is no file of this task; they are: {listing(session.files, 20) or 'none'}")
     if value.reason in _TABLELESS and value.table_ref is not None:
@@ -329,12 +311,4 @@ def _emit(session: ToolSession, value: UnmappedFallback) -> ToolOutput:
     return ToolOutput(f"Noted for {value.raw_path}: {made.detail}.", {"success": True})
 
 
-FALLBACK_TOOLS: Final = (
-    Tool(
-        "emit_unmapped_fallback",
-        "Note that something of a raw file did not become a source, and why. Once for a file, a reason and a table.",
-        UnmappedFallback,
-        _emit,
-        reads=False,
-    ),
-)
+FALLBACK_TOOLS: Final = (emit_unmapped_fallback,)

@@ -10,7 +10,7 @@ from pydantic import Field
 from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, cut_lines, joined, shortened, visible, wrapped
 from ktx_cli.agent_tools.layer_writers import problems_text
 from ktx_cli.agent_tools.ledger import defined_names, hit_line, member_id, named, note_hits
-from ktx_cli.agent_tools.session import Input, Tool, ToolSession
+from ktx_cli.agent_tools.session import Input, ToolSession, tool
 from ktx_cli.core import did_you_mean, listing, one_line, plural
 from ktx_cli.llm import ToolOutput
 from ktx_cli.privacy import ValueKind, refusal
@@ -46,7 +46,9 @@ class Validate(Input):
     connection: str | None = Field(None, description="The connection; needed where there are several.")
 
 
-def _discover(session: ToolSession, value: DiscoverSources) -> ToolOutput:
+@tool()
+def sl_discover(session: ToolSession, value: DiscoverSources) -> ToolOutput:
+    """Look for sources, measures and segments of the semantic layer by words, list them, or show one."""
     if value.source is not None:
         return _one(session, session.connection(value.connection), value.source)
     ids = [session.connection(value.connection)] if value.connection is not None else sorted(session.connections)
@@ -120,7 +122,9 @@ def the_source(shown: Shown, name: str) -> Source:
     raise Refused(one_line(f"`{shown.model.connection}` has no one source `{name}`; {advice}", 600))
 
 
-def _read(session: ToolSession, value: ReadSource) -> ToolOutput:
+@tool()
+def sl_read_source(session: ToolSession, value: ReadSource) -> ToolOutput:
+    """Read the definition of a source as it stands in its files, to edit it."""
     connection = session.connection(value.connection)
     shown = session.shown(connection)
     name = _spelled(shown, value.source)
@@ -166,7 +170,9 @@ def _spelled(shown: Shown, name: str) -> str:
     return alike[0] if len(alike) == 1 else name
 
 
-def _validate(session: ToolSession, value: Validate) -> ToolOutput:
+@tool()
+def sl_validate(session: ToolSession, value: Validate) -> ToolOutput:
+    """Check what this session wrote in the semantic layer."""
     connection = session.connection(value.connection)
     touched = {each.key for each in session.actions if each.target == "sl" and each.connection == connection}
     problems = list(session.problems(session.workspace, connection))
@@ -186,16 +192,7 @@ def _validate(session: ToolSession, value: Validate) -> ToolOutput:
     )
 
 
-TOOLS: Final = (
-    Tool(
-        "sl_discover",
-        "Look for sources, measures and segments of the semantic layer by words, list them, or show one.",
-        DiscoverSources,
-        _discover,
-    ),
-    Tool("sl_read_source", "Read the definition of a source as it stands in its files, to edit it.", ReadSource, _read),
-    Tool("sl_validate", "Check what this session wrote in the semantic layer.", Validate, _validate),
-)
+TOOLS: Final = (sl_discover, sl_read_source, sl_validate)
 
 
 LONGEST_TEXT: Final = 300

@@ -11,7 +11,7 @@ from ktx_cli.agent_tools.accepted import changed_source, refusal_of_changes
 from ktx_cli.agent_tools.fence import Parts, cut_lines, joined, unfit_lines, visible, wrapped
 from ktx_cli.agent_tools.layers import OwnFile, manifest_names, new_problems, own_file, path_of, put_into, read_document
 from ktx_cli.agent_tools.ledger import ids_of, refusal_of, source_needs
-from ktx_cli.agent_tools.session import Action, ActionKind, Input, Tool, ToolSession
+from ktx_cli.agent_tools.session import Action, ActionKind, Input, ToolSession, tool
 from ktx_cli.core import Diagnostic, did_you_mean, listing, one_line, yaml
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import SOURCES, Workspace
@@ -343,7 +343,18 @@ class Rollback(Input):
     source: str = _SOURCE
 
 
-def _write(session: ToolSession, value: WriteSource) -> ToolOutput:
+def _target(session: ToolSession, value: WriteSource | EditSource | Rollback) -> str:
+    only = next(iter(session.connections), "") if len(session.connections) == 1 else ""
+    return f"sl:{value.connection or only}/{value.source}"
+
+
+@tool(target=_target, reads=False)
+def sl_write_source(session: ToolSession, value: WriteSource) -> ToolOutput:
+    """Write the whole definition of a source, or delete it.
+
+    It is checked together with the whole connection first; on any error nothing is saved. Of a file that is there
+    read it first and keep what others defined.
+    """
     connection = session.connection(value.connection)
     raw_paths = session.raw_paths(value.raw_paths)
     old = own_file(session.workspace, connection, value.source)
@@ -358,7 +369,9 @@ def _write(session: ToolSession, value: WriteSource) -> ToolOutput:
     return _save(session, connection, value.source, old, document, path, content, raw_paths)
 
 
-def _edit(session: ToolSession, value: EditSource) -> ToolOutput:
+@tool(target=_target, reads=False)
+def sl_edit_source(session: ToolSession, value: EditSource) -> ToolOutput:
+    """Change passages of the file about a source. All edits are made or none; checked as sl_write_source does."""
     connection = session.connection(value.connection)
     raw_paths = session.raw_paths(value.raw_paths)
     old = own_file(session.workspace, connection, value.source)
@@ -485,7 +498,9 @@ def _only_generated(session: ToolSession, connection: str, name: str) -> str:
     return f": it is generated alone. Write an overlay with sl_write_source, which begins `name: {name}`"
 
 
-def _rollback(session: ToolSession, value: Rollback) -> ToolOutput:
+@tool(target=_target, reads=False)
+def sl_rollback(session: ToolSession, value: Rollback) -> ToolOutput:
+    """Undo everything this session wrote about a source."""
     connection = session.connection(value.connection)
     before = session.problems(session.workspace, connection)
     identity = f"sl:{connection}/{value.source}"
@@ -501,35 +516,4 @@ def _rollback(session: ToolSession, value: Rollback) -> ToolOutput:
     return ToolOutput(joined(f"{', '.join(paths)} as before this session", problems), structured)
 
 
-def _target(session: ToolSession, value: WriteSource | EditSource | Rollback) -> str:
-    only = next(iter(session.connections), "") if len(session.connections) == 1 else ""
-    return f"sl:{value.connection or only}/{value.source}"
-
-
-TOOLS: Final = (
-    Tool(
-        "sl_write_source",
-        "Write the whole definition of a source, or delete it. It is checked together with the whole connection first;"
-        " on any error nothing is saved. Of a file that is there read it first and keep what others defined.",
-        WriteSource,
-        _write,
-        target=_target,
-        reads=False,
-    ),
-    Tool(
-        "sl_edit_source",
-        "Change passages of the file about a source. All edits are made or none; checked as sl_write_source does.",
-        EditSource,
-        _edit,
-        target=_target,
-        reads=False,
-    ),
-    Tool(
-        "sl_rollback",
-        "Undo everything this session wrote about a source.",
-        Rollback,
-        _rollback,
-        target=_target,
-        reads=False,
-    ),
-)
+TOOLS: Final = (sl_write_source, sl_edit_source, sl_rollback)

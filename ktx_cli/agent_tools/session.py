@@ -513,6 +513,20 @@ class Tool:
         return RuntimeTool(self.name, self.description, self.input_model, handler, read_only=self.reads)
 
 
+def tool(**options: Any) -> Callable[[Callable[[ToolSession, Any], ToolOutput | str]], Tool]:
+    """Make a tool of a function: the model sees its name, its docstring and the type of its `value`.
+
+    `options`: the fields of `Tool` that are not so by themselves.
+    """
+
+    def made(run: Callable[[ToolSession, Any], ToolOutput | str]) -> Tool:
+        function: Any = run
+        arguments = function.__globals__[function.__annotations__["value"]]
+        return Tool(function.__name__, " ".join(function.__doc__.split()), arguments, run, **options)
+
+    return made
+
+
 def _called(tool: Tool, session: ToolSession, value: Any) -> ToolOutput:
     """Run a call and remember whether it failed; a failure nobody foresaw counts for every tool."""
     target = f"calls of {tool.name}" if tool.target is None else tool.target(session, value)

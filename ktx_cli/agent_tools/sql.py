@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, joined, wrapped
 from ktx_cli.agent_tools.ledger import noted_ids
-from ktx_cli.agent_tools.session import Input, Tool, ToolSession
+from ktx_cli.agent_tools.session import Input, ToolSession, tool
 from ktx_cli.core import KtxError, json_value, one_line, plural
 from ktx_cli.llm import ToolOutput
 from ktx_cli.privacy import ValueKind, refusal
@@ -179,7 +179,12 @@ class Execute(Input):
     row_limit: int = Field(100, ge=1, le=MOST_ROWS, description="Rows that are read at most; 20 are shown.")
 
 
-def _execute(session: ToolSession, value: Execute) -> ToolOutput:
+@tool(alone=False)
+def sql_execution(session: ToolSession, value: Execute) -> ToolOutput:
+    """Ask a database one read-only SELECT: to see that a table, column or join is as you think.
+
+    Rows are bounded; where values of rows must stay on the machine, counts alone are told.
+    """
     connection = session.connection(value.connection)
     with session.lock:
         model = session.model(connection)
@@ -249,16 +254,7 @@ def _failed(session: ToolSession, error: KtxError, sql: str, model: Model) -> st
     return f"The statement was not answered.\n\n{wrapped(reason, 'the database')}"
 
 
-TOOLS: Final = (
-    Tool(
-        "sql_execution",
-        "Ask a database one read-only SELECT: to see that a table, column or join is as you think. Rows are bounded;"
-        " where values of rows must stay on the machine, counts alone are told.",
-        Execute,
-        _execute,
-        alone=False,
-    ),
-)
+TOOLS: Final = (sql_execution,)
 
 
 LONGEST_VALUE: Final = 120

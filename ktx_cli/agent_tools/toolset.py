@@ -20,6 +20,7 @@ from ktx_cli.agent_tools.session import (
     StagedUnit,
     Tool,
     ToolSession,
+    tool,
 )
 from ktx_cli.agent_tools.wiki import missing_references
 from ktx_cli.core import did_you_mean, listing, one_line, plural
@@ -84,7 +85,9 @@ class ArtifactResolution(Input):
     reason: str = Field(min_length=1, max_length=500)
 
 
-def _list(session: ToolSession, value: StageList) -> ToolOutput:
+@tool()
+def stage_list(session: ToolSession, value: StageList) -> ToolOutput:
+    """List the units of this run: files, what each wrote."""
     units = list(session.stage.units)[value.start - 1 :]
     if not units:
         return ToolOutput("No unit wrote anything.", {"success": True, "units": 0})
@@ -107,7 +110,9 @@ def _action_text(action: Action) -> str:
     return f"{action.identity}: {one_line(action.detail, 200)}{of}"
 
 
-def _diff(session: ToolSession, value: StageDiff) -> ToolOutput:
+@tool()
+def stage_diff(session: ToolSession, value: StageDiff) -> ToolOutput:
+    """Show what two units both wrote."""
     one, other = _unit(session, value.unit_a), _unit(session, value.unit_b)
     theirs = {each.identity: each for each in other.actions}
     both = [(each, theirs[each.identity]) for each in one.actions if each.identity in theirs]
@@ -129,7 +134,9 @@ def _unit(session: ToolSession, key: str) -> StagedUnit:
     return found
 
 
-def _evictions(session: ToolSession, value: EvictionList) -> ToolOutput:
+@tool()
+def eviction_list(session: ToolSession, value: EvictionList) -> ToolOutput:
+    """List deleted raw files and the artifacts that came of them."""
     found = sorted(session.stage.evictions.items())[value.start - 1 :]
     if not found:
         return ToolOutput("No raw file was deleted.", {"success": True, "files": 0})
@@ -143,7 +150,9 @@ def _evictions(session: ToolSession, value: EvictionList) -> ToolOutput:
     return ToolOutput(text, {"success": True, "files": len(found)})
 
 
-def _conflict(session: ToolSession, value: ConflictResolution) -> ToolOutput:
+@tool(reads=False)
+def emit_conflict_resolution(session: ToolSession, value: ConflictResolution) -> ToolOutput:
+    """Note a duplicate or a contradiction and what was done about it."""
     flagged = value.flagged_for_human or value.kind == "definitional_contradiction"
     made = Conflict(value.kind, value.artifact, value.detail, flagged, value.contested, value.unit)
     if made not in session.records.conflicts:
@@ -151,7 +160,9 @@ def _conflict(session: ToolSession, value: ConflictResolution) -> ToolOutput:
     return ToolOutput(f"Noted: {value.artifact}" + (", a person will look at it" if flagged else ""), {"success": True})
 
 
-def _evicted(session: ToolSession, value: EvictionDecided) -> ToolOutput:
+@tool(reads=False)
+def emit_eviction_decision(session: ToolSession, value: EvictionDecided) -> ToolOutput:
+    """Note what became of an artifact whose raw file is gone. Remove it first."""
     artifacts = session.stage.evictions.get(value.raw_path)
     if artifacts is None:
         raise Refused(f"`{value.raw_path}` was not deleted; eviction_list shows what was")
@@ -181,7 +192,9 @@ def _is_there(session: ToolSession, artifact: str) -> bool:
     return found is not None and not found.generated
 
 
-def _resolved(session: ToolSession, value: ArtifactResolution) -> ToolOutput:
+@tool(reads=False)
+def emit_artifact_resolution(session: ToolSession, value: ArtifactResolution) -> ToolOutput:
+    """Note that an artifact went into another."""
     if value.raw_path not in ({path for unit in session.stage.units for path in unit.files} | set(session.files)):
         raise Refused(f"`{value.raw_path}` is no raw file of this run; stage_list shows them")
     if value.artifact == value.into:
@@ -193,30 +206,12 @@ def _resolved(session: ToolSession, value: ArtifactResolution) -> ToolOutput:
 
 
 RECONCILING_TOOLS: Final = (
-    Tool("stage_list", "List the units of this run: files, what each wrote.", StageList, _list),
-    Tool("stage_diff", "Show what two units both wrote.", StageDiff, _diff),
-    Tool("eviction_list", "List deleted raw files and the artifacts that came of them.", EvictionList, _evictions),
-    Tool(
-        "emit_conflict_resolution",
-        "Note a duplicate or a contradiction and what was done about it.",
-        ConflictResolution,
-        _conflict,
-        reads=False,
-    ),
-    Tool(
-        "emit_eviction_decision",
-        "Note what became of an artifact whose raw file is gone. Remove it first.",
-        EvictionDecided,
-        _evicted,
-        reads=False,
-    ),
-    Tool(
-        "emit_artifact_resolution",
-        "Note that an artifact went into another.",
-        ArtifactResolution,
-        _resolved,
-        reads=False,
-    ),
+    stage_list,
+    stage_diff,
+    eviction_list,
+    emit_conflict_resolution,
+    emit_eviction_decision,
+    emit_artifact_resolution,
 )
 
 
@@ -327,7 +322,7 @@ def unresolved_failures(session: ToolSession, invocations: Iterable[ToolInvocati
 def _is_for(session: ToolSession, name: str) -> bool:
     if session.evidence is not None and name in WRITERS | _NOTES:
         return False
-    if name == accepted.NAME:
+    if name == accepted.memory_conflict.name:
         return session.accepted is not None
     if name in _SEMANTIC_WRITERS:
         return session.semantic and bool(session.connections)

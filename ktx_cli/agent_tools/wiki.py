@@ -11,7 +11,7 @@ from pydantic import Field
 from ktx_cli.agent_tools.accepted import check_kept
 from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, cut_lines, joined, visible, wrapped
 from ktx_cli.agent_tools.ledger import hit_line, member_need, refusal_of, source_need
-from ktx_cli.agent_tools.session import Action, Input, Tool, ToolSession, named_page
+from ktx_cli.agent_tools.session import Action, Input, ToolSession, named_page, tool
 from ktx_cli.core import Command, ConfigError, Diagnostic, Hint, Severity, did_you_mean, listing, one_line, plural, yaml
 from ktx_cli.llm import ToolOutput
 from ktx_cli.protection import Need, Refused, column_need, names_in, needs_of, sources_of, table_need
@@ -62,7 +62,9 @@ class ListTags(Input):
     """Nothing to say."""
 
 
-def _search(session: ToolSession, value: Search) -> ToolOutput:
+@tool()
+def wiki_search(session: ToolSession, value: Search) -> ToolOutput:
+    """Search the pages of the wiki by words. Finds what you wrote too."""
     found = session.search(value.query, Scope(("page",), user=user_of(session.scope)), value.limit)
     if not found:
         return ToolOutput("No page fits. Try other words.", {"success": True, "keys": []})
@@ -74,7 +76,9 @@ def _search(session: ToolSession, value: Search) -> ToolOutput:
     return ToolOutput(joined(wrapped(parts.text(), "search: wiki pages"), more), {"success": True, "keys": keys})
 
 
-def _read(session: ToolSession, value: ReadPage) -> ToolOutput:
+@tool()
+def wiki_read(session: ToolSession, value: ReadPage) -> ToolOutput:
+    """Read a page of the wiki: its front matter and its body."""
     found = the_page(session, value.key)
     if found is None:
         raise no_page(session, value.key)
@@ -116,7 +120,9 @@ def page_text(page: Page, start_line: int = 1) -> tuple[str, dict[str, Any]]:
     return joined(text, note if cut else ""), {"success": True, "key": page.key, "fields": dict(page.fields)}
 
 
-def _tags(session: ToolSession, value: ListTags) -> ToolOutput:
+@tool()
+def wiki_list_tags(session: ToolSession, value: ListTags) -> ToolOutput:
+    """List the tags pages have, so that a new page takes one that is there."""
     tags = load_wiki(session.workspace).tags(session.scope)
     if not tags:
         return ToolOutput("No page has a tag yet.", {"success": True, "tags": []})
@@ -127,11 +133,7 @@ def _tags(session: ToolSession, value: ListTags) -> ToolOutput:
     return ToolOutput(joined(wrapped(parts.text(), "tags of the wiki"), more), {"success": True, "tags": list(tags)})
 
 
-READING_TOOLS: Final = (
-    Tool("wiki_search", "Search the pages of the wiki by words. Finds what you wrote too.", Search, _search),
-    Tool("wiki_read", "Read a page of the wiki: its front matter and its body.", ReadPage, _read),
-    Tool("wiki_list_tags", "List the tags pages have, so that a new page takes one that is there.", ListTags, _tags),
-)
+READING_TOOLS: Final = (wiki_search, wiki_read, wiki_list_tags)
 
 
 _FIELDS: Final = (
@@ -177,7 +179,17 @@ class RemovePage(Input):
     raw_paths: list[str] | None = _RAW_PATHS
 
 
-def _write(session: ToolSession, value: WritePage) -> ToolOutput:
+def _target(session: ToolSession, value: WritePage | RemovePage) -> str:
+    return f"wiki:{suggested_key(value.key)}"
+
+
+@tool(target=_target, reads=False)
+def wiki_write(session: ToolSession, value: WritePage) -> ToolOutput:
+    """Create a page of the wiki or change one.
+
+    Every table, column, source and measure it names must have been looked up in this session. To change a page that
+    is there, read it and give `replacements`.
+    """
     key = check_key(value.key)
     raw_paths = session.raw_paths(value.raw_paths)
     old = _old(session, key)
@@ -247,7 +259,9 @@ def _spend(session: ToolSession, *, created: bool) -> None:
     setattr(session.budget, name, left - 1)
 
 
-def _remove(session: ToolSession, value: RemovePage) -> ToolOutput:
+@tool(target=_target, reads=False)
+def wiki_remove(session: ToolSession, value: RemovePage) -> ToolOutput:
+    """Remove a page of the wiki."""
     raw_paths = session.raw_paths(value.raw_paths)
     found = own_page(session.workspace, value.key, session.scope) if suggested_key(value.key) == value.key else None
     if found is None:
@@ -264,22 +278,7 @@ def _remove(session: ToolSession, value: RemovePage) -> ToolOutput:
     return ToolOutput(joined(f"removed: {path}", note), structured)
 
 
-def _target(session: ToolSession, value: WritePage | RemovePage) -> str:
-    return f"wiki:{suggested_key(value.key)}"
-
-
-WRITING_TOOLS: Final = (
-    Tool(
-        "wiki_write",
-        "Create a page of the wiki or change one. Every table, column, source and measure it names must have been"
-        " looked up in this session. To change a page that is there, read it and give `replacements`.",
-        WritePage,
-        _write,
-        target=_target,
-        reads=False,
-    ),
-    Tool("wiki_remove", "Remove a page of the wiki.", RemovePage, _remove, target=_target, reads=False),
-)
+WRITING_TOOLS: Final = (wiki_write, wiki_remove)
 
 
 def check_page(session: ToolSession, page: Page, old: Page | None, raw_paths: Collection[str]) -> list[str]:

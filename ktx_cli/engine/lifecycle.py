@@ -272,12 +272,7 @@ def under_lock(
     if repository is not None:
         repository.require_hidden()
     with hold_run_lock(
-        layout,
-        run_id=plan.run_id,
-        command=plan.command,
-        wait_seconds=plan.wait_seconds,
-        emit=plan.emit,
-        warn=plan.warn,
+        layout, run_id=plan.run_id, command=plan.command, wait_seconds=plan.wait_seconds, emit=plan.emit, warn=plan.warn
     ) as (lock, database):
         plan.emit(RunStarted(plan.run_id, plan.command))
         with translated(layout.state):

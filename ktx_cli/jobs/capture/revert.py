@@ -6,16 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ktx_cli.core import (
-    Command,
-    KtxError,
-    ResultWarning,
-    UsageError,
-    isoformat,
-    listing,
-    new_run_id,
-    now,
-)
+from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, isoformat, listing, new_run_id, now
 from ktx_cli.engine import Gates, IngestReport, LockedRun, ProjectBase, RunPlan, closing, under_lock
 from ktx_cli.jobs.capture.agent import MANIFEST, state_of, without_state
 from ktx_cli.jobs.capture.capture import CaptureOptions

@@ -29,10 +29,11 @@ from ktx_cli.engine import (
 from ktx_cli.jobs.ingest.databases import ScanState, scan_databases
 from ktx_cli.jobs.ingest.plan import IngestRequest, plan_run
 from ktx_cli.project import RAW_NAME, SEMANTIC_NAME, Layout, Repository, Workspace, read_state, translated
-from ktx_cli.scan import ScanOutcome, kept_answers, previous_scans
+from ktx_cli.scan import previous_scans
 
 if TYPE_CHECKING:
     from ktx_cli.engine import AgentResult, Models, Preflight, SourceWork, UnitOutcome
+    from ktx_cli.scan import ScanOutcome
     from ktx_cli.sources import Conclusion, FetchStates, SourceKey
 
 __all__ = ["IngestRequest", "ingest"]
@@ -247,6 +248,7 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
 
 def _earlier_runs(plan: RunPlan) -> tuple[ScanState, FetchStates]:
     """Return what earlier runs left; a state database that cannot be read is a warning and counts as none."""
+    from ktx_cli.scan import kept_answers
     from ktx_cli.sources import load_fetches
 
     ids = [target.connection for target in plan.targets]
