@@ -1,8 +1,8 @@
 """Kinds of connections by name: the warehouses and sources ktx has itself, and those that installed packages add.
 
 A kind is one folder with one object that says everything ktx must know of it before it connects:
-`ktx_cli/warehouses/postgres/__init__.py` has `WAREHOUSE = Warehouse("postgres", ...)`. The package above the folders
-lists its own kinds in `BUILT_IN`. An installed distribution adds one with an entry point:
+`ktx_cli/warehouses/postgres/__init__.py` has `WAREHOUSE = Warehouse(driver="postgres", ...)`. The package above the
+folders lists its own kinds in `BUILT_IN`. An installed distribution adds one with an entry point:
 
     [project.entry-points."ktx.warehouses"]
     quackbase = "ktx_warehouse_example:WAREHOUSE"

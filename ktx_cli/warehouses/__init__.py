@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         lost_its_session,
         reason,
     )
+    from ktx_cli.warehouses.cloud import Catalog, CloudConnector, Identity, Rights
     from ktx_cli.warehouses.dialect import (
         DIALECTS,
         Dialect,

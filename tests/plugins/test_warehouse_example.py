@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,7 +14,9 @@ import duckdb
 import pytest
 
 import ktx_cli
+from ktx_cli.warehouses import CloudConnector, ServerConnector, dialect_named
 
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "write-a-connector.md"
 EXAMPLE = Path(__file__).with_name("ktx-warehouse-example")
 KTX = Path(sys.executable).with_name("ktx")
 SETTINGS = """\
@@ -107,3 +110,15 @@ def test_no_line_of_ktx_knows_of_it() -> None:
     ]
     named = [path for path in files if "quackbase" in path.read_text("utf-8").lower()]
     assert [path.name for path in named] == ["plugins.py", "warehouse_contract.py"], "they name it as an example"
+
+
+def test_the_guide_names_what_a_subclass_must_define() -> None:
+    rows = {line.split("|")[1].strip(" `"): line for line in GUIDE.read_text("utf-8").splitlines() if line[:1] == "|"}
+    for base in (ServerConnector, CloudConnector):
+        named = rows[base.__name__].split("|")[4]
+        assert set(re.findall(r"`(_\w+)`", named)) == set(base.__abstractmethods__)
+    for call in ("is_number(value)", "date_part(part, value)", "date_cut(unit, value)", "cut_operand(made)"):
+        method = getattr(dialect_named("one without peculiarities"), call.partition("(")[0])
+        assert call in rows
+        with pytest.raises(NotImplementedError):
+            method(*call.partition("(")[2].split(","))

@@ -1,4 +1,4 @@
-"""Statements to try a filter of SQL with: what is read from a corpus, and when two statements are the same in kind."""
+"""Statements to try the guard with: what is read from a corpus, and when two statements are the same in kind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BUILT = {
 class Case:
     """One statement of a corpus: `kind` is its class, `why` what it would do or what it shows.
 
-    `missed`: of one written when the filter was finished, that the filter let it through then.
+    `missed`: of one written when the guard was finished, that the guard let it through then.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What the filter refuses and why, what it writes, and that no text makes it fail in another way."""
+"""What the guard refuses and why, what it writes, and that no text makes it fail in another way."""
 
 from __future__ import annotations
 

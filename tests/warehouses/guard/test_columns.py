@@ -202,7 +202,7 @@ def test_functions_of_the_databases_own_are_not_reached_by_a_row(make_world: Cal
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("superuser", [False, True])
-def test_with_the_filter_no_hostile_statement_has_an_effect(
+def test_with_the_guard_no_hostile_statement_has_an_effect(
     make_world: Callable[..., World], short_limits: None, superuser: bool
 ) -> None:
     world = make_world("postgres", superuser=superuser)
@@ -257,7 +257,7 @@ def _renamed() -> Iterator[str]:
 
 
 def _runs(session: Any, sql: str) -> bool:
-    """Whether a statement gets through the filter and is then run without an error."""
+    """Whether a statement gets through the guard and is then run without an error."""
     import psycopg
 
     try:

@@ -1,4 +1,4 @@
-"""Every hostile statement is stopped, by the filter or by the session; every honest one is let through."""
+"""Every hostile statement is stopped, by the guard or by the session; every honest one is let through."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ CORPUS = Path(__file__).parent / "corpus"
 HOSTILE = [case for path in sorted(CORPUS.glob("hostile*.jsonl")) for case in read_corpus(path)]
 HONEST = [case for path in sorted(CORPUS.glob("honest*.jsonl")) for case in read_corpus(path)]
 BOUNDED_BY_THE_SESSION = {"x034", "x048", "x049", "x050"}
-"""What the filter lets through: their size shows only when they run, and the session's limits end them."""
+"""What the guard lets through: their size shows only when they run, and the session's limits end them."""
 
 HELD_OUT_MISSES = 7
-"""How many held-out statements the filter let through when it was finished, before they were looked at."""
+"""How many held-out statements the guard let through when it was finished, before they were looked at."""
 
 TOO_LARGE_TO_RUN = {"h191"}
 """Postgres sends a value of a gigabyte as one piece; no setting of a session bounds it."""
@@ -71,7 +71,7 @@ def test_no_two_hostile_statements_are_the_same_in_kind() -> None:
 
 
 @pytest.mark.table("case", HOSTILE)
-def test_the_filter_stops_a_hostile_statement(case: Case) -> None:
+def test_the_guard_stops_a_hostile_statement(case: Case) -> None:
     if case.id in BOUNDED_BY_THE_SESSION:
         check(case.sql, case.dialect, max_rows=100)
         return
@@ -82,7 +82,7 @@ def test_the_filter_stops_a_hostile_statement(case: Case) -> None:
     assert caught.value.hint
 
 
-def test_what_the_filter_missed_of_the_held_out_part_is_counted() -> None:
+def test_what_the_guard_missed_of_the_held_out_part_is_counted() -> None:
     missed = [case for case in HOSTILE if case.missed]
     assert all(case.id.startswith("x") for case in missed)
     assert len(missed) == HELD_OUT_MISSES
@@ -103,7 +103,7 @@ def test_sessions_alone_leave_no_effect(dialect: str, make_world: Callable[..., 
 
 
 @pytest.mark.parametrize("dialect", ENGINES)
-def test_what_the_filter_lets_through_ends_within_the_limits(
+def test_what_the_guard_lets_through_ends_within_the_limits(
     dialect: str, make_world: Callable[..., World], short_limits: None
 ) -> None:
     world = make_world(dialect)
@@ -148,7 +148,7 @@ def test_an_honest_statement_means_the_same_when_it_is_written_anew(
 
 
 def effects(world: World, query: Callable[..., object], dialect: str) -> list[str]:
-    """Run every hostile statement of a dialect without the filter; return those that changed something."""
+    """Run every hostile statement of a dialect without the guard; return those that changed something."""
     changed = []
     before = world.state()
     for case in of(HOSTILE, dialect):

@@ -121,7 +121,7 @@ HONEST = [
 
 
 @pytest.mark.parametrize(("sql", "row"), HONEST)
-def test_an_honest_statement_with_lists_passes_filter_and_session(
+def test_an_honest_statement_with_lists_passes_guard_and_session(
     sql: str, row: tuple[object, ...], sessions: Sessions
 ) -> None:
     checked = check(sql, "duckdb", max_rows=10)
