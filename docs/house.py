@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import statistics
 import sys
 from collections import defaultdict
@@ -22,12 +23,15 @@ FACED = (
 )
 """Packages of which only the face may be imported from outside."""
 
-DIALECTS = frozenset(
-    (
-        *("sqlite", "duckdb", "postgres", "mysql", "mariadb", "tsql", "sqlserver", "clickhouse", "snowflake"),
-        *("bigquery", "redshift", "databricks", "trino"),
-    )
-)
+
+def _dialects(folder: Path = ROOT / PACKAGE / "warehouses") -> frozenset[str]:
+    """Return the names of databases and of their dialects: what each folder says of itself, and its servers' lists."""
+    texts = [face.read_text("utf-8") for face in folder.glob("*/__init__.py")]
+    named = {name for text in texts for name in re.findall(r'^    (?:driver|dialect)="(\w+)"', text, re.MULTILINE)}
+    return frozenset(named | {path.stem.partition("_")[2] for path in folder.glob("*/functions_*.txt")})
+
+
+DIALECTS = _dialects()
 RULES = f"{PACKAGE}.jobs.check.lint.rules."
 """Rules of the lint are a module each: code, explanation, check and examples, however short."""
 LOOP = "run_agent_loop"

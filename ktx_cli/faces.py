@@ -1,4 +1,7 @@
-"""Faces of packages: names that are imported from the module that defines them when somebody asks for them."""
+"""Faces of packages: names that are imported from the module that defines them when somebody asks for them.
+
+`exp` is sqlglot's module of that name, imported with its first use: that takes longer than most commands.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import ast
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlglot import exp as exp
 
 
 def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -32,3 +38,16 @@ def _named_imports(package: str) -> Iterator[tuple[str, str]]:
             for node in statement.body:
                 assert isinstance(node, ast.ImportFrom) and node.module
                 yield from ((alias.name, node.module) for alias in node.names)
+
+
+class _Expressions:
+    """Looks up a name of `sqlglot.exp` once."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module("sqlglot").exp, name)
+        setattr(self, name, value)
+        return value
+
+
+if not TYPE_CHECKING:
+    exp = _Expressions()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, Recent
+from ktx_cli.faces import exp
 from ktx_cli.llm import ToolError
 from ktx_cli.project import DATABASE_SOURCE, Layout, Tree
 from ktx_cli.scan import MANIFEST, manifest_hashes, read_table, snapshot_path
@@ -160,8 +161,6 @@ def names_in(sql: str, dialect: str, *, tags: bool = False) -> Named | None:
 
 
 def _named(trees: Iterable[Any], scopes: Iterable[Scope]) -> Named:
-    from sqlglot import exp
-
     scopes = list(scopes)
     queries = {cte.alias.casefold() for tree in trees for cte in tree.find_all(exp.CTE)}
     tables = frozenset(
@@ -197,8 +196,6 @@ def _columns(scope: Scope) -> Iterator[tuple[frozenset[Table], str]]:
 
 def _is_alias(column: Any, selected: list[Any]) -> bool:
     """Whether a bare name can be that of an expression: one selected before, any where rows are sorted."""
-    from sqlglot import exp
-
     behind = column.find_ancestor(exp.Order, exp.Group, exp.Having, exp.Qualify, exp.Select)
     before = selected
     if isinstance(behind, exp.Select):
@@ -213,8 +210,6 @@ def _is_alias(column: Any, selected: list[Any]) -> bool:
 
 
 def _stars(scope: Scope) -> Iterator[Table]:
-    from sqlglot import exp
-
     for each in _selected(scope):
         if isinstance(each, exp.Star):
             yield from filter(None, map(_table, scope.sources.values()))
@@ -239,15 +234,11 @@ def _sources(scope: Scope) -> dict[str, Any]:
 
 
 def _table(source: Any) -> Table | None:
-    from sqlglot import exp
-
     return parts_of(source) or None if isinstance(source, exp.Table) else None
 
 
 def parts_of(table: Any) -> Table:
     """Return the parts of the name of a table in a tree; none for a function that gives rows."""
-    from sqlglot import exp
-
     if not isinstance(table.this, exp.Identifier):
         return ()
     return tuple(part.name for part in (table.args.get("catalog"), table.args.get("db"), table.this) if part)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Diagnostic
+from ktx_cli.faces import exp
 from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
 from ktx_cli.semantic import Barred, Column, Model, Source, Visibility
 from ktx_cli.warehouses import dialect_named
@@ -117,8 +118,6 @@ def _judge_of(model: Model) -> Judge:
 
 def _require_no_storage(trees: Iterable[Any]) -> None:
     """Refuse functions of a database that take a table by a text: some give rows of it, or the least and greatest."""
-    from sqlglot import exp
-
     for each in (node for tree in trees for node in tree.find_all(exp.Anonymous)):
         name = each.name.casefold()
         if name.startswith(_STORAGE) or (name in _STATISTICS and isinstance(each.parent, exp.Table | exp.Lateral)):
@@ -157,8 +156,6 @@ def tables_read(sql: str, dialect: str) -> frozenset[Table] | None:
 
 def tables_of(trees: Iterable[Any]) -> frozenset[Table]:
     """Return every table that trees name, whatever else is named so."""
-    from sqlglot import exp
-
     return frozenset(parts for tree in trees for node in tree.find_all(exp.Table) if (parts := parts_of(node)))
 
 
@@ -176,14 +173,10 @@ def _trees(sql: str, dialect: str) -> list[Any] | None:
 
 
 def _is_query(tree: Any) -> bool:
-    from sqlglot import exp
-
     return isinstance(tree, exp.Query)
 
 
 def _pivots(tree: Any) -> Iterator[Any]:
-    from sqlglot import exp
-
     return tree.find_all(exp.Pivot)  # type: ignore[no-any-return]
 
 
@@ -202,8 +195,6 @@ def _reads_hidden(trees: Iterable[Any], table: Table, source: Source, dialect: s
 
 def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
     """Whether a tree that reads a table names a hidden column of it, or all columns, or columns without their names."""
-    from sqlglot import exp
-
     concealed = set(map(_kept, hidden))
     if any(_kept(node.name) in concealed for node in tree.find_all(exp.Identifier)):
         return True
@@ -222,8 +213,6 @@ def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
 
 def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
     """Whether a tree may pass a row to a function as Postgres does: `people.to_jsonb` is `to_jsonb(people)`."""
-    from sqlglot import exp
-
     if not dialect_named(dialect).attributes_call:
         return False
     rows = _row_names(_items_with(tree, table), table)
@@ -233,8 +222,6 @@ def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
 
 def _items_with(tree: Any, table: Table) -> Iterator[Any]:
     """Yield what behind FROM has the columns of a table: the table itself, and joins in brackets that it is in."""
-    from sqlglot import exp
-
     for node in tree.find_all(exp.Table):
         if parts_of(node)[-1:] and _kept(parts_of(node)[-1]) == _kept(table[-1]):
             yield node

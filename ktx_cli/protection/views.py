@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ktx_cli.core import one_line
+from ktx_cli.faces import exp
 from ktx_cli.protection.relations import Refused, Relations, parts_of, parts_of_ref
 from ktx_cli.warehouses import FunctionList, StatementRefusedError, Table, TableKind, TableRef, dialect_named
 
@@ -41,8 +42,6 @@ class Views:
 
     def check(self, trees: Iterable[Any]) -> None:
         """Refuse trees that read, through views, what is hidden or what nobody can tell."""
-        from sqlglot import exp
-
         for tree in trees:
             for node in tree.find_all(exp.Table):
                 parts = parts_of(node)
@@ -77,8 +76,6 @@ class Views:
 
     def _query(self, relation: Table) -> Any:
         """Return the tree of the query behind a view, None where it cannot be told."""
-        from sqlglot import exp
-
         trees = self._parse(relation.view_sql) if relation.view_sql else None
         if trees is None or len(trees) != 1:
             return None
@@ -87,8 +84,6 @@ class Views:
 
     def _require_known_functions(self, query: Any, shown: str) -> None:
         """Refuse a view that calls a function which may read tables itself."""
-        from sqlglot import exp
-
         if not dialect_named(self._dialect).functions():
             raise Refused(f"`{shown}` is a view, and what it calls is not known here; read the tables behind it")
         known = FunctionList(self._dialect)
@@ -138,8 +133,6 @@ def _names(named: Any, table: Any, within: Any, clause: Any) -> bool:
 
 def _same(query: Any, table: Any) -> bool:
     """Whether a query is named as a table is, in the same letters and quotes, so that no database tells them apart."""
-    from sqlglot import exp
-
     alias = query.args.get("alias")
     name = alias.this if alias is not None else None
     rows = isinstance(query.this, exp.Query) and not query.args.get("scalar")  # ClickHouse's may be a single value
@@ -155,8 +148,6 @@ def _same(query: Any, table: Any) -> bool:
 
 
 def _in_second_part(query: Any, table: Any) -> bool:
-    from sqlglot import exp
-
     union = query.this
     second = union.expression if isinstance(union, exp.Union) else None
     return second is not None and any(node is table for node in second.find_all(exp.Table))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from ktx_cli.core import Command, ConfigError
+from ktx_cli.faces import exp
 from ktx_cli.project import redact
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error
@@ -226,7 +227,7 @@ def require_query(sql: str, dialect: str, where: str) -> None:
     For warehouses whose sessions cannot be made read-only. A statement that sqlglot cannot read is refused; one that
     begins with another word than a query's (SHOW, DESCRIBE, EXPLAIN) must have been looked at by its word.
     """
-    from sqlglot import exp, parse_one, tokenize
+    from sqlglot import parse_one, tokenize
     from sqlglot.errors import SqlglotError
 
     try:
@@ -312,15 +313,11 @@ def drafts_of(rows: Iterable[tuple[Any, ...]], kinds: Mapping[str, TableKind]) -
 
 def identifier(dialect: str, *names: str) -> str:
     """Return a name, or names with dots between, quoted as the dialect wants it."""
-    from sqlglot import exp
-
     return ".".join(exp.to_identifier(name, quoted=True).sql(dialect) for name in names)
 
 
 def texts(dialect: str, values: Iterable[str]) -> str:
     """Return texts as the dialect writes them, with commas between."""
-    from sqlglot import exp
-
     return ", ".join(exp.Literal.string(value).sql(dialect) for value in values)
 
 

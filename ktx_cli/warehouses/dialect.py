@@ -7,17 +7,15 @@ Each built-in warehouse has a subclass in its folder (`warehouses/<name>/dialect
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module, resources
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from importlib import resources
+from typing import Any, Literal, cast
 
+from ktx_cli.faces import exp
 from ktx_cli.project import WAREHOUSES
 from ktx_cli.warehouses.port import SemanticType, Table, TableRef, semantic_type
 from ktx_cli.warehouses.time_arithmetic import TimeArithmetic
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +90,6 @@ class Dialect(TimeArithmetic):
 
     def value(self, value: Any) -> str:
         """Return the text of a literal; `ValueError` for a value of a type that has none."""
-        from sqlglot import exp
-
         return exp.convert(value).sql(dialect=self.name)
 
     # Queries
@@ -129,21 +125,15 @@ class Dialect(TimeArithmetic):
 
     def null_safe(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
         """Return the condition that two values are equal, or both missing."""
-        from sqlglot import exp
-
         return exp.NullSafeEQ(this=one, expression=two)
 
     def _equal_or_both_missing(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
         """Return `null_safe` for a dialect without IS NOT DISTINCT FROM and without an operator for it."""
-        from sqlglot import exp
-
         both = exp.and_(exp.Is(this=one.copy(), expression=exp.null()), exp.Is(this=two.copy(), expression=exp.null()))
         return exp.paren(exp.or_(exp.EQ(this=one, expression=two), both, copy=False), copy=False)
 
     def floor(self, value: exp.Expr) -> exp.Expr:
         """Return the largest whole number that is not above a number, which is not negative."""
-        from sqlglot import exp
-
         return exp.Floor(this=value.copy())
 
     # Aggregates
@@ -381,24 +371,30 @@ class Dialect(TimeArithmetic):
     """The name of the dialect in Open Semantic Interchange."""
 
 
-_FOLDERS: Final = {
-    **{name: name for name in ("duckdb", "sqlite", "postgres", "mysql", "snowflake", "bigquery")},
-    "tsql": "sqlserver",
-    **{name: name for name in ("clickhouse", "redshift", "databricks", "trino")},
-}
-DIALECTS: Final = tuple(_FOLDERS)
+DIALECTS: tuple[str, ...]
 """The built-in dialects, by sqlglot's names."""
+
+
+def __getattr__(name: str) -> tuple[str, ...]:
+    """Return `DIALECTS` when somebody asks: to know them all, every built-in warehouse has to be imported."""
+    if name != "DIALECTS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return tuple(dict.fromkeys(kind.dialect for kind in _built_in()))
 
 
 @functools.cache
 def dialect_named(name: str) -> Dialect:
     """Return the dialect of sqlglot's name: a built-in one, that of a plug-in, else one without peculiarities."""
-    if name in _FOLDERS:
-        found: Dialect = import_module(f"ktx_cli.warehouses.{_FOLDERS[name]}.dialect").DIALECT
-        return found
-    own = (each.driver for each in WAREHOUSES.all() if each.dialect == name and each.dialect_object)
-    driver = next(own, None)
-    return Dialect(name) if driver is None else cast(Dialect, WAREHOUSES.refer(driver, "dialect_object"))
+    for find_kinds in (lambda: _built_in(name), WAREHOUSES.all):
+        for kind in find_kinds():
+            if kind.dialect == name and kind.dialect_object:
+                return cast(Dialect, WAREHOUSES.refer(kind.driver, "dialect_object"))
+    return Dialect(name)
+
+
+def _built_in(first: str = "") -> Iterator[Any]:
+    """Return the built-in warehouses, the one named `first` first: most dialects are named as their driver is."""
+    return map(WAREHOUSES.find, sorted(WAREHOUSES.built_in, key=lambda driver: driver != first))
 
 
 def words_in(package: str, name: str) -> list[str]:

@@ -27,8 +27,9 @@ class Warehouse(Kind):
     """A kind of database: what ktx must know of it before it connects.
 
     `dialect`: sqlglot's name for its SQL. `connector`: the class, as `package.module:Name`, that a `ConnectionSpec`
-    opens. `dialect_object`: its `Dialect`, written in the same way, where the dialect is none of ktx's own. `package`:
-    the module its driver needs and `requirement` what installs it; empty where nothing is needed.
+    opens. `dialect_object`: its `Dialect`, written in the same way; empty where another warehouse brings it, or it has
+    no peculiarities. `package`: the module its driver needs and `requirement` what installs it; empty where nothing is
+    needed.
     """
 
     dialect: str

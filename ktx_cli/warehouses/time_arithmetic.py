@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.trees import (
     call,
     data_type,
@@ -19,9 +20,6 @@ from ktx_cli.warehouses.trees import (
     word,
 )
 from ktx_cli.warehouses.zones import FIRST_YEAR, LAST_YEAR, Stretch, YearlyChange, stretches
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 DateOrTimestamp = Literal["date", "timestamp"]
 TimeKind = Literal["date", "timestamp", "instant"]
@@ -74,8 +72,6 @@ class TimeArithmetic:
 
     def cast(self, value: exp.Expr, type_name: str) -> exp.Expr:
         """Return a value as a type of the dialect."""
-        from sqlglot import exp
-
         return exp.Cast(this=value.copy(), to=data_type(type_name, self.name).copy())
 
     def as_date(self, value: exp.Expr) -> exp.Expr:
@@ -101,19 +97,13 @@ class TimeArithmetic:
 
     def extract(self, part: str, value: exp.Expr) -> exp.Expr:
         """Return a part (`YEAR`, `MONTH`, `DAY`) of a date or timestamp as a whole number."""
-        from sqlglot import exp
-
         return exp.Extract(this=word(part), expression=value.copy())
 
     def floored(self, count: exp.Expr, step: int) -> exp.Expr:
         """Return the largest multiple of a step that is in a whole number, which is not negative."""
-        from sqlglot import exp
-
         return count if step == 1 else exp.Mul(this=self._whole_quotient(count, step), expression=number(step))
 
     def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
-        from sqlglot import exp
-
         return exp.Div(this=enclosed(count), expression=number(step), typed=False)
 
     # Moving
@@ -131,8 +121,6 @@ class TimeArithmetic:
         return self.moved(value, multiple(count, step.size), step.unit, step.kind)
 
     def _interval(self, count: exp.Expr, unit: str) -> exp.Interval:
-        from sqlglot import exp
-
         given = count.copy() if isinstance(count, exp.Literal) else exp.Paren(this=count.copy())
         return exp.Interval(this=given, unit=word(unit.upper()))
 
@@ -217,8 +205,6 @@ class TimeArithmetic:
         return utc if _are_equal(UTC, target) else self.from_utc(utc, target)
 
     def _at_zone(self, value: exp.Expr, zone: str) -> exp.Expr:
-        from sqlglot import exp
-
         return exp.AtTimeZone(this=enclosed(value), zone=text(zone))
 
     def _since_epoch(self, seconds: exp.Expr, zone: str) -> exp.Expr:
@@ -232,8 +218,6 @@ class TimeArithmetic:
 
     def _difference(self, value: exp.Expr, changes: tuple[Stretch, ...]) -> exp.Expr:
         """Return the seconds to add to a timestamp, as a number or a CASE."""
-        from sqlglot import exp
-
         cases: list[exp.If] = []
         if changes[0].rule:
             cases.append(self._when(value, datetime(FIRST_YEAR, 1, 1), number(changes[0].before)))
@@ -248,8 +232,6 @@ class TimeArithmetic:
         return exp.Case(ifs=cases, default=last) if cases else last
 
     def _of_rule(self, value: exp.Expr, stretch: Stretch) -> exp.Expr:
-        from sqlglot import exp
-
         before, cases = stretch.before, []
         for change in stretch.rule:
             earlier = exp.LT(this=value.copy(), expression=self._yearly(value, change))
@@ -258,8 +240,6 @@ class TimeArithmetic:
         return exp.Case(ifs=cases, default=number(before))
 
     def _when(self, value: exp.Expr, limit: datetime, then: exp.Expr) -> exp.If:
-        from sqlglot import exp
-
         return exp.If(this=exp.LT(this=value.copy(), expression=self.literal(limit, "timestamp")), true=then)
 
     def _yearly(self, value: exp.Expr, change: YearlyChange) -> exp.Expr:
@@ -319,8 +299,6 @@ class TimeArithmetic:
         anywhere: it is a join of digits, since recursion and series have other limits in each dialect. A digit's rows
         are dropped as soon as the higher digits alone lead behind the end.
         """
-        from sqlglot import exp
-
         first, last = exp.column(FIRST, ENDS), exp.column(LAST, ENDS)
         count: exp.Expr | None = None
         conditions: list[exp.Expr] = []
@@ -349,13 +327,9 @@ def is_constant(changes: tuple[Stretch, ...]) -> bool:
 
 def ends(start: exp.Expr, end: exp.Expr) -> exp.Subquery:
     """Return the query `ends` of one row with the first and the last period of a spine."""
-    from sqlglot import exp
-
     return exp.select(exp.alias_(start.copy(), FIRST), exp.alias_(end.copy(), LAST)).subquery(ENDS)
 
 
 def _digits(name: str) -> exp.Subquery:
-    from sqlglot import exp
-
     rows = exp.union(*(exp.select(exp.alias_(number(digit), _DIGIT)) for digit in range(10)), distinct=False)
     return rows.subquery(name)

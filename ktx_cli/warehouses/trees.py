@@ -3,66 +3,48 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from sqlglot import exp
+from ktx_cli.faces import exp
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Expr:
     """Return the call of a function by the name the dialect has for it."""
-    from sqlglot import exp
-
     return exp.Anonymous(this=name, expressions=[argument.copy() for argument in arguments])
 
 
 def text(value: str) -> exp.Expr:
     """Return a text literal."""
-    from sqlglot import exp
-
     return exp.Literal.string(value)
 
 
 def number(value: int) -> exp.Expr:
     """Return a whole number."""
-    from sqlglot import exp
-
     return exp.Literal.number(value) if value >= 0 else exp.Neg(this=exp.Literal.number(-value))
 
 
 def word(name: str) -> exp.Expr:
     """Return a keyword that is an argument, such as a unit of time."""
-    from sqlglot import exp
-
     return exp.Var(this=name)
 
 
 @functools.cache
 def data_type(name: str, dialect: str) -> exp.DataType:
     """Return a type by its name, to be copied; parsing one takes longer than all else about a cast."""
-    from sqlglot import exp
-
     return exp.DataType.build(name, dialect=dialect)
 
 
 def plus(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """Return a sum; both sides are put in brackets where they need them."""
-    from sqlglot import exp
-
     return exp.Add(this=enclosed(left), expression=enclosed(right))
 
 
 def minus(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """Return a difference."""
-    from sqlglot import exp
-
     return exp.Sub(this=enclosed(left), expression=enclosed(right))
 
 
 def times(left: exp.Expr, right: exp.Expr) -> exp.Expr:
     """Return a product."""
-    from sqlglot import exp
-
     return exp.Mul(this=enclosed(left), expression=enclosed(right))
 
 
@@ -73,8 +55,6 @@ def multiple(value: exp.Expr, factor: int) -> exp.Expr:
 
 def remainder(left: exp.Expr, divisor: int) -> exp.Expr:
     """Return the remainder of a division of a number that is not negative."""
-    from sqlglot import exp
-
     if left.find(exp.Literal) is left:
         return number(int(left.name) % divisor)
     return exp.Mod(this=enclosed(left), expression=number(divisor))
@@ -82,29 +62,21 @@ def remainder(left: exp.Expr, divisor: int) -> exp.Expr:
 
 def negative(value: exp.Expr) -> exp.Expr:
     """Return the negative of a number."""
-    from sqlglot import exp
-
     return exp.Neg(this=enclosed(value))
 
 
 def joined(*parts: exp.Expr) -> exp.Expr:
     """Return texts (or numbers as texts) one behind the other, by `||`."""
-    from sqlglot import exp
-
     return functools.reduce(lambda left, right: exp.DPipe(this=left, expression=right, safe=True), map(enclosed, parts))
 
 
 def enclosed(value: exp.Expr) -> exp.Expr:
     """Return an operand, in brackets where an operator could take it apart."""
-    from sqlglot import exp
-
     return exp.Paren(this=value.copy()) if isinstance(value, exp.Binary | exp.Case | exp.Neg) else value.copy()
 
 
 def number_of(value: exp.Expr) -> int | None:
     """Return a whole number that is written out, None for any other expression."""
-    from sqlglot import exp
-
     if isinstance(value, exp.Neg):
         inner = number_of(value.this)
         return None if inner is None else -inner

@@ -39,7 +39,7 @@ class OtherDialect(Dialect):
 def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[OtherDialect]:
     installed = OtherDialect()
     warehouse = SimpleNamespace(driver="presto", dialect="presto", dialect_object="theirs:DIALECT")
-    plugins = SimpleNamespace(all=lambda: (warehouse,), refer=lambda driver, field: installed)
+    plugins = SimpleNamespace(built_in=(), find=None, all=lambda: (warehouse,), refer=lambda driver, field: installed)
     monkeypatch.setattr(dialects, "WAREHOUSES", plugins)
     yield installed
     dialect_named.cache_clear()

@@ -36,6 +36,7 @@ WAREHOUSE = Warehouse(
     dialect="bigquery",
     settings=BigQueryConnection,
     connector="ktx_cli.warehouses.bigquery.connector:BigQueryConnector",
+    dialect_object="ktx_cli.warehouses.bigquery.dialect:DIALECT",
     package="google.cloud.bigquery",
     requirement="ktx-cli[bigquery]",
     schemes=("bigquery",),

@@ -39,6 +39,7 @@ WAREHOUSE = Warehouse(
     dialect="clickhouse",
     settings=ClickHouseConnection,
     connector="ktx_cli.warehouses.clickhouse.connector:ClickHouseConnector",
+    dialect_object="ktx_cli.warehouses.clickhouse.dialect:DIALECT",
     package="clickhouse_connect",
     requirement="ktx-cli[clickhouse]",
     schemes=("https", "http", "clickhouse", "clickhouses"),

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
 from ktx_cli.warehouses.port import SemanticType
 from ktx_cli.warehouses.time_arithmetic import ENDS, FIRST, LAST, PERIOD, UTC, DateOrTimestamp, Step, ends
 from ktx_cli.warehouses.trees import call, multiple, number, text
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 _OPEN_CATALOG: Final = """
 columns contributors data_skipping_indices databases formats functions one parts parts_columns tables
@@ -109,8 +107,6 @@ class ClickHouseDialect(Dialect):
 
     def spine(self, start: exp.Expr, end: exp.Expr, step: Step, most: int) -> exp.Select:
         """Return the spine from the table of numbers; its rows are counted first, since dates end in 2299."""
-        from sqlglot import exp
-
         first, last, index = exp.column(FIRST, ENDS), exp.column(LAST, ENDS), exp.column("number", "numbers")
         numbers = exp.alias_(exp.Table(this=call("numbers", number(most))), "numbers", table=True)
         reached = exp.LTE(this=multiple(index, step.size), expression=self.units_between(step.unit, first, last))

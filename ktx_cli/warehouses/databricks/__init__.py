@@ -24,6 +24,7 @@ WAREHOUSE = Warehouse(
     dialect="databricks",
     settings=DatabricksConnection,
     connector="ktx_cli.warehouses.databricks.connector:DatabricksConnector",
+    dialect_object="ktx_cli.warehouses.databricks.dialect:DIALECT",
     package="databricks.sql",
     requirement="ktx-cli[databricks]",
     variables={

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
 from ktx_cli.warehouses.time_arithmetic import DAY, MONTH, UTC, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, number, plus, text
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 
 class DatabricksDialect(Dialect):

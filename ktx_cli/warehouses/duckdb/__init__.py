@@ -24,6 +24,7 @@ WAREHOUSE = Warehouse(
     dialect="duckdb",
     settings=DuckDbConnection,
     connector="ktx_cli.warehouses.duckdb.connector:DuckDbConnector",
+    dialect_object="ktx_cli.warehouses.duckdb.dialect:DIALECT",
     schemes=("duckdb", "file"),
     location="file",
     signature=Signature(b"DUCK", "DuckDB", offset=8),

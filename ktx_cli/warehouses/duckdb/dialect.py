@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
 from ktx_cli.warehouses.port import Table
 from ktx_cli.warehouses.time_arithmetic import DAY, MONTH, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, number, number_of, plus, times
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 
 class DuckDbDialect(Dialect):

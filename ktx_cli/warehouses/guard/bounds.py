@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.guard.errors import refused
 from ktx_cli.warehouses.guard.functions import FunctionList
 from ktx_cli.warehouses.guard.series import SERIES, require_fill, require_series, require_short_sequence
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 MAX_TEXT: Final = 1_000_000
 """How long the texts may be that all functions of a statement build of what is written in it."""
@@ -56,8 +53,6 @@ _FORMATS: Final = frozenset({"Format", "printf", "format", "sformat", "format_st
 
 def require_bounded(tree: exp.Expr, functions: FunctionList) -> None:
     """Raise for a text, a series or a recursion whose size nothing in the statement bounds."""
-    from sqlglot import exp
-
     built = _Built(tree)
     for function in tree.find_all(exp.Func):
         if functions.allows(function):
@@ -116,8 +111,6 @@ class _Built:
 
     def _longest(self) -> int:
         """Return the length of the longest text that is written in the statement."""
-        from sqlglot import exp
-
         return max((len(node.name) for node in self._tree.find_all(exp.Literal) if node.is_string), default=1) or 1
 
 
@@ -140,8 +133,6 @@ def _growth(function: exp.Func) -> int | None:
 
     None where what replaces it is not written.
     """
-    from sqlglot import exp
-
     match, new = function.args.get("expression"), function.args.get("replacement")
     if not isinstance(new, exp.Literal):
         return 1 if new is None else None
@@ -168,8 +159,6 @@ def _require_template(function: exp.Func, functions: FunctionList) -> None:
 
 def _written(node: object) -> str | None:
     """Return a text that is written, also in pieces that are put together; None for one that is not."""
-    from sqlglot import exp
-
     if isinstance(node, exp.Literal | exp.National | exp.RawString | exp.Heredoc):
         return str(node.name)
     if isinstance(node, exp.Paren | exp.Cast):
@@ -197,8 +186,6 @@ def _require_short_type(kind: exp.DataType, functions: FunctionList) -> None:
 
 def _number(node: object) -> float | None:
     """Return the value of a number, of a negative one, or of the largest number in an array of them."""
-    from sqlglot import exp
-
     if isinstance(node, exp.Array):
         sizes = [_number(expression) for expression in node.expressions]
         return None if None in sizes else float(math.prod(size or 0 for size in sizes))
@@ -216,8 +203,6 @@ def _number(node: object) -> float | None:
 
 def _require_end(clause: exp.With) -> None:
     """Raise for a recursive part that nothing ends: no WHERE, no condition of a join, no LIMIT."""
-    from sqlglot import exp
-
     for part in clause.expressions:
         name = part.alias.lower()
         if part.this.args.get("limit") is not None:
@@ -234,8 +219,6 @@ def _require_end(clause: exp.With) -> None:
 
 
 def _tables(select: exp.Select) -> Iterator[exp.Table]:
-    from sqlglot import exp
-
     sources = [select.args.get("from_"), *(select.args.get("joins") or ())]
     for source in sources:
         if source is not None and isinstance(source.this, exp.Table):
@@ -244,8 +227,6 @@ def _tables(select: exp.Select) -> Iterator[exp.Table]:
 
 
 def _ends(select: exp.Select) -> bool:
-    from sqlglot import exp
-
     within = (join for table in _tables(select) for join in table.args.get("joins") or ())
     joins = [*(select.args.get("joins") or ()), *within]
     if any(join.args.get("using") for join in joins):

@@ -1,4 +1,4 @@
-"""The filter: a statement in, the statement that may be sent out, or the reason why not."""
+"""The guard: a statement in, the statement that may be sent out, or the reason why not."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ktx_cli.core import Command, Hint, NotSupportedError, SourceError, UsageError, did_you_mean
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, dialect_named
 from ktx_cli.warehouses.guard.bounds import require_bounded
 from ktx_cli.warehouses.guard.columns import require_columns
@@ -26,10 +27,6 @@ from ktx_cli.warehouses.guard.rendering import (
     written_headers,
 )
 from ktx_cli.warehouses.guard.tables import qualify, require_row_function, require_table
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 SchemaOf = Callable[[str], str | None]
 """The schema of a table that is named without one, or None to leave the name as it is."""
@@ -116,7 +113,7 @@ class _Rules:
         return tree
 
     def _tree(self, sql: str, again: bool) -> exp.Expr:
-        from sqlglot import Dialect, ErrorLevel, exp
+        from sqlglot import Dialect, ErrorLevel
         from sqlglot.errors import SqlglotError
 
         _quiet()
@@ -145,8 +142,6 @@ class _Rules:
             raise self.functions.refuse(name, "is not on the list of functions that only compute")
 
     def _require(self, node: Any) -> None:
-        from sqlglot import exp
-
         if isinstance(node, exp.DataType):
             require_type(node, self.syntax, self.functions.allowed, self.functions.connection)
         if isinstance(node, exp.Func):
@@ -169,7 +164,7 @@ class _Rules:
 
 @functools.cache
 def _quiet() -> None:
-    """Keep the parser from writing on stderr what it does not know: the filter says it."""
+    """Keep the parser from writing on stderr what it does not know: the guard says it."""
     logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ktx_cli.core import did_you_mean, listing
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect
 from ktx_cli.warehouses.guard.errors import refused
 from ktx_cli.warehouses.guard.functions import FunctionList, names_of
 from ktx_cli.warehouses.guard.tables import visible_parts
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 _VALUES_AS_TABLES: Final = frozenset(
     {"current_catalog", "current_date", "current_role", "current_schema", "current_time", "current_timestamp"}
@@ -65,8 +62,6 @@ def is_row_function(name: str) -> bool:
 
 def require_columns(tree: exp.Expr, functions: FunctionList) -> None:
     """Raise for a column named by its table, or an attribute of a value, that would call a function."""
-    from sqlglot import exp
-
     if not functions.syntax.attributes_call:
         return
     scopes = _Scopes(functions.syntax)
@@ -79,8 +74,6 @@ def require_columns(tree: exp.Expr, functions: FunctionList) -> None:
 
 def _require_attribute(node: exp.Expr, functions: FunctionList) -> None:
     """Raise for `(value).name` where it may call the function `name`, unless that one may be called."""
-    from sqlglot import exp
-
     if not isinstance(node.expression, exp.Identifier) or isinstance(node.parent, exp.DataType):
         return
     name = node.expression.name.lower()
@@ -152,8 +145,6 @@ class _Scopes:
         one of that name decides. Behind FROM itself, and in WITH, it may be one of a SELECT further out. Before that
         one, items count too whose names the server may take for the same: it cuts long names, and may fold others.
         """
-        from sqlglot import exp
-
         result: list[_Item] = []
         inside: exp.Expr = column
         above = column.parent
@@ -172,8 +163,6 @@ class _Scopes:
 
     def has_functions(self, column: exp.Expr) -> bool:
         """Whether any SELECT of the statement has a function behind FROM."""
-        from sqlglot import exp
-
         if self._has_functions is None:
             selects = column.root().find_all(exp.Select, exp.Subquery)
             items = (item for select in selects if not _is_named(select) for _, item in self._of(select))
@@ -187,8 +176,6 @@ class _Scopes:
         return self._known[id(select)]
 
     def _names(self, node: exp.Expr) -> frozenset[str]:
-        from sqlglot import exp
-
         alias = node.args.get("alias")
         if alias is not None and alias.this:
             return frozenset({self.folded(alias.this)})
@@ -205,8 +192,6 @@ class _Scopes:
 
     def _item(self, node: exp.Expr) -> _Item:
         """Return what is known of the columns of one item behind FROM."""
-        from sqlglot import exp
-
         inner = _inner(node)
         renamed = [self.folded(name) for name in _column_names(node)]
         if isinstance(inner, exp.Values):
@@ -223,8 +208,6 @@ class _Scopes:
 
     def _is_path(self, node: exp.Expr) -> bool:
         """Whether it is a path, `FROM orders AS o, o.lines AS l`, which the parser takes for an UNNEST."""
-        from sqlglot import exp
-
         if not self.syntax.unnests_paths or not isinstance(node, exp.Unnest) or _is_named(node):
             return False
         return all(isinstance(expression, exp.Column) for expression in node.expressions)
@@ -248,8 +231,6 @@ class _Scopes:
 
     def _outputs(self, query: exp.Expr) -> list[str | None]:
         """Return the names of the columns of a query in their order; None for those that are not known."""
-        from sqlglot import exp
-
         while isinstance(query, exp.SetOperation | exp.Subquery):
             query = query.this
         if not isinstance(query, exp.Select):
@@ -257,8 +238,6 @@ class _Scopes:
         return [self._output(item) for item in query.expressions]
 
     def _output(self, item: exp.Expr) -> str | None:
-        from sqlglot import exp
-
         if isinstance(item, exp.Alias):
             return self.folded(item.args["alias"])
         if isinstance(item, exp.Column) and isinstance(item.this, exp.Identifier):
@@ -276,8 +255,6 @@ def _renamed(outputs: list[str | None], renamed: list[str]) -> _Item:
 
 def _from_items(select: exp.Expr) -> Iterator[exp.Expr]:
     """Yield what stands behind FROM and is visible by its name: not what is within a join that has a name itself."""
-    from sqlglot import exp
-
     if isinstance(select, exp.Subquery):
         yield from _joined(select.this)
         yield from _joins(select)
@@ -305,8 +282,6 @@ def _joins(node: exp.Expr) -> Iterator[exp.Expr]:
 
 def _is_join(node: exp.Expr) -> bool:
     """Whether it is `(a JOIN b ...)`, or a table in brackets, in any number of them."""
-    from sqlglot import exp
-
     if not isinstance(node, exp.Subquery):
         return False
     inner = node.this
@@ -327,14 +302,10 @@ def _is_named(node: exp.Expr) -> bool:
 
 def _inner(node: exp.Expr) -> exp.Expr:
     """Return an item without LATERAL around it."""
-    from sqlglot import exp
-
     return node.this if isinstance(node, exp.Lateral) else node
 
 
 def _is_table(node: exp.Expr) -> bool:
-    from sqlglot import exp
-
     return isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("rows_from")
 
 
@@ -354,8 +325,6 @@ def _part(table: exp.Expr) -> exp.Expr | None:
 
 def _called(node: exp.Expr) -> exp.Func | None:
     """Return the function of an item behind FROM."""
-    from sqlglot import exp
-
     inner = _inner(node)
     if isinstance(inner, exp.Func):
         return inner
@@ -366,8 +335,6 @@ def _called(node: exp.Expr) -> exp.Func | None:
 
 def _column_names(node: exp.Expr | None) -> list[exp.Expr]:
     """Return the names that an alias gives to columns, those with a type among them."""
-    from sqlglot import exp
-
     alias = node.args.get("alias") if node is not None else None
     columns = alias.args.get("columns") or () if alias is not None else ()
     return [column.this if isinstance(column, exp.ColumnDef) else column for column in columns]
@@ -375,8 +342,6 @@ def _column_names(node: exp.Expr | None) -> list[exp.Expr]:
 
 def _table_columns(called: exp.Func | None) -> Iterator[exp.Expr]:
     """Yield the names of the columns of XMLTABLE and JSON_TABLE, which stand in them."""
-    from sqlglot import exp
-
     if isinstance(called, exp.XMLTable):
         yield from (each.this for each in called.args.get("columns") or () if isinstance(each, exp.ColumnDef))
     elif isinstance(called, exp.JSONTable):
@@ -385,8 +350,6 @@ def _table_columns(called: exp.Func | None) -> Iterator[exp.Expr]:
 
 def _offsets(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the name that WITH ORDINALITY gives to its column."""
-    from sqlglot import exp
-
     offset = node.args.get("offset")
     if isinstance(offset, exp.Identifier):
         yield offset

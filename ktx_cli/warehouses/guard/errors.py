@@ -1,4 +1,4 @@
-"""The error of a statement that the filter does not let through."""
+"""The error of a statement that the guard does not let through."""
 
 from __future__ import annotations
 

@@ -9,14 +9,11 @@ import functools
 import re
 from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import dialect_named
 from ktx_cli.warehouses.guard.errors import read_words, refused, refused_function
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 SETTINGS: Final = frozenset(
     {"timezone", "datestyle", "intervalstyle", "server_version", "server_version_num", "server_encoding"}
@@ -102,8 +99,6 @@ class FunctionList:
 
     def _folds_name(self, function: exp.Func) -> bool:
         """Whether a name is that of the listed function: quoted, with capitals, it may be another one."""
-        from sqlglot import exp
-
         name = function.this
         quoted = isinstance(name, exp.Identifier) and bool(name.args.get("quoted"))
         return not quoted or name.name == name.name.lower() or self.syntax.folds_function_names
@@ -111,8 +106,6 @@ class FunctionList:
 
 def names_of(function: exp.Func, dialect: str) -> tuple[str, ...]:
     """Return the names a function is called by, in lower case, the one of the dialect first."""
-    from sqlglot import exp
-
     if type(function).__name__ == "Anonymous" or type(function).__name__ in _NAMELESS:
         return (function.name.lower(),)
     # AND and OR are functions to the parser; a text of each of a thousand joined conditions would take minutes.
@@ -123,8 +116,6 @@ def names_of(function: exp.Func, dialect: str) -> tuple[str, ...]:
 
 def place_of(function: exp.Func) -> str:
     """Return the schema a function is named with (`public`, `db.schema`), in lower case; empty for none."""
-    from sqlglot import exp
-
     parent = function.parent
     if isinstance(parent, exp.Table) and parent.this is function:
         return ".".join(part.name.lower() for part in (parent.args.get("catalog"), parent.args.get("db")) if part)
@@ -135,8 +126,6 @@ def place_of(function: exp.Func) -> str:
 
 def _path(node: exp.Expr) -> Iterator[str]:
     """Yield the names of `a.b` in `a.b.f(x)`; none where the left is a value, as in `'x'.upper()`."""
-    from sqlglot import exp
-
     if isinstance(node, exp.Dot):
         yield from _path(node.this)
         yield from _path(node.expression)
@@ -147,8 +136,6 @@ def _path(node: exp.Expr) -> Iterator[str]:
 
 
 def _is_in_row_pattern(function: exp.Func) -> bool:
-    from sqlglot import exp
-
     return not place_of(function) and function.find_ancestor(exp.MatchRecognize) is not None
 
 

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ktx_cli.core import Hint, SettingPath
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect
 from ktx_cli.warehouses.guard.errors import read_words, refused
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 ROOTS: Final = frozenset({"Select", "Union", "Except", "Intersect", "Subquery", "Values"})
 """What a statement may be."""
@@ -95,8 +92,6 @@ def require_node(node: exp.Expr, syntax: Dialect) -> None:
 
 def _require_names(node: exp.Expr, argument: str) -> None:
     """Raise for the name of a column that is written as a text, as SQLite takes it: nothing else would see a name."""
-    from sqlglot import exp
-
     found = node.args.get(argument)
     for each in found if isinstance(found, list) else [found]:
         if isinstance(each, exp.Literal) and each.is_string:
@@ -134,8 +129,6 @@ def _require_hints(node: exp.Expr) -> None:
 
 def _is_position(node: exp.Expr) -> bool:
     """Whether a parameter is a column by its position, `$1`, as Snowflake has them."""
-    from sqlglot import exp
-
     return isinstance(node, exp.Parameter) and isinstance(node.this, exp.Literal) and not node.this.is_string
 
 
@@ -160,8 +153,6 @@ def _require_answer_form(node: exp.Expr) -> None:
 
 def _require_values(node: exp.Expr) -> None:
     """Raise for DuckDB's PIVOT whose columns are whatever values there are: it makes a type first."""
-    from sqlglot import exp
-
     is_statement = node.args.get("this") is not None and not node.args.get("unpivot")
     if is_statement and not all(isinstance(expression, exp.In) for expression in node.expressions):
         hint = "name the values: PIVOT t ON status IN ('paid', 'open') USING ..."
@@ -180,8 +171,6 @@ _LOOKED_INTO: Final[dict[str, Callable[[exp.Expr], None]]] = {
 
 def require_type(node: exp.DataType, syntax: Dialect, allowed: Collection[str], connection: str) -> None:
     """Raise for a type that the parser does not know and that is not built in either, nor in `allowed`."""
-    from sqlglot import exp
-
     if node.this != exp.DType.USERDEFINED or syntax.own_types_are_harmless:
         return
     name = _name(node)
@@ -201,8 +190,6 @@ def require_type(node: exp.DataType, syntax: Dialect, allowed: Collection[str], 
 
 def _name(node: exp.DataType) -> str:
     """Return a type's name with its schema, in lower case but for what is quoted."""
-    from sqlglot import exp
-
     kind = node.args.get("kind")
     if not isinstance(kind, exp.Expr):
         return str(kind).lower()

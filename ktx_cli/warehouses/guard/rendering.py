@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import dialect_named
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 
 def limited(tree: exp.Query, max_rows: int) -> exp.Query:
@@ -18,8 +16,6 @@ def limited(tree: exp.Query, max_rows: int) -> exp.Query:
     A smaller limit of its own stays. One that is no plain number (ALL, a percentage, WITH TIES, an expression) stays
     too, within a query around it.
     """
-    from sqlglot import exp
-
     most = max_rows + 1
     if isinstance(tree, exp.Values) or tree.args.get("for_"):
         return tree  # an answer that FOR JSON writes as one text would be cut in its middle
@@ -36,8 +32,6 @@ def limited(tree: exp.Query, max_rows: int) -> exp.Query:
 
 def without_hints(tree: exp.Expr) -> exp.Expr:
     """Take optimizer hints out: they are comments to a reader and settings to a server."""
-    from sqlglot import exp
-
     for hint in list(tree.find_all(exp.Hint)):
         hint.pop()
     return tree
@@ -45,8 +39,6 @@ def without_hints(tree: exp.Expr) -> exp.Expr:
 
 def as_query(tree: exp.Expr) -> exp.Expr:
     """Return a query around PIVOT and UNPIVOT, which may be statements too; any other tree as it is."""
-    from sqlglot import exp
-
     if not isinstance(tree, exp.Pivot) or not isinstance(tree.this, exp.Table | exp.Subquery):
         return tree
     return exp.select("*").from_(exp.Subquery(this=tree))
@@ -63,8 +55,6 @@ def _is_open(limit: exp.Expr) -> bool:
 
 
 def _count(limit: exp.Expr) -> int | None:
-    from sqlglot import exp
-
     options = limit.args.get("limit_options")
     if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
         return None
@@ -144,16 +134,12 @@ def _put(found: Sequence[str], headers: Headers) -> tuple[str, ...]:
 
 def _first_select(tree: exp.Expr) -> exp.Select | None:
     """Return the SELECT that names the columns of a query."""
-    from sqlglot import exp
-
     while isinstance(tree, exp.SetOperation | exp.Subquery):
         tree = tree.this
     return tree if isinstance(tree, exp.Select) else None
 
 
 def _header(piece: str, item: exp.Expr) -> str | None:
-    from sqlglot import exp
-
     if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
         return STAR
     return None if isinstance(item, exp.Alias | exp.Column) else piece

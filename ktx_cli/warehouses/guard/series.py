@@ -6,14 +6,11 @@ import math
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.guard.errors import refused
 from ktx_cli.warehouses.guard.functions import FunctionList
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 SERIES: Final = frozenset(
     {"GenerateSeries", "ExplodingGenerateSeries", "GenerateDateArray", "GenerateTimestampArray", "Generator", "Stack"}
@@ -74,8 +71,6 @@ def require_short_sequence(table: exp.Table) -> None:
 
 def _ends(function: exp.Func) -> tuple[exp.Expr | None, exp.Expr | None, exp.Expr | None]:
     """Return the two ends and the step of a series; one argument alone is the end."""
-    from sqlglot import exp
-
     if not isinstance(function, exp.Anonymous):
         known = function.args
         return known.get("start"), known.get("end"), known.get("step") or known.get("interval")
@@ -133,29 +128,21 @@ def _is_counted(ends: list[exp.Expr]) -> bool:
 
 
 def _texts(ends: list[exp.Expr]) -> list[str]:
-    from sqlglot import exp
-
     return [text.name for end in ends for text in end.find_all(exp.Literal) if text.is_string]
 
 
 def _spans(ends: list[exp.Expr]) -> list[float]:
-    from sqlglot import exp
-
     result = [_span(node) for end in ends for node in end.find_all(exp.Interval)]
     return [ASSUMED_SECONDS * MAX_SERIES if span is None else span for span in result]
 
 
 def _largest(ends: list[exp.Expr]) -> float:
-    from sqlglot import exp
-
     numbers = [_number(text) or 0 for end in ends for text in end.find_all(exp.Literal) if not text.is_string]
     return max(numbers, default=0.0)
 
 
 def _number(node: exp.Expr | None) -> float | None:
     """Return a written number, a negative one, one in brackets or under a cast."""
-    from sqlglot import exp
-
     if isinstance(node, exp.Neg):
         inner = _number(node.this)
         return None if inner is None else -inner
@@ -171,8 +158,6 @@ def _number(node: exp.Expr | None) -> float | None:
 
 def _span(node: exp.Expr | None) -> float | None:
     """Return the seconds of an interval that is written out."""
-    from sqlglot import exp
-
     if isinstance(node, exp.Neg):
         inner = _span(node.this)
         return None if inner is None else -inner
@@ -189,8 +174,6 @@ def _span(node: exp.Expr | None) -> float | None:
 
 def _moment(node: exp.Expr | None) -> float | None:
     """Return the seconds since 1970 of a moment that is written out or is near today."""
-    from sqlglot import exp
-
     kind = type(node).__name__
     if kind in _NOW or (isinstance(node, exp.Anonymous) and node.name.lower() == "now"):
         return datetime.now(UTC).timestamp()
@@ -203,8 +186,6 @@ def _moment(node: exp.Expr | None) -> float | None:
 
 def _moved(node: exp.Add | exp.Sub) -> float | None:
     """Return a moment with an interval, or a number of days, added or taken off."""
-    from sqlglot import exp
-
     moment, days = _moment(node.this), _number(node.expression)
     by = _span(node.expression) if days is None else days * _DAY
     if moment is None or by is None:

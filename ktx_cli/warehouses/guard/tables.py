@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ktx_cli.core import Command, Hint
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect
 from ktx_cli.warehouses.guard.errors import refused
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 _OUTSIDE: Final = re.compile(r"://|^[/~\\@]|^[A-Za-z]:[\\/]|(^|[/\\])\.\.?([/\\]|$)|[*?\[]|^s3:|^gs:|^dbfs:")
 _DATA_FILE: Final = re.compile(
@@ -24,16 +21,12 @@ _FILE_HINT: Final = Hint("name a table; if this is one, `{}` makes its name know
 
 def require_row_function(rows: exp.TableFromRows) -> None:
     """Raise unless what stands in TABLE(...) is a function: a text in it names a table."""
-    from sqlglot import exp
-
     if not isinstance(rows.this, exp.Func | exp.Dot):
         raise refused("table", f"`{rows.sql()}`", "names a table by a text", hint="name the table itself")
 
 
 def require_table(table: exp.Table, syntax: Dialect, known: Container[str]) -> None:
     """Raise for a relation that is no table of this database, or one that holds secrets; `known` are its own names."""
-    from sqlglot import exp
-
     if isinstance(table.this, exp.Func) or table.args.get("rows_from"):
         return  # the lists of functions decide
     if not isinstance(table.this, exp.Identifier):
@@ -87,8 +80,6 @@ def qualify(tree: exp.Expr, schema_of: Callable[[str], str | None]) -> None:
 
     `schema_of` gets the name as the server keeps it: in lower case unless it is quoted.
     """
-    from sqlglot import exp
-
     for table in list(tree.find_all(exp.Table)):
         if table.args.get("db") or not isinstance(table.this, exp.Identifier):
             continue
@@ -105,8 +96,6 @@ def visible_parts(table: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
 
     A part sees the parts before it and, where the WITH is recursive, itself and all others; the query sees all.
     """
-    from sqlglot import exp
-
     inside: exp.Expr = table
     above = table.parent
     while above is not None:

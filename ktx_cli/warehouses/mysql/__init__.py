@@ -37,6 +37,7 @@ WAREHOUSE = Warehouse(
     dialect="mysql",
     settings=MysqlConnection,
     connector="ktx_cli.warehouses.mysql.connector:MySqlConnector",
+    dialect_object="ktx_cli.warehouses.mysql.dialect:DIALECT",
     package="pymysql",
     requirement="ktx-cli[mysql]",
     schemes=("mysql", "mariadb"),

@@ -5,16 +5,14 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in, words_in
 from ktx_cli.warehouses.port import SemanticType, Table
 from ktx_cli.warehouses.time_arithmetic import DAY, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, enclosed, number, text, word
 from ktx_cli.warehouses.zones import YearlyChange
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 _OPEN_INFORMATION: Final = """
 applicable_roles character_sets check_constraints collation_character_set_applicability collations column_statistics
@@ -88,8 +86,6 @@ class MySqlDialect(Dialect):
         return self.cast(text(moment), "DATETIME")
 
     def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
-        from sqlglot import exp
-
         return exp.IntDiv(this=enclosed(count), expression=number(step))
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
@@ -148,7 +144,6 @@ class MySqlDialect(Dialect):
 @functools.cache
 def _generator() -> Any:
     """Return the generator that writes REGEXP as an operator: MariaDB has no such function, but may be given one."""
-    from sqlglot import exp
     from sqlglot.dialects.mysql import MySQL
 
     def regexp(self: Any, node: exp.RegexpLike) -> str:

@@ -35,6 +35,7 @@ WAREHOUSE = Warehouse(
     dialect="postgres",
     settings=PostgresConnection,
     connector="ktx_cli.warehouses.postgres.connector:PostgresConnector",
+    dialect_object="ktx_cli.warehouses.postgres.dialect:DIALECT",
     package="psycopg",
     requirement="ktx-cli[postgres]",
     schemes=("postgresql", "postgres"),

@@ -5,14 +5,12 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in, words_in
 from ktx_cli.warehouses.time_arithmetic import DateOrTimestamp
 from ktx_cli.warehouses.trees import number_of, plus, text, times
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 OPEN_CATALOG: Final = """
 pg_aggregate pg_am pg_attrdef pg_attribute pg_cast pg_class pg_collation pg_constraint pg_database pg_depend
@@ -74,8 +72,6 @@ class PostgresDialect(Dialect):
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
         """Return a value moved by an INTERVAL, times the count where that is an expression."""
-        from sqlglot import exp
-
         written = number_of(count)
         span = exp.Interval(this=text(f"{1 if written is None else written} {unit.upper()}"))
         later = plus(value, times(span, count) if written is None else span)

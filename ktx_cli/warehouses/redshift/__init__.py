@@ -31,6 +31,7 @@ WAREHOUSE = Warehouse(
     dialect="redshift",
     settings=RedshiftConnection,
     connector="ktx_cli.warehouses.redshift.connector:RedshiftConnector",
+    dialect_object="ktx_cli.warehouses.redshift.dialect:DIALECT",
     package="psycopg",
     requirement="ktx-cli[redshift]",
     schemes=("redshift", "postgresql", "postgres"),

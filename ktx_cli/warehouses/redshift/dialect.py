@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import SystemCatalog, lower_words_in
 from ktx_cli.warehouses.postgres.dialect import OPEN_CATALOG, PostgresDialect
 from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, text
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 _OPEN_CATALOG: Final = """
 pg_table_def pg_external_schema svv_all_columns svv_all_schemas svv_all_tables svv_columns svv_external_columns

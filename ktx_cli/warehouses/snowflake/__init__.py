@@ -42,6 +42,7 @@ WAREHOUSE = Warehouse(
     dialect="snowflake",
     settings=SnowflakeConnection,
     connector="ktx_cli.warehouses.snowflake.connector:SnowflakeConnector",
+    dialect_object="ktx_cli.warehouses.snowflake.dialect:DIALECT",
     package="snowflake.connector",
     requirement="ktx-cli[snowflake]",
     schemes=("snowflake",),

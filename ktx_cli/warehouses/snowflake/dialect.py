@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
 from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, text
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 
 class SnowflakeDialect(Dialect):
@@ -40,8 +36,6 @@ class SnowflakeDialect(Dialect):
         return lower_words_in(__package__, "functions.txt")
 
     def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
-        from sqlglot import exp
-
         return exp.Floor(this=super()._whole_quotient(count, step))
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:

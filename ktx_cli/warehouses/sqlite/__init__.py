@@ -25,6 +25,7 @@ WAREHOUSE = Warehouse(
     dialect="sqlite",
     settings=SqliteConnection,
     connector="ktx_cli.warehouses.sqlite.connector:SqliteConnector",
+    dialect_object="ktx_cli.warehouses.sqlite.dialect:DIALECT",
     schemes=("sqlite", "file"),
     location="file",
     signature=Signature(b"SQLite format 3\0", "SQLite"),

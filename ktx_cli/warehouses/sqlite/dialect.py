@@ -6,16 +6,14 @@ A text has a blank or `T` between date and time, and may have a fraction, `Z` or
 from __future__ import annotations
 
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
 from ktx_cli.warehouses.port import Table
 from ktx_cli.warehouses.time_arithmetic import MONTH, UTC, DateOrTimestamp, TimeKind, is_constant
 from ktx_cli.warehouses.trees import call, joined, minus, number, number_of, text
 from ktx_cli.warehouses.zones import Stretch, YearlyChange
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 _OPEN_CATALOG: Final = """
 pragma_foreign_key_list pragma_index_info pragma_index_list pragma_index_xinfo pragma_table_info pragma_table_list
@@ -79,8 +77,6 @@ class SqliteDialect(Dialect):
 
     def floor(self, value: exp.Expr) -> exp.Expr:
         """Return the whole part of a number: FLOOR is not in every build."""
-        from sqlglot import exp
-
         return exp.Cast(this=value.copy(), to=exp.DataType.build("bigint"))
 
     # Times
@@ -114,8 +110,6 @@ class SqliteDialect(Dialect):
         last: exp.Expr = call("DATE", value, text("start of month"), text(f"{written + 1:+d} months"), text("-1 days"))
         if kind == "timestamp":
             last = joined(last, call("SUBSTR", call("DATETIME", value), number(11)))
-        from sqlglot import exp
-
         return exp.Least(this=plain, expressions=[last])  # texts: what went into the next month is the larger one
 
     def truncated_time(self, value: exp.Expr, unit: str) -> exp.Expr:
@@ -136,8 +130,6 @@ class SqliteDialect(Dialect):
 
         A text with `Z` or an offset, and a number, say themselves what moment they mean.
         """
-        from sqlglot import exp
-
         if kind == "date":
             return self.as_date(_date_text(value))
         moment = self.as_timestamp(self._whole_seconds(value))
@@ -154,8 +146,6 @@ class SqliteDialect(Dialect):
         A text that has that form already, as most have, is taken as it is: reading the others takes several times as
         long.
         """
-        from sqlglot import exp
-
         localized = self.localize(value, kind, zone, zone)
         if kind == "timestamp":
             localized = joined(localized, _fraction(value))
@@ -169,8 +159,6 @@ class SqliteDialect(Dialect):
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr | None:
         """Return EXTRACT by STRFTIME."""
-        from sqlglot import exp
-
         if part in _PARTS:
             return _integer(_PARTS[part], value)
         if part == "quarter":
@@ -185,8 +173,6 @@ class SqliteDialect(Dialect):
 
     def date_cut(self, unit: str, value: exp.Expr) -> exp.Expr | None:
         """Return DATE_TRUNC by the modifiers of DATE, or by a format."""
-        from sqlglot import exp
-
         if unit in _STARTS:
             return call("DATE", value, *map(text, _STARTS[unit]))
         if unit in _TIME_FORMATS:
@@ -198,8 +184,6 @@ class SqliteDialect(Dialect):
 
     def cut_operand(self, made: exp.Expr) -> exp.Expr:
         """Return what an expression made by `date_part` or `date_cut` is a part of, or cuts."""
-        from sqlglot import exp
-
         function = made if isinstance(made, exp.Anonymous) else made.find(exp.Anonymous)
         assert function is not None
         while isinstance(function.expressions[-1], exp.Anonymous) and not function.expressions[-1].meta:
@@ -212,8 +196,6 @@ class SqliteDialect(Dialect):
 
         Reading a value is long: where it is needed several times it is written once, in a query around it.
         """
-        from sqlglot import exp
-
         if is_constant(changes):
             return super()._by_changes(value, changes)
         later = super()._by_changes(exp.column(_MOMENT), changes)
@@ -227,8 +209,6 @@ class SqliteDialect(Dialect):
 
     def _whole_seconds(self, value: exp.Expr) -> exp.Expr:
         """Return the text without its fraction: newer versions would round it up, into the next day even."""
-        from sqlglot import exp
-
         bare = call("SUBSTR", value, number(1), number(19))
         ifs = [
             exp.If(this=_is_number(value), true=call("DATETIME", value, text("unixepoch"))),
@@ -254,26 +234,18 @@ class SqliteDialect(Dialect):
 
 
 def _is_number(value: exp.Expr) -> exp.Expr:
-    from sqlglot import exp
-
     return exp.NEQ(this=call("TYPEOF", value), expression=text("text"))
 
 
 def _has_no_point(value: exp.Expr) -> exp.Expr:
-    from sqlglot import exp
-
     return exp.NEQ(this=call("SUBSTR", value, number(20), number(1)), expression=text("."))
 
 
 def _is_like(value: exp.Expr, pattern: str) -> exp.Expr:
-    from sqlglot import exp
-
     return exp.Glob(this=value.copy(), expression=text(pattern))
 
 
 def _date_text(value: exp.Expr) -> exp.Expr:
-    from sqlglot import exp
-
     moment = call("DATE", value, text("unixepoch"))
     day = call("SUBSTR", value, number(1), number(10))
     return exp.Case(ifs=[exp.If(this=_is_number(value), true=moment)], default=day)
@@ -281,8 +253,6 @@ def _date_text(value: exp.Expr) -> exp.Expr:
 
 def _fraction(value: exp.Expr) -> exp.Expr:
     """Return the fraction of a text's second with its point and without zeros at its end, empty where it has none."""
-    from sqlglot import exp
-
     length = minus(call("LENGTH", value), number(25))
     ifs = [
         exp.If(this=_has_no_point(value), true=text("")),
@@ -293,8 +263,6 @@ def _fraction(value: exp.Expr) -> exp.Expr:
 
 
 def _integer(form: str, value: exp.Expr) -> exp.Cast:
-    from sqlglot import exp
-
     return exp.Cast(this=call("STRFTIME", text(form), value), to=exp.DataType.build("integer"))
 
 

@@ -36,6 +36,7 @@ WAREHOUSE = Warehouse(
     dialect="tsql",
     settings=SqlServerConnection,
     connector="ktx_cli.warehouses.sqlserver.connector:SqlServerConnector",
+    dialect_object="ktx_cli.warehouses.sqlserver.dialect:DIALECT",
     package="pymssql",
     requirement="ktx-cli[sqlserver]",
     schemes=("mssql", "sqlserver"),

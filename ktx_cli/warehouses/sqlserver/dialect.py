@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
 from ktx_cli.warehouses.port import SemanticType
 from ktx_cli.warehouses.time_arithmetic import SECOND, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, enclosed, negative, number, text, word
 from ktx_cli.warehouses.zones import Stretch, YearlyChange
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 _OPEN_CATALOG: Final = """
 all_columns all_objects all_views check_constraints columns computed_columns default_constraints extended_properties
@@ -60,8 +58,6 @@ class SqlServerDialect(Dialect):
 
     def value(self, value: Any) -> str:
         """Return the text of a literal, of a text with an N, without which other characters become `?`."""
-        from sqlglot import exp
-
         return exp.National(this=value).sql(dialect=self.name) if isinstance(value, str) else super().value(value)
 
     def limited(self, select: str, rows: int) -> str:
@@ -77,8 +73,6 @@ class SqlServerDialect(Dialect):
         return call("DATEPART", word(part), value)
 
     def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
-        from sqlglot import exp
-
         return exp.Div(this=enclosed(count), expression=number(step), typed=True)
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:

@@ -27,6 +27,7 @@ WAREHOUSE = Warehouse(
     dialect="trino",
     settings=TrinoConnection,
     connector="ktx_cli.warehouses.trino.connector:TrinoConnector",
+    dialect_object="ktx_cli.warehouses.trino.dialect:DIALECT",
     package="trino",
     requirement="ktx-cli[trino]",
     schemes=("trino", "https", "http"),

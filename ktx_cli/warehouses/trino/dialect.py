@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
 from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, text
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 _OPTION: Final = r"(?:format\s+(?:text|json)|type\s+(?:logical|distributed|validate|io))"
 
