@@ -113,8 +113,7 @@ def _longest(paths: Mapping[str, Path]) -> list[Path]:
 
 
 def _why(build: Build, path: Path) -> str:
-    last = path.edges[-1]
-    others = build.names.graph.longer(path, (last.name,))
+    others = build.names.graph.longer(path, (path.edges[-1].name,))
     asked = [via for dimension in build.plan.dimensions for via in dimension.expression.via]
     if any(label in asked for edge in path.edges for label in edge.labels):
         return f"via {'.'.join(dict.fromkeys(asked))}"

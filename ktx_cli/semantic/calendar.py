@@ -133,8 +133,7 @@ def too_fine(grain: str) -> SemanticError:
 
 
 def _months_later(value: Moment, months: int) -> Moment:
-    index = value.year * 12 + value.month - 1 + months
-    year, month = divmod(index, 12)
+    year, month = divmod(value.year * 12 + value.month - 1 + months, 12)
     if not 1 <= year <= 9999:
         raise OverflowError(f"{value} moved by {months} months leaves the years 1 to 9999")
     return value.replace(year=year, month=month + 1, day=min(value.day, calendar.monthrange(year, month + 1)[1]))

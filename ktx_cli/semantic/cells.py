@@ -762,8 +762,7 @@ def both(one: Ends, other: Ends) -> Ends:
 
 def _of_far_side(expression: Expression) -> Expression:
     """Return an expression over the columns of a calendar as one of the calendar itself."""
-    names = tuple(Name((), name.column) for name in expression.names)
-    return Expression(expression.tree, names, None, expression.text)
+    return Expression(expression.tree, tuple(Name((), name.column) for name in expression.names), None, expression.text)
 
 
 def _bare(tree: exp.Expr) -> exp.Expr:

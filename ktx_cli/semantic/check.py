@@ -70,8 +70,7 @@ class ExpressionChecks:
         self, source: Source, text: str, what: str, place: Place | None, *, policy: bool = False
     ) -> Fragment | None:
         try:
-            problem = f"{what} of `{source.name}`"
-            return read_fragment(text, self.model.dialect, problem, self.parameters, policy=policy)
+            return read_fragment(text, self.model.dialect, f"{what} of `{source.name}`", self.parameters, policy=policy)
         except SemanticError as error:
             self.report.raised(error, source, place)
         return None

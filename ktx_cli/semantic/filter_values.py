@@ -257,14 +257,12 @@ def _is_negated(node: exp.Expr) -> bool:
 
 
 def _is_public(build: Build, source: Source, read: Column) -> bool:
-    visibility = build.names.visibility(source, read)
-    return visibility is Visibility.PUBLIC and source.visibility is Visibility.PUBLIC
+    return build.names.visibility(source, read) is Visibility.PUBLIC and source.visibility is Visibility.PUBLIC
 
 
 def _counted(asked: Asked, rows: Sequence[Sequence[Any]]) -> Iterator[Leaf]:
     """Yield the aggregates of which the answer shows that they counted some row."""
-    first = len(asked.plan.dimensions)
-    for place, output in enumerate(asked.plan.outputs, start=first):
+    for place, output in enumerate(asked.plan.outputs, start=len(asked.plan.dimensions)):
         number = _leaf_of(output.formula)
         if number is not None and any(row[place] not in (None, 0, False) for row in rows):
             yield asked.plan.leaves[number]
@@ -333,8 +331,7 @@ def _of_period(build: Build, number: int, period: Period) -> Iterator[exp.Select
     time = next(leaf.treatment.time for leaf in build.plan.leaves if leaf.fact == period.fact)
     rows = Rows(build, period.fact, time=build.time_of(source, time))
     condition = in_range(rows, asked)
-    in_period = rows.select(_columns(number, _IN_PERIOD, _no_text()))
-    yield in_period.where(condition, copy=False).limit(1, copy=False)
+    yield rows.select(_columns(number, _IN_PERIOD, _no_text())).where(condition, copy=False).limit(1, copy=False)
     if period.public:
         yield rows.select(_columns(number, _NEWEST, _text(exp.Max(this=rows.bind(asked.expression)))))
 

@@ -64,10 +64,8 @@ def database_of(config: KtxConfig, connection: str) -> Database:
     """Return the database of that id; `UsageError` where there is none, or it is of another kind."""
     entry: Connection = connection_of(config, connection)
     if not isinstance(entry, Database):
-        raise UsageError(
-            f"connection `{connection}` is not a database: its driver is {entry.driver}",
-            hint=f"databases: {listing(sorted(config.databases()))}",
-        )
+        message = f"connection `{connection}` is not a database: its driver is {entry.driver}"
+        raise UsageError(message, hint=f"databases: {listing(sorted(config.databases()))}")
     return entry
 
 
@@ -138,10 +136,8 @@ class TableNames:
         places = self._places.get(table, [])
         wanted = [*self._schemas, "public"]
         if len(places) > 1 and not set(places) & set(wanted):
-            raise UsageError(
-                f"the table `{table}` is in {len(places)} schemas: {listing(sorted(places))}",
-                hint=f"name the schema too: {sorted(places)[0]}.{table}",
-            )
+            message = f"the table `{table}` is in {len(places)} schemas: {listing(sorted(places))}"
+            raise UsageError(message, hint=f"name the schema too: {sorted(places)[0]}.{table}")
         return next((schema for schema in wanted if schema in places), places[0] if places else wanted[0])
 
 

@@ -65,10 +65,8 @@ def parse_shard(content: bytes, where: str) -> Shard:
             items = entry.get(key, [])
             if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
                 line, column = yaml.locate(content, ("tables", name, key)) or (1, 1)
-                raise ConfigError(
-                    f"{where}:{line}:{column}: `{key}` of `{name}` must be a list of mappings",
-                    hint="write it as the other sources have it, or restore the file from git",
-                )
+                message = f"{where}:{line}:{column}: `{key}` of `{name}` must be a list of mappings"
+                raise ConfigError(message, hint="write it as the other sources have it, or restore the file from git")
     return shard
 
 
@@ -133,8 +131,7 @@ def source_names(
 
 def _free_name(ref: TableRef, taken: set[str], *, unique: bool) -> str:
     qualified = ref.name if ref.schema is None else f"{ref.schema}_{ref.name}"
-    bare_wanted = unique or ref.schema in DEFAULT_SCHEMAS
-    for name in ([ref.name] if bare_wanted else []) + [qualified]:
+    for name in ([ref.name] if (unique or ref.schema in DEFAULT_SCHEMAS) else []) + [qualified]:
         if name not in taken:
             return name
     number = 2

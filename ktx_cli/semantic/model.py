@@ -351,9 +351,5 @@ def _others(name: str, names: list[str]) -> str:
 def ambiguous(what: str, name: str, candidates: Iterable[str]) -> SemanticError:
     """Return the error for a name several things have."""
     names = sorted(set(candidates))
-    return SemanticError(
-        f"{what} `{name}` could be {listing(names)}",
-        hint=f"name one: {names[0]}",
-        code="ambiguous_name",
-        details={"candidates": names},
-    )
+    message = f"{what} `{name}` could be {listing(names)}"
+    return SemanticError(message, hint=f"name one: {names[0]}", code="ambiguous_name", details={"candidates": names})

@@ -209,11 +209,8 @@ def require_periods(compiled: Compiled, connector: Connector) -> None:
         query = exp.select(called(too_many, "too_many"), copy=False)
         query.set("with_", compiled.tree.args["with_"].copy())
         if connector.query(query.sql(build.dialect), max_rows=1).rows[0][0] is not None:
-            raise SemanticError(
-                f"fill would show more than {capacity(grain):,} periods of a {grain}",
-                hint='ask for a coarser granularity, or a shorter "time_range"',
-                code="grain",
-            )
+            message = f"fill would show more than {capacity(grain):,} periods of a {grain}"
+            raise SemanticError(message, hint='ask for a coarser granularity, or a shorter "time_range"', code="grain")
 
 
 def _joined_rows(build: Build, fact: str) -> Rows:
@@ -285,5 +282,4 @@ def _has_twice(build: Build, edge: Edge, connector: Connector) -> bool:
         query = query.where(condition, copy=False)
     several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(1))
     query = query.group_by(*keys, copy=False).having(several, copy=False).limit(1, copy=False)
-    tree = build.with_queries(query)
-    return bool(connector.query(tree.sql(build.dialect), max_rows=1).rows)
+    return bool(connector.query(build.with_queries(query).sql(build.dialect), max_rows=1).rows)

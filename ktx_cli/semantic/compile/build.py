@@ -245,8 +245,7 @@ class Build:
 
     def _body(self, source: Source) -> exp.Expr:
         what = f"the sql of `{source.name}`"
-        text = source.sql or ""
-        filled = _filled_templates(text, self.dialect, what, self.names)
+        filled = _filled_templates(source.sql or "", self.dialect, what, self.names)
         if isinstance(filled, exp.Query):
             return self._hoisted(source, filled)
         raise SemanticError(f"{what} is no query", hint=f"write one SELECT in {source.place}", code="definition")
@@ -271,11 +270,8 @@ class Build:
             what = f"the policy `{policy.name}` of `{source.name}`"
             condition = self.names.defined(source, policy.filter, what)
             if any(name.hops for name in condition.names):
-                raise SemanticError(
-                    f"{what} reads another source: {policy.filter}",
-                    hint="a policy is over the columns of its own source",
-                    code="definition",
-                )
+                message = f"{what} reads another source: {policy.filter}"
+                raise SemanticError(message, hint="a policy is over the columns of its own source", code="definition")
             readable: dict[exp.Expr, None] = {}
             query = query.where(exp.paren(self._own(source, condition, readable)), copy=False)
             query = query.where(*(exp.paren(condition) for condition in readable), copy=False)
@@ -311,8 +307,7 @@ class Build:
             name = expression.names[number]
             return time if name.is_metric_time else self.names.column_of(name, expression.home)
 
-        tree = self.with_compared_times(expression.tree, read)
-        return filled(tree, lambda number: value(expression.names[number]))
+        return filled(self.with_compared_times(expression.tree, read), lambda number: value(expression.names[number]))
 
     def with_compared_times(self, tree: exp.Expr, read: Callable[[int], Column | None]) -> exp.Expr:
         """Return a tree whose places stand for the columns that `read` gives, its times compared as times."""

@@ -72,10 +72,8 @@ def sources_of(build: Build, dimension: Dimension) -> list[str]:
     result = []
     for name in dimension.expression.names:
         if name.is_metric_time:
-            raise SemanticError(
-                "metric_time needs a measure: it is the time of each measure's fact",
-                hint="ask for a measure too, or name the column",
-            )
+            message = "metric_time needs a measure: it is the time of each measure's fact"
+            raise SemanticError(message, hint="ask for a measure too, or name the column")
         result.append(build.names.target_of(name.hops))
     return result
 
@@ -234,8 +232,7 @@ def _members(build: Build, group: Group) -> exp.Select:
     selected = []
     for number in group.numbers:
         dimension = plan.dimensions[number]
-        end = build.names.model.sources[sources_of(build, dimension)[0]]
-        read = end.column(dimension.expression.names[0].column)
+        read = build.names.model.sources[sources_of(build, dimension)[0]].column(dimension.expression.names[0].column)
         selected.append(called(cut_value(rows, dimension, bound(dimension.expression), read), f"d{number}"))
     conditions = [bound(condition.expression) for condition in plan.filters if _inside(build, group, condition)]
     query = rows.select(selected).distinct(copy=False)
@@ -370,10 +367,8 @@ def labelled(
 def _of_calendar(build: Build, fact: str, edge: Edge, readings: Mapping[int, Reading]) -> str:
     """Return the name of the query of a calendar's days with the values of dimensions."""
     rows = Rows(build, edge.target)
-    source = build.names.model.sources[edge.target]
-    key = source.column(edge.pairs[0][1])
-    own = rows.own(edge.pairs[0][1])
-    selected = [called(truncate(own, DAY, kind_of(key), build.clock(key)), _KEY)]
+    key = build.names.model.sources[edge.target].column(edge.pairs[0][1])
+    selected = [called(truncate(rows.own(edge.pairs[0][1]), DAY, kind_of(key), build.clock(key)), _KEY)]
     for index, reading in readings.items():
         selected.append(called(_value(build, fact, rows, edge, reading), f"d{index}"))
     return build.add(f"{edge.target}__days", rows.select(selected))

@@ -70,8 +70,7 @@ class Rows:
 
     def value(self, name: Name, expression: Expression) -> exp.Expr:
         """Return the value of a name."""
-        path = self.path(name, expression)
-        return self._value(path, self._own_time(name).column)
+        return self._value(self.path(name, expression), self._own_time(name).column)
 
     def at(self, path: Path, name: str) -> exp.Expr:
         """Return a column of the source at the end of a path from the fact."""
@@ -127,8 +126,7 @@ class Rows:
         """Return a query of these rows."""
         query = exp.select(*expressions, copy=False).from_(self.build.relation(self.fact, self.alias), copy=False)
         for joined in self.joins.values():
-            target = self.names.model.sources[joined.edge.target]
-            relation = self.build.relation(target, joined.alias)
+            relation = self.build.relation(self.names.model.sources[joined.edge.target], joined.alias)
             join(query, relation, self._on(joined), "LEFT")
         return query
 
@@ -155,12 +153,8 @@ class Rows:
         if not name.is_metric_time:
             return name
         if self.time is None:
-            raise SemanticError(
-                f"`{self.fact.name}` has no time of its own for metric_time",
-                hint=self._other_times(),
-                code="unreachable",
-                details={"fact": self.fact.name},
-            )
+            message = f"`{self.fact.name}` has no time of its own for metric_time"
+            raise SemanticError(message, hint=self._other_times(), code="unreachable", details={"fact": self.fact.name})
         return self.time
 
     def _other_times(self) -> str:
@@ -324,8 +318,7 @@ class Stage:
         self._selected["t_last"] = exp.Window(this=pick(this=looked_at), partition_by=parts)
         if where:
             one, zero = exp.Literal.number(1), exp.Literal.number(0)
-            kept = exp.and_(*where, copy=False)
-            self._selected["kept"] = exp.Case(ifs=[exp.If(this=kept, true=one)], default=zero)
+            self._selected["kept"] = exp.Case(ifs=[exp.If(this=exp.and_(*where, copy=False), true=one)], default=zero)
 
     def inner(self) -> exp.Select:
         """Return the inner query."""
@@ -505,8 +498,7 @@ def in_range(rows: Rows, asked: TimeRange) -> exp.Expr:
             details={"fact": rows.fact.name},
         )
     column = _column(rows, asked.expression)
-    value = rows.bind(asked.expression)
-    condition = within(value, asked.start, asked.end, kind_of(column), rows.build.clock(column))
+    condition = within(rows.bind(asked.expression), asked.start, asked.end, kind_of(column), rows.build.clock(column))
     if condition is None:
         raise AssertionError("a stretch of time without ends")
     return condition

@@ -85,8 +85,7 @@ class BranchBuilder:
         self.plan = build.plan
         self.branch = branch
         treatment = branch.treatment
-        fact = build.names.model.sources[branch.fact]
-        self.time = build.time_of(fact, treatment.time)
+        self.time = build.time_of(build.names.model.sources[branch.fact], treatment.time)
         self.rows = Rows(build, branch.fact, time=self.time)
         self.axis: Axis | None = self.plan.axes.get((branch.fact, treatment))
         self.over = self._over()
@@ -151,11 +150,8 @@ class BranchBuilder:
     def _own(self, name: str) -> Name:
         stored = self.rows.fact.column(name)
         if stored is None:
-            raise SemanticError(
-                f"`{self.branch.fact}` has no column `{name}`, over which a measure of it goes",
-                hint="correct `over` in the file of the measure",
-                code="definition",
-            )
+            message = f"`{self.branch.fact}` has no column `{name}`, over which a measure of it goes"
+            raise SemanticError(message, hint="correct `over` in the file of the measure", code="definition")
         return Name((), stored.name)
 
     def _dimension_values(self) -> dict[int, exp.Expr]:
@@ -182,10 +178,8 @@ class BranchBuilder:
                 f"a rolling or to-date measure of `{self.branch.fact}` needs its time as a dimension", hint=hint
             )
         if treatment.offset is not None and self.axis.asked is None:
-            raise SemanticError(
-                f"the offset of a measure of `{self.branch.fact}` needs its time as a dimension, or a time_range",
-                hint=hint,
-            )
+            message = f"the offset of a measure of `{self.branch.fact}` needs its time as a dimension, or a time_range"
+            raise SemanticError(message, hint=hint)
 
     def _ranged(self) -> list[exp.Expr]:
         """Return the conditions that a row is in the time the branch is about.
@@ -243,8 +237,7 @@ class BranchBuilder:
         for number, leaf in self.branch.leaves.items():
             bind = self.rows.bind if value is None else value.bind
             tree = bind(leaf.aggregate)
-            condition = self._condition(leaf, value)
-            result.append(called(with_condition(tree, condition, self.build.dialect), f"m{number}"))
+            result.append(called(with_condition(tree, self._condition(leaf, value), self.build.dialect), f"m{number}"))
         return result
 
     def _condition(self, leaf: Leaf, stage: Stage | None = None) -> exp.Expr | None:
@@ -286,8 +279,7 @@ class BranchBuilder:
         outer = [] if percentile else self._aggregates(stage)
         ranked = stage.bind(replace(leaf.aggregate, tree=percentile[0])) if percentile else None
         condition = self._condition(leaf, stage) if percentile else None
-        inner = self._joined(stage.inner(), where)
-        name = self.build.add(f"{self.branch.fact}__rows", inner)
+        name = self.build.add(f"{self.branch.fact}__rows", self._joined(stage.inner(), where))
         conditions = stage.outer_conditions(name)
         keys = [f"d{number}" for number in values]
         if percentile is not None and ranked is not None:
@@ -295,8 +287,7 @@ class BranchBuilder:
                 ranked = exp.Case(ifs=[exp.If(this=condition, true=ranked)])
             name = self.build.add(f"{self.branch.fact}__ranks", rank_query(name, ranked, keys, conditions))
             conditions = []
-            total = weighed(percentile[1], name, self.build.dialect)
-            outer = [called(total, f"m{next(iter(self.branch.leaves))}")]
+            outer = [called(weighed(percentile[1], name, self.build.dialect), f"m{next(iter(self.branch.leaves))}")]
         selected = [called(column(key, name), key) for key in keys]
         query = exp.select(*selected, *outer, copy=False).from_(named_query(name), copy=False)
         query = query.where(*conditions, copy=False)
@@ -316,11 +307,8 @@ class BranchBuilder:
         assert self.over is not None
         over = self.rows.bind(Expression(exp.Placeholder(this="0"), (self.over,), None, str(self.over)))
         if self.rows.many:
-            raise SemanticError(
-                f"an average over time of `{self.branch.fact}` cannot be grouped by its details",
-                hint="group by dimensions it has one of",
-                code="unreachable",
-            )
+            message = f"an average over time of `{self.branch.fact}` cannot be grouped by its details"
+            raise SemanticError(message, hint="group by dimensions it has one of", code="unreachable")
         if any(needs_ranks(leaf.aggregate.tree, self.build.dialect) for leaf in self.branch.leaves.values()):
             raise SemanticError(
                 f"{self.build.dialect} has no percentile that could be averaged over time",

@@ -91,8 +91,7 @@ def _union(build: Build, names: list[str]) -> str:
     if key not in build.periods:
         query: exp.Expr = exp.select(column("period", names[0])).from_(named(names[0]))
         for name in names[1:]:
-            other = exp.select(column("period", name)).from_(named(name))
-            query = exp.union(query, other, distinct=True, copy=False)
+            query = exp.union(query, exp.select(column("period", name)).from_(named(name)), distinct=True, copy=False)
         build.periods[key] = build.add("seen_periods", query)
     return build.periods[key]
 

@@ -144,8 +144,7 @@ def _unread(text: str, dialect: str) -> str:
     if colon and grain.strip().isidentifier() and not field.endswith(":"):
         near = did_you_mean(grain.strip(), GRAINS)
         return f"did you mean `{field}:{near}`?" if near else f"there is no granularity `{grain}`: {', '.join(GRAINS)}"
-    words = _WORD.findall(_QUOTED.sub(" ", text))
-    for word in words:
+    for word in _WORD.findall(_QUOTED.sub(" ", text)):
         try:
             sqlglot.parse_one(f"t.{word}", read=dialect, into=exp.Condition)
             sqlglot.parse_one(f"{word} > 1", read=dialect, into=exp.Condition)
@@ -174,11 +173,9 @@ def _no_value(kind: str, name: str, what: str) -> SemanticError:
             details={"attribute": name},
         )
     if kind == "param":
+        message = f"{what} needs the parameter `{name}`, which has no value"
         return SemanticError(
-            f"{what} needs the parameter `{name}`, which has no value",
-            hint=f'"parameters": {{"{name}": ...}}',
-            code="parameter",
-            details={"parameter": name},
+            message, hint=f'"parameters": {{"{name}": ...}}', code="parameter", details={"parameter": name}
         )
     return SemanticError(
         f"{what} has an unknown template `{kind}.{name}`", hint="there are param.NAME and user.NAME", code="definition"

@@ -151,8 +151,7 @@ class Names:
         """Return the expression of a definition of a source."""
         key = (source.name, text)
         if key not in self._defined:
-            tree = self.parse(text, what)
-            self._defined[key] = self.in_source(source, tree, text, what)
+            self._defined[key] = self.in_source(source, self.parse(text, what), text, what)
         return self._defined[key]
 
     def in_source(self, source: Source, tree: exp.Expr, text: str, what: str) -> Expression:
@@ -170,11 +169,8 @@ class Names:
         if column.visibility is not None or column.expr is None:
             return column.visibility or Visibility.PUBLIC
         if column.name in seen:
-            raise SemanticError(
-                f"the column `{source.name}.{column.name}` is computed from itself",
-                hint=f"change the expr of {column.name} in {column.place}",
-                code="definition",
-            )
+            message = f"the column `{source.name}.{column.name}` is computed from itself"
+            raise SemanticError(message, hint=f"change the expr of {column.name} in {column.place}", code="definition")
         strictest = Visibility.PUBLIC
         for name in self.computed(source, column).names:
             path = self.graph.path(source.name, name.hops)

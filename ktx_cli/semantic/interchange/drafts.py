@@ -132,8 +132,7 @@ class SourceDraft:
         column = self.base.column(name) if self.base is not None else None
         if column is not None:
             return column.visibility in (None, Visibility.PUBLIC) and column.expr is None
-        found = self.find(name)
-        draft = self.columns.get(found or "")
+        draft = self.columns.get(self.find(name) or "")
         return draft is None or draft.expr is None or draft.visibility is not None
 
 
@@ -464,10 +463,9 @@ def _overlay(draft: SourceDraft, report: Report, tool: str) -> dict[str, Any]:
 
 def _shared(draft: SourceDraft, tool: str) -> dict[str, Any]:
     """Return what both kinds of files say; a grain only where the manifest does not know it."""
-    knows = draft.base is not None and draft.base.keyed
     return {
         "descriptions": {tool: draft.description} if draft.description else None,
-        "grain": None if knows else list(draft.grain),
+        "grain": None if (draft.base is not None and draft.base.keyed) else list(draft.grain),
         "default_time_dimension": {tool: draft.time} if draft.time else None,
         **draft.extra,
         "visibility": _stricter(draft.extra.get("visibility"), draft.base.visibility if draft.base else None),

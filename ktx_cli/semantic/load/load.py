@@ -540,9 +540,8 @@ class _Loader:
     def _note_twice(self, name: str, places: Iterable[Place]) -> Diagnostic:
         shown = listing(map(str, places))
         what = f"several files are about `{name}`, and none is used: {shown}"
-        place = next(iter(places))
         problem = layer_diagnostic(
-            Severity.ERROR, "duplicate", what, place, "keep one of them, or rename the others", name
+            Severity.ERROR, "duplicate", what, next(iter(places)), "keep one of them, or rename the others", name
         )
         self.problems.append(problem)
         return problem
@@ -624,5 +623,4 @@ def _entry_text(file: SourceFile, name: str) -> str | None:
     if part is None:
         return None
     key, value = part
-    text = text_of(file.content)
-    return text[key.start - key.column : max(value.end, key.end)].rstrip() + "\n"
+    return text_of(file.content)[key.start - key.column : max(value.end, key.end)].rstrip() + "\n"

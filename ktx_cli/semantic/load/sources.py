@@ -240,8 +240,7 @@ def _read_rules(entry: Entry, draft: SourceDraft) -> None:
 
 def _read_time(entry: Entry, draft: SourceDraft) -> None:
     """Read `default_time_dimension`: a column, or who says so -> column."""
-    stated = entry.values.get("default_time_dimension")
-    if isinstance(stated, str):
+    if isinstance(entry.values.get("default_time_dimension"), str):
         draft.time_column = entry.text("default_time_dimension") or draft.time_column
         return
     below = entry.mapping("default_time_dimension")
@@ -378,11 +377,8 @@ def _override(entry: Entry, draft: SourceDraft, excluded: set[str]) -> None:
             what = f"{item.what} is for a column that `{draft.name}` does not have"
             item.error("unknown_column", what, "name", hint=unknown_name(name, draft.columns))
         elif column.name in excluded:
-            item.error(
-                "forbidden_key",
-                f"{item.what} is for a column that `{EXCLUDED}` takes out",
-                hint="remove one of the two",
-            )
+            message = f"{item.what} is for a column that `{EXCLUDED}` takes out"
+            item.error("forbidden_key", message, hint="remove one of the two")
         elif not _agrees(visibilities, column.name, item):
             what = f"{item.what} is there twice, with another `{VISIBILITY}` each time"
             item.error("duplicate", what, hint="remove one of the two")

@@ -112,8 +112,7 @@ class TimeReader:
     @property
     def is_date(self) -> bool:
         """Whether the time is known by its day alone."""
-        source = self._source(self._time.edges)
-        column = source.column(self._time.column)
+        column = self._source(self._time.edges).column(self._time.column)
         return column is not None and column.natural_granularity == DAY
 
     @property
@@ -142,8 +141,7 @@ class TimeReader:
         source = self._names.model.sources[path.end]
         found = source.column(name)
         name = name if found is None else found.name
-        is_time = path.edges == self._time.edges and name == self._time.column
-        if is_time or self._is_key(path.edges, name):
+        if (path.edges == self._time.edges and name == self._time.column) or self._is_key(path.edges, name):
             return _place(reads, Read(path.edges, name, is_time=True))
         if found is None or found.expr is None:
             return _place(reads, Read(path.edges, name))
@@ -356,11 +354,8 @@ class _AxisFinder:
     def _own(self, name: str) -> Name:
         found = self._source.column(name)
         if found is None:
-            raise SemanticError(
-                f"`{self._source.name}` has no column `{name}`, over which a measure of it goes",
-                hint="correct `over` in the file of the measure",
-                code="definition",
-            )
+            message = f"`{self._source.name}` has no column `{name}`, over which a measure of it goes"
+            raise SemanticError(message, hint="correct `over` in the file of the measure", code="definition")
         return Name((), found.name)
 
     @property

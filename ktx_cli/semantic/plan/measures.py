@@ -127,11 +127,8 @@ class Measures:
 
     def _treatment(self, measure: Measure, around: Treatment, what: str) -> Treatment:
         if None not in (measure.cumulative, around.cumulative) and measure.cumulative != around.cumulative:
-            raise SemanticError(
-                f"{what} is cumulative, and so is the measure around it",
-                hint="take `cumulative` from one of the two in its file",
-                code="definition",
-            )
+            message = f"{what} is cumulative, and so is the measure around it"
+            raise SemanticError(message, hint="take `cumulative` from one of the two in its file", code="definition")
         return replace(
             around,
             time=around.time or measure.time,
@@ -227,8 +224,7 @@ class Measures:
                 hint="name the inner one as a measure, and say `per:` in the outer one",
                 code="definition",
             )
-        text = aggregate.sql(self._names.model.dialect)
-        expression = self._aggregate_names(aggregate, source, text, what)
+        expression = self._aggregate_names(aggregate, source, aggregate.sql(self._names.model.dialect), what)
         fact, expression = fact_of(self._names, expression, source, what)
         conditions = tuple(from_fact(self._names, condition, fact) for condition in context.conditions)
         conditions += self._segments_of(fact, source)

@@ -32,10 +32,8 @@ def asked_range(asked: AskedRange, now: datetime) -> Bounds:
     start = None if asked.start is None else parse_range_value(asked.start)
     stop = None if asked.end is None else parse_range_value(asked.end)
     if start is not None and stop is not None and instant(start) >= instant(stop):
-        raise SemanticError(
-            f"time_range ends at {stop}, not after its start {start}",
-            hint="the end is not included: 2024-01-01 to 2025-01-01",
-        )
+        message = f"time_range ends at {stop}, not after its start {start}"
+        raise SemanticError(message, hint="the end is not included: 2024-01-01 to 2025-01-01")
     return start, stop
 
 

@@ -79,8 +79,7 @@ class Planner:
         query = self._query
         self._find_facts()
         self._dimensions = self._named_dimensions()
-        kept = self._kept_names()
-        measures = Measures(self.names, query.segments, kept)
+        measures = Measures(self.names, query.segments, self._kept_names())
         for measure in query.measures:
             if measure.name is not None and measures.find((measure.name,)) is None:
                 measures.named[measure.name] = (measure.expr, self._measure_tree(measure))
@@ -119,8 +118,7 @@ class Planner:
         measures = Measures(self.names)
         facts = []
         for asked in self._query.measures:
-            tree = self._measure_tree(asked)
-            for column in tree.find_all(exp.Column):
+            for column in self._measure_tree(asked).find_all(exp.Column):
                 found = measures.find(column_parts(column))
                 if found:
                     facts.append(found[0].name)
@@ -165,8 +163,7 @@ class Planner:
             tree = self._measure_tree(AskedMeasure(output.asked))
             found = measures.find(column_parts(tree)) if isinstance(tree, exp.Column) else None
             before = measures.of(*found, context) if found else measures.asked(tree, output.asked, context)
-            now = output.formula
-            change = exp.Sub(this=exp.paren(now), expression=exp.paren(before))
+            change = exp.Sub(this=exp.paren(output.formula), expression=exp.paren(before))
             share = exp.Div(
                 this=exp.Mul(this=exp.Literal.number("100.0"), expression=exp.paren(change.copy())),
                 expression=exp.paren(before),
@@ -191,11 +188,8 @@ class Planner:
         span = length(start, end)
         for dimension in self._dimensions:
             if dimension.grain is not None and not lines_up(span, dimension.grain):
-                raise SemanticError(
-                    f"the previous period is {span} earlier, which periods of a {dimension.grain} are not",
-                    hint="ask for days, or for a time_range of whole periods",
-                    code="grain",
-                )
+                message = f"the previous period is {span} earlier, which periods of a {dimension.grain} are not"
+                raise SemanticError(message, hint="ask for days, or for a time_range of whole periods", code="grain")
         return span
 
     def _named_dimensions(self) -> list[Dimension]:
@@ -257,8 +251,7 @@ class Planner:
             return asked.granularity
         if name.is_metric_time:
             return asked.granularity
-        source = self._model.sources[self.names.target_of(name.hops)]
-        column = source.column(name.column)
+        column = self._model.sources[self.names.target_of(name.hops)].column(name.column)
         if column is None or asked.granularity is None:
             return asked.granularity
         if column.type is not SemanticType.TIME and isinstance(expression.tree, exp.Placeholder):
@@ -301,8 +294,7 @@ class Planner:
             sources = {fact: self._model.sources[fact] for fact, _ in facts}
             times = {(fact, time_of(sources[fact], time_name)) for fact, time_name in facts}
             return [None if time is None else sources[fact].column(time.column) for fact, time in times] or [None]
-        source = self._model.sources[self.names.target_of(name.hops)]
-        column = source.column(name.column)
+        column = self._model.sources[self.names.target_of(name.hops)].column(name.column)
         if column is None or column.type is not SemanticType.TIME:
             return []
         return [column] if filled or any(self._goes_over(leaf, dimension) for leaf in leaves) else []
@@ -352,8 +344,7 @@ class Planner:
                 self._result_texts.append(part.sql(self._model.dialect))
             else:
                 self._require_no_names_of_answer(part, asked.expr)
-                text = part.sql(self._model.dialect)
-                rows.append(RowFilter(self.names.asked(part, text, asked.via), facts))
+                rows.append(RowFilter(self.names.asked(part, part.sql(self._model.dialect), asked.via), facts))
 
     def _require_no_names_of_answer(self, tree: exp.Expr, text: str) -> None:
         """Raise `SemanticError` where a condition on rows names a dimension as the answer calls it, and no column."""
@@ -456,10 +447,8 @@ class Planner:
         if asked.field is not None:
             parts = self._plain_reference(asked.field)
             if parts is None:
-                raise SemanticError(
-                    f"time_range.field `{asked.field}` is not a column",
-                    hint="name one column of times, as `source.column`",
-                )
+                message = f"time_range.field `{asked.field}` is not a column"
+                raise SemanticError(message, hint="name one column of times, as `source.column`")
             expression = Expression(placeholder(0), (self._time(parts, asked.field),), None, asked.field)
         else:
             expression = self._default_time(leaves)
@@ -527,10 +516,8 @@ def _distinct_names(outputs: Sequence[Output], taken: set[str]) -> list[Output]:
     seen: set[str] = set(taken)
     for each in result:
         if each.name in seen:
-            raise SemanticError(
-                f"two columns of the answer would be called `{each.name}`",
-                hint=f'name one: {{"expr": "{each.asked}", "name": "..."}}',
-            )
+            message = f"two columns of the answer would be called `{each.name}`"
+            raise SemanticError(message, hint=f'name one: {{"expr": "{each.asked}", "name": "..."}}')
         seen.add(each.name)
     return result
 
@@ -564,11 +551,8 @@ def _checked(parameter: Parameter, value: Any) -> Any:
         SemanticType.TIME: isinstance(value, str),
     }[parameter.type]
     if not fits:
-        raise SemanticError(
-            f"the parameter `{parameter.name}` must be a {parameter.type.value}, not {value!r}",
-            hint=f"it is declared in {parameter.place}",
-            code="parameter",
-        )
+        message = f"the parameter `{parameter.name}` must be a {parameter.type.value}, not {value!r}"
+        raise SemanticError(message, hint=f"it is declared in {parameter.place}", code="parameter")
     if parameter.values and value not in parameter.values:
         raise SemanticError(
             f"the parameter `{parameter.name}` cannot be {value!r}",

@@ -131,8 +131,7 @@ def add_joins(semantics: list[Semantic], report: Report) -> None:
         for name in one.entities:
             relationship = _relationship(one, other, name)
             if relationship is not None:
-                key = (one.draft.name, other.draft.name)
-                wanted.setdefault(key, []).append((one, other, name, relationship))
+                wanted.setdefault((one.draft.name, other.draft.name), []).append((one, other, name, relationship))
     for several in wanted.values():
         for one, other, name, relationship in several:
             alias = _free_alias(name, semantics) if len(several) > 1 else None
@@ -265,8 +264,7 @@ def _add_tests(item: Item, column: ColumnDraft, what: str, draft: SourceDraft, r
             else:
                 report.dropped(label, "it says nothing a question can use", item.at(key))
     if tests:
-        known = column.extra.get("tests", {}).get("dbt", [])
-        column.extra["tests"] = {"dbt": list(dict.fromkeys([*known, *tests]))}
+        column.extra["tests"] = {"dbt": list(dict.fromkeys([*column.extra.get("tests", {}).get("dbt", []), *tests]))}
     return references
 
 

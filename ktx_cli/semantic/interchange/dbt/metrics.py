@@ -154,8 +154,7 @@ class Metrics:
     def _simple(self, entry: Entry, name: str, what: str) -> Found:
         if entry.item.has("agg") and entry.home is not None:
             return self._aggregate(entry, entry.home, name, what)
-        params = self._params(entry)
-        wanted = read_input(params.value("measure"), entry.item.place)
+        wanted = read_input(self._params(entry).value("measure"), entry.item.place)
         found = self._measures.get(wanted.name) if wanted else None
         if wanted is None or found is None:
             raise UnresolvedError(f"its measure `{wanted.name}` was not imported" if wanted else "it names no measure")
@@ -172,8 +171,7 @@ class Metrics:
     def _aggregate(self, entry: Entry, home: Semantic, name: str, what: str) -> Found:
         """Write a simple metric of the newer form."""
         scope = Scope(home, self._variables)
-        reader = MeasureReader(home, scope, self._report)
-        measure = reader.read(entry.item, name, what)
+        measure = MeasureReader(home, scope, self._report).read(entry.item, name, what)
         measure["filter"] = scope.condition(read_filters(entry.item, "filter"))
         if entry.item.flag("join_to_timespine") | entry.item.has("fill_nulls_with"):
             entry.item.skip("fill_nulls_with")

@@ -383,8 +383,7 @@ def parse_call(text: str) -> Call:
     if shown == TARGET_NAME:
         return Call(TARGET_NAME, (), {})
     try:
-        tree = ast.parse(text.strip()[:_LONGEST], mode="eval").body
-        return _call(tree)
+        return _call(ast.parse(text.strip()[:_LONGEST], mode="eval").body)
     except _FAULTS:
         raise UnresolvedError(f"the Jinja `{shown}` is no call that is known") from None
 

@@ -80,8 +80,7 @@ def import_lookml(
 def _add_view(view: View, report: Report) -> None:
     """Add what a view says of itself, and report the rest."""
     item = view.block.item
-    text = described(item.text("description"), item.text("label"))
-    view.draft.description = text or view.draft.description
+    view.draft.description = described(item.text("description"), item.text("label")) or view.draft.description
     item.skip(*_USED)
     if view.block.values.get("required_access_grants"):
         view.draft.extra["visibility"] = "hidden"

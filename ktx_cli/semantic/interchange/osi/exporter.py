@@ -52,8 +52,7 @@ class _Export:
              "relationships": sorted(self.relationships, key=lambda each: str(each["name"])),
             "metrics": self.metrics,
         })  # fmt: skip
-        document = {"version": VERSION, "semantic_model": [content]}
-        return yaml.dump(document), self.report.sorted()
+        return yaml.dump({"version": VERSION, "semantic_model": [content]}), self.report.sorted()
 
     def _dataset(self, source: Source) -> dict[str, Any]:
         what, place = f"source `{source.name}`", _place(source)
@@ -159,8 +158,7 @@ class _Export:
             )
             return
         try:
-            tree = self.expander.expand(source, measure)
-            expression = self._expression(tree)
+            expression = self._expression(self.expander.expand(source, measure))
         except KtxError as error:
             self.report.dropped(what, error.message, place)
             return
@@ -222,8 +220,7 @@ class Expander:
 
     def row(self, source: Source, text: str) -> exp.Expr:
         """Return the tree of an expression over the rows of a source, columns as `source.column`."""
-        tree = self._parse(text)
-        return self._changed(tree, lambda column: self._column(source, column))
+        return self._changed(self._parse(text), lambda column: self._column(source, column))
 
     def _parse(self, text: str) -> exp.Expr:
         if "{{" in text:

@@ -93,8 +93,7 @@ def _read_model(item: Item, sources: Sources, report: Report) -> None:
         below.report_rest(report, f"dataset `{draft.name}`")
     for metric in item.items("metrics"):
         add_metric(metric, drafts, report)
-    text = described(item.text("description"), None)
-    if text:
+    if described(item.text("description"), None):
         report.dropped(f"description of semantic model `{name}`", "ktx describes sources, not models", item.place)
     item.report_rest(report, f"semantic model `{name}`", {
         "ai_context": "ktx describes sources, not models", "custom_extensions": "they are of another tool",
