@@ -42,17 +42,9 @@ if TYPE_CHECKING:
 Moment = TypeVar("Moment", date, datetime)
 
 STEPS: Final = {
-    SECOND: (1, SECOND),
-    MINUTE: (60, SECOND),
-    HOUR: (3600, SECOND),
-    DAY: (1, DAY),
-    WEEK: (7, DAY),
-    MONTH: (1, MONTH),
-    QUARTER: (3, MONTH),
-    YEAR: (12, MONTH),
-    FISCAL_QUARTER: (3, MONTH),
-    FISCAL_YEAR: (12, MONTH),
-}
+    SECOND: (1, SECOND), MINUTE: (60, SECOND), HOUR: (3600, SECOND), DAY: (1, DAY), WEEK: (7, DAY), MONTH: (1, MONTH),
+    QUARTER: (3, MONTH), YEAR: (12, MONTH), FISCAL_QUARTER: (3, MONTH), FISCAL_YEAR: (12, MONTH),
+}  # fmt: skip
 """The length of each grain, as a count of seconds, days or months."""
 
 FINE: Final = (SECOND, MINUTE, HOUR)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from ktx_cli.semantic.calendar import later, literal, period_of
-from ktx_cli.semantic.compile.build import Build, called, column, identifier
+from ktx_cli.semantic.compile.build import Build, called, column, counted, present, subquery
 from ktx_cli.semantic.compile.rows import Rows, dimension_value, in_range, needs_ranks, row_conditions
 from ktx_cli.semantic.expressions.fragments import distinct_columns, with_condition
 from ktx_cli.semantic.expressions.names import Expression, Name, filled, placeholder, placeholders
@@ -122,7 +122,7 @@ class Cells:
         inner = exp.select(*aggregates.values(), copy=False)
         if formulas:
             of_leaves = [column(f"a{number}", _AGGREGATES) for number in aggregates]
-            relation = exp.Subquery(this=inner, alias=exp.TableAlias(this=identifier(_AGGREGATES)))
+            relation = subquery(inner, _AGGREGATES)
             inner = exp.select(*selected, *of_leaves, copy=False).from_(relation, copy=False)
         (values,) = self._run(fresh.with_queries(inner).sql(fresh.dialect)).rows
         leaves = dict(zip(aggregates, values[len(formulas) :], strict=True))
@@ -157,7 +157,7 @@ class Cells:
             filters, asked = self._without_ranges(rows, treatment, axis, build.plan.filters)
             conditions = self._in_stretch(rows, treatment, axis, dimensions, asked)
             conditions += row_conditions(rows, build.plan, filters)
-            count = rows.select([exp.Count(this=exp.Star(), big_int=True)]).where(*conditions, copy=False)
+            count = rows.select([counted()]).where(*conditions, copy=False)
             ((found,),) = self._run(build.with_queries(count).sql(build.dialect)).rows
             if int(found):
                 return False
@@ -263,14 +263,11 @@ class Cells:
     def _keeps_the_same(self, fact: str, time: Name | None, axis: TimeAxis, condition: Expression, ends: Ends) -> bool:
         """Say whether a condition is true of the rows in a stretch of time, and of no others."""
         rows, over = Rows(self._build.again(), fact, time=time), _of_column(axis.over)
-        known = exp.Not(this=exp.Is(this=rows.bind(over), expression=exp.null()))
+        known = present(rows.bind(over))
         within = known if ends == (None, None) else in_range(rows, TimeRange(over, *ends))
         true = exp.paren(rows.bind(condition), copy=False)
         both_true = exp.and_(true.copy(), within.copy())
-        counts = [
-            exp.Count(this=exp.Case(ifs=[exp.If(this=each, true=exp.Literal.number(1))]), big_int=True)
-            for each in (true, within, both_true)
-        ]
+        counts = [counted(each) for each in (true, within, both_true)]
         (found,) = self._run(rows.build.with_queries(rows.select(counts)).sql(rows.build.dialect)).rows
         return len({int(each) for each in found}) == 1
 
@@ -286,9 +283,7 @@ class Cells:
         rows = Rows(self._build.again(), edge.target)
         days = TimeRange(_of_column(Name((), edge.pairs[0][1])), period.start, period.end)
         wanted = rows.build.syntax.null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect))
-        counts = [exp.Count(this=exp.Star(), big_int=True)]
-        counts.append(exp.Count(this=exp.Case(ifs=[exp.If(this=wanted, true=exp.Literal.number(1))]), big_int=True))
-        query = rows.select(counts).where(in_range(rows, days), copy=False)
+        query = rows.select([counted(), counted(wanted)]).where(in_range(rows, days), copy=False)
         ((every, having),) = self._run(rows.build.with_queries(query).sql(rows.build.dialect)).rows
         return bool(int(having)) or (value is None and not int(every))
 
@@ -307,7 +302,7 @@ class Cells:
             exp.LTE(this=day.copy(), expression=_literal(found[1], None, rows.build.dialect)),
             exp.Not(this=exp.paren(wanted)),
         ]
-        others = rows.select([exp.Count(this=exp.Star(), big_int=True)]).where(*between, copy=False)
+        others = rows.select([counted()]).where(*between, copy=False)
         ((count,),) = self._run(rows.build.with_queries(others).sql(rows.build.dialect)).rows
         return None if int(count) else (first, last)
 
@@ -353,10 +348,9 @@ def _aggregated(rows: Rows, leaf: Leaf, conditions: Sequence[exp.Expr]) -> exp.S
 def _combinations(rows: Rows, parts: Sequence[exp.Expr], conditions: Sequence[exp.Expr]) -> exp.Select:
     """Return the query of how many combinations of values rows have, none of the values missing."""
     selected = [called(part, f"c{number}") for number, part in enumerate(parts)]
-    present = [exp.Not(this=exp.Is(this=part.copy(), expression=exp.null())) for part in parts]
-    query = rows.select(selected).distinct(copy=False).where(*present, *conditions, copy=False)
-    relation = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier("combinations")))
-    return exp.select(exp.Count(this=exp.Star(), big_int=True), copy=False).from_(relation, copy=False)
+    there = [present(part.copy()) for part in parts]
+    query = rows.select(selected).distinct(copy=False).where(*there, *conditions, copy=False)
+    return exp.select(counted(), copy=False).from_(subquery(query, "combinations"), copy=False)
 
 
 def _at_moment(
@@ -372,9 +366,7 @@ def _at_moment(
     if semi.take == "average":
         each = _aggregated(rows, leaf, conditions)
         each.expressions[0].replace(called(each.expressions[0].copy(), "value"))
-        inner = exp.Subquery(
-            this=each.group_by(rows.bind(over), copy=False), alias=exp.TableAlias(this=identifier("moments"))
-        )
+        inner = subquery(each.group_by(rows.bind(over), copy=False), "moments")
         return exp.select(exp.Avg(this=column("value", "moments")), copy=False).from_(inner, copy=False)
     build, plan = rows.build, rows.build.plan
     among = Lookups(build, leaf.fact, alias=f"{rows.alias}__at", time=rows.time)

@@ -26,6 +26,7 @@ from ktx_cli.semantic.model import (
     Source,
     ambiguous,
     layer_diagnostic,
+    spelled,
     unknown,
 )
 from ktx_cli.warehouses import SemanticType
@@ -443,10 +444,8 @@ class Resolver:
         return tuple(hop if hop in self.graph.aliases else self._source_name(hop) for hop in hops)
 
     def _source_name(self, hop: str) -> str:
-        if hop in self.model.sources:
-            return hop
-        alike = [name for name in self.model.sources if name.casefold() == hop.casefold()]
-        return alike[0] if len(alike) == 1 else hop
+        source = spelled(self.model.sources, hop)
+        return hop if source is None else source.name
 
 
 class Report:

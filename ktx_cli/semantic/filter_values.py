@@ -13,7 +13,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from ktx_cli.semantic.answer import Asked
-from ktx_cli.semantic.compile.build import Build, column, identifier, without_booleans
+from ktx_cli.semantic.compile.build import Build, column, identifier, present, subquery, without_booleans
 from ktx_cli.semantic.compile.rows import Rows, in_range
 from ktx_cli.semantic.expressions.names import filled, placeholder
 from ktx_cli.semantic.model import Column, Source, Visibility
@@ -175,11 +175,11 @@ def plan_check(
             parts += _candidates(build, number, comparison)
     for number, period in enumerate(since):
         parts += _of_period(build, number, period)
-    union: exp.Expr = exp.select("*").from_(_inner(parts[0], "p0"), copy=False)
+    union: exp.Expr = exp.select("*").from_(subquery(parts[0], "p0"), copy=False)
     for number, part in enumerate(parts[1:], start=1):
-        other = exp.select("*").from_(_inner(part, f"p{number}"), copy=False)
+        other = exp.select("*").from_(subquery(part, f"p{number}"), copy=False)
         union = exp.union(union, other, distinct=False, copy=False)
-    query = build.with_queries(exp.select("*").from_(_inner(union, "checks"), copy=False))
+    query = build.with_queries(exp.select("*").from_(subquery(union, "checks"), copy=False))
     tree = query if build.syntax.conditions_are_values else without_booleans(query)
     return ValueCheck(tree.sql(build.dialect), wanted, since, len(parts) * MOST_CANDIDATES)
 
@@ -302,9 +302,9 @@ def _candidates(build: Build, number: int, comparison: Comparison) -> Iterator[e
     elif comparison.column.type is SemanticType.STRING:
         values = exp.select(exp.Alias(this=_text(of), alias=identifier("v"))).distinct(copy=False)
         values = values.from_(build.relation(comparison.source, _ROWS), copy=False)
-        values = values.where(exp.Not(this=exp.Is(this=of.copy(), expression=exp.null())), copy=False)
+        values = values.where(present(of.copy()), copy=False)
         value = column("v", "source_values")
-        query = _selected(number, _CANDIDATE, value).from_(_inner(values, "source_values"), copy=False)
+        query = _selected(number, _CANDIDATE, value).from_(subquery(values, "source_values"), copy=False)
         short = exp.LTE(this=exp.Length(this=value.copy()), expression=exp.Literal.number(LONGEST_VALUE))
         order = [exp.Ordered(this=key, nulls_first=False) for key in (*_nearness(value, comparison), value.copy())]
         yield query.where(short, copy=False).order_by(*order, copy=False).limit(MOST_CANDIDATES, copy=False)
@@ -351,7 +351,3 @@ def _text(value: exp.Expr) -> exp.Expr:
 
 def _no_text() -> exp.Expr:
     return _text(exp.null())
-
-
-def _inner(query: exp.Expr, name: str) -> exp.Subquery:
-    return exp.Subquery(this=query, alias=exp.TableAlias(this=identifier(name)))

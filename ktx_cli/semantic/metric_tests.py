@@ -41,15 +41,9 @@ class TestResult(Record):
     error: KtxError | None = None
 
     json_keys = (
-        "source",
-        "test=test.name",
-        "passed",
-        "expected",
-        "got",
-        "error",
-        "path=test.place.path",
+        "source", "test=test.name", "passed", "expected", "got", "error", "path=test.place.path",
         "line=test.place.line",
-    )
+    )  # fmt: skip
 
 
 def run_test(

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ktx_cli.core import EXIT_USAGE, Diagnostic, KtxError, Location, Severity, did_you_mean, listing
 from ktx_cli.warehouses import SemanticType, TableRef
 
+_Named = TypeVar("_Named")
+
 SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR = (
-    "second",
-    "minute",
-    "hour",
-    "day",
-    "week",
-    "month",
-    "quarter",
-    "year",
-)
+    "second", "minute", "hour", "day", "week", "month", "quarter", "year",
+)  # fmt: skip
 FISCAL_QUARTER, FISCAL_YEAR = "fiscal_quarter", "fiscal_year"
 GRAINS = (SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR, FISCAL_QUARTER, FISCAL_YEAR)
 """Time grains, finest first; the fiscal ones begin in the month the project says."""
@@ -209,6 +204,15 @@ class MetricTest:
     place: Place | None = None
 
 
+def spelled(known: Mapping[str, _Named], name: str) -> _Named | None:
+    """Return what has the name, else the only one whose name differs in case alone."""
+    found = known.get(name)
+    if found is not None:
+        return found
+    alike = [each for other, each in known.items() if other.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else None
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One source, everything of its files resolved. Exactly one of `table` and `sql` is set.
@@ -239,19 +243,11 @@ class Source:
 
     def column(self, name: str) -> Column | None:
         """Return the column of that name, else the only one that differs in case alone."""
-        found = self.columns.get(name)
-        if found is not None:
-            return found
-        alike = [column for each, column in self.columns.items() if each.casefold() == name.casefold()]
-        return alike[0] if len(alike) == 1 else None
+        return spelled(self.columns, name)
 
     def measure(self, name: str) -> Measure | None:
         """Return the measure of that name, else the only one that differs in case alone."""
-        found = self.measures.get(name)
-        if found is not None:
-            return found
-        alike = [measure for each, measure in self.measures.items() if each.casefold() == name.casefold()]
-        return alike[0] if len(alike) == 1 else None
+        return spelled(self.measures, name)
 
     def is_of(self, ref: TableRef) -> bool:
         """Whether the source is of a table of its table's name: the schema is the same, or one of them has none."""

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ktx_cli.core import plural
 from ktx_cli.semantic.calendar import capacity
-from ktx_cli.semantic.compile.build import Build, called, identifier
+from ktx_cli.semantic.compile.build import Build, called, counted, present, subquery
 from ktx_cli.semantic.compile.rows import Joined, Rows, in_range, row_conditions
 from ktx_cli.semantic.compile.statement import Compiled
 from ktx_cli.semantic.expressions.names import Expression
@@ -87,14 +87,14 @@ def plan_probe(build: Build, fact: str) -> ProbePlan:
     where = kept.where
     of_leaves = kept.of_leaves()
     joins = list(rows.joins.values())
-    counts: list[exp.Expr] = [called(exp.Count(this=exp.Star(), big_int=True), "joined")]
+    counts: list[exp.Expr] = [called(counted(), "joined")]
     counts.append(called(exp.Subquery(this=_count(build, fact, where)), "alone"))
     by_key = build.use(fact).by_key
     counts.append(called(exp.Subquery(this=_count_repeated(build, fact)) if by_key else exp.null(), "repeated"))
     for number, joined in enumerate(joins):
         missing, found = rows.missed(joined)
-        counts.append(called(_count_if(missing), f"null_{number}"))
-        counts.append(called(_count_if(exp.and_(exp.not_(exp.paren(missing.copy())), found)), f"dangling_{number}"))
+        counts.append(called(counted(missing), f"null_{number}"))
+        counts.append(called(counted(exp.and_(exp.not_(exp.paren(missing.copy())), found)), f"dangling_{number}"))
     counts.append(called(kept.of_all(), "kept"))
     counts += [called(count, f"counted_{number}") for number, count in of_leaves.items()]
     query = rows.select(counts)
@@ -158,10 +158,10 @@ class _Kept:
         """Return the count of the rows that meet the conditions."""
         conditions = [*(condition.copy() for condition in self._conditions), *own]
         if not conditions:
-            return exp.Count(this=exp.Star(), big_int=True)
+            return counted()
         if not any(condition.find(exp.Query) for condition in conditions):
-            return _count_if(exp.and_(*conditions, copy=False))
-        query = self._rows.select([exp.Count(this=exp.Star(), big_int=True)])
+            return counted(exp.and_(*conditions, copy=False))
+        query = self._rows.select([counted()])
         return exp.Subquery(this=query.where(*(each.copy() for each in self.where), *conditions, copy=False))
 
     def of_all(self) -> exp.Expr:
@@ -227,7 +227,7 @@ def _leaves(rows: Rows) -> list[Leaf]:
 
 
 def _count(build: Build, fact: str, where: list[exp.Expr]) -> exp.Select:
-    query = Rows(build, fact).select([exp.Count(this=exp.Star(), big_int=True)])
+    query = Rows(build, fact).select([counted()])
     for condition in where:
         query = query.where(condition.copy(), copy=False)
     return query
@@ -237,10 +237,10 @@ def _count_repeated(build: Build, fact: str) -> exp.Select:
     """Return the query of how many values of the fact's grain several of its rows have."""
     rows = Rows(build, fact)
     keys = [rows.own(name) for name in rows.fact.grain]
-    several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(1))
+    several = exp.GT(this=counted(), expression=exp.Literal.number(1))
     query = rows.select([called(exp.Literal.number(1), "one")]).group_by(*keys, copy=False).having(several, copy=False)
-    inner = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier("repeated")))
-    return exp.select(exp.Count(this=exp.Star(), big_int=True)).from_(inner, copy=False)
+    inner = subquery(query, "repeated")
+    return exp.select(counted()).from_(inner, copy=False)
 
 
 def _not_unique(fact: Source, repeated: int) -> SemanticError:
@@ -252,10 +252,6 @@ def _not_unique(fact: Source, repeated: int) -> SemanticError:
         code="cardinality",
         details={"fact": fact.name, "grain": list(fact.grain), "repeated": repeated},
     )
-
-
-def _count_if(condition: exp.Expr) -> exp.Expr:
-    return exp.Count(this=exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))]), big_int=True)
 
 
 def _doubled(
@@ -278,8 +274,8 @@ def _has_twice(build: Build, edge: Edge, connector: Connector) -> bool:
     rows = Rows(build, edge.target)
     keys = [rows.own(other) for _, other in edge.pairs]
     query = rows.select([exp.Literal.number(1)])
-    for condition in (exp.Not(this=exp.Is(this=key.copy(), expression=exp.null())) for key in keys):
+    for condition in (present(key.copy()) for key in keys):
         query = query.where(condition, copy=False)
-    several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(1))
+    several = exp.GT(this=counted(), expression=exp.Literal.number(1))
     query = query.group_by(*keys, copy=False).having(several, copy=False).limit(1, copy=False)
     return bool(connector.query(build.with_queries(query).sql(build.dialect), max_rows=1).rows)

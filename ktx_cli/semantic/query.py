@@ -299,20 +299,8 @@ def _wrong(what: str, message: str, hint: str) -> SemanticError:
 
 
 _READERS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
-    "measures": _measures,
-    "dimensions": _dimensions,
-    "filters": _filters,
-    "segments": _text_list,
-    "having": _text_list,
-    "order_by": _order,
-    "limit": _limit,
-    "offset": _offset,
-    "include_empty": _flag,
-    "time_range": _range,
-    "comparison": _comparison,
-    "totals": _flag,
-    "fill": _flag,
-    "parameters": _mapping,
-    "timezone": _text,
-    "via": _via_map,
-}
+    "measures": _measures, "dimensions": _dimensions, "filters": _filters, "segments": _text_list,
+    "having": _text_list, "order_by": _order, "limit": _limit, "offset": _offset, "include_empty": _flag,
+    "time_range": _range, "comparison": _comparison, "totals": _flag, "fill": _flag, "parameters": _mapping,
+    "timezone": _text, "via": _via_map,
+}  # fmt: skip

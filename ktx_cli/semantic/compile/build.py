@@ -87,7 +87,7 @@ def readable_times(tree: exp.Expr, read: Read, syntax: Dialect) -> Iterator[exp.
             if side.column is None or side.form is None:
                 continue
             missing = exp.Is(this=side.tree.copy(), expression=exp.null())
-            known = exp.Not(this=exp.Is(this=side.comparable(syntax), expression=exp.null()))
+            known = present(side.comparable(syntax))
             yield exp.or_(missing, known, *_both_numbers(sides, syntax), copy=False)
 
 
@@ -326,6 +326,23 @@ def identifier(name: str) -> exp.Identifier:
 def column(name: str, relation: str | None = None) -> exp.Column:
     """Return a column, its names in quotes."""
     return exp.column(identifier(name), None if relation is None else identifier(relation))
+
+
+def present(value: exp.Expr) -> exp.Expr:
+    """Return the condition that a value is there."""
+    return exp.Not(this=exp.Is(this=value, expression=exp.null()))
+
+
+def counted(condition: exp.Expr | None = None) -> exp.Expr:
+    """Return the count of all rows, or of those that meet a condition."""
+    if condition is None:
+        return exp.Count(this=exp.Star(), big_int=True)
+    return exp.Count(this=exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))]), big_int=True)
+
+
+def subquery(query: exp.Expr, name: str) -> exp.Subquery:
+    """Return a query to select from."""
+    return exp.Subquery(this=query, alias=exp.TableAlias(this=identifier(name)))
 
 
 def called(value: exp.Expr, name: str) -> exp.Alias:

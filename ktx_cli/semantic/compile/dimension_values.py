@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ktx_cli.core import listing
 from ktx_cli.semantic.calendar import truncate, within
-from ktx_cli.semantic.compile.build import Build, aliased, called, column, identifier, join, named
+from ktx_cli.semantic.compile.build import Build, aliased, called, column, identifier, join, named, subquery
 from ktx_cli.semantic.compile.rows import (
     Rows,
     counted_by,
@@ -99,15 +99,15 @@ def _starts(build: Build, dimension: Dimension) -> list[str]:
     return result
 
 
-def members(build: Build) -> exp.Expr | None:
-    """Return the members to show besides those the facts have, None where none are asked for."""
+def empty_values(build: Build) -> exp.Expr | None:
+    """Return the dimension values to show besides those the facts have, None where none are asked for."""
     plan = build.plan
     wanted = plan.query.include_empty
     if not plan.wanted or not plan.dimensions or wanted is False:
         return None
     if wanted is None and any(axis.seen is not None and axis.seen.names[0].hops for axis in plan.axes.values()):
         return None  # a running or earlier value is shown for periods with rows
-    groups = grouped_members(build, own=wanted is True)
+    groups = grouped_values(build, own=wanted is True)
     if groups is None:
         return None
     if wanted is None and len(groups) > 1:
@@ -115,13 +115,10 @@ def members(build: Build) -> exp.Expr | None:
             "members without facts are left out: the dimensions are of several sources; include_empty shows them"
         )
         return None
-    parts = [_members(build, group) for group in groups]
+    parts = [_values(build, group) for group in groups]
     if len(parts) == 1:
         return parts[0]
-    relations = [
-        exp.Subquery(this=part, alias=exp.TableAlias(this=identifier(f"members_{place}")))
-        for place, part in enumerate(parts)
-    ]
+    relations = [subquery(part, f"members_{place}") for place, part in enumerate(parts)]
     order = [exp.column(identifier(f"d{index}")) for index in range(len(plan.dimensions))]
     query = exp.select(*order).from_(relations[0], copy=False)
     for relation in relations[1:]:
@@ -131,7 +128,7 @@ def members(build: Build) -> exp.Expr | None:
 
 @dataclass(slots=True)
 class Group:
-    """Dimensions whose members come from one source: `root` is the path to it from each fact, None for metric_time."""
+    """Dimensions whose values come from one source: `root` is the path to it from each fact, None for metric_time."""
 
     root: dict[str, Path] | None
     numbers: list[int]
@@ -159,10 +156,10 @@ class Group:
         )
 
 
-def grouped_members(build: Build, *, own: bool) -> list[Group] | None:
-    """Return the dimensions by the source their members are of; None where they cannot be told.
+def grouped_values(build: Build, *, own: bool) -> list[Group] | None:
+    """Return the dimensions by the source their values are of; None where they cannot be told.
 
-    `own`: whether a fact's own columns have members too.
+    `own`: whether a fact's own columns have values too.
     """
     plan = build.plan
     facts = list(dict.fromkeys(plan.leaves[number].fact for number in plan.wanted))
@@ -204,7 +201,7 @@ def paths_of(build: Build, facts: Sequence[str], name: Name, expression: Express
 
 
 def _put(groups: list[Group], new: Group, paths: Sequence[Mapping[str, Path]]) -> None:
-    """Put a dimension to the members it is reached from, or make it those the others are reached from."""
+    """Put a dimension to the values it is reached from, or make it those the others are reached from."""
     for group in groups:
         if all(group.holds(path) for path in paths):
             group.numbers = sorted([*group.numbers, *new.numbers])
@@ -215,7 +212,7 @@ def _put(groups: list[Group], new: Group, paths: Sequence[Mapping[str, Path]]) -
     groups.append(new)
 
 
-def _members(build: Build, group: Group) -> exp.Select:
+def _values(build: Build, group: Group) -> exp.Select:
     if group.root is None:
         return _seen_times(build, group.numbers)
     plan = build.plan
@@ -243,7 +240,7 @@ def _members(build: Build, group: Group) -> exp.Select:
 
 
 def _asked_range(build: Build, group: Group, rows: Rows) -> exp.Expr | None:
-    """Return the condition that members are in the time range of the question, None where it is not about them.
+    """Return the condition that values are in the time range of the question, None where it is not about them.
 
     It is about those that are reached before its column, and about a calendar that is joined by it. Of the facts' own
     members it takes none away.
@@ -251,7 +248,7 @@ def _asked_range(build: Build, group: Group, rows: Rows) -> exp.Expr | None:
     asked = build.plan.time_range
     if asked is None or not group.root:
         return None
-    reads = {_on_members(build, fact, root, asked) for fact, root in group.root.items()}
+    reads = {_on_values(build, fact, root, asked) for fact, root in group.root.items()}
     read = reads.pop()
     if reads or read is None:
         return None
@@ -260,8 +257,8 @@ def _asked_range(build: Build, group: Group, rows: Rows) -> exp.Expr | None:
     return within(rows.at(path, read[1]), asked.start, asked.end, kind_of(column), build.clock(column))
 
 
-def _on_members(build: Build, fact: str, root: Path, asked: TimeRange) -> tuple[tuple[Edge, ...], str] | None:
-    """Return where members have the column of a time range: the joins from them, and its name."""
+def _on_values(build: Build, fact: str, root: Path, asked: TimeRange) -> tuple[tuple[Edge, ...], str] | None:
+    """Return where values have the column of a time range: the joins from them, and its name."""
     name = asked.expression.names[0]
     own = build.time_of(build.names.model.sources[fact], None) if name.is_metric_time else name
     path = None if own is None else build.names.graph.path(fact, own.hops, asked.expression.via)
@@ -294,7 +291,7 @@ def _seen_times(build: Build, numbers: Sequence[int]) -> exp.Select:
         query = exp.union(query, other, distinct=True, copy=False)
     if len(queries) == 1:
         return queries[0]
-    relation = exp.Subquery(this=query, alias=exp.TableAlias(this=identifier("times")))
+    relation = subquery(query, "times")
     return exp.select(*(column(f"d{number}", "times") for number in numbers)).from_(relation)
 
 
@@ -311,7 +308,7 @@ def _seen_together(build: Build, fact: str, time: Name, grains: Mapping[int, str
 
 
 def _inside(build: Build, group: Group, condition: RowFilter) -> bool:
-    """Say whether a condition is about the members, or what they have several rows of, and not about the facts.
+    """Say whether a condition is about the values, or what they have several rows of, and not about the facts.
 
     Members are distinct, so one that several such rows are joined to is still one.
     """

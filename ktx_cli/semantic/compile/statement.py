@@ -9,8 +9,20 @@ from datetime import date, datetime
 
 from sqlglot import exp
 
-from ktx_cli.semantic.compile.build import Build, aliased, called, column, identifier, join, named, without_booleans
-from ktx_cli.semantic.compile.dimension_values import dimension_rows, labelled, members
+from ktx_cli.semantic.compile.build import (
+    Build,
+    aliased,
+    called,
+    column,
+    counted,
+    identifier,
+    join,
+    named,
+    present,
+    subquery,
+    without_booleans,
+)
+from ktx_cli.semantic.compile.dimension_values import dimension_rows, empty_values, labelled
 from ktx_cli.semantic.compile.rows import (
     Rows,
     Stage,
@@ -338,7 +350,7 @@ class BranchBuilder:
             for distinct_column in distinct_columns(leaf.aggregate.tree)
         ]
         condition = self._condition(leaf)
-        kept = [exp.Not(this=exp.Is(this=part.copy(), expression=exp.null())) for part in parts]
+        kept = [present(part.copy()) for part in parts]
         wanted = exp.and_(*kept, *([] if condition is None else [condition]), copy=False)
         selected = [
             called(exp.Case(ifs=[exp.If(this=wanted.copy(), true=part)]), f"c{n}") for n, part in enumerate(parts)
@@ -366,7 +378,7 @@ def grouped(query: exp.Select, keys: Sequence[exp.Expr]) -> exp.Select:
     if real:
         return query.group_by(*(key.copy() for key in real), copy=False)
     if keys:
-        some = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(0))
+        some = exp.GT(this=counted(), expression=exp.Literal.number(0))
         return query.having(some, copy=False)
     return query
 
@@ -426,7 +438,7 @@ def combined(build: Build) -> tuple[str, dict[int, str]]:
             whole |= dict.fromkeys(branch.leaves, name)
     if not plan.wanted:
         parts[build.add("members", dimension_rows(build))] = ()
-    extra = members(build)
+    extra = empty_values(build)
     if extra is not None:
         parts[build.add("members", extra)] = ()
     relation = _together(build, parts)
@@ -554,7 +566,7 @@ def _filled(build: Build, relation: str, parts: dict[str, tuple[int, ...]]) -> s
     filled = filled_time(build.names, plan)
     time, grain = filled.number, filled.grain
     seen = exp.select(called(column(f"d{time}", relation), "period")).from_(named_query(relation))
-    seen = seen.where(exp.Not(this=exp.Is(this=column(f"d{time}", relation), expression=exp.null())))
+    seen = seen.where(present(column(f"d{time}", relation)))
     periods = filled_periods(build, [build.add("shown_periods", seen)], grain)
     fact = plan.leaves[plan.wanted[0]].fact if plan.wanted else ""
     periods, values = labelled(build, fact, periods, grain, filled.readings)
@@ -567,7 +579,7 @@ def _filled(build: Build, relation: str, parts: dict[str, tuple[int, ...]]) -> s
         )
     ).from_(named(periods))
     if others:
-        inner = exp.Subquery(this=combinations.distinct(), alias=exp.TableAlias(this=identifier("others")))
+        inner = subquery(combinations.distinct(), "others")
         join(grid, inner, None)
     numbers = tuple(number for own in parts.values() for number in own)
     return _together(build, {relation: numbers, build.add("every_period", grid): ()})

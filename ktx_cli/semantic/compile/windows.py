@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from sqlglot import exp
 
 from ktx_cli.semantic.calendar import later, literal, nests, next_period, overflow, period_of, shift, spine, truncate
-from ktx_cli.semantic.compile.build import Build, column, identifier, named
+from ktx_cli.semantic.compile.build import Build, column, identifier, named, present
 from ktx_cli.semantic.compile.rows import Rows, counted_by, cut, in_range, row_conditions
 from ktx_cli.semantic.expressions.names import Expression, Name
 from ktx_cli.semantic.model import DAY, SECOND, WEEK, Cumulative, Span
@@ -58,7 +58,7 @@ def seen_periods(build: Build, fact: str, over: Name, grain: str, seen: Expressi
         where = row_conditions(rows, build.plan)
         if build.plan.time_range is not None:
             where.append(in_range(rows, build.plan.time_range))
-        where.append(exp.Not(this=exp.Is(this=start.copy(), expression=exp.null())))
+        where.append(present(start.copy()))
         query = rows.select([exp.Alias(this=start, alias=identifier("period"))]).distinct(copy=False)
         query = query.where(*where, copy=False)
         name = build.add(f"{fact}__periods", query)

@@ -42,20 +42,10 @@ _PARTS: Final = {
     "second": DatePart(SECOND),
 }
 _NODES: Final[dict[type[exp.Expr], str]] = {
-    exp.Year: "year",
-    exp.Quarter: "quarter",
-    exp.Month: "month",
-    exp.Week: "week",
-    exp.WeekOfYear: "week",
-    exp.Day: "day",
-    exp.DayOfMonth: "day",
-    exp.DayOfWeek: "day",
-    exp.DayOfWeekIso: "day",
-    exp.DayOfYear: "day",
-    exp.Hour: "hour",
-    exp.Minute: "minute",
-    exp.Second: "second",
-}
+    exp.Year: "year", exp.Quarter: "quarter", exp.Month: "month", exp.Week: "week", exp.WeekOfYear: "week",
+    exp.Day: "day", exp.DayOfMonth: "day", exp.DayOfWeek: "day", exp.DayOfWeekIso: "day", exp.DayOfYear: "day",
+    exp.Hour: "hour", exp.Minute: "minute", exp.Second: "second",
+}  # fmt: skip
 _TRUNCATIONS: Final = (exp.TimestampTrunc, exp.DateTrunc, exp.DatetimeTrunc)
 _DATES: Final = (exp.Date, exp.TsOrDsToDate)
 _DIRECTIVE: Final = re.compile(r"%-?([A-Za-z])")

@@ -23,47 +23,20 @@ _FAULTS: Final = (SqlglotError, ValueError, LookupError, AttributeError, TypeErr
 
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
-_OPERATORS: Final = frozenset(
-    [
-        "AND",
-        "OR",
-        "NOT",
-        "IS",
-        "IN",
-        "LIKE",
-        "ILIKE",
-        "BETWEEN",
-        "CASE",
-        "WHEN",
-        "THEN",
-        "ELSE",
-        "END",
-        "AS",
-        "FROM",
-        "DISTINCT",
-    ]
-)
+_OPERATORS: Final = frozenset((
+    "AND", "OR", "NOT", "IS", "IN", "LIKE", "ILIKE", "BETWEEN", "CASE", "WHEN", "THEN", "ELSE", "END", "AS", "FROM",
+    "DISTINCT",
+))  # fmt: skip
 """Words that stand in expressions for themselves."""
 
 _REFUSED: Final[tuple[tuple[type[exp.Expr], str], ...]] = (
-    (exp.Query, "a query of its own"),
-    (exp.Subquery, "a query of its own"),
-    (exp.Exists, "a query of its own"),
-    (exp.Table, "a table"),
-    (exp.Window, "a window function"),
-    (exp.DML, "a statement that writes"),
-    (exp.DDL, "a statement that changes tables"),
-    (exp.Command, "a command"),
-    (exp.Placeholder, "a placeholder"),
-    (exp.Parameter, "a variable"),
-    (exp.SessionParameter, "a variable"),
-    (exp.Alias, "an alias"),
-    (exp.Lambda, "a lambda"),
-    (exp.Semicolon, "a second statement"),
-    (exp.Block, "a second statement"),
-    (exp.Columns, "columns without their names"),
-    (exp.PositionalColumn, "columns without their names"),
-)
+    (exp.Query, "a query of its own"), (exp.Subquery, "a query of its own"), (exp.Exists, "a query of its own"),
+    (exp.Table, "a table"), (exp.Window, "a window function"), (exp.DML, "a statement that writes"),
+    (exp.DDL, "a statement that changes tables"), (exp.Command, "a command"), (exp.Placeholder, "a placeholder"),
+    (exp.Parameter, "a variable"), (exp.SessionParameter, "a variable"), (exp.Alias, "an alias"),
+    (exp.Lambda, "a lambda"), (exp.Semicolon, "a second statement"), (exp.Block, "a second statement"),
+    (exp.Columns, "columns without their names"), (exp.PositionalColumn, "columns without their names"),
+)  # fmt: skip
 
 
 def parse(text: str, dialect: str, *, what: str, values: Mapping[str, Any] | None = None) -> exp.Expr:
@@ -225,27 +198,10 @@ COUNT, SUM, OTHER = "count", "sum", "other"
 """What an aggregate gives for no rows: 0 in any case, 0 inside a formula, nothing."""
 
 _IGNORES_NULL: Final = (
-    exp.Sum,
-    exp.Avg,
-    exp.Min,
-    exp.Max,
-    exp.Count,
-    exp.Stddev,
-    exp.StddevPop,
-    exp.StddevSamp,
-    exp.Variance,
-    exp.VariancePop,
-    exp.Median,
-    exp.Quantile,
-    exp.ApproxDistinct,
-    exp.ApproxQuantile,
-    exp.LogicalAnd,
-    exp.LogicalOr,
-    exp.GroupConcat,
-    exp.Corr,
-    exp.CovarPop,
-    exp.CovarSamp,
-)
+    exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance,
+    exp.VariancePop, exp.Median, exp.Quantile, exp.ApproxDistinct, exp.ApproxQuantile, exp.LogicalAnd, exp.LogicalOr,
+    exp.GroupConcat, exp.Corr, exp.CovarPop, exp.CovarSamp,
+)  # fmt: skip
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ktx_cli.semantic.expressions.fragments import parse
 from ktx_cli.semantic.graph import Graph
-from ktx_cli.semantic.model import Column, Model, SemanticError, Source, Visibility, ambiguous, unknown
+from ktx_cli.semantic.model import Column, Model, SemanticError, Source, Visibility, ambiguous, spelled, unknown
 from ktx_cli.warehouses import SemanticType, dialect_named
 
 METRIC_TIME: Final = "metric_time"
@@ -137,11 +137,7 @@ class Names:
 
     def find_source(self, name: str) -> Source | None:
         """Return the source of a name or None."""
-        sources = self.model.sources
-        if name in sources:
-            return sources[name]
-        alike = [source for known, source in sources.items() if known.casefold() == name.casefold()]
-        return alike[0] if len(alike) == 1 else None
+        return spelled(self.model.sources, name)
 
     def parse(self, text: str, what: str) -> exp.Expr:
         """Return the tree of a fragment with its templates filled in."""

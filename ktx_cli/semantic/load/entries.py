@@ -347,27 +347,13 @@ class _DeferredPlace(Place):
 VISIBILITY: Final = "visibility"
 POLICIES: Final = "policies"
 
-_KNOWN: Final = frozenset(
-    (
-        *("name", "table", "sql", "source_type", "description", "descriptions", "grain", "columns", "joins"),
-        *("measures", "segments", "default_time_dimension", "tags", "freshness", "usage", "parameters", "tests"),
-        *("exclude_columns", "column_overrides", "disable_joins", "inherits_columns_from", "type", "expr", "role"),
-        *(
-            "natural_granularity",
-            "constraints",
-            "enum_values",
-            "nullable",
-            "timezone",
-            "unit",
-            "pk",
-            "filter",
-            "to",
-            "on",
-            "relationship",
-        ),
-        *("alias", "source", "user", "ai", "dbt", "db", "ktx"),
-    )
-)
+_KNOWN: Final = frozenset((
+    "name", "table", "sql", "source_type", "description", "descriptions", "grain", "columns", "joins", "measures",
+    "segments", "default_time_dimension", "tags", "freshness", "usage", "parameters", "tests", "exclude_columns",
+    "column_overrides", "disable_joins", "inherits_columns_from", "type", "expr", "role", "natural_granularity",
+    "constraints", "enum_values", "nullable", "timezone", "unit", "pk", "filter", "to", "on", "relationship", "alias",
+    "source", "user", "ai", "dbt", "db", "ktx",
+))  # fmt: skip
 """Keys that are looked at without a comparison: nearly all there are."""
 
 _FREE: Final = frozenset(

@@ -17,7 +17,7 @@ from ktx_cli.semantic.load.entries import Entry, SourceFile, may_protect, text_m
 from ktx_cli.semantic.load.joins import table_parts
 from ktx_cli.semantic.load.sources import SourceDraft, apply_overlay, inherit, read_source_entry
 from ktx_cli.semantic.manifest import SUFFIXES, ParsedCopies, Shard, parse_shard
-from ktx_cli.semantic.model import Barred, CalendarSettings, Join, Model, Place, Source, layer_diagnostic
+from ktx_cli.semantic.model import Barred, CalendarSettings, Join, Model, Place, Source, layer_diagnostic, spelled
 
 ParseShard = Callable[[bytes, str], Shard]
 """Takes a shard's bytes and path; raises `ConfigError`."""
@@ -525,10 +525,7 @@ class _Loader:
 
     def _find(self, name: str) -> SourceDraft | None:
         """Return the manifest's source of that name, else the only one that differs in case alone."""
-        if name in self.manifest:
-            return self.manifest[name]
-        result = [draft for each, draft in self.manifest.items() if each.casefold() == name.casefold()]
-        return result[0] if len(result) == 1 else None
+        return spelled(self.manifest, name)
 
     def _drop(self, name: str) -> None:
         """Keep a source out of the model: what a file about it says is not known."""
@@ -584,12 +581,9 @@ def _is_back(join: Join, disabled: Join, source: str) -> bool:
 
 def _spelled(join: Join, draft: SourceDraft, drafts: Mapping[str, SourceDraft]) -> Join:
     """Return the join with its names as the two sources have them, where they differ in case alone."""
-    target = drafts.get(join.to)
+    target = spelled(drafts, join.to)
     if target is None:
-        alike = [each for name, each in drafts.items() if name.casefold() == join.to.casefold()]
-        if len(alike) != 1:
-            return join
-        target = alike[0]
+        return join
     pairs = tuple((draft.spelled(own), target.spelled(other)) for own, other in join.pairs)
     conditions = tuple(
         replace(condition, column=(draft if condition.own else target).spelled(condition.column))

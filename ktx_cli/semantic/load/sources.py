@@ -37,6 +37,7 @@ from ktx_cli.semantic.model import (
     Source,
     Visibility,
     layer_diagnostic,
+    spelled,
 )
 
 SHARED_KEYS = (
@@ -105,10 +106,7 @@ class SourceDraft:
 
     def find(self, column: str) -> ColumnDraft | None:
         """Return the column of that name, else the only one that differs in case alone."""
-        if column in self.columns:
-            return self.columns[column]
-        alike = [draft for name, draft in self.columns.items() if name.casefold() == column.casefold()]
-        return alike[0] if len(alike) == 1 else None
+        return spelled(self.columns, column)
 
     def spelled(self, column: str) -> str:
         """Return the name as the column has it, itself where there is no such column."""

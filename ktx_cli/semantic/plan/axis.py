@@ -543,12 +543,8 @@ def _suffix(grain: str | None) -> str:
 
 
 _MIRRORED: Final[Mapping[type[exp.Expr], type[exp.Expr]]] = {
-    exp.GT: exp.LT,
-    exp.GTE: exp.LTE,
-    exp.LT: exp.GT,
-    exp.LTE: exp.GTE,
-    exp.EQ: exp.EQ,
-}
+    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ,
+}  # fmt: skip
 _PLAIN_TIMES: Final = exp.DataType.TEMPORAL_TYPES - {
     exp.DataType.Type.TIME,
     exp.DataType.Type.TIMETZ,

@@ -111,15 +111,8 @@ _REASONS: Final = {
     "required_access_grants": "who has the access grant is not asked here: write a policy instead",
 }
 _EXPLORE_KEYS: Final = (
-    "from",
-    "view_name",
-    "join",
-    "label",
-    "description",
-    "sql_always_where",
-    "access_filter",
-    "extension",
-)
+    "from", "view_name", "join", "label", "description", "sql_always_where", "access_filter", "extension",
+)  # fmt: skip
 
 
 class Explores:
