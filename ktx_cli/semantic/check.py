@@ -432,11 +432,9 @@ class Resolver:
             known = (name for edge in self.graph.edges(source.name) for name in (edge.name, edge.target))
             raise unknown(f"source or alias that `{source.name}` is joined to", ".".join(hops), known)
         if not path.to_one:
-            raise SemanticError(
-                f"`{'.'.join(hops)}` may have several rows for one of `{source.name}`",
-                hint=f"define it in {path.end}, or make the joins on the way many_to_one",
-                code="unreachable",
-            )
+            message = f"`{'.'.join(hops)}` may have several rows for one of `{source.name}`"
+            hint = f"define it in {path.end}, or make the joins on the way many_to_one"
+            raise SemanticError(message, hint=hint, code="unreachable")
         return self.model.sources[path.end]
 
     def _spelled(self, hops: Parts) -> tuple[str, ...]:

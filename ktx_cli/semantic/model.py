@@ -328,12 +328,8 @@ def unknown(what: str, name: str, known: Iterable[str], where: str = "", **detai
     names = sorted(set(known))
     near = did_you_mean(name, names)
     hint = f"did you mean `{near}`?" if near else _others(name, names)
-    return SemanticError(
-        f"there is no {what} `{name}`{where}",
-        hint=hint,
-        code="unknown_name",
-        details={"candidates": names[:50], **details},
-    )
+    message = f"there is no {what} `{name}`{where}"
+    return SemanticError(message, hint=hint, code="unknown_name", details={"candidates": names[:50], **details})
 
 
 def _others(name: str, names: list[str]) -> str:

@@ -287,11 +287,8 @@ def _known_keys(item: Mapping[Any, Any], known: Sequence[str] | Mapping[str, Any
 
 def _not_one_of(value: str, known: Sequence[str], where: str) -> SemanticError:
     near = did_you_mean(value, known)
-    return SemanticError(
-        f"`{where}` cannot be `{value}`",
-        hint=f"did you mean `{near}`?" if near else f"one of {', '.join(known)}",
-        details={"candidates": list(known)},
-    )
+    hint = f"did you mean `{near}`?" if near else f"one of {', '.join(known)}"
+    return SemanticError(f"`{where}` cannot be `{value}`", hint=hint, details={"candidates": list(known)})
 
 
 def _wrong(what: str, message: str, hint: str) -> SemanticError:

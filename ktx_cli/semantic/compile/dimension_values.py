@@ -53,18 +53,12 @@ def finest(build: Build, dimensions: tuple[Dimension, ...]) -> str:
     if len(chosen) == 1 or (own and all(graph.reaches(own[0], other) for other in own)):
         return chosen[0]
     if not chosen:
-        raise SemanticError(
-            f"no source has one row of each of {listing(ends)}",
-            hint="ask for a measure too: its fact says which combinations there are",
-            code="unreachable",
-            details={"sources": ends},
-        )
-    raise SemanticError(
-        f"the combinations of {listing(ends)} could be those in {listing(chosen)}",
-        hint="ask for a measure too: its fact says which combinations are meant",
-        code="ambiguous_path",
-        details={"candidates": chosen},
-    )
+        message = f"no source has one row of each of {listing(ends)}"
+        hint = "ask for a measure too: its fact says which combinations there are"
+        raise SemanticError(message, hint=hint, code="unreachable", details={"sources": ends})
+    message = f"the combinations of {listing(ends)} could be those in {listing(chosen)}"
+    hint = "ask for a measure too: its fact says which combinations are meant"
+    raise SemanticError(message, hint=hint, code="ambiguous_path", details={"candidates": chosen})
 
 
 def sources_of(build: Build, dimension: Dimension) -> list[str]:
@@ -89,12 +83,9 @@ def _starts(build: Build, dimension: Dimension) -> list[str]:
             continue
         owners = sorted({edge.source for edge in build.names.graph if edge.alias == first and not edge.reverse})
         if len(owners) > 1:
-            raise SemanticError(
-                f"`{dimension.asked}` could be that of {listing(owners)}: each has a join called `{first}`",
-                hint=f"write `{owners[0]}.{dimension.asked}`, or ask for a measure too",
-                code="ambiguous_path",
-                details={"candidates": owners},
-            )
+            message = f"`{dimension.asked}` could be that of {listing(owners)}: each has a join called `{first}`"
+            hint = f"write `{owners[0]}.{dimension.asked}`, or ask for a measure too"
+            raise SemanticError(message, hint=hint, code="ambiguous_path", details={"candidates": owners})
         result.append(owners[0])
     return result
 

@@ -143,11 +143,9 @@ class Rows:
         """
         self.build.use(self.fact.name).by_key = True
         if not self.fact.keyed:
-            raise SemanticError(
-                f"`{self.fact.name}` has no key, so {what} cannot count its rows once",
-                hint=f"declare it: grain: [...] in an overlay of {self.fact.name}",
-                code="grain",
-            )
+            message = f"`{self.fact.name}` has no key, so {what} cannot count its rows once"
+            hint = f"declare it: grain: [...] in an overlay of {self.fact.name}"
+            raise SemanticError(message, hint=hint, code="grain")
 
     def _own_time(self, name: Name) -> Name:
         if not name.is_metric_time:
@@ -263,12 +261,9 @@ def _is_metric_time(expression: Expression) -> bool:
 
 def unreachable(fact: str, name: Name, expression: Expression) -> SemanticError:
     """Return the error for a name no joins lead to."""
-    return SemanticError(
-        f"`{expression.text}` cannot be reached from `{fact}`: no joins lead to `{'.'.join(name.hops) or name}`",
-        hint=f"add a join to {listing(name.hops[-1:])} in the file of {fact}, or leave one of the two out",
-        code="unreachable",
-        details={"fact": fact, "name": str(name)},
-    )
+    message = f"`{expression.text}` cannot be reached from `{fact}`: no joins lead to `{'.'.join(name.hops) or name}`"
+    hint = f"add a join to {listing(name.hops[-1:])} in the file of {fact}, or leave one of the two out"
+    return SemanticError(message, hint=hint, code="unreachable", details={"fact": fact, "name": str(name)})
 
 
 class Stage:

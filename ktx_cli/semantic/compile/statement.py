@@ -255,11 +255,9 @@ class BranchBuilder:
     def _condition(self, leaf: Leaf, stage: Stage | None = None) -> exp.Expr | None:
         for condition in leaf.conditions:
             if self.rows.many_prefixes(condition):
-                raise SemanticError(
-                    f"the filter `{condition.text}` of a measure of `{leaf.fact}` reads rows it has several of",
-                    hint="filter the question instead, or declare the measure where these rows are",
-                    code="unreachable",
-                )
+                message = f"the filter `{condition.text}` of a measure of `{leaf.fact}` reads rows it has several of"
+                hint = "filter the question instead, or declare the measure where these rows are"
+                raise SemanticError(message, hint=hint, code="unreachable")
         bind = self.rows.bind if stage is None else stage.bind
         result: list[exp.Expr] = [exp.paren(bind(condition), copy=False) for condition in leaf.conditions]
         last = None if stage is None else stage.last()
@@ -322,11 +320,9 @@ class BranchBuilder:
             message = f"an average over time of `{self.branch.fact}` cannot be grouped by its details"
             raise SemanticError(message, hint="group by dimensions it has one of", code="unreachable")
         if any(needs_ranks(leaf.aggregate.tree, self.build.dialect) for leaf in self.branch.leaves.values()):
-            raise SemanticError(
-                f"{self.build.dialect} has no percentile that could be averaged over time",
-                hint="take the last or the first value instead: semi_additive: {take: last}",
-                code="definition",
-            )
+            message = f"{self.build.dialect} has no percentile that could be averaged over time"
+            hint = "take the last or the first value instead: semi_additive: {take: last}"
+            raise SemanticError(message, hint=hint, code="definition")
         selected = [*_dimension_columns(values), called(over, "t"), *self._aggregates()]
         inner = grouped(self._joined(self.rows.select(selected), where), [*values.values(), over])
         name = self.build.add(f"{self.branch.fact}__by_time", inner)
@@ -340,11 +336,9 @@ class BranchBuilder:
     def _tuples(self, leaf: Leaf, values: dict[int, exp.Expr], where: list[exp.Expr]) -> exp.Select:
         """Count the distinct combinations of several columns, none of them missing."""
         if self.branch.treatment.semi_additive is not None:
-            raise SemanticError(
-                "a distinct count of several columns cannot be semi-additive",
-                hint="count one column, or combine them in a computed column",
-                code="definition",
-            )
+            message = "a distinct count of several columns cannot be semi-additive"
+            hint = "count one column, or combine them in a computed column"
+            raise SemanticError(message, hint=hint, code="definition")
         parts = [
             self.rows.bind(replace(leaf.aggregate, tree=distinct_column))
             for distinct_column in distinct_columns(leaf.aggregate.tree)

@@ -61,11 +61,8 @@ class Filling:
         """Return the tree with every mark replaced by its value; `SemanticError` for one inside a text or a name."""
         marks = [column for column in tree.find_all(exp.Column) if column.name.startswith(_MARK) and not column.table]
         if {int(column.name.removeprefix(_MARK)) for column in marks} != set(range(len(self.values))):
-            raise SemanticError(
-                f"{what} has a template inside a text or a name",
-                hint="write {{ user.region }} bare, without quotes around it",
-                code="definition",
-            )
+            hint = "write {{ user.region }} bare, without quotes around it"
+            raise SemanticError(f"{what} has a template inside a text or a name", hint=hint, code="definition")
         for column in marks:
             value = exp.convert(self.values[int(column.name.removeprefix(_MARK))])
             if column is tree:
@@ -103,11 +100,9 @@ def _parsed(text: str, dialect: str, what: str) -> exp.Expr:
     for node in tree.walk():
         refused = next((name for kind, name in _REFUSED if isinstance(node, kind)), None)
         if refused is not None or _is_all_columns(node):
-            raise SemanticError(
-                f"{what} holds {refused or 'columns without their names'}: {one_line(text, 120)}",
-                hint="one expression over columns; what needs a query of its own is a source with `sql:`",
-                code="definition",
-            )
+            message = f"{what} holds {refused or 'columns without their names'}: {one_line(text, 120)}"
+            hint = "one expression over columns; what needs a query of its own is a source with `sql:`"
+            raise SemanticError(message, hint=hint, code="definition")
     return _with_functions(tree, dialect)
 
 
@@ -277,11 +272,9 @@ def with_condition(aggregate: exp.Expr, condition: exp.Expr | None, dialect: str
         return _inside(aggregate, lambda argument: _case(condition, argument))
     if syntax.filters_aggregates:
         return exp.Filter(this=aggregate, expression=exp.Where(this=condition))
-    raise SemanticError(
-        f"{aggregate.sql(dialect)} cannot be filtered in {dialect}: it may count rows without a value",
-        hint="put the condition into a source with `sql:`, or use another aggregate",
-        code="definition",
-    )
+    message = f"{aggregate.sql(dialect)} cannot be filtered in {dialect}: it may count rows without a value"
+    hint = "put the condition into a source with `sql:`, or use another aggregate"
+    raise SemanticError(message, hint=hint, code="definition")
 
 
 def _inside(aggregate: exp.Expr, wrap: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

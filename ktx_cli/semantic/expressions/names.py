@@ -206,11 +206,9 @@ class Names:
                 continue
             first, second = (expression.names[int(side.name)] for side in sides)
             if self._is_time(first, expression.home) and self._is_time(second, expression.home):
-                raise SemanticError(
-                    f"`{first} - {second}` subtracts times, which {self.model.dialect} reads as numbers",
-                    hint=f"write {difference.format(first, second)}, which gives days",
-                    code="definition",
-                )
+                message = f"`{first} - {second}` subtracts times, which {self.model.dialect} reads as numbers"
+                hint = f"write {difference.format(first, second)}, which gives days"
+                raise SemanticError(message, hint=hint, code="definition")
 
     def _is_time(self, name: Name, home: str | None) -> bool:
         if name.is_metric_time:

@@ -265,12 +265,8 @@ def inherit(entry: Entry, draft: SourceDraft, manifest: Mapping[str, SourceDraft
         what = f"`{KEY}` of {entry.what} is `{wanted}`, which " + (
             f"could be {listing(sorted(each.name for each in found))}" if found else "the manifest does not have"
         )
-        entry.error(
-            "unknown_source",
-            what,
-            KEY,
-            hint=f"write {KEY}: {found[0].name}" if found else unknown_name(wanted, manifest),
-        )
+        hint = f"write {KEY}: {found[0].name}" if found else unknown_name(wanted, manifest)
+        entry.error("unknown_source", what, KEY, hint=hint)
         if entry.trouble is not None:  # what is hidden there would be hidden here
             draft.bar(entry.trouble)
         return

@@ -323,11 +323,9 @@ class _AxisFinder:
         if not asked or default in asked:
             return default
         if len(asked) > 1:
-            raise SemanticError(
-                f"{self._what} could go over {listing(f'`{self._source.name}.{each}`' for each in asked)}",
-                hint=f"leave one of them out, or say `time:` in the file of {self._source.name}",
-                code="grain",
-            )
+            message = f"{self._what} could go over {listing(f'`{self._source.name}.{each}`' for each in asked)}"
+            hint = f"leave one of them out, or say `time:` in the file of {self._source.name}"
+            raise SemanticError(message, hint=hint, code="grain")
         return asked[0]
 
     def _own_times(self) -> list[Name]:
@@ -444,12 +442,9 @@ class _Placing:
 
     def _overlapping(self, numbers: Sequence[int], grains: Sequence[str]) -> SemanticError:
         names = listing(f"`{shown(self.dimensions[index])}`" for index in numbers)
-        return SemanticError(
-            f"{self.what} cannot be grouped by {names} at once: their periods overlap",
-            hint=f"ask for one of them, or add `{self.time}:day`",
-            code="grain",
-            details={"candidates": list(grains)},
-        )
+        message = f"{self.what} cannot be grouped by {names} at once: their periods overlap"
+        hint = f"ask for one of them, or add `{self.time}:day`"
+        return SemanticError(message, hint=hint, code="grain", details={"candidates": list(grains)})
 
     def _changing(self, index: int, finest: str, needed: str) -> SemanticError:
         asked = self.dimensions[index]
@@ -497,12 +492,8 @@ def filled_time(names: Names, plan: Plan) -> FilledTime:
             times[0], grain, {times[0]: Reading(placeholder(0), (Read((), "", True),), None, None, grain)}
         )
     asked = listing(f"`{shown(plan.dimensions[index])}`" for index in times)
-    raise SemanticError(
-        f"fill needs one time among the dimensions, the query has {asked or 'none'}",
-        hint=f"leave all but one of {asked} out"
-        if times
-        else f"add `{_some_time(names, plan)}:month` to the dimensions",
-    )
+    hint = f"leave all but one of {asked} out" if times else f"add `{_some_time(names, plan)}:month` to the dimensions"
+    raise SemanticError(f"fill needs one time among the dimensions, the query has {asked or 'none'}", hint=hint)
 
 
 def _readings_by(

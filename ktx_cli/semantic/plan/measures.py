@@ -43,12 +43,9 @@ def _askable(source: Source) -> list[str]:
 def _without_measures(source: Source | None, written: str, example: str | None = None) -> SemanticError:
     owner = "SOURCE" if source is None else source.name
     nobody = "no source has any" if source is None else f"{owner} has none"
-    return SemanticError(
-        f"there is no measure `{written}`: {nobody}",
-        hint=f"aggregate a column: {example or f'count({owner}.COLUMN)'}, sum({owner}.COLUMN)",
-        code="unknown_name",
-        details={"candidates": []},
-    )
+    message = f"there is no measure `{written}`: {nobody}"
+    hint = f"aggregate a column: {example or f'count({owner}.COLUMN)'}, sum({owner}.COLUMN)"
+    return SemanticError(message, hint=hint, code="unknown_name", details={"candidates": []})
 
 
 class Measures:
@@ -89,11 +86,9 @@ class Measures:
         """Return the formula of a measure of a source."""
         ref = f"{source.name}.{measure.name}"
         if ref in context.open:
-            raise SemanticError(
-                f"the measure `{ref}` is made of itself: {' -> '.join((*context.open, ref))}",
-                hint=f"change the expr of {measure.name} in {measure.place}",
-                code="definition",
-            )
+            message = f"the measure `{ref}` is made of itself: {' -> '.join((*context.open, ref))}"
+            hint = f"change the expr of {measure.name} in {measure.place}"
+            raise SemanticError(message, hint=hint, code="definition")
         what = f"the measure `{ref}`"
         context = self._with_own(source, measure, context, ref, what)
         tree = self._names.parse(measure.expr, what)
@@ -197,12 +192,9 @@ class Measures:
         if column is not None:
             adds = column.type is SemanticType.NUMBER
             candidates = [f"sum({written})"] * adds + [f"count({written})", f"count(distinct {written})"]
-            return SemanticError(
-                f"`{written}` in {what} is a column, not a measure",
-                hint=f"aggregate it: {candidates[0]}, or group by it under dimensions",
-                code="unknown_name",
-                details={"candidates": candidates},
-            )
+            message = f"`{written}` in {what} is a column, not a measure"
+            hint = f"aggregate it: {candidates[0]}, or group by it under dimensions"
+            return SemanticError(message, hint=hint, code="unknown_name", details={"candidates": candidates})
         if source is not None and owner is not None:  # in a definition, which may use what nobody may ask for
             return unknown("measure", written, owner.measures)
         known = [(each, name) for each in self._offered() for name in _askable(each)]
@@ -219,11 +211,8 @@ class Measures:
 
     def _leaf(self, aggregate: exp.Expr, source: Source | None, context: Context, what: str) -> exp.Expr:
         if sum(isinstance(node, exp.AggFunc) for node in aggregate.walk()) > 1:
-            raise SemanticError(
-                f"{what} aggregates an aggregate: {aggregate.sql()}",
-                hint="name the inner one as a measure, and say `per:` in the outer one",
-                code="definition",
-            )
+            hint = "name the inner one as a measure, and say `per:` in the outer one"
+            raise SemanticError(f"{what} aggregates an aggregate: {aggregate.sql()}", hint=hint, code="definition")
         expression = self._aggregate_names(aggregate, source, aggregate.sql(self._names.model.dialect), what)
         fact, expression = fact_of(self._names, expression, source, what)
         conditions = tuple(from_fact(self._names, condition, fact) for condition in context.conditions)
@@ -237,11 +226,8 @@ class Measures:
             for column in aggregate.find_all(exp.Column):
                 parts = column_parts(column)
                 if self.find(parts) and not self.is_column(parts):
-                    raise SemanticError(
-                        f"`{text}` aggregates the measure `{'.'.join(parts)}`",
-                        hint="ask for the measure itself; a two-level measure is one with `per:` in its file",
-                        code="query",
-                    )
+                    hint = "ask for the measure itself; a two-level measure is one with `per:` in its file"
+                    raise SemanticError(f"`{text}` aggregates the measure `{'.'.join(parts)}`", hint=hint, code="query")
             return self._names.asked(aggregate, text)
         return self._names.in_source(source, aggregate, text, what)
 
@@ -283,11 +269,9 @@ class Measures:
         wanted = measure.percent_of or ()
         missing = [name for name in wanted if name not in self._kept]
         if missing and self._kept:
-            raise SemanticError(
-                f"{what} is a share of the whole of `{missing[0]}`, which is no dimension of the query",
-                hint=f"group by {missing[0]} too; percent_of stands in {measure.place}",
-                details={"candidates": list(wanted)},
-            )
+            message = f"{what} is a share of the whole of `{missing[0]}`, which is no dimension of the query"
+            hint = f"group by {missing[0]} too; percent_of stands in {measure.place}"
+            raise SemanticError(message, hint=hint, details={"candidates": list(wanted)})
         kept = tuple(sorted({self._kept[name] for name in wanted if name in self._kept}))
         part = self._formula(tree, source, context, what)
         whole = self._formula(tree, source, replace(context, treatment=replace(context.treatment, keep=kept)), what)
@@ -307,11 +291,8 @@ class Measures:
 
             expression = with_names(aggregate, source.name, aggregate.sql(), inner)
             if not formulas:
-                raise SemanticError(
-                    f"{what} has `per` but aggregates no measure",
-                    hint=f"such as expr: avg(revenue), per: [{measure.per[0]}]",
-                    code="definition",
-                )
+                hint = f"such as expr: avg(revenue), per: [{measure.per[0]}]"
+                raise SemanticError(f"{what} has `per` but aggregates no measure", hint=hint, code="definition")
             nested = Nested(keys, tuple(formulas))
             leaf = Leaf(source.name, expression, kind_of(aggregate), (), context.treatment, nested, source.name)
             aggregate.replace(self._number(leaf, context))
@@ -333,11 +314,9 @@ def _added(one: Span | None, other: Span | None, what: str) -> Span | None:
         return one or other
     found = added(one, other)
     if found is None:
-        raise SemanticError(
-            f"{what} is moved by {other}, and then by {one}: days and months have no length together",
-            hint="give both offsets in days and weeks, or both in months, quarters and years",
-            code="query",
-        )
+        message = f"{what} is moved by {other}, and then by {one}: days and months have no length together"
+        hint = "give both offsets in days and weeks, or both in months, quarters and years"
+        raise SemanticError(message, hint=hint, code="query")
     return found
 
 
@@ -353,12 +332,9 @@ def require_public(source: Source, measure: Measure) -> None:
     """Raise `SemanticError` for a measure no question may name."""
     hidden = Visibility.HIDDEN in (measure.visibility, source.visibility)
     if hidden or measure.visibility is Visibility.INTERNAL:
-        raise SemanticError(
-            f"`{source.name}.{measure.name}` cannot be asked for: it is {'hidden' if hidden else 'internal'}",
-            hint="other measures may use it; visibility is set in its file",
-            code="hidden",
-            details={"source": source.name, "measure": measure.name},
-        )
+        message = f"`{source.name}.{measure.name}` cannot be asked for: it is {'hidden' if hidden else 'internal'}"
+        hint = "other measures may use it; visibility is set in its file"
+        raise SemanticError(message, hint=hint, code="hidden", details={"source": source.name, "measure": measure.name})
 
 
 def exact_divisions(tree: exp.Expr) -> exp.Expr:
@@ -401,21 +377,15 @@ def fact_of(names: Names, aggregate: Expression, declared: Source | None, what: 
     ends = dict.fromkeys(_end(names, name, declared) for name in aggregate.names)
     if not ends:
         example = names.example_count()
-        raise SemanticError(
-            f"{what} does not say which source's rows it counts",
-            hint=f"name a column{f', for example {example}' if example else ''}, or a measure of the source",
-            code="query",
-        )
+        hint = f"name a column{f', for example {example}' if example else ''}, or a measure of the source"
+        raise SemanticError(f"{what} does not say which source's rows it counts", hint=hint, code="query")
     loose = from_anywhere(aggregate)
     for fact in ends:
         if all(_to_one(names, fact, name) for name in loose.names):
             return fact, replace(loose, home=fact)
-    raise SemanticError(
-        f"{what} mixes rows of {listing(ends)} in one aggregate: {aggregate.text}",
-        hint="aggregate each by itself, or join them by a many_to_one join",
-        code="unreachable",
-        details={"sources": list(ends)},
-    )
+    message = f"{what} mixes rows of {listing(ends)} in one aggregate: {aggregate.text}"
+    hint = "aggregate each by itself, or join them by a many_to_one join"
+    raise SemanticError(message, hint=hint, code="unreachable", details={"sources": list(ends)})
 
 
 def from_fact(names: Names, expression: Expression, fact: str) -> Expression:

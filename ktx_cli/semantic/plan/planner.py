@@ -181,10 +181,8 @@ class Planner:
         asked = self._query.time_range
         start, end = (None, None) if asked is None else asked_range(asked, self._now)
         if start is None or end is None:
-            raise SemanticError(
-                "the previous period needs a time_range with start and end",
-                hint='"time_range": {"start": ..., "end": ...}, or "comparison": {"offset": "1 year"}',
-            )
+            hint = '"time_range": {"start": ..., "end": ...}, or "comparison": {"offset": "1 year"}'
+            raise SemanticError("the previous period needs a time_range with start and end", hint=hint)
         span = length(start, end)
         for dimension in self._dimensions:
             if dimension.grain is not None and not lines_up(span, dimension.grain):
@@ -255,11 +253,9 @@ class Planner:
         if column is None or asked.granularity is None:
             return asked.granularity
         if column.type is not SemanticType.TIME and isinstance(expression.tree, exp.Placeholder):
-            raise SemanticError(
-                f"`{asked.field}` has no granularity: it is a {column.type.value}, not a time",
-                hint=f"leave granularity out, or set type: time for {column.name} in {column.place}",
-                code="grain",
-            )
+            message = f"`{asked.field}` has no granularity: it is a {column.type.value}, not a time"
+            hint = f"leave granularity out, or set type: time for {column.name} in {column.place}"
+            raise SemanticError(message, hint=hint, code="grain")
         finest = column.natural_granularity
         if finest is not None and _finer(asked.granularity, finest):
             raise SemanticError(
@@ -356,12 +352,9 @@ class Planner:
                 continue
             if parts[0].casefold() == METRIC_TIME:
                 continue
-            raise SemanticError(
-                f"`{parts[0]}` in the filter `{text}` is a column of the answer, not of a source",
-                hint=f"move the condition to `having`, or write it about `{found.asked}`",
-                code="unknown_name",
-                details={"candidates": [found.asked]},
-            )
+            message = f"`{parts[0]}` in the filter `{text}` is a column of the answer, not of a source"
+            hint = f"move the condition to `having`, or write it about `{found.asked}`"
+            raise SemanticError(message, hint=hint, code="unknown_name", details={"candidates": [found.asked]})
 
     def _on_results(self, tree: exp.Expr, measures: Measures) -> bool:
         if has_aggregate(tree):
@@ -433,11 +426,9 @@ class Planner:
         if not name.is_metric_time:
             column = self._model.sources[self.names.target_of(name.hops)].column(name.column)
             if column is not None and column.type is not SemanticType.TIME:
-                raise SemanticError(
-                    f"time_range.field `{text}` is a {column.type.value}, not a time",
-                    hint=f"name a time, or set type: time for {column.name} in {column.place}",
-                    code="grain",
-                )
+                message = f"time_range.field `{text}` is a {column.type.value}, not a time"
+                hint = f"name a time, or set type: time for {column.name} in {column.place}"
+                raise SemanticError(message, hint=hint, code="grain")
         return name
 
     def _time_range(self, leaves: Sequence[Leaf]) -> TimeRange | None:
@@ -472,11 +463,9 @@ class Planner:
                 return _preferred(times_of, same)
             if same and len(facts) == 1:
                 return own
-        raise SemanticError(
-            f"the time range could be on {listing(f'`{each.asked}`' for each in times.values())}",
-            hint=f'say which: "time_range": {{"field": "{next(iter(times.values())).asked}", ...}}',
-            code="grain",
-        )
+        message = f"the time range could be on {listing(f'`{each.asked}`' for each in times.values())}"
+        hint = f'say which: "time_range": {{"field": "{next(iter(times.values())).asked}", ...}}'
+        raise SemanticError(message, hint=hint, code="grain")
 
 
 def _preferred(times: TimeReader, dimensions: Sequence[Dimension]) -> Expression:
@@ -554,12 +543,9 @@ def _checked(parameter: Parameter, value: Any) -> Any:
         message = f"the parameter `{parameter.name}` must be a {parameter.type.value}, not {value!r}"
         raise SemanticError(message, hint=f"it is declared in {parameter.place}", code="parameter")
     if parameter.values and value not in parameter.values:
-        raise SemanticError(
-            f"the parameter `{parameter.name}` cannot be {value!r}",
-            hint=f"one of {listing(map(str, parameter.values))}",
-            code="parameter",
-            details={"candidates": list(parameter.values)},
-        )
+        message = f"the parameter `{parameter.name}` cannot be {value!r}"
+        hint = f"one of {listing(map(str, parameter.values))}"
+        raise SemanticError(message, hint=hint, code="parameter", details={"candidates": list(parameter.values)})
     return value
 
 
