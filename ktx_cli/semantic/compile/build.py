@@ -87,8 +87,7 @@ def readable_times(tree: exp.Expr, read: Read, syntax: Dialect) -> Iterator[exp.
             if side.column is None or side.form is None:
                 continue
             missing = exp.Is(this=side.tree.copy(), expression=exp.null())
-            known = present(side.comparable(syntax))
-            yield exp.or_(missing, known, *_both_numbers(sides, syntax), copy=False)
+            yield exp.or_(missing, present(side.comparable(syntax)), *_both_numbers(sides, syntax), copy=False)
 
 
 def _compared(node: exp.Expr, read: Read, syntax: Dialect) -> exp.Expr:
@@ -358,8 +357,7 @@ def named(name: str) -> exp.Table:
 def table(*parts: str) -> exp.Table:
     """Return a table by the parts of its name, outermost first."""
     quoted = [identifier(part) for part in parts]
-    names = dict(zip(("this", "db", "catalog"), reversed(quoted[-3:]), strict=False))
-    return exp.Table(**names)
+    return exp.Table(**dict(zip(("this", "db", "catalog"), reversed(quoted[-3:]), strict=False)))
 
 
 def aliased(relation: exp.Expr, alias: str) -> exp.Expr:
@@ -422,5 +420,4 @@ def _as_bit(condition: exp.Expr) -> exp.Expr:
     """Return 1, 0 or nothing, of a condition that holds, does not, or is not known."""
     one, zero = exp.Literal.number(1), exp.Literal.number(0)
     no = exp.Not(this=exp.paren(condition.copy(), copy=False))
-    cases = [exp.If(this=condition.copy(), true=one), exp.If(this=no, true=zero)]
-    return exp.Case(ifs=cases)
+    return exp.Case(ifs=[exp.If(this=condition.copy(), true=one), exp.If(this=no, true=zero)])

@@ -364,8 +364,7 @@ def rank_query(relation: str, value: exp.Expr, keys: Sequence[str], where: Seque
     count = exp.Window(this=exp.Count(this=value.copy(), big_int=True), partition_by=[part.copy() for part in parts])
     columns = {"x": value, "r": rank, "n": count}
     selected += [exp.Alias(this=part, alias=identifier(name)) for name, part in columns.items()]
-    query = exp.select(*selected, copy=False).from_(named(relation), copy=False)
-    return query.where(*where, copy=False)
+    return exp.select(*selected, copy=False).from_(named(relation), copy=False).where(*where, copy=False)
 
 
 def weighed(fraction: exp.Expr, relation: str, dialect: str) -> exp.Expr:

@@ -372,8 +372,7 @@ def grouped(query: exp.Select, keys: Sequence[exp.Expr]) -> exp.Select:
     if real:
         return query.group_by(*(key.copy() for key in real), copy=False)
     if keys:
-        some = exp.GT(this=counted(), expression=exp.Literal.number(0))
-        return query.having(some, copy=False)
+        return query.having(exp.GT(this=counted(), expression=exp.Literal.number(0)), copy=False)
     return query
 
 
@@ -463,9 +462,8 @@ def _two_level(build: Build, number: int, leaf: Leaf, branch: Branch) -> exp.Exp
         replace(output, formula=filled(output.formula, lambda old: exp.Placeholder(this=str(renumbered[old]))))
         for output in outputs
     ]
-    inner_query = replace(plan.query, fill=False, include_empty=False, limit=0, offset=0)
     inner = Plan(
-        inner_query,
+        replace(plan.query, fill=False, include_empty=False, limit=0, offset=0),
         (*kept, *(replace(key, expression=_loose(key.expression)) for key in keys)),
         tuple(outputs),
         tuple(
@@ -573,8 +571,7 @@ def _filled(build: Build, relation: str, parts: dict[str, tuple[int, ...]]) -> s
         )
     ).from_(named(periods))
     if others:
-        inner = subquery(combinations.distinct(), "others")
-        join(grid, inner, None)
+        join(grid, subquery(combinations.distinct(), "others"), None)
     numbers = tuple(number for own in parts.values() for number in own)
     return _together(build, {relation: numbers, build.add("every_period", grid): ()})
 

@@ -105,8 +105,7 @@ def _end(build: Build, seen: str, grain: str, kind: DateOrTimestamp, *, last: bo
             moment = instant(value) - timedelta(microseconds=1) if last else instant(value)
             return literal(period_of(moment, grain, build.names.model.calendar), kind, build.dialect)
     pick = exp.Max if last else exp.Min
-    query = exp.select(pick(this=column("period", seen))).from_(named(seen))
-    return exp.Subquery(this=query)
+    return exp.Subquery(this=exp.select(pick(this=column("period", seen))).from_(named(seen)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +248,7 @@ class Window:
             start = self._period_of(instant(start))
         if self.asked.end is not None:
             last = self._period_of(instant(self.asked.end) - timedelta(microseconds=1))
-            before = self._period_of(instant(later(last, -offset.count, offset.unit)))
-            end = later(before, 1, self.periods.grain)
+            end = later(self._period_of(instant(later(last, -offset.count, offset.unit))), 1, self.periods.grain)
         return replace(moved, start=start, end=end)
 
     def _moved_end(self, end: date | datetime) -> datetime:

@@ -221,8 +221,7 @@ class Names:
         if name.is_metric_time:
             return None
         path = self.graph.path(home, name.hops) if home is not None else None
-        source = self.model.sources[self.target_of(name.hops) if path is None else path.end]
-        return source.column(name.column)
+        return self.model.sources[self.target_of(name.hops) if path is None else path.end].column(name.column)
 
     def asked_name(self, parts: Sequence[str], *, grouped: bool = False) -> Name:
         """Return the column a question names; `SemanticError` where there is none, several, or it is hidden."""

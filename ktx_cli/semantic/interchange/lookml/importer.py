@@ -152,8 +152,7 @@ class Explores:
             item.report_rest(self._report, f"explore `{name}`", _REASONS)
 
     def _base(self, name: str, explore: Block) -> View | None:
-        called = explore.values.get("from") or explore.values.get("view_name") or name
-        return self._world.views.get(str(called))
+        return self._world.views.get(str(explore.values.get("from") or explore.values.get("view_name") or name))
 
     def _names(self, name: str, explore: Block) -> dict[str, View]:
         """Return what an explore calls its views."""

@@ -278,8 +278,7 @@ class Expander:
 
     def _key(self, source: Source) -> exp.Expr:
         if not source.keyed or not source.grain:
-            why = f"it counts rows, and `{source.name}` has no key that would say of which dataset"
-            raise UnresolvedError(why)
+            raise UnresolvedError(f"it counts rows, and `{source.name}` has no key that would say of which dataset")
         self.columns.add((source.name, source.grain[0]))
         return exp.column(source.grain[0], table=source.name)
 
@@ -289,8 +288,7 @@ class Expander:
         owner = source if len(parts) == 1 else self._model.sources.get(parts[-2])
         found = owner.column(parts[-1]) if owner is not None else None
         if owner is None or found is None:
-            why = f"`{'.'.join(parts)}` in it goes through an alias, which OSI cannot name"
-            raise UnresolvedError(why)
+            raise UnresolvedError(f"`{'.'.join(parts)}` in it goes through an alias, which OSI cannot name")
         self.columns.add((owner.name, found.name))
         return exp.column(found.name, table=owner.name)
 
