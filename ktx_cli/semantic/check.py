@@ -8,10 +8,14 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from ktx_cli.core import Diagnostic, KtxError, Severity, listing, one_line, plural
-from ktx_cli.semantic.expressions.fragments import TEMPLATE, has_other_braces, template_names
+from ktx_cli.semantic.expressions.fragments import TEMPLATE, has_other_braces, parse, template_names
 from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.load.entries import unknown_name
 from ktx_cli.semantic.model import (
@@ -30,10 +34,6 @@ from ktx_cli.semantic.model import (
     unknown,
 )
 from ktx_cli.warehouses import SemanticType
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 MeasureKey = tuple[str, str]
 """Source and measure."""
@@ -263,10 +263,6 @@ def read_fragment(text: str, dialect: str, what: str, parameters: Collection[str
     expression, holds a query or a window function, or a template that cannot have a value; a caller's attributes stand
     in policies alone.
     """
-    from sqlglot import exp
-
-    from ktx_cli.semantic.expressions.fragments import parse
-
     silence_parser()
     if len(text) > LONGEST:
         raise _refused(f"{what} is longer than {LONGEST:,} characters", "move it into the `sql` of a source")
@@ -305,14 +301,10 @@ def silence_parser() -> None:
 
 def is_aggregate(node: Any) -> bool:
     """Say whether a node is an aggregate; `max(a, b)` of several values is none."""
-    from sqlglot import exp
-
     return isinstance(node, exp.AggFunc) and not (isinstance(node, exp.Max | exp.Min) and bool(node.expressions))
 
 
 def _references(tree: exp.Expr) -> Iterator[Reference]:
-    from sqlglot import exp
-
     for node in tree.find_all(exp.Column):
         if isinstance(node.this, exp.Star):
             continue
@@ -384,14 +376,11 @@ class Resolver:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._graph: Graph | None = None
 
-    @property
+    @functools.cached_property
     def graph(self) -> Graph:
         """The joins of the model."""
-        if self._graph is None:
-            self._graph = Graph(self.model)
-        return self._graph
+        return Graph(self.model)
 
     def column(self, source: Source, parts: Parts) -> tuple[Source, Column]:
         """Return the column and its source; `SemanticError` where there is none or several."""
@@ -571,8 +560,6 @@ def check_projection(source: Source, dialect: str, parameters: Collection[str], 
 
 def projected(sql: str, dialect: str, what: str = "it") -> list[str] | None:
     """Return the names of the columns a query gives, None where `*` or an unnamed column leaves them open."""
-    from sqlglot import exp
-
     tree = _query(sql, dialect, what)
     names = [select.alias_or_name for select in tree.selects]
     has_star = any(isinstance(select, exp.Star) or select.is_star for select in tree.selects)
@@ -580,22 +567,14 @@ def projected(sql: str, dialect: str, what: str = "it") -> list[str] | None:
 
 
 def _query(sql: str, dialect: str, what: str) -> exp.Query:
-    import sqlglot
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError
-
     silence_parser()
     try:
         result = [each for each in sqlglot.parse(sql, read=dialect) if each is not None]
     except (SqlglotError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise _refused_query(f"{what} is no statement of {dialect}: {one_line(sql, 100)}") from error
+        raise _refused(f"{what} is no statement of {dialect}: {one_line(sql, 100)}", "write one SELECT") from error
     if len(result) != 1 or not isinstance(result[0], exp.Query):
-        raise _refused_query(f"{what} is not one query: {one_line(sql, 100)}")
+        raise _refused(f"{what} is not one query: {one_line(sql, 100)}", "write one SELECT")
     return result[0]
-
-
-def _refused_query(what: str) -> SemanticError:
-    return SemanticError(what, hint="write one SELECT", code="definition")
 
 
 _DISPLAY: Final = re.compile(r"(?:.*_)?(?:name|email|label|title|description)", re.IGNORECASE)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-from sqlglot import exp
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, file_stem, listing, yaml
-from ktx_cli.semantic.expressions.fragments import is_aggregate, parse
 from ktx_cli.semantic.interchange.report import Imported, Report, UnresolvedError
 from ktx_cli.semantic.load.joins import table_parts
 from ktx_cli.semantic.model import Model, Place, Source, Visibility
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
 
 TAKEN: Final = "the table has a column of that name, or the name has a dot"
 """Why a computed column has another name."""
@@ -254,6 +255,10 @@ class Read:
 
 def read(text: str, dialect: str) -> Read:
     """Read one expression; `KtxError` for what is none, or none a definition may hold."""
+    from sqlglot import exp
+
+    from ktx_cli.semantic.expressions.fragments import is_aggregate, parse
+
     if len(text) > LONGEST:
         raise UnresolvedError(f"it is longer than {LONGEST:,} characters")
     if "{{" in text or "{%" in text or "${" in text:
@@ -266,32 +271,34 @@ def read(text: str, dialect: str) -> Read:
         if isinstance(column.this, exp.Star):
             continue
         parts = tuple(part.name for part in column.parts)
-        around = _aggregate_around(column)
+        around = _aggregate_around(column, is_aggregate)
         (outside if around is None else inside).append(parts)
         if _is_added(column, around):
             numbers.add(parts)
-    if any(_is_nested(node) for node in tree.walk()):
+    if any(_is_nested(node, is_aggregate) for node in tree.walk()):
         raise UnresolvedError("it holds an aggregate inside another one")
     aggregates = any(is_aggregate(node) for node in tree.walk())
     found = tuple(dict.fromkeys(inside if aggregates else outside))
     return Read(found, tuple(dict.fromkeys(outside)), frozenset(numbers), aggregates, type_of(tree))
 
 
-def _is_nested(node: exp.Expr) -> bool:
+def _is_nested(node: exp.Expr, fits: Callable[[exp.Expr], bool]) -> bool:
     """Say whether a node is an aggregate inside one; FILTER and WITHIN GROUP belong to the aggregate they are of."""
-    above = _aggregate_around(node) if is_aggregate(node) else None
+    above = _aggregate_around(node, fits) if fits(node) else None
     return above is not None and above.this is not node
 
 
-def _aggregate_around(node: exp.Expr) -> exp.Expr | None:
+def _aggregate_around(node: exp.Expr, fits: Callable[[exp.Expr], bool]) -> exp.Expr | None:
     above = node.parent
-    while above is not None and not is_aggregate(above):
+    while above is not None and not fits(above):
         above = above.parent
     return above
 
 
 def _is_added(column: exp.Expr, aggregate: exp.Expr | None) -> bool:
     """Say whether an aggregate of numbers takes the column as it is, or in arithmetic."""
+    from sqlglot import exp
+
     if not isinstance(aggregate, exp.Sum | exp.Avg | exp.Median | exp.Quantile):
         return False
     above = column.parent
@@ -300,8 +307,13 @@ def _is_added(column: exp.Expr, aggregate: exp.Expr | None) -> bool:
     return above is aggregate
 
 
+_CAST_TYPES: Final = ("number", "time", "string", "boolean")
+
+
 def type_of(tree: exp.Expr) -> str | None:
     """Return the ktx type an expression gives, None where its form does not show it."""
+    from sqlglot import exp
+
     while isinstance(tree, exp.Paren | exp.Neg):
         tree = tree.this
     if isinstance(tree, exp.Case):
@@ -310,7 +322,9 @@ def type_of(tree: exp.Expr) -> str | None:
     if isinstance(tree, exp.Literal):
         return "string" if tree.is_string else "number"
     if isinstance(tree, exp.Cast):
-        return _type_of_cast(tree)
+        to = tree.args["to"].this
+        types = exp.DataType.NUMERIC_TYPES, exp.DataType.TEMPORAL_TYPES, exp.DataType.TEXT_TYPES, {exp.DType.BOOLEAN}
+        return next((kind for kind, of in zip(_CAST_TYPES, types, strict=True) if to in of), None)
     if isinstance(tree, exp.Predicate | exp.Connector | exp.Not | exp.Boolean):
         return "boolean"
     if isinstance(tree, exp.TimestampTrunc | exp.DateTrunc | exp.TsOrDsToDate):
@@ -322,17 +336,6 @@ def type_of(tree: exp.Expr) -> str | None:
         if isinstance(tree, exp.Upper | exp.Lower | exp.Concat | exp.DPipe | exp.Trim | exp.Substring)
         else None
     )
-
-
-def _type_of_cast(tree: exp.Expr) -> str | None:
-    kind = tree.args["to"].this
-    if kind in exp.DataType.NUMERIC_TYPES:
-        return "number"
-    if kind in exp.DataType.TEMPORAL_TYPES:
-        return "time"
-    if kind in exp.DataType.TEXT_TYPES:
-        return "string"
-    return "boolean" if kind == exp.DType.BOOLEAN else None
 
 
 def checked(draft: SourceDraft, text: str, *, aggregate: bool, measures: Iterable[str] = ()) -> Read:
@@ -383,6 +386,8 @@ def plain_name(text: str) -> str | None:
 
 def quoted(name: str, dialect: str) -> str:
     """Return a name as the dialect's SQL writes it: in quotes where it is no plain word."""
+    from sqlglot import exp
+
     return name if NAME.fullmatch(name) else str(exp.to_identifier(name, quoted=True).sql(dialect))
 
 
@@ -393,6 +398,10 @@ def with_names(text: str, names: dict[str, str]) -> str:
 
 def truncated(text: str, grain: str, dialect: str) -> str:
     """Return a column cut to a grain, in the dialect; `SemanticError` where the text is no expression."""
+    from sqlglot import exp
+
+    from ktx_cli.semantic.expressions.fragments import parse
+
     tree = parse(text, dialect, what="it").copy()
     if grain == "day":
         return str(exp.cast(tree, "date").sql(dialect))
