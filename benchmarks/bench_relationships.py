@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.relationship_fixtures.scale import write_scale
 from ktx_cli.project.config.blocks import Relationships
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
+from ktx_cli.scan.relationships.discovery import discover
 from ktx_cli.scan.relationships.ranker import load_ranker
-from ktx_cli.scan.relationships.search import discover
 from ktx_cli.warehouses.dialect import quote
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, Table
 from ktx_cli.warehouses.registry import connect

@@ -24,9 +24,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.relationship_fixtures.examples import Example, Row, examples_of
 from benchmarks.relationship_fixtures.generate import CORPUS_WEIGHTS
-from ktx_cli.scan.relationships.collective import SECOND_FEATURES, Scene, likely, neighbours_of
-from ktx_cli.scan.relationships.features import FEATURES, without_rows
-from ktx_cli.scan.relationships.ranker import Ranker, read_look
+from ktx_cli.scan.relationships.ranker import (
+    FEATURES,
+    SECOND_FEATURES,
+    Ranker,
+    Scene,
+    likely,
+    neighbours_of,
+    read_pass,
+    without_rows,
+)
 
 RISING = {"name_table", "name_key", "name_meaning", "clear_name", "coverage", "span", "chance", "parent_first"}
 RISING |= {"odds", "margin", "namesakes_mean", "namesakes_best", "last_word_share", "first_word_share"}
@@ -137,7 +144,7 @@ def _crosswise(examples: Sequence[list[Row]], trees: dict[str, Any], names: Sequ
         _fit([rows for number, rows in enumerate(examples) if number % FOLDS != fold], trees, names)
         for fold in range(FOLDS)
     ]
-    rankers = [read_look({**document, "calibration": []}, names) for document in folds]
+    rankers = [read_pass({**document, "calibration": []}, names) for document in folds]
     return Learned(_fit(examples, trees, names), [rankers[number % FOLDS] for number in range(len(examples))])
 
 

@@ -19,6 +19,11 @@ connections:
 @pytest.fixture
 def shop_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with one SQLite database of two tables; no repository, no variable of the developer's."""
+    return make_shop_project(tmp_path, monkeypatch)
+
+
+def make_shop_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make the project of `shop_project` in a folder."""
     for name in list(os.environ):
         if name.startswith(("GIT_", "KTX_")):
             monkeypatch.delenv(name)

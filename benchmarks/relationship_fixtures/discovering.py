@@ -20,7 +20,7 @@ def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str,
     `hide` takes away all declared keys, unique constraints and indexes; `primary_keys` are declared instead.
     """
     from ktx_cli.project.config.blocks import Scan
-    from ktx_cli.scan.relationships.search import discover_database
+    from ktx_cli.scan.relationships.discovery import discover_database
 
     with _connected(fixture) as connector:
         schema = connector.introspect(Scope())
@@ -63,7 +63,7 @@ def _answer(found: Any, seconds: float) -> Answer:
         frozenset(keys),
         frozenset(link for link, edge in links if edge.status == "accepted"),
         frozenset(link for link, edge in links if edge.status == "review"),
-        tuple((link, f"{edge.status} {edge.score:.2f}: {edge.reason}") for link, edge in links),
+        tuple((link, f"{edge.status} {edge.probability:.2f}: {edge.reason}") for link, edge in links),
         found.queries,
         seconds,
     )

@@ -12,9 +12,9 @@ from benchmarks.relationship_fixtures.truth import read_truth
 from ktx_cli.project.config.blocks import Relationships
 from ktx_cli.scan.profile.counts import count_sample
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
-from ktx_cli.scan.relationships.collective import Scene, scene_of
-from ktx_cli.scan.relationships.features import Pair
-from ktx_cli.scan.relationships.search import candidate_pairs
+from ktx_cli.scan.relationships.columns import Candidate
+from ktx_cli.scan.relationships.discovery import candidate_pairs
+from ktx_cli.scan.relationships.ranker import Scene, scene_of
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, Table
 from ktx_cli.warehouses.registry import connect
 from ktx_cli.warehouses.sampling.statements import Sample, SampleMethod
@@ -78,7 +78,7 @@ def _hidden(table: Table) -> Table:
     return dataclasses.replace(table, primary_key=(), foreign_keys=(), unique_keys=(), indexes=())
 
 
-def _row(pair: Pair, references: set[tuple[End, End]], left_out: set[End]) -> Row:
+def _row(pair: Candidate, references: set[tuple[End, End]], left_out: set[End]) -> Row:
     child = (pair.child.table.table.ref.name, pair.child.name)
     key = (pair.key.table.table.ref.name, pair.key.name)
     return Row(pair.values, int((child, key) in references), child not in left_out, pair.empty)

@@ -270,7 +270,7 @@ def ask(edges: Sequence[ReviewedEdge], choices: list[ReviewChoice]) -> None:
 
 def _shown(reviewed: ReviewedEdge, position: str) -> str:
     edge = reviewed.edge
-    facts = f"{reviewed.standing.value}, score {edge.score:g}, {edge.cardinality.value}"
+    facts = f"{reviewed.standing.value}, score {edge.probability:g}, {edge.cardinality.value}"
     found = f"{facts}, from {', '.join(edge.sources)}" if edge.sources else facts
     title = f"{position}: {reviewed.name} ({reviewed.connection})"
     return f"{one_line(title, 400)}\n  {one_line(found)}\n  {one_line(edge.reason)}\n"

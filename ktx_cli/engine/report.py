@@ -172,7 +172,7 @@ class ConnectionReport:
             "relationships": self.edges,
             "declared_foreign_keys": self.declared,
             "joins": [
-                {"edge": e.name, "status": e.standing.value, "score": e.edge.score, "reason": e.edge.reason}
+                {"edge": e.name, "status": e.standing.value, "score": e.edge.probability, "reason": e.edge.reason}
                 for e in self.joins
             ],
             "gone": [each.to_json() for each in self.gone],
@@ -185,7 +185,7 @@ class ConnectionReport:
 
 def _standing_joins(outcome: ScanOutcome) -> tuple[ReviewedEdge, ...]:
     stand = [each for each in outcome.plan.reviewed if each.standing in (Standing.ACCEPTED, Standing.MANUAL)]
-    return tuple(sorted(stand, key=lambda each: (-each.edge.score, each.name)))
+    return tuple(sorted(stand, key=lambda each: (-each.edge.probability, each.name)))
 
 
 def _named(connection: str, error: KtxError) -> str:

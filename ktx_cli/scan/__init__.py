@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.scan.committed import Base, Committed, carried_over, folders, require_some_tables
-    from ktx_cli.scan.depth import Depth, ScanPrompts, choose_depth, needs_model, not_enriched
+    from ktx_cli.scan.committed import Base, Committed, RemovedTexts, carried_over, folders, require_some_tables
     from ktx_cli.scan.descriptions.batches import estimated_tokens
     from ktx_cli.scan.descriptions.describers import Answers, Estimator, ModelDescriber, RuleDescriber, kept_answers
-    from ktx_cli.scan.descriptions.facts import TEXT_KEYS
+    from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Describer, DescriptionReport
     from ktx_cli.scan.descriptions.model import side_by_side
-    from ktx_cli.scan.descriptions.port import Describer, DescriptionReport
     from ktx_cli.scan.diagram import MOST_EDGES, MOST_TEXT, Diagram, diagram_of, dot, draw_svg, mermaid
-    from ktx_cli.scan.failures import Failures, Stage, StageFailure, ends_more, unexpected
-    from ktx_cli.scan.linked_files import RemovedTexts
-    from ktx_cli.scan.outcome import (
+    from ktx_cli.scan.manifest import (
         LastScan,
         PreviousScan,
         ScanOutcome,
@@ -26,7 +22,6 @@ if TYPE_CHECKING:
         previous_scans,
         record_scan,
     )
-    from ktx_cli.scan.overlays import Overlays, empty_overlay
     from ktx_cli.scan.pipeline import ScanJob, scan_connection
     from ktx_cli.scan.profile.counts import NOT_READ, TableProfile
     from ktx_cli.scan.profile.profiler import OUT_OF_TIME
@@ -40,9 +35,32 @@ if TYPE_CHECKING:
     )
     from ktx_cli.scan.relationships.record import RELATIONSHIPS
     from ktx_cli.scan.removed_joins import GoneJoin
-    from ktx_cli.scan.review import Decision, Draft, Review, ReviewedEdge, Standing, counted, edges_named, read_review
+    from ktx_cli.scan.review import (
+        Decision,
+        Draft,
+        Overlays,
+        Review,
+        ReviewedEdge,
+        Standing,
+        counted,
+        edges_named,
+        empty_overlay,
+        read_review,
+    )
     from ktx_cli.scan.shards import ManifestIndex
     from ktx_cli.scan.snapshot import MANIFEST, manifest_hashes, read_table, snapshot_path, table_path
+    from ktx_cli.scan.stages import (
+        Depth,
+        Failures,
+        ScanPrompts,
+        Stage,
+        StageFailure,
+        choose_depth,
+        ends_more,
+        needs_model,
+        not_enriched,
+        unexpected,
+    )
     from ktx_cli.scan.warnings import exclusion_hint
 
 if not TYPE_CHECKING:

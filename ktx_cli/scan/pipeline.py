@@ -8,38 +8,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ktx_cli.core import (
-    Emit,
-    ResultWarning,
-    StepFinished,
-    StepProgress,
-    StepStarted,
-    ignore_events,
-    listing,
-    monotonic,
-    plural,
-)
+from ktx_cli.core import Emit, ResultWarning, ignore_events, listing, monotonic, plural
 from ktx_cli.project import Database, Scan
 from ktx_cli.scan.committed import Base, Committed, Records
-from ktx_cli.scan.depth import Depth
-from ktx_cli.scan.descriptions.facts import Described
-from ktx_cli.scan.descriptions.port import Describer, DescriptionInput, DescriptionReport
-from ktx_cli.scan.descriptions.record import DESCRIPTIONS, updated_record
-from ktx_cli.scan.failures import Failures, Stage
-from ktx_cli.scan.manifest import plan_manifest
-from ktx_cli.scan.outcome import ManifestPlan, PreviousScan, ScanOutcome
+from ktx_cli.scan.descriptions.facts import (
+    DESCRIPTIONS,
+    Described,
+    Describer,
+    DescriptionInput,
+    DescriptionReport,
+    updated_record,
+)
+from ktx_cli.scan.manifest import ManifestPlan, PreviousScan, ScanOutcome, plan_manifest
 from ktx_cli.scan.profile.counts import FAILED, NOT_READ, SampledTable, TableProfile, unsampled
 from ktx_cli.scan.profile.profiler import Budget, Profiled, SparingConnector, profile_tables
 from ktx_cli.scan.profile.reuse import data_fingerprint, hints_digest, relationships_from_json, relationships_to_json
 from ktx_cli.scan.profile.store import ProfileStore, StoredResults, comes_back_equal, shown_to_models
-from ktx_cli.scan.profile.values import Dictionary, DictionaryLimits, build_dictionary
+from ktx_cli.scan.profile.values import DictionaryLimits, build_dictionary
+from ktx_cli.scan.relationships.discovery import discover
 from ktx_cli.scan.relationships.hints import GivenHints, HintSource, ViewJoins, recorded_hints, with_origin
-from ktx_cli.scan.relationships.model import Discovery
-from ktx_cli.scan.relationships.record import RelationshipRecord, restricted, steadied, with_earlier, with_failed_parts
-from ktx_cli.scan.relationships.search import discover
+from ktx_cli.scan.relationships.record import (
+    Discovery,
+    RelationshipRecord,
+    restricted,
+    steadied,
+    with_earlier,
+    with_failed_parts,
+)
 from ktx_cli.scan.removed_joins import CommittedJoins
 from ktx_cli.scan.shards import is_joinable
 from ktx_cli.scan.snapshot import SnapshotFile, table_file
+from ktx_cli.scan.stages import Depth, Failures, Stage, Step
 from ktx_cli.scan.warnings import comment_warnings, problem_warnings, unprofiled_warnings
 from ktx_cli.semantic import ParsedCopies, physical_name
 from ktx_cli.warehouses import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableKind, TableRef
@@ -92,7 +91,10 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
     failures = Failures()
     committed = Committed(job.base, job.connection, job.copies)
     schema = connector.introspect(scope)
-    rows = _scan_rows(job, connector, schema.tables, committed.records.known, failures)
+    rows: RowResults | None = None
+    if job.depth is not Depth.STRUCTURAL:
+        with failures.stage(Stage.RELATIONSHIPS):
+            rows = _RowScan(job, connector, schema.tables, committed.records.known, failures).run()
     records = _with_relationships(committed.records, rows, schema, failures)
     records, texts, report = _describe(job, committed, schema, records, rows, failures)
     contents = records.contents()
@@ -126,169 +128,173 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
     )
 
 
-def _scan_rows(
-    job: ScanJob, connector: Connector, tables: Sequence[Table], record: RelationshipRecord, failures: Failures
-) -> RowResults | None:
-    """Profile the tables, infer keys and joins, and list values; of a stage that failed the `record` holds.
+@dataclass(frozen=True, slots=True)
+class _RowScan:
+    """Profiles the tables, infers keys and joins, and lists values; of a stage that failed the `record` holds."""
 
-    Where neither the data nor the hints changed since the last scan, its results are returned and no row is read.
-    """
-    if job.depth is Depth.STRUCTURAL:
-        return None
-    with failures.stage(Stage.RELATIONSHIPS):
+    job: ScanJob
+    connector: Connector
+    tables: Sequence[Table]
+    record: RelationshipRecord
+    failures: Failures
+
+    def run(self) -> RowResults:
+        """Return what the rows say. Where neither data nor hints changed since the last scan no row is read."""
+        job, store, settings = self.job, self.job.store, self.job.settings
         hints, report, fingerprint = None, None if job.describer is None else job.describer.report, None
         last: tuple[StoredResults, tuple[TableProfile, ...]] | None = None
-        with failures.stage(Stage.REUSE):
-            fingerprint = None if job.store is None else data_fingerprint(connector, tables, job.settings)
-            last = None if job.store is None or fingerprint is None else job.store.last(fingerprint)
+        with self.failures.stage(Stage.REUSE):
+            fingerprint = None if store is None else data_fingerprint(self.connector, self.tables, settings)
+            last = None if store is None or fingerprint is None else store.last(fingerprint)
         if last is not None:
-            hints, report = _hints(job, tables, last[1], record, report, failures)
+            hints, report = self._hints(last[1], report)
             if hints_digest(hints) == last[0].hints:
-                return replace(_reused(job, connector, *last, record, failures), report=report)
-        until = monotonic() + job.settings.budget.seconds
-        profiled = _profile(job, connector, tables, failures)
-        shown = () if job.describer is None else shown_to_models(profiled.tables, job.settings.privacy)
+                return replace(self._reused(*last), report=report)
+        until = monotonic() + settings.budget.seconds
+        profiled = self._profile()
+        shown = () if job.describer is None else shown_to_models(profiled.tables, settings.privacy)
         if hints is None:
-            hints, report = _hints(job, tables, shown, record, report, failures)
+            hints, report = self._hints(shown, report)
         unread = [each.profile.ref for each in profiled.tables if each.profile.problem == NOT_READ]
-        sparing: Connector = SparingConnector(connector, unread) if unread else connector
-        discovery = _infer(job, sparing, tables, profiled, hints, record, until, failures)
-        found = with_failed_parts(RelationshipRecord(discovery.keys, discovery.edges), record, failures.found())
-        results = _row_results(job, connector, profiled, found, record, shown, failures)
-        warnings = [*results.warnings, *_unchecked_warnings(job.connection, discovery)]
-        if job.store is not None:
+        sparing: Connector = SparingConnector(self.connector, unread) if unread else self.connector
+        discovery = self._infer(sparing, profiled, hints, until)
+        found = with_failed_parts(
+            RelationshipRecord(discovery.keys, discovery.edges), self.record, self.failures.found()
+        )
+        results = self._results(profiled, found, shown)
+        warnings = [
+            *results.warnings,
+            *_incomplete(job, "not_checked", "joins could not be checked", discovery.problems),
+        ]
+        if store is not None:
             reusable = None
-            if fingerprint is not None and monotonic() < until and not discovery.problems and not failures.noted:
-                with failures.stage(Stage.REUSE):
+            if fingerprint is not None and monotonic() < until and not discovery.problems and not self.failures.noted:
+                with self.failures.stage(Stage.REUSE):
                     reusable = _reusable(fingerprint, hints, found, profiled)
-            with failures.stage(Stage.STORE):
-                warnings += _store_values(job, job.store, connector, sparing, tables, profiled, reusable, failures)
+            with self.failures.stage(Stage.STORE):
+                unlisted = self._store_values(store, sparing, profiled, reusable, until)
+                warnings += _incomplete(job, "values_not_listed", "lists of values could not be read", unlisted)
         return replace(results, report=report, warnings=tuple(warnings))
-    return None
 
-
-def _reused(
-    job: ScanJob,
-    connector: Connector,
-    last: StoredResults,
-    profiles: tuple[TableProfile, ...],
-    record: RelationshipRecord,
-    failures: Failures,
-) -> RowResults:
-    """Return the results of the last scan, which read the same data."""
-    job.emit(StepStarted("profile", job.connection))
-    summary = f"{plural(len(profiles), 'table')}, nothing changed since the last look"
-    job.emit(StepFinished("profile", summary, 0.0, job.connection))
-    not_read = sum(each.problem == NOT_READ for each in profiles)
-    profiled = Profiled(tuple(map(SampledTable, profiles)), 0, 0, not_read=not_read)
-    shown = () if job.describer is None else profiles
-    return _row_results(job, connector, profiled, relationships_from_json(last.relationships), record, shown, failures)
-
-
-def _row_results(
-    job: ScanJob,
-    connector: Connector,
-    profiled: Profiled,
-    found: RelationshipRecord,
-    record: RelationshipRecord,
-    shown: tuple[TableProfile, ...],
-    failures: Failures,
-) -> RowResults:
-    profiles = tuple(each.profile for each in profiled.tables)
-    warnings: tuple[ResultWarning, ...] = ()
-    with failures.stage(Stage.DIAGNOSTICS):
-        warnings = tuple(unprofiled_warnings(job.connection, connector, profiled))
-    unread = frozenset(each.ref for each in profiles if each.problem == NOT_READ)
-    # The tables that took no part in the inference of joins because of a failure.
-    failed = frozenset(
-        each.table for each in failures.found() if each.stage is Stage.RELATIONSHIPS and each.table is not None
-    )
-    return RowResults(
-        relationships=with_earlier(found, record, unread),
-        profiles=profiles,
-        shown=shown,
-        unseen=(frozenset(each.ref for each in profiles if each.problem is not None) - unread) | failed,
-        warnings=warnings,
-    )
-
-
-def _hints(
-    job: ScanJob,
-    tables: Sequence[Table],
-    shown: Sequence[TableProfile],
-    record: RelationshipRecord,
-    report: DescriptionReport | None,
-    failures: Failures,
-) -> tuple[GivenHints, DescriptionReport | None]:
-    """Return the joins that the record or the model propose."""
-    if job.describer is not None and report is not None and job.settings.relationships.enabled:
-        with failures.stage(Stage.PROPOSALS):
-            return job.describer.propose(tables, shown, record, report)
-    return GivenHints(recorded_hints(record)), report
-
-
-def _profile(job: ScanJob, connector: Connector, tables: Sequence[Table], failures: Failures) -> Profiled:
-    job.emit(StepStarted("profile", job.connection))
-    started, relationships = monotonic(), job.settings.relationships
-    profiled = Profiled(tuple(unsampled(table, FAILED) for table in tables), 0, 0)
-    with failures.stage(Stage.PROFILE):
-        profiled = profile_tables(
-            connector,
-            tables,
-            Budget(
-                rows=relationships.profile_sample_rows,
-                bytes=job.settings.budget.megabytes * 1024 * 1024,
-                seconds=float(job.settings.budget.seconds),
-                concurrency=relationships.profile_concurrency,
-                views=job.settings.views,
-            ),
-            lambda done, total: job.emit(StepProgress("profile", done, total, job.connection)),
-            last=None if job.store is None else job.store.profiled_at(),
-            failures=failures,
+    def _reused(self, last: StoredResults, profiles: tuple[TableProfile, ...]) -> RowResults:
+        """Return the results of the last scan, which read the same data."""
+        with Step("profile", self.job.connection, self.job.emit) as step:
+            step.summary = f"{plural(len(profiles), 'table')}, nothing changed since the last look"
+        not_read = sum(each.problem == NOT_READ for each in profiles)
+        profiled = Profiled(tuple(map(SampledTable, profiles)), 0, 0, not_read=not_read)
+        return self._results(
+            profiled, relationships_from_json(last.relationships), () if self.job.describer is None else profiles
         )
-    summary = f"{plural(len(tables), 'table')}, {plural(profiled.statements, 'statement')}"
-    job.emit(StepFinished("profile", summary, monotonic() - started, job.connection))
-    return profiled
 
-
-def _infer(
-    job: ScanJob,
-    connector: Connector,
-    tables: Sequence[Table],
-    profiled: Profiled,
-    hints: GivenHints,
-    record: RelationshipRecord,
-    until: float,
-    failures: Failures,
-) -> Discovery:
-    """Infer keys and joins; what cannot be checked `until` then is put up for review; else the record holds."""
-    with failures.stage(Stage.RELATIONSHIPS):
-        if not job.settings.relationships.enabled:
-            return Discovery({}, ())
-        job.emit(StepStarted("relationships", job.connection))
-        started = monotonic()
-        sources: list[HintSource] = [ViewJoins(connector.dialect), hints]
-        discovery = discover(
-            connector,
-            tables,
-            profiled.tables,
-            job.settings.relationships,
-            sources,
-            seconds=max(0.0, until - started),
-            failures=failures,
+    def _results(self, profiled: Profiled, found: RelationshipRecord, shown: tuple[TableProfile, ...]) -> RowResults:
+        profiles = tuple(each.profile for each in profiled.tables)
+        warnings: tuple[ResultWarning, ...] = ()
+        with self.failures.stage(Stage.DIAGNOSTICS):
+            warnings = tuple(unprofiled_warnings(self.job.connection, self.connector, profiled))
+        unread = frozenset(each.ref for each in profiles if each.problem == NOT_READ)
+        # The tables that took no part in the inference of joins because of a failure.
+        failed = frozenset(
+            each.table for each in self.failures.found() if each.stage is Stage.RELATIONSHIPS and each.table is not None
         )
-        summary = f"{plural(len(discovery.accepted()), 'join')} among {plural(len(discovery.edges), 'candidate')}"
-        job.emit(StepFinished("relationships", summary, monotonic() - started, job.connection))
-        # That a spared table was not asked is said once, for all of them.
-        return replace(discovery, problems=tuple(each for each in discovery.problems if NOT_READ not in each))
-    return Discovery(dict(record.keys), record.edges)
+        return RowResults(
+            relationships=with_earlier(found, self.record, unread),
+            profiles=profiles,
+            shown=shown,
+            unseen=(frozenset(each.ref for each in profiles if each.problem is not None) - unread) | failed,
+            warnings=warnings,
+        )
+
+    def _hints(
+        self, shown: Sequence[TableProfile], report: DescriptionReport | None
+    ) -> tuple[GivenHints, DescriptionReport | None]:
+        """Return the joins that the record or the model propose."""
+        if self.job.describer is not None and report is not None and self.job.settings.relationships.enabled:
+            with self.failures.stage(Stage.PROPOSALS):
+                return self.job.describer.propose(self.tables, shown, self.record, report)
+        return GivenHints(recorded_hints(self.record)), report
+
+    def _profile(self) -> Profiled:
+        job, tables = self.job, self.tables
+        with Step("profile", job.connection, job.emit) as step:
+            profiled = Profiled(tuple(unsampled(table, FAILED) for table in tables), 0, 0)
+            with self.failures.stage(Stage.PROFILE):
+                profiled = profile_tables(
+                    self.connector,
+                    tables,
+                    Budget.of(job.settings),
+                    step.progress,
+                    last=None if job.store is None else job.store.profiled_at(),
+                    failures=self.failures,
+                )
+            step.summary = f"{plural(len(tables), 'table')}, {plural(profiled.statements, 'statement')}"
+        return profiled
+
+    def _infer(self, connector: Connector, profiled: Profiled, hints: GivenHints, until: float) -> Discovery:
+        """Infer keys and joins; what cannot be checked `until` then is put up for review; else the record holds."""
+        settings = self.job.settings.relationships
+        with self.failures.stage(Stage.RELATIONSHIPS):
+            if not settings.enabled:
+                return Discovery({}, ())
+            with Step("relationships", self.job.connection, self.job.emit) as step:
+                sources: list[HintSource] = [ViewJoins(connector.dialect), hints]
+                seconds = max(0.0, until - monotonic())
+                discovery = discover(
+                    connector,
+                    self.tables,
+                    profiled.tables,
+                    settings,
+                    sources,
+                    seconds=seconds,
+                    failures=self.failures,
+                )
+                joins, candidates = len(discovery.accepted()), len(discovery.edges)
+                step.summary = f"{plural(joins, 'join')} among {plural(candidates, 'candidate')}"
+            # That a spared table was not asked is said once, for all of them.
+            return replace(discovery, problems=tuple(each for each in discovery.problems if NOT_READ not in each))
+        return Discovery(dict(self.record.keys), self.record.edges)
+
+    def _store_values(
+        self,
+        store: ProfileStore,
+        sparing: Connector,
+        profiled: Profiled,
+        reusable: StoredResults | None,
+        until: float,
+    ) -> list[str]:
+        """List the values of columns of few values, store them with the profiles, and return which lists failed.
+
+        The results are kept for the next scan where all was read, within the time and from the same data. A table whose
+        lists fail unexpectedly keeps those it has.
+        """
+        job, failures = self.job, self.failures
+        with Step("values", job.connection, job.emit) as step:
+            dictionary = build_dictionary(
+                sparing,
+                self.tables,
+                profiled.tables,
+                privacy=job.settings.privacy,
+                limits=DictionaryLimits(),
+                deadline=until,
+                failures=failures,
+            )
+            failed = {each.table for each in failures.noted if each.stage is Stage.VALUES}
+            failed |= {each.profile.ref for each in profiled.tables if each.profile.problem == FAILED}
+            if failed:
+                kept = tuple(each for each in store.lists() if each.ref in failed)
+                dictionary = replace(dictionary, columns=(*dictionary.columns, *kept))
+            if reusable is not None:
+                complete = monotonic() < until and not failed and not dictionary.problems
+                same = all(map(comes_back_equal, shown_to_models(profiled.tables, job.settings.privacy)))
+                unchanged = complete and same and data_fingerprint(self.connector, self.tables, job.settings)
+                reusable = reusable if unchanged == reusable.fingerprint else None
+            store.save(profiled.tables, dictionary, reusable)
+            step.summary = f"{plural(len(dictionary.columns), 'list')}, {len(dictionary.hidden)} withheld"
+        return [f"{problem.ref}: {problem.message}" for problem in dictionary.problems]
 
 
-def _unchecked_warnings(connection: str, discovery: Discovery) -> list[ResultWarning]:
-    if not discovery.problems:
-        return []
-    message = f"connection `{connection}`: some joins could not be checked: {listing(discovery.problems)}"
-    return [ResultWarning("not_checked", message, connection=connection)]
+def _incomplete(job: ScanJob, code: str, what: str, problems: Sequence[str]) -> list[ResultWarning]:
+    message = f"connection `{job.connection}`: some {what}: {listing(problems)}"
+    return [ResultWarning(code, message, connection=job.connection)] if problems else []
 
 
 def _reusable(
@@ -301,62 +307,6 @@ def _reusable(
         return None
     text = relationships_to_json(found)
     return None if text is None else StoredResults(fingerprint, hints_digest(hints), text)
-
-
-def _store_values(
-    job: ScanJob,
-    store: ProfileStore,
-    connector: Connector,
-    sparing: Connector,
-    tables: Sequence[Table],
-    profiled: Profiled,
-    reusable: StoredResults | None,
-    failures: Failures,
-) -> list[ResultWarning]:
-    """List the values of columns of few values, store them with the profiles, and warn of lists that failed.
-
-    The results are kept for the next scan where all was read, within the time and from the same data. A table whose
-    lists fail unexpectedly keeps those it has.
-    """
-    job.emit(StepStarted("values", job.connection))
-    started = monotonic()
-    until = started + job.settings.budget.seconds
-    dictionary = build_dictionary(
-        sparing,
-        tables,
-        profiled.tables,
-        privacy=job.settings.privacy,
-        limits=DictionaryLimits(),
-        deadline=until,
-        failures=failures,
-    )
-    failed = {each.table for each in failures.noted if each.stage is Stage.VALUES}
-    failed |= {each.profile.ref for each in profiled.tables if each.profile.problem == FAILED}
-    if failed:
-        kept = tuple(each for each in store.lists() if each.ref in failed)
-        dictionary = replace(dictionary, columns=(*dictionary.columns, *kept))
-    complete = monotonic() < until and not failed and not dictionary.problems
-    if reusable is not None and not (complete and _comes_back(job, profiled)):
-        reusable = None
-    if reusable is not None and data_fingerprint(connector, tables, job.settings) != reusable.fingerprint:
-        reusable = None
-    store.save(profiled.tables, dictionary, reusable)
-    summary = f"{plural(len(dictionary.columns), 'list')}, {len(dictionary.hidden)} withheld"
-    job.emit(StepFinished("values", summary, monotonic() - started, job.connection))
-    return _unlisted_warnings(job.connection, dictionary)
-
-
-def _comes_back(job: ScanJob, profiled: Profiled) -> bool:
-    """Whether the profiles as a model may see them can be read back as they are."""
-    return all(map(comes_back_equal, shown_to_models(profiled.tables, job.settings.privacy)))
-
-
-def _unlisted_warnings(connection: str, dictionary: Dictionary) -> list[ResultWarning]:
-    if not dictionary.problems:
-        return []
-    unread = listing(f"{problem.ref}: {problem.message}" for problem in dictionary.problems)
-    message = f"connection `{connection}`: some lists of values could not be read: {unread}"
-    return [ResultWarning("values_not_listed", message, connection=connection)]
 
 
 def _with_relationships(

@@ -10,10 +10,18 @@ from typing import Any, Final
 
 from ktx_cli.core import Command, Record, ResultWarning, plural
 from ktx_cli.scan.committed import Committed
-from ktx_cli.scan.overlays import JoinKey, Overlays, join_key
-from ktx_cli.scan.relationships.model import Edge, EdgeStatus
-from ktx_cli.scan.relationships.record import EdgeId, RelationshipRecord, edge_id
-from ktx_cli.scan.review import GENERATED_SOURCES, ReviewedEdge, Scene, Standing, find_join, missing_end
+from ktx_cli.scan.relationships.record import Relationship, RelationshipId, RelationshipRecord, Status
+from ktx_cli.scan.review import (
+    GENERATED_SOURCES,
+    JoinKey,
+    Overlays,
+    ReviewedEdge,
+    Scene,
+    Standing,
+    find_join,
+    join_key,
+    missing_end,
+)
 from ktx_cli.scan.shards import ManifestIndex
 from ktx_cli.semantic import Entry, Shard
 from ktx_cli.warehouses import Table, TableRef
@@ -27,7 +35,7 @@ MOST_GONE: Final = 200
 _JOINED: Final = frozenset({Standing.ACCEPTED, Standing.MANUAL})
 _DECIDED: Final = frozenset({Standing.MANUAL, Standing.DISABLED})
 
-Standings = Callable[[Edge], Standing]
+Standings = Callable[[Relationship], Standing]
 """Says what held for an edge before this scan."""
 
 
@@ -57,9 +65,9 @@ class CommittedJoins:
         tables = {table.ref: table for table in self._committed.snapshot.tables or ()}
         return self.after(known, self._committed.shards, tables)
 
-    def of(self, edge: Edge) -> Standing:
+    def of(self, edge: Relationship) -> Standing:
         """Return what held for an edge of the record."""
-        return self._by_id.get(edge_id(edge), Standing.REJECTED)
+        return self._by_id.get(edge.id, Standing.REJECTED)
 
     def after(
         self, known: RelationshipRecord, shards: Mapping[str, Shard], tables: Mapping[TableRef, Table]
@@ -69,20 +77,20 @@ class CommittedJoins:
             return ()
         return Scene(self._committed.connection, shards, self._overlays, tables).reviewed(known)
 
-    def by_hand(self, edges: Collection[EdgeId]) -> dict[EdgeId, list[tuple[str, Mapping[str, Any]]]]:
+    def by_hand(self, edges: Collection[RelationshipId]) -> dict[RelationshipId, list[tuple[str, Mapping[str, Any]]]]:
         """Return the joins in the shards that people accepted, by edge, each with the physical name of its table."""
-        found: dict[EdgeId, list[tuple[str, Mapping[str, Any]]]] = {}
+        found: dict[RelationshipId, list[tuple[str, Mapping[str, Any]]]] = {}
         for each in self.edges if edges else ():
-            for join in each.joins if edge_id(each.edge) in edges else ():
+            for join in each.joins if each.edge.id in edges else ():
                 entry = {} if join.shard is None else self._committed.shards[join.shard].tables[join.source]
                 written = find_join(entry, join)
                 if written is not None and written.get("source") not in GENERATED_SOURCES:
-                    found.setdefault(edge_id(each.edge), []).append((str(entry.get("table")), written))
+                    found.setdefault(each.edge.id, []).append((str(entry.get("table")), written))
         return found
 
     @cached_property
-    def _by_id(self) -> dict[EdgeId, Standing]:
-        return {edge_id(each.edge): each.standing for each in self.edges}
+    def _by_id(self) -> dict[RelationshipId, Standing]:
+        return {each.edge.id: each.standing for each in self.edges}
 
     @cached_property
     def _overlays(self) -> Overlays:
@@ -99,7 +107,7 @@ class JoinChanges:
 
     record: RelationshipRecord
     leaving: Mapping[str, Sequence[Mapping[str, Any]]]
-    returned: tuple[Edge, ...]
+    returned: tuple[Relationship, ...]
 
     @classmethod
     def of(
@@ -132,36 +140,38 @@ def with_gone(
     now: RelationshipRecord, before: RelationshipRecord, tables: Mapping[TableRef, Table], standing_of: Standings
 ) -> RelationshipRecord:
     """Return what is known now, with the joins of the record that are not in it any more."""
-    found = {edge_id(edge) for edge in now.recorded()}
-    waiting = {edge_id(edge) for edge in (*before.gone, *before.edges) if _waits(edge, before, tables, standing_of)}
-    unlikely = {edge_id(edge): edge.reason for edge in now.edges}
+    found = {edge.id for edge in now.recorded()}
+    waiting = {edge.id for edge in (*before.gone, *before.edges) if _waits(edge, before, tables, standing_of)}
+    unlikely = {edge.id: edge.reason for edge in now.edges}
     gone = []
     for edge in (*before.gone, *before.edges):
-        if edge_id(edge) in found:
+        if edge.id in found:
             continue
         declared = _is_declared(edge, tables)
         kept = standing_of(edge) is Standing.DISABLED if declared else edge in before.gone or _counts(edge, standing_of)
         if kept:
-            reason = DECLARED if declared else _reason(edge, tables, unlikely.get(edge_id(edge)))
-            gone.append(replace(edge, status=EdgeStatus.REJECTED, reason=reason))
-    kept_ids = {edge_id(edge) for edge in gone}
+            reason = DECLARED if declared else _reason(edge, tables, unlikely.get(edge.id))
+            gone.append(replace(edge, status=Status.REJECTED, reason=reason))
+    kept_ids = {edge.id for edge in gone}
     return replace(now, gone=_bounded(gone, standing_of, waiting), waiting=frozenset(waiting & kept_ids))
 
 
-def _waits(edge: Edge, before: RelationshipRecord, tables: Mapping[TableRef, Table], standing_of: Standings) -> bool:
+def _waits(
+    edge: Relationship, before: RelationshipRecord, tables: Mapping[TableRef, Table], standing_of: Standings
+) -> bool:
     """Whether a person accepted an edge that misses a table or column now."""
     if missing_end(edge, tables) is None:
         return False
-    return standing_of(edge) is (Standing.REVIEW if edge_id(edge) in before.waiting else Standing.MANUAL)
+    return standing_of(edge) is (Standing.REVIEW if edge.id in before.waiting else Standing.MANUAL)
 
 
 def returned_edges(
     known: RelationshipRecord, before: RelationshipRecord, tables: Mapping[TableRef, Table], standing_of: Standings
-) -> tuple[Edge, ...]:
+) -> tuple[Relationship, ...]:
     """Return the edges that waited for a table or column and are whole again, as the scan knows them now."""
     if not before.waiting:
         return ()
-    found = {edge_id(edge): edge for edge in (*known.gone, *known.edges)}
+    found = {edge.id: edge for edge in (*known.gone, *known.edges)}
     return tuple(
         found[each]
         for each in sorted(before.waiting - known.waiting, key=repr)
@@ -169,11 +179,11 @@ def returned_edges(
     )
 
 
-def _counts(edge: Edge, standing_of: Standings) -> bool:
-    return edge.status is EdgeStatus.ACCEPTED or standing_of(edge) in _DECIDED
+def _counts(edge: Relationship, standing_of: Standings) -> bool:
+    return edge.status is Status.ACCEPTED or standing_of(edge) in _DECIDED
 
 
-def _is_declared(edge: Edge, tables: Mapping[TableRef, Table]) -> bool:
+def _is_declared(edge: Relationship, tables: Mapping[TableRef, Table]) -> bool:
     table = tables.get(edge.child)
     if table is None or edge.condition is not None:
         return False
@@ -184,22 +194,24 @@ def _is_declared(edge: Edge, tables: Mapping[TableRef, Table]) -> bool:
     )
 
 
-def _reason(edge: Edge, tables: Mapping[TableRef, Table], unlikely: str | None) -> str:
+def _reason(edge: Relationship, tables: Mapping[TableRef, Table], unlikely: str | None) -> str:
     """Return why an edge is gone; a reason that an earlier scan gave stays while it is true."""
     missing = missing_end(edge, tables)
     if missing is not None or unlikely is not None:
         return missing or unlikely or NOT_FOUND
-    stale = edge.status is EdgeStatus.ACCEPTED or edge.reason == DECLARED or edge.reason.endswith(" is gone")
-    return NOT_FOUND if stale or edge.status is EdgeStatus.REVIEW else edge.reason
+    stale = edge.status is Status.ACCEPTED or edge.reason == DECLARED or edge.reason.endswith(" is gone")
+    return NOT_FOUND if stale or edge.status is Status.REVIEW else edge.reason
 
 
-def _bounded(gone: Sequence[Edge], standing_of: Standings, waiting: Collection[EdgeId]) -> tuple[Edge, ...]:
+def _bounded(
+    gone: Sequence[Relationship], standing_of: Standings, waiting: Collection[RelationshipId]
+) -> tuple[Relationship, ...]:
     if len(gone) <= MOST_GONE:
         return tuple(gone)
-    decided = {edge_id(edge) for edge in gone if standing_of(edge) in _DECIDED or edge_id(edge) in waiting}
-    undecided = [edge_id(edge) for edge in gone if edge_id(edge) not in decided]
+    decided = {edge.id for edge in gone if standing_of(edge) in _DECIDED or edge.id in waiting}
+    undecided = [edge.id for edge in gone if edge.id not in decided]
     dropped = set(undecided[: len(gone) - MOST_GONE])
-    return tuple(edge for edge in gone if edge_id(edge) not in dropped)
+    return tuple(edge for edge in gone if edge.id not in dropped)
 
 
 def gone_joins(
@@ -213,10 +225,10 @@ def gone_joins(
 
     `shards`: path -> shard before; `removed`: physical names of tables that are gone.
     """
-    now = {edge_id(each.edge): each for each in after}
+    now = {each.edge.id: each for each in after}
     found = []
     for each in before:
-        later = now.get(edge_id(each.edge))
+        later = now.get(each.edge.id)
         lost = each.standing in _JOINED and (later is None or later.standing not in _JOINED)
         if lost and not _is_declared(each.edge, tables):
             found.append(GoneJoin(each.name, NOT_FOUND if later is None else _reason_now(later), each.joins[0].shard))

@@ -1,7 +1,7 @@
-"""The joins a scan found that nobody declared, and what people decided about each.
+"""The files people write about a connection's sources, beside the generated ones: which joins they disable or make.
 
-A scan's own view is its committed record (`relationships.json`). A person's yes is a join `source: manual` in the
-manifest, a person's no the `disable_joins` of an overlay; both stand whatever later scans find.
+An overlay (`name:` of a generated source, neither `table` nor `sql`) takes joins out by `disable_joins`, a list of
+their `on`, compared without regard to blanks. A file is known by the `name:` in it, not by its own name.
 """
 
 from __future__ import annotations
@@ -13,15 +13,201 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from ktx_cli.core import Command, ConfigError, KtxError, ResultWarning
-from ktx_cli.scan.committed import Base, Committed
-from ktx_cli.scan.linked_files import RemovedTexts, has_comments
-from ktx_cli.scan.overlays import Overlays, disabling, enabling, join_key
-from ktx_cli.scan.relationships.model import Cardinality, Edge, EdgeStatus
-from ktx_cli.scan.relationships.record import ARROW, RELATIONSHIPS, EdgeId, RelationshipRecord, edge_id, edge_name
+from ktx_cli.core import Command, ConfigError, KtxError, ResultWarning, file_stem, listing, yaml
+from ktx_cli.project import Layout
+from ktx_cli.scan.committed import Base, Committed, RemovedTexts, has_comments
+from ktx_cli.scan.relationships.record import (
+    ARROW,
+    RELATIONSHIPS,
+    Cardinality,
+    Relationship,
+    RelationshipId,
+    RelationshipRecord,
+    Status,
+    relationship_name,
+)
 from ktx_cli.scan.shards import ManifestIndex, entries, is_joinable, is_unique
-from ktx_cli.semantic import Entry, ParsedCopies, Shard, physical_name, plain_on, quoted, render_shard, source_names
+from ktx_cli.semantic import (
+    DISABLED,
+    SUFFIXES,
+    Entry,
+    ParsedCopies,
+    Shard,
+    physical_name,
+    plain_on,
+    quoted,
+    render_shard,
+    source_names,
+)
 from ktx_cli.warehouses import Table, TableKind, TableRef
+
+JoinKey = tuple[str, str]
+"""What makes two joins of a source the same: `to`, and `on` with single blanks."""
+
+
+def join_key(join: Mapping[str, Any]) -> JoinKey:
+    """Return what makes a join the same as another one of its source."""
+    return str(join.get("to")), plain_on(join.get("on"))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file about a source; `document` is a mapping with a `name`."""
+
+    path: str
+    content: bytes
+    document: Mapping[str, Any]
+
+    @property
+    def is_overlay(self) -> bool:
+        """Whether it changes a generated source; else it is a source of its own."""
+        return "table" not in self.document and "sql" not in self.document
+
+    @property
+    def disabled(self) -> frozenset[str]:
+        """The `on` of the joins it disables."""
+        listed = self.document.get(DISABLED)
+        return frozenset(map(plain_on, listed)) if isinstance(listed, list) else frozenset()
+
+    @property
+    def joins(self) -> frozenset[JoinKey]:
+        """The joins it makes."""
+        listed = self.document.get("joins")
+        return frozenset(join_key(each) for each in (listed if isinstance(listed, list) else ()) if _is_join(each))
+
+
+@dataclass(frozen=True, slots=True)
+class Overlays:
+    """The files about a connection's sources, by the name of the source; `broken`: path -> why it cannot be read."""
+
+    connection: str
+    files: Mapping[str, tuple[SourceFile, ...]]
+    broken: Mapping[str, ConfigError]
+
+    @classmethod
+    def read(cls, base: Base, connection: str) -> Overlays:
+        """Read all of them; one that is no valid YAML is `broken`, one without a name is nobody's."""
+        folder, generated = Layout.context_paths(connection)[0], f"{Layout.schema_path(connection)}/"
+        below = sorted(base.blobs(folder))
+        paths = [path for path in below if path.endswith(SUFFIXES) and not path.startswith(generated)]
+        files: dict[str, list[SourceFile]] = {}
+        broken: dict[str, ConfigError] = {}
+        for path, content in base.read_many(paths).items():
+            try:
+                document = yaml.load(content, where=path)
+            except ConfigError as error:
+                broken[path] = error
+                continue
+            if isinstance(document, dict) and "name" in document:
+                files.setdefault(str(document["name"]), []).append(SourceFile(path, content, document))
+        return cls(connection, {name: tuple(found) for name, found in files.items()}, broken)
+
+    @property
+    def warnings(self) -> list[ResultWarning]:
+        """A warning for each file that cannot be read."""
+        return [ResultWarning("broken_source", e.message, hint=e.hint, path=path) for path, e in self.broken.items()]
+
+    def of(self, source: str) -> list[SourceFile]:
+        """Return the overlays of a source."""
+        return [file for file in self.files.get(source, ()) if file.is_overlay]
+
+    def place(self, source: str) -> tuple[str, bytes | None]:
+        """Return path and content of a source's overlay, or the path a new one gets, and None.
+
+        Raises `ConfigError` where there is no one file to edit: a source of its own has that name, several overlays
+        have, the overlay is broken, or another source's file stands at its path.
+        """
+        found = self.files.get(source, ())
+        for file in found:
+            if not file.is_overlay:
+                raise _standalone(source, file.path)
+        if len(found) > 1:
+            paths = listing(file.path for file in found)
+            raise ConfigError(f"several files are named `{source}`: {paths}", hint=f"move all into {found[0].path}")
+        if found:
+            return found[0].path, found[0].content
+        path = f"{Layout.context_paths(self.connection)[0]}/{file_stem(source)}.yaml"
+        if path in self.broken:
+            raise self.broken[path]
+        if any(file.path == path for files in self.files.values() for file in files):
+            raise ConfigError(
+                f"{path} is not about `{source}`, whose overlay it would be",
+                hint=f"rename {path}; the `name:` in it decides, not the file's own",
+            )
+        return path, None
+
+
+def empty_overlay(source: str) -> bytes:
+    """Return an overlay that changes nothing."""
+    return yaml.dump({"name": source}).encode()
+
+
+def disabling(content: bytes | None, source: str, joins: Iterable[Mapping[str, Any]], where: str) -> bytes:
+    """Return the overlay that takes joins out of its source: they are disabled, and no longer made by it."""
+    from ktx_cli.project import edit
+
+    if content is None:
+        content = empty_overlay(source)
+    for join in joins:
+        content = _without(
+            content, ("joins",), [i for i, key in _overlays_joins(content, where) if key == join_key(join)], where
+        )
+        if plain_on(join["on"]) not in {on for _, on in _disabled(content, where)}:
+            content = edit.append_value(content, (DISABLED,), str(join["on"]), where=where)
+    return content
+
+
+def enabling(content: bytes, joins: Iterable[Mapping[str, Any]], where: str) -> bytes | None:
+    """Return the overlay that leaves joins in; None when nothing is left to say in it."""
+    before = content
+    for join in joins:
+        found = [index for index, on in _disabled(content, where) if on == plain_on(join["on"])]
+        content = _without(content, (DISABLED,), found, where)
+    if content == before:
+        return content
+    return None if content == empty_overlay(yaml.load(content, where=where)["name"]) else content
+
+
+def _without(content: bytes, path: tuple[str | int, ...], indexes: list[int], where: str) -> bytes:
+    """Return the text without those items of a list, and without the list when it has no other."""
+    if not indexes:
+        return content
+    from ktx_cli.project import edit, lookup
+
+    _, items = lookup(yaml.load(content, where=where), path)
+    if len(items) == len(indexes):
+        return edit.delete_value(content, path, where=where)
+    return edit.apply(content, [edit.Edit("delete", (*path, i)) for i in sorted(indexes, reverse=True)], where=where)
+
+
+def _disabled(content: bytes, where: str) -> list[tuple[int, str]]:
+    return [(index, plain_on(on)) for index, on in enumerate(_list(content, DISABLED, where))]
+
+
+def _overlays_joins(content: bytes, where: str) -> list[tuple[int, JoinKey]]:
+    return [(index, join_key(join)) for index, join in enumerate(_list(content, "joins", where)) if _is_join(join)]
+
+
+def _list(content: bytes, key: str, where: str) -> list[Any]:
+    items = yaml.load(content, where=where).get(key)
+    if items is None:
+        return []
+    if not isinstance(items, list):
+        line, column = yaml.locate(content, (key,)) or (1, 1)
+        raise ConfigError(f"{where}:{line}:{column}: `{key}` must be a list", hint=f"write {key}: [] there")
+    return items
+
+
+def _is_join(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _standalone(source: str, path: str) -> ConfigError:
+    return ConfigError(
+        f"{path} is a source of its own named `{source}`, so there is no overlay to disable its joins in",
+        hint=f"edit the `joins` in {path} by hand, or rename that source",
+    )
+
 
 GENERATED_SOURCES = frozenset({"formal", "inferred"})
 """The `source` of joins that a scan wrote; a join with any other, or none, is a person's."""
@@ -45,8 +231,8 @@ class Standing(StrEnum):
 
 
 _DECIDED: Final = {
-    Standing.MANUAL: (EdgeStatus.ACCEPTED, "a person accepted it"),
-    Standing.DISABLED: (EdgeStatus.REJECTED, "a person rejected it"),
+    Standing.MANUAL: (Status.ACCEPTED, "a person accepted it"),
+    Standing.DISABLED: (Status.REJECTED, "a person rejected it"),
 }
 
 JOINED: Final = frozenset({Standing.ACCEPTED, Standing.MANUAL, Standing.DECLARED})
@@ -92,7 +278,7 @@ class ReviewedEdge:
 
     connection: str
     name: str
-    edge: Edge
+    edge: Relationship
     standing: Standing
     joins: tuple[EdgeJoin, ...]
     gone: bool = False
@@ -113,7 +299,7 @@ class ReviewedEdge:
             "edge": self.name,
             "status": self.standing.value,
             "found": edge.status.value,
-            "score": edge.score,
+            "score": edge.probability,
             "relationship": edge.cardinality.value,
             "reason": edge.reason,
             "gone": self.gone,
@@ -162,12 +348,12 @@ def read_review(base: Base, connection: str, copies: ParsedCopies) -> Review | N
     return Review(connection, scene.reviewed(records.relationships), committed.shards, overlays, scene.edges(declared))
 
 
-def declared_edges(tables: Iterable[Table]) -> list[Edge]:
+def declared_edges(tables: Iterable[Table]) -> list[Relationship]:
     """Return an edge for every foreign key whose tables are both there."""
     known = {table.ref: table for table in tables}
     return [
-        Edge(
-            ref, key.columns, key.target, key.target_columns, EdgeStatus.ACCEPTED, 1.0, "a foreign key declares it",
+        Relationship(
+            ref, key.columns, key.target, key.target_columns, Status.ACCEPTED, 1.0, "a foreign key declares it",
             cardinality=Cardinality.ONE_TO_ONE if is_unique(table, key.columns) else Cardinality.MANY_TO_ONE,
             sources=(Standing.DECLARED.value,),
         )
@@ -188,32 +374,34 @@ class Scene:
 
     def reviewed(self, known: RelationshipRecord) -> tuple[ReviewedEdge, ...]:
         """Return the edges of a record, those that are gone last."""
-        gone = frozenset(map(edge_id, known.gone))
+        gone = frozenset(each.id for each in known.gone)
         return self.edges((*known.recorded(), *known.gone), gone, known.waiting)
 
     def edges(
-        self, edges: Sequence[Edge], gone: Collection[EdgeId] = (), waiting: Collection[EdgeId] = ()
+        self,
+        edges: Sequence[Relationship],
+        gone: Collection[RelationshipId] = (),
+        waiting: Collection[RelationshipId] = (),
     ) -> tuple[ReviewedEdge, ...]:
         """Return each edge with its name and what holds for it; `waiting`: those a person accepted that miss an end."""
         turned = set(map(_turned, edges))
-        declared = [edge for edge in declared_edges(self.tables.values()) if edge_id(edge) in turned]
+        declared = [edge for edge in declared_edges(self.tables.values()) if edge.id in turned]
         found = self._each((*edges, *declared), gone, waiting)
-        by_id: dict[EdgeId | None, ReviewedEdge] = {edge_id(each.edge): each for each in found}
+        by_id: dict[RelationshipId | None, ReviewedEdge] = {each.edge.id: each for each in found}
         return tuple(_with_decision(self._beside(each, by_id.get(_turned(each.edge)))) for each in found[: len(edges)])
 
     def _each(
-        self, edges: Sequence[Edge], gone: Collection[EdgeId], waiting: Collection[EdgeId]
+        self, edges: Sequence[Relationship], gone: Collection[RelationshipId], waiting: Collection[RelationshipId]
     ) -> tuple[ReviewedEdge, ...]:
         refs = list(dict.fromkeys((*self.tables, *(ref for edge in edges for ref in (edge.child, edge.parent)))))
         index = ManifestIndex.of(self.shards, refs)
         names = source_names(refs, index.names, [name for _, name in index.custom])
         return tuple(
-            self._reviewed(edge, names, index, gone=edge_id(edge) in gone, waits=edge_id(edge) in waiting)
-            for edge in edges
+            self._reviewed(edge, names, index, gone=edge.id in gone, waits=edge.id in waiting) for edge in edges
         )
 
     def _reviewed(
-        self, edge: Edge, names: Mapping[TableRef, str], index: ManifestIndex, *, gone: bool, waits: bool
+        self, edge: Relationship, names: Mapping[TableRef, str], index: ManifestIndex, *, gone: bool, waits: bool
     ) -> ReviewedEdge:
         joins = tuple(
             EdgeJoin(names[ref], index.primary.get(physical_name(ref), (None, ""))[0], join)
@@ -223,7 +411,7 @@ class Scene:
         standing = _standing(edge, joins[0], self.shards, self.overlays)
         if missing is not None and (standing is Standing.MANUAL or (waits and standing is not Standing.DISABLED)):
             standing = Standing.REVIEW  # a person's join that cannot work any more
-        return ReviewedEdge(self.connection, edge_name(edge, names), edge, standing, joins, gone, missing)
+        return ReviewedEdge(self.connection, relationship_name(edge, names), edge, standing, joins, gone, missing)
 
     def _beside(self, each: ReviewedEdge, other: ReviewedEdge | None) -> ReviewedEdge:
         """Return an edge with what holds for it beside its opposite: joins that the other makes are not its own."""
@@ -231,7 +419,7 @@ class Scene:
             return each
         own, stands = Standing(each.edge.status.value), other.standing in JOINED and not self._is_others(other, each)
         if each.standing is Standing.DISABLED:
-            of_other = other.standing is Standing.DISABLED and other.edge.status is not EdgeStatus.REJECTED
+            of_other = other.standing is Standing.DISABLED and other.edge.status is not Status.REJECTED
             standing: Standing = own if of_other and own is Standing.REJECTED else Standing.DISABLED
         else:
             standing = Standing.REJECTED if stands else own if each.standing in JOINED else each.standing
@@ -252,13 +440,13 @@ class Scene:
         return _likelihood(other.edge) > _likelihood(each.edge)
 
 
-def _is_declared(edge: Edge) -> bool:
+def _is_declared(edge: Relationship) -> bool:
     return edge.sources == (Standing.DECLARED.value,)
 
 
-def _likelihood(edge: Edge) -> tuple[int, float, str]:
+def _likelihood(edge: Relationship) -> tuple[int, float, str]:
     """Return what tells an edge from its opposite where both are one-to-one."""
-    return -(*EdgeStatus,).index(edge.status), edge.score, repr(edge_id(edge))
+    return -(*Status,).index(edge.status), edge.probability, repr(edge.id)
 
 
 def _with_decision(each: ReviewedEdge) -> ReviewedEdge:
@@ -275,7 +463,7 @@ def counted(edges: Iterable[ReviewedEdge]) -> dict[str, int]:
     return {each.value: counts[each] for each in Standing if each is not Standing.DECLARED}
 
 
-def missing_end(edge: Edge, tables: Mapping[TableRef, Table]) -> str | None:
+def missing_end(edge: Relationship, tables: Mapping[TableRef, Table]) -> str | None:
     """Return which table or column of an edge is not there; None where all are, and where no table is known."""
     own = edge.child_columns if edge.condition is None else (*edge.child_columns, edge.condition[0])
     for ref, columns in ((edge.child, own), (edge.parent, edge.parent_columns)) if tables else ():
@@ -288,21 +476,21 @@ def missing_end(edge: Edge, tables: Mapping[TableRef, Table]) -> str | None:
     return None
 
 
-def _turned(edge: Edge) -> EdgeId | None:
+def _turned(edge: Relationship) -> RelationshipId | None:
     """Return the id of the edge the other way round; none where a condition leads one way, or a table to itself."""
     if edge.condition is not None or edge.child == edge.parent:
         return None
     return edge.parent, edge.parent_columns, edge.child, edge.child_columns, repr(None)
 
 
-def _joins(edge: Edge, names: Mapping[TableRef, str]) -> list[tuple[TableRef, Mapping[str, Any]]]:
+def _joins(edge: Relationship, names: Mapping[TableRef, str]) -> list[tuple[TableRef, Mapping[str, Any]]]:
     """Return the joins a scan writes for an edge it accepts, by table."""
     tables = [Table(ref, TableKind.TABLE, ()) for ref in dict.fromkeys((edge.child, edge.parent))]
-    made = entries(tables, names, RelationshipRecord(edges=(replace(edge, status=EdgeStatus.ACCEPTED),)))
+    made = entries(tables, names, RelationshipRecord(edges=(replace(edge, status=Status.ACCEPTED),)))
     return [(ref, join) for ref, entry in made.items() for join in entry.get("joins", ())]
 
 
-def _standing(edge: Edge, forward: EdgeJoin, shards: Mapping[str, Shard], overlays: Overlays) -> Standing:
+def _standing(edge: Relationship, forward: EdgeJoin, shards: Mapping[str, Shard], overlays: Overlays) -> Standing:
     authored = overlays.of(forward.source)
     if any(forward.on in overlay.disabled for overlay in authored):
         return Standing.DISABLED
@@ -315,7 +503,7 @@ def _standing(edge: Edge, forward: EdgeJoin, shards: Mapping[str, Shard], overla
     if join is not None:
         return Standing.ACCEPTED if join.get("source") in GENERATED_SOURCES else Standing.MANUAL
     # a sure join that is not there was taken out by hand, and scans leave it out
-    return Standing.DISABLED if edge.status is EdgeStatus.ACCEPTED else Standing(edge.status.value)
+    return Standing.DISABLED if edge.status is Status.ACCEPTED else Standing(edge.status.value)
 
 
 def find_join(entry: Entry, wanted: EdgeJoin) -> Mapping[str, Any] | None:
@@ -416,7 +604,7 @@ class Draft:
         return [*self._change_joins(join, lambda joins: _with_manual(joins, join)), *overlays]
 
     def _reject(self, edge: ReviewedEdge, join: EdgeJoin) -> list[str]:
-        sure = edge.edge.status is EdgeStatus.ACCEPTED
+        sure = edge.edge.status is Status.ACCEPTED
         path, before = self._overlay(join.source)
         touched = self._put(path, before, disabling(before, join.source, [join.join], path))
         return [*self._change_joins(join, lambda joins: _without_manual(joins, join, keep=sure)), *touched]

@@ -13,8 +13,12 @@ from typing import Any, Final
 
 from ktx_cli.core import file_stem
 from ktx_cli.scan.descriptions.facts import GENERATED_KEYS
-from ktx_cli.scan.relationships.model import Cardinality, Edge
-from ktx_cli.scan.relationships.record import EdgeId, RelationshipRecord, edge_id
+from ktx_cli.scan.relationships.record import (
+    Cardinality,
+    Relationship,
+    RelationshipId,
+    RelationshipRecord,
+)
 from ktx_cli.semantic import Entry, Shard, physical_name, quoted, render_shard, source_names
 from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef
 
@@ -23,7 +27,7 @@ def entries(
     tables: Iterable[Table],
     names: Mapping[TableRef, str],
     record: RelationshipRecord | None = None,
-    manual: Sequence[Edge] = (),
+    manual: Sequence[Relationship] = (),
 ) -> dict[TableRef, Entry]:
     """Return the generated entry of every table; joins are written on both tables of a reference.
 
@@ -32,8 +36,8 @@ def entries(
     by_ref = {table.ref: table for table in tables}
     known = record or RelationshipRecord()
     joins = _joins(by_ref, names)
-    found = {edge_id(edge): edge for edge in (*known.accepted(), *manual)}
-    _add_found(joins, found.values(), by_ref, names, set(map(edge_id, manual)))
+    found = {edge.id: edge for edge in (*known.accepted(), *manual)}
+    _add_found(joins, found.values(), by_ref, names, {each.id for each in manual})
     return {ref: _entry(table, known.key_of(table), joins.get(ref, [])) for ref, table in by_ref.items()}
 
 
@@ -76,16 +80,16 @@ def _joins(tables: Mapping[TableRef, Table], names: Mapping[TableRef, str]) -> d
 
 def _add_found(
     joins: dict[TableRef, list[dict[str, str]]],
-    edges: Iterable[Edge],
+    edges: Iterable[Relationship],
     tables: Mapping[TableRef, Table],
     names: Mapping[TableRef, str],
-    by_hand: Collection[EdgeId],
+    by_hand: Collection[RelationshipId],
 ) -> None:
     """Add the joins nobody declared; `by_hand`: the edges whose joins are a person's."""
     for edge in edges:
         if edge.child not in tables or edge.parent not in tables:
             continue
-        source = "manual" if edge_id(edge) in by_hand else "inferred"
+        source = "manual" if edge.id in by_hand else "inferred"
         one_to_one = edge.cardinality is Cardinality.ONE_TO_ONE
         to, back = names[edge.parent], names[edge.child]
         own, other = edge.child_columns, edge.parent_columns
@@ -95,7 +99,7 @@ def _add_found(
             _add(joins[edge.parent], back, other, own, backward, source, _condition(edge, back))
 
 
-def _condition(edge: Edge, source: str | None) -> str:
+def _condition(edge: Relationship, source: str | None) -> str:
     """Return what makes a column that refers to several tables refer to this one; `source`: where the column is."""
     if edge.condition is None:
         return ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ktx_cli.core import Command, Hint, ResultWarning, SettingPath, SourceError, listing, one_line, plural
-from ktx_cli.scan.outcome import TableChanges
+from ktx_cli.scan.manifest import TableChanges
 from ktx_cli.scan.profile.counts import FAILED, NOT_READ, TableProfile
 from ktx_cli.scan.profile.profiler import OUT_OF_TIME, Profiled
 from ktx_cli.semantic import Shard

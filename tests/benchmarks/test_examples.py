@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.relationship_fixtures.ambiguity import is_ambiguous
 from benchmarks.relationship_fixtures.examples import examples_of
-from ktx_cli.scan.relationships.features import FEATURES
+from ktx_cli.scan.relationships.ranker import FEATURES
 
 
 @pytest.mark.parametrize(

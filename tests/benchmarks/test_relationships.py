@@ -121,12 +121,20 @@ def test_the_answer_is_taken_from_discovery(fixture: tuple[Path, Truth], monkeyp
 
     def edge(status: str, column: str) -> SimpleNamespace:
         return SimpleNamespace(
-            child=one, child_columns=[column], parent=other, parent_columns=["id"], status=status, score=0.9, reason="r"
+            child=one,
+            child_columns=[column],
+            parent=other,
+            parent_columns=["id"],
+            status=status,
+            probability=0.9,
+            reason="r",
         )
 
     edges = (edge("accepted", "a"), edge("review", "b"), edge("rejected", "c"))
     found = SimpleNamespace(edges=edges, primary_keys={one: ("id",), other: ()}, queries=3)
-    monkeypatch.setattr("ktx_cli.scan.relationships.search.discover_database", lambda connector, schema, config: found)
+    monkeypatch.setattr(
+        "ktx_cli.scan.relationships.discovery.discover_database", lambda connector, schema, config: found
+    )
     answer = discovering.discover(fixture[0], hide=True)
     assert {str(link) for link in answer.accepted} == {"one(a) -> other(id)"}
     assert {str(link) for link in answer.review} == {"one(b) -> other(id)"}

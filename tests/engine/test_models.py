@@ -21,7 +21,7 @@ from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.runs.events import Recorder
-from ktx_cli.scan.depth import Depth
+from ktx_cli.scan.stages import Depth
 from ktx_cli.testing.model_script import UNAUTHORIZED, Turn, says
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_subjects import subject_config

@@ -20,8 +20,8 @@ from ktx_cli.jobs.review import Choice, DecideRequest, DecisionReport, decide, e
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import read_state
-from ktx_cli.scan.depth import Depth
 from ktx_cli.scan.review import Decision, Standing
+from ktx_cli.scan.stages import Depth
 from tests.jobs.conftest import Built
 
 Change = Callable[..., None]

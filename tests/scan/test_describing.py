@@ -12,9 +12,8 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.project.layout import Layout
-from ktx_cli.scan.descriptions.facts import Described, Source
-from ktx_cli.scan.descriptions.port import DescriptionInput, DescriptionReport
-from ktx_cli.scan.outcome import PreviousScan, ScanOutcome
+from ktx_cli.scan.descriptions.facts import Described, DescriptionInput, DescriptionReport, Source
+from ktx_cli.scan.manifest import PreviousScan, ScanOutcome
 from ktx_cli.scan.pipeline import ScanJob, scan_connection
 from ktx_cli.scan.profile.counts import TableProfile
 from ktx_cli.scan.relationships.hints import GivenHints

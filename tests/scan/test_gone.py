@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.scan.overlays import Overlays
 from ktx_cli.scan.relationships.hints import recorded_hints
-from ktx_cli.scan.relationships.model import Edge, EdgeStatus
 from ktx_cli.scan.relationships.record import (
-    LEAST_SCORE,
+    LEAST_PROBABILITY,
+    Relationship,
     RelationshipRecord,
-    edge_id,
+    Status,
     read_record,
     record_text,
     restricted,
@@ -28,7 +27,7 @@ from ktx_cli.scan.removed_joins import (
     returned_edges,
     with_gone,
 )
-from ktx_cli.scan.review import ReviewedEdge, Scene, Standing
+from ktx_cli.scan.review import Overlays, ReviewedEdge, Scene, Standing
 from ktx_cli.semantic.manifest import Shard
 from ktx_cli.warehouses.port import Column, ForeignKey, SemanticType, Table, TableKind, TableRef
 
@@ -42,12 +41,14 @@ def table(ref: TableRef, *columns: str, keys: tuple[ForeignKey, ...] = ()) -> Ta
 
 
 TABLES = {ORDERS: table(ORDERS, "id", "customer_id"), CUSTOMERS: table(CUSTOMERS, "id")}
-FOUND = Edge(ORDERS, ("customer_id",), CUSTOMERS, ("id",), EdgeStatus.ACCEPTED, 0.9, "every value is found")
-OPEN = replace(FOUND, status=EdgeStatus.REVIEW)
+FOUND = Relationship(ORDERS, ("customer_id",), CUSTOMERS, ("id",), Status.ACCEPTED, 0.9, "every value is found")
+OPEN = replace(FOUND, status=Status.REVIEW)
 KEY = ForeignKey(("customer_id",), CUSTOMERS, ("id",), None)
 
 
-def after(edge: Edge, stood: Standing, *, tables: Any = TABLES, now: tuple[Edge, ...] = ()) -> tuple[Edge, ...]:
+def after(
+    edge: Relationship, stood: Standing, *, tables: Any = TABLES, now: tuple[Relationship, ...] = ()
+) -> tuple[Relationship, ...]:
     """Return what is gone when the record had this edge and a scan finds `now`."""
     return with_gone(RelationshipRecord(edges=now), RelationshipRecord(edges=(edge,)), tables, lambda _: stood).gone
 
@@ -64,7 +65,7 @@ def after(edge: Edge, stood: Standing, *, tables: Any = TABLES, now: tuple[Edge,
 )
 def test_a_join_that_is_gone_says_why(tables: dict[TableRef, Table], reason: str) -> None:
     (gone,) = after(FOUND, Standing.ACCEPTED, tables=tables)
-    assert gone == replace(FOUND, status=EdgeStatus.REJECTED, reason=reason)
+    assert gone == replace(FOUND, status=Status.REJECTED, reason=reason)
 
 
 @pytest.mark.parametrize(
@@ -74,10 +75,10 @@ def test_a_join_that_is_gone_says_why(tables: dict[TableRef, Table], reason: str
         (OPEN, Standing.MANUAL, True),
         (OPEN, Standing.DISABLED, True),
         (OPEN, Standing.REVIEW, False),
-        (replace(FOUND, status=EdgeStatus.REJECTED), Standing.REJECTED, False),
+        (replace(FOUND, status=Status.REJECTED), Standing.REJECTED, False),
     ],
 )
-def test_joins_and_decisions_are_kept_and_guesses_are_not(edge: Edge, stood: Standing, kept: bool) -> None:
+def test_joins_and_decisions_are_kept_and_guesses_are_not(edge: Relationship, stood: Standing, kept: bool) -> None:
     assert bool(after(edge, stood)) is kept
 
 
@@ -86,7 +87,7 @@ def test_what_is_found_again_is_not_gone() -> None:
 
 
 def test_a_join_that_scores_too_low_for_a_line_keeps_its_line_and_the_new_reason() -> None:
-    low = replace(FOUND, status=EdgeStatus.REJECTED, score=LEAST_SCORE / 2, reason="3 % of rows are found")
+    low = replace(FOUND, status=Status.REJECTED, probability=LEAST_PROBABILITY / 2, reason="3 % of rows are found")
     (gone,) = after(FOUND, Standing.ACCEPTED, now=(low,))
     assert gone.reason == "3 % of rows are found"
 
@@ -100,7 +101,7 @@ def test_a_join_that_a_key_declares_now_is_not_gone_but_a_persons_no_stays() -> 
 
 def test_a_reason_stays_while_it_is_true() -> None:
     def again(reason: str, tables: Any) -> str:
-        record = RelationshipRecord(gone=(replace(FOUND, status=EdgeStatus.REJECTED, reason=reason),))
+        record = RelationshipRecord(gone=(replace(FOUND, status=Status.REJECTED, reason=reason),))
         return with_gone(RelationshipRecord(), record, tables, lambda _: Standing.REJECTED).gone[0].reason
 
     assert again("3 % of rows are found", TABLES) == "3 % of rows are found"
@@ -109,7 +110,7 @@ def test_a_reason_stays_while_it_is_true() -> None:
 
 
 def test_a_record_keeps_a_bounded_number_and_every_decision() -> None:
-    many = tuple(replace(FOUND, child_columns=(f"c{n}",), status=EdgeStatus.REJECTED) for n in range(MOST_GONE + 5))
+    many = tuple(replace(FOUND, child_columns=(f"c{n}",), status=Status.REJECTED) for n in range(MOST_GONE + 5))
     decided = many[:2]
     stood = {edge: Standing.DISABLED if edge in decided else Standing.REJECTED for edge in many}
     gone = with_gone(RelationshipRecord(), RelationshipRecord(gone=many), {}, lambda edge: stood[edge]).gone
@@ -117,7 +118,7 @@ def test_a_record_keeps_a_bounded_number_and_every_decision() -> None:
 
 
 def test_the_record_keeps_what_is_gone_through_scans_that_say_nothing_of_it() -> None:
-    gone = replace(FOUND, status=EdgeStatus.REJECTED, reason=NOT_FOUND, sources=("model",))
+    gone = replace(FOUND, status=Status.REJECTED, reason=NOT_FOUND, sources=("model",))
     known = RelationshipRecord(gone=(gone,))
     assert read_record(record_text(known), "there") == known
     assert b'"gone"' not in record_text(RelationshipRecord(edges=(FOUND,)))
@@ -139,7 +140,7 @@ def reviewed(known: RelationshipRecord, files: dict[str, Shard], tables: Any = T
     return Scene("shop", files, Overlays("shop", {}, {}), tables).reviewed(known)
 
 
-GONE = RelationshipRecord(gone=(replace(FOUND, status=EdgeStatus.REJECTED, reason=NOT_FOUND),))
+GONE = RelationshipRecord(gone=(replace(FOUND, status=Status.REJECTED, reason=NOT_FOUND),))
 BARE = {**TABLES, ORDERS: table(ORDERS, "id")}
 
 
@@ -214,7 +215,7 @@ def test_a_reference_goes_with_the_column_it_depends_on() -> None:
 @pytest.mark.parametrize("missing", [{ORDERS: TABLES[ORDERS]}, BARE], ids=["a table", "a column"])
 def test_a_persons_yes_waits_for_what_is_missing(missing: Any) -> None:
     known = with_gone(RelationshipRecord(), RelationshipRecord(edges=(FOUND,)), missing, lambda _: Standing.MANUAL)
-    assert known.waiting == {edge_id(FOUND)}
+    assert known.waiting == {FOUND.id}
     assert read_record(record_text(known), "there") == known
     assert steadied(RelationshipRecord(), known, ()).waiting == restricted(known, {}).waiting == known.waiting
     (edge,) = reviewed(known, shards(), missing)

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.scan.descriptions.facts import Described
-from ktx_cli.scan.descriptions.record import read_descriptions, record_bytes
-from ktx_cli.scan.linked_files import LinkedFiles
+from ktx_cli.scan.committed import LinkedFiles
+from ktx_cli.scan.descriptions.facts import Described, read_descriptions, record_bytes
 from ktx_cli.scan.snapshot import manifest_hashes
 from ktx_cli.warehouses.port import TableRef
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ktx_cli.scan.relationships.hints import with_origin
-from ktx_cli.scan.relationships.model import Edge, EdgeStatus
-from ktx_cli.scan.relationships.record import RelationshipRecord, read_record, record_text
+from ktx_cli.scan.relationships.record import Relationship, RelationshipRecord, Status, read_record, record_text
 from ktx_cli.warehouses.port import TableRef
 
 
-def edge(reason: str, *sources: str) -> Edge:
+def edge(reason: str, *sources: str) -> Relationship:
     ends = (TableRef(None, "a"), ("b_id",), TableRef(None, "b"), ("id",))
-    return Edge(*ends, EdgeStatus.REVIEW, 0.5, reason, sources=sources)
+    return Relationship(*ends, Status.REVIEW, 0.5, reason, sources=sources)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +23,6 @@ def edge(reason: str, *sources: str) -> Edge:
         (edge("every value is found", "names", "values"), "every value is found"),
     ],
 )
-def test_the_reason_says_that_the_model_proposed_it(found: Edge, reason: str) -> None:
+def test_the_reason_says_that_the_model_proposed_it(found: Relationship, reason: str) -> None:
     known = with_origin(RelationshipRecord(edges=(found,)))
     assert read_record(record_text(known), "there").edges[0].reason == reason

@@ -9,12 +9,11 @@ import pytest
 from ktx_cli.scan import committed
 from ktx_cli.scan.committed import Records
 from ktx_cli.scan.descriptions.facts import Described
-from ktx_cli.scan.relationships.model import Edge, EdgeStatus
-from ktx_cli.scan.relationships.record import RelationshipRecord
+from ktx_cli.scan.relationships.record import Relationship, RelationshipRecord, Status
 from ktx_cli.warehouses.port import TableRef
 
 A, B = TableRef(None, "a"), TableRef(None, "b")
-KNOWN = RelationshipRecord(edges=(Edge(A, ("b_id",), B, ("id",), EdgeStatus.ACCEPTED, 0.9, "named as the key is"),))
+KNOWN = RelationshipRecord(edges=(Relationship(A, ("b_id",), B, ("id",), Status.ACCEPTED, 0.9, "named as the key is"),))
 RECORDS = Records(KNOWN, {A: Described(A, "hash", "rules", "all a", {})})
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.scan.linked_files import RemovedTexts, has_comments
+from ktx_cli.scan.committed import RemovedTexts, has_comments
 from ktx_cli.semantic.manifest import MANIFEST_HEADER
 
 PLAIN = "tables:\n  a:\n    table: a\n"

@@ -14,14 +14,20 @@ from hypothesis import strategies as st
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, KtxError
 from ktx_cli.project.layout import Layout
-from ktx_cli.scan.overlays import Overlays
-from ktx_cli.scan.relationships.model import Cardinality, Edge, EdgeStatus
-from ktx_cli.scan.relationships.record import RelationshipRecord, edge_name, record_text
+from ktx_cli.scan.relationships.record import (
+    Cardinality,
+    Relationship,
+    RelationshipRecord,
+    Status,
+    record_text,
+    relationship_name,
+)
 from ktx_cli.scan.review import (
     OTHER_WAY,
     Decision,
     Draft,
     Opposite,
+    Overlays,
     Review,
     ReviewedEdge,
     Scene,
@@ -38,21 +44,21 @@ ORDERS, CUSTOMERS = "semantic-layer/shop/orders.yaml", "semantic-layer/shop/cust
 FORWARD, BACKWARD = "customer_id = customers.id", "id = orders.customer_id"
 
 
-def edge(child: str, parent: str, status: EdgeStatus = EdgeStatus.ACCEPTED, **facts: Any) -> Edge:
+def edge(child: str, parent: str, status: Status = Status.ACCEPTED, **facts: Any) -> Relationship:
     """Return the edge of `orders.customer_id`, `customers.id`; several columns are joined by `+`."""
     from_table, _, columns = child.partition(".")
     to_table, _, keys = parent.partition(".")
-    return Edge(
+    return Relationship(
         TableRef(None, from_table), tuple(columns.split("+")), TableRef(None, to_table), tuple(keys.split("+")),
-        status, facts.pop("score", 0.9), "named after the table", **facts,
+        status, facts.pop("probability", 0.9), "named after the table", **facts,
     )  # fmt: skip
 
 
 SURE = edge("orders.customer_id", "customers.id")
-OPEN = edge("shipments.order_id+line", "order_lines.order_id+line", EdgeStatus.REVIEW, score=0.6)
-NO = edge("orders.id", "customers.id", EdgeStatus.REJECTED, score=0.3)
-SELF = edge("customers.referred_by", "customers.id", EdgeStatus.REVIEW)
-NOTE = edge("notes.owner_id", "orders.id", EdgeStatus.REVIEW, condition=("owner_type", "order"))
+OPEN = edge("shipments.order_id+line", "order_lines.order_id+line", Status.REVIEW, probability=0.6)
+NO = edge("orders.id", "customers.id", Status.REJECTED, probability=0.3)
+SELF = edge("customers.referred_by", "customers.id", Status.REVIEW)
+NOTE = edge("notes.owner_id", "orders.id", Status.REVIEW, condition=("owner_type", "order"))
 EDGES = (SURE, OPEN, NO, SELF, NOTE)
 
 
@@ -82,7 +88,7 @@ class Files(dict[str, bytes]):
         return {path: "" for path in self if path.startswith(f"{prefix}/")}
 
 
-def tree(content: bytes = INFERRED, edges: Iterable[Edge] = EDGES, **files: str) -> Files:
+def tree(content: bytes = INFERRED, edges: Iterable[Relationship] = EDGES, **files: str) -> Files:
     """Return a scanned project; `files`: source -> text of its file."""
     own = {f"semantic-layer/shop/{name}.yaml": text.encode() for name, text in files.items()}
     return Files({SHARD: content, RECORD: record_text(RelationshipRecord({}, tuple(edges))), **own})
@@ -146,27 +152,30 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES)
 def test_an_edge_has_a_name(name: str) -> None:
     found = NAMES[name]
-    assert edge_name(found, {ref: ref.name for ref in (found.child, found.parent)}) == name
+    assert relationship_name(found, {ref: ref.name for ref in (found.child, found.parent)}) == name
 
 
 def test_the_name_is_made_of_source_names() -> None:
-    assert edge_name(SURE, {SURE.child: "shop_orders", SURE.parent: "people"}) == "shop_orders.customer_id->people.id"
+    assert (
+        relationship_name(SURE, {SURE.child: "shop_orders", SURE.parent: "people"})
+        == "shop_orders.customer_id->people.id"
+    )
 
 
 IDENTIFIERS = st.text(st.sampled_from('ab."(),->= '), min_size=1, max_size=4)
 COLUMNS = st.lists(IDENTIFIERS, min_size=1, max_size=2).map(tuple)
 ANY_EDGE = st.builds(
-    Edge,
+    Relationship,
     st.builds(TableRef, st.none(), IDENTIFIERS), COLUMNS, st.builds(TableRef, st.none(), IDENTIFIERS), COLUMNS,
-    st.just(EdgeStatus.REVIEW), st.just(0.5), st.just(""),
+    st.just(Status.REVIEW), st.just(0.5), st.just(""),
     condition=st.none() | st.tuples(IDENTIFIERS, IDENTIFIERS | st.integers(0, 3)),
 )  # fmt: skip
 
 
 @given(st.lists(ANY_EDGE, min_size=2, max_size=2, unique=True))
-def test_two_edges_never_share_a_name(edges: list[Edge]) -> None:
+def test_two_edges_never_share_a_name(edges: list[Relationship]) -> None:
     names = {ref: ref.name for each in edges for ref in (each.child, each.parent)}
-    assert edge_name(edges[0], names) != edge_name(edges[1], names)
+    assert relationship_name(edges[0], names) != relationship_name(edges[1], names)
 
 
 OTHER_NOTE = replace(NOTE, parent=TableRef(None, "customers"), condition=("owner_type", "customer"))
@@ -187,7 +196,7 @@ OTHER_NOTE = replace(NOTE, parent=TableRef(None, "customers"), condition=("owner
         ("", []),
     ],
 )
-def test_a_word_names_edges(word: str, found: list[Edge]) -> None:
+def test_a_word_names_edges(word: str, found: list[Relationship]) -> None:
     edges = review_of(tree(edges=(*EDGES[:-1], OTHER_NOTE, NOTE))).edges
     assert [each.edge for each in edges_named(word, edges)] == found
 
@@ -213,7 +222,7 @@ STANDINGS = [
 
 
 @pytest.mark.parametrize(("found", "content", "files", "expected"), STANDINGS)
-def test_what_holds_for_an_edge(found: Edge, content: Any, files: dict[str, str], expected: str) -> None:
+def test_what_holds_for_an_edge(found: Relationship, content: Any, files: dict[str, str], expected: str) -> None:
     project = tree(content or b"", (found,), **files)
     if not content:
         del project[SHARD]
@@ -356,7 +365,7 @@ def test_a_file_that_leaves_no_place_for_a_rejection_is_named(files: dict[str, s
 
 
 def test_a_table_outside_of_the_manifest_cannot_be_joined() -> None:
-    found = edge("orders.customer_id", "gone.id", EdgeStatus.REVIEW)
+    found = edge("orders.customer_id", "gone.id", Status.REVIEW)
     with pytest.raises(ConfigError, match="`gone` has no entry") as raised:
         accept(tree(edges=(found,)), "orders.customer_id")
     assert raised.value.hint == "ktx scan shop"
@@ -399,7 +408,7 @@ def test_a_join_taken_out_by_hand_can_be_accepted_again() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(EDGES), st.sampled_from(Decision)), min_size=1, max_size=6))
 def test_the_last_word_on_each_edge_holds_and_saying_it_again_changes_nothing(
-    words: list[tuple[Edge, Decision]],
+    words: list[tuple[Relationship, Decision]],
 ) -> None:
     files = tree(orders=OVERLAY)
     names = {each.edge: each.name for each in review_of(files).edges}
@@ -423,7 +432,7 @@ def test_tables_of_two_schemas_stand_in_two_shards() -> None:
         "semantic-layer/shop/_schema/crm.yaml": {"people": {"table": "crm.customers", "columns": []}},
     }
     files = Files({path: render_shard({"tables": tables}) for path, tables in shards.items()})
-    found = Edge(child, ("customer_id",), parent, ("id",), EdgeStatus.REVIEW, 0.6, "")
+    found = Relationship(child, ("customer_id",), parent, ("id",), Status.REVIEW, 0.6, "")
     files[RECORD] = record_text(RelationshipRecord({}, (found,)))
     assert accept(files, "orders.customer_id->people.id").keys() == shards.keys()
     sales, crm = (yaml.load(files[path], where=path)["tables"] for path in shards)
@@ -462,11 +471,11 @@ def test_comments_that_go_with_a_shard_written_anew_are_known() -> None:
 
 
 MIRROR = replace(SURE, child=SURE.parent, child_columns=SURE.parent_columns, parent=SURE.child,
-                 parent_columns=SURE.child_columns, status=EdgeStatus.REJECTED, score=0.8, reason="it leads back",
+                 parent_columns=SURE.child_columns, status=Status.REJECTED, probability=0.8, reason="it leads back",
                  cardinality=Cardinality.ONE_TO_ONE)  # fmt: skip
 THERE, BACK = "orders.customer_id->customers.id", "customers.id->orders.customer_id"
-WAITS = replace(MIRROR, status=EdgeStatus.REVIEW)
-ASKED = replace(SURE, status=EdgeStatus.REVIEW)
+WAITS = replace(MIRROR, status=Status.REVIEW)
+ASKED = replace(SURE, status=Status.REVIEW)
 ONE, OTHER = (replace(each, cardinality=Cardinality.ONE_TO_ONE) for each in (SURE, WAITS))
 ONES = shard(
     orders=[join("customers", FORWARD, relationship="one_to_one")],
@@ -486,7 +495,7 @@ ONES = shard(
     ],
 )
 def test_a_join_is_of_one_edge_and_not_of_its_opposite(
-    edges: tuple[Edge, ...], content: bytes, expected: tuple[str, str]
+    edges: tuple[Relationship, ...], content: bytes, expected: tuple[str, str]
 ) -> None:
     files = tree(content, edges)
     assert (standing(files, THERE), standing(files, BACK)) == expected

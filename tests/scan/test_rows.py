@@ -20,11 +20,10 @@ from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing, read_state
 from ktx_cli.scan import pipeline
-from ktx_cli.scan.depth import Depth
 from ktx_cli.scan.profile.store import ProfileStore, load_profile_times
 from ktx_cli.scan.profile.values import Dictionary, build_dictionary
-from ktx_cli.scan.relationships.model import Edge, EdgeStatus, KeyChoice
-from ktx_cli.scan.relationships.record import RelationshipRecord, with_earlier
+from ktx_cli.scan.relationships.record import KeyChoice, Relationship, RelationshipRecord, Status, with_earlier
+from ktx_cli.scan.stages import Depth
 from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.port import TableRef
@@ -235,11 +234,11 @@ def test_a_full_disk_is_an_error_that_names_the_state_database(shop: Path) -> No
 A, B, V = (TableRef("s", name) for name in "abv")
 
 
-def edge(child: TableRef, parent: TableRef, status: EdgeStatus, score: float = 0.9) -> Edge:
-    return Edge(child, ("x",), parent, ("id",), status, score, "")
+def edge(child: TableRef, parent: TableRef, status: Status, score: float = 0.9) -> Relationship:
+    return Relationship(child, ("x",), parent, ("id",), status, score, "")
 
 
-ACCEPTED, REVIEW, REJECTED = EdgeStatus.ACCEPTED, EdgeStatus.REVIEW, EdgeStatus.REJECTED
+ACCEPTED, REVIEW, REJECTED = Status.ACCEPTED, Status.REVIEW, Status.REJECTED
 
 
 def test_what_rows_once_said_of_a_view_stays_while_it_is_not_read() -> None:
@@ -262,3 +261,26 @@ def test_the_stored_look_is_json_and_holds_no_value(shop: Path) -> None:
         ((text,),) = database.execute("SELECT value FROM enrichment WHERE kind = 'look'").fetchall()
     assert len(json.loads(text)) == 3
     assert "paid" not in text
+
+
+def test_samples_checks_and_lists_share_one_budget(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, deadlines, left = [0.0], [], []
+    profile_tables, discover = pipeline.profile_tables, pipeline.discover
+
+    def profiled(*args: Any, **options: Any) -> Any:
+        clock[0] += 500
+        return profile_tables(*args, **options)
+
+    def discovered(*args: Any, seconds: float, **options: Any) -> Any:
+        left.append(seconds)
+        return discover(*args, **options)
+
+    def listed(*args: Any, deadline: float, **options: Any) -> Dictionary:
+        deadlines.append(deadline)
+        return Dictionary()
+
+    monkeypatch.setattr(pipeline, "monotonic", lambda: clock[0])
+    for name, stand_in in (("profile_tables", profiled), ("discover", discovered), ("build_dictionary", listed)):
+        monkeypatch.setattr(pipeline, name, stand_in)
+    scan(shop)
+    assert (left, deadlines) == ([400.0], [900.0])

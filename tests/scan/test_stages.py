@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import json
+import shutil
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +20,8 @@ from ktx_cli.core.errors import BusyError, CancelledError, KtxError, ResultWarni
 from ktx_cli.engine.report import IngestReport
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.scan.failures import Stage
+from ktx_cli.scan.stages import Stage
+from tests.small_project import make_shop_project
 
 SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT);
@@ -42,30 +45,38 @@ def fill(database: sqlite3.Connection) -> None:
     database.executemany("INSERT INTO notes VALUES (?, ?, ?)", owners)
 
 
-@pytest.fixture
-def project(shop_project: Path) -> Path:
+@pytest.fixture(scope="module")
+def scanned_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two databases that were scanned once, and of which each has a new table since."""
-    (shop_project / "shop.sqlite").unlink()
-    config = "scan: {enrichment: {mode: deterministic}}\nconnections:\n"
+    with pytest.MonkeyPatch.context() as patch:
+        made = make_shop_project(tmp_path_factory.mktemp("stages"), patch)
+        (made / "shop.sqlite").unlink()
+        config = "scan: {enrichment: {mode: deterministic}}\nconnections:\n"
+        for name in ("shop", "crm"):
+            config += f"  {name}: {{driver: sqlite, path: {name}.sqlite}}\n"
+            with contextlib.closing(sqlite3.connect(made / f"{name}.sqlite")) as database:
+                if name == "shop":
+                    database.executescript(SHOP)
+                    fill(database)
+                else:
+                    database.execute("CREATE TABLE leads (id INTEGER PRIMARY KEY, stage TEXT)")
+                database.commit()
+        (made / "ktx.yaml").write_text(config)
+        _, warnings = scan(made)
+        assert warnings == []
     for name in ("shop", "crm"):
-        config += f"  {name}: {{driver: sqlite, path: {name}.sqlite}}\n"
-        database = sqlite3.connect(shop_project / f"{name}.sqlite")
-        if name == "shop":
-            database.executescript(SHOP)
-            fill(database)
-        else:
-            database.execute("CREATE TABLE leads (id INTEGER PRIMARY KEY, stage TEXT)")
-        database.commit()
-        database.close()
-    (shop_project / "ktx.yaml").write_text(config)
-    _, warnings = scan(shop_project)
-    assert warnings == []
-    for name in ("shop", "crm"):
-        database = sqlite3.connect(shop_project / f"{name}.sqlite")
-        database.executescript(
-            "CREATE TABLE latest (id INTEGER PRIMARY KEY, x TEXT); INSERT INTO latest VALUES (1, 'a')"
-        )
-        database.close()
+        with contextlib.closing(sqlite3.connect(made / f"{name}.sqlite")) as database:
+            database.executescript(
+                "CREATE TABLE latest (id INTEGER PRIMARY KEY, x TEXT); INSERT INTO latest VALUES (1, 'a')"
+            )
+    return made
+
+
+@pytest.fixture
+def project(scanned_once: Path, shop_project: Path) -> Path:
+    """A copy of the project that was scanned once."""
+    shutil.rmtree(shop_project)
+    shutil.copytree(scanned_once, shop_project, symlinks=True)
     return shop_project
 
 
@@ -116,21 +127,21 @@ INJECTIONS = [
     Injection(Stage.PROFILE, "ktx_cli.scan.profile.profiler.exact_texts"),
     Injection(Stage.PROFILE, "ktx_cli.scan.pipeline.profile_tables"),
     Injection(Stage.PROPOSALS, "ktx_cli.scan.descriptions.describers.RuleDescriber.propose"),
-    Injection(Stage.HINTS, "ktx_cli.scan.relationships.search.hints_of"),
-    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.facts._table", "notes"),
-    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.key_choice.unique_columns", "notes"),
-    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.search.NameIndex"),
-    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.search.find_pairs"),
-    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.search.score_pairs"),
-    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.search.resolve"),
-    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.search.sampled_check"),
-    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.search.edge_of_pair"),
+    Injection(Stage.HINTS, "ktx_cli.scan.relationships.discovery.hints_of"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.columns._table", "notes"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.keys.unique_columns", "notes"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.NameIndex"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.find_candidates"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.rate_candidates"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.resolve"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.sampled_check"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.relationship_of_candidate"),
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.pipeline.steadied"),
-    Injection(Stage.KEYS, "ktx_cli.scan.relationships.key_choice._choose", "notes"),
-    Injection(Stage.KEYS, "ktx_cli.scan.relationships.key_choice.with_tenants"),
-    Injection(Stage.COMPOSITES, "ktx_cli.scan.relationships.search.find_composites"),
+    Injection(Stage.KEYS, "ktx_cli.scan.relationships.keys._choose", "notes"),
+    Injection(Stage.KEYS, "ktx_cli.scan.relationships.keys.with_tenants"),
+    Injection(Stage.COMPOSITES, "ktx_cli.scan.relationships.discovery.find_composites"),
     Injection(Stage.POLYMORPHIC, "ktx_cli.scan.relationships.composites._branch", "notes"),
-    Injection(Stage.POLYMORPHIC, "ktx_cli.scan.relationships.search.find_branches"),
+    Injection(Stage.POLYMORPHIC, "ktx_cli.scan.relationships.discovery.find_branches"),
     Injection(Stage.VALUES, "ktx_cli.scan.profile.values._lists", "orders"),
     Injection(Stage.STORE, "ktx_cli.scan.profile.store.save_values"),
     Injection(Stage.DIAGNOSTICS, "ktx_cli.scan.pipeline.unprofiled_warnings"),
@@ -227,12 +238,23 @@ def test_what_a_scan_cannot_do_without_costs_its_connection(
     assert sum("latest" in tables(project, name) for name in ("shop", "crm")) == 1
 
 
-@pytest.mark.parametrize(
-    "error",
-    [StorageError("no space left"), BusyError("the lock is lost"), OSError(errno.ENOSPC, "no space left")],
-    ids=lambda error: type(error).__name__,
+UNREMEMBERED = [each for each in INJECTIONS if each.stage is not Stage.REMEMBER]
+OF_THE_CONNECTION = (
+    StorageError("no space left"),
+    BusyError("the lock is lost"),
+    OSError(errno.ENOSPC, "no space left"),
 )
-@pytest.mark.parametrize("injection", [each for each in INJECTIONS if each.stage is not Stage.REMEMBER][::4], ids=str)
+OF_THE_RUN = (CancelledError("stopped"), RunStopped(KtxError("no budget")))
+
+
+def cases(injections: list[Injection], errors: tuple[Exception, ...]) -> list[Any]:
+    """Every error in the first of the injections, and one of them, in turn, in each of the others."""
+    pairs = [(injections[0], error) for error in errors]
+    pairs += [(each, errors[number % len(errors)]) for number, each in enumerate(injections[1:])]
+    return [pytest.param(*pair, id=f"{pair[0]}-{type(pair[1]).__name__}") for pair in pairs]
+
+
+@pytest.mark.parametrize(("injection", "error"), cases(UNREMEMBERED[::4], OF_THE_CONNECTION))
 def test_what_is_of_more_than_a_stage_costs_the_connection(
     project: Path, monkeypatch: pytest.MonkeyPatch, injection: Injection, error: Exception
 ) -> None:
@@ -241,8 +263,7 @@ def test_what_is_of_more_than_a_stage_costs_the_connection(
     assert [each.status for each in report.connections if each.connection == "shop"] == ["failed"]
 
 
-@pytest.mark.parametrize("error", [CancelledError("stopped"), RunStopped(KtxError("no budget"))])
-@pytest.mark.parametrize("injection", [each for each in INJECTIONS if each.stage is not Stage.REMEMBER][1::4], ids=str)
+@pytest.mark.parametrize(("injection", "error"), cases(UNREMEMBERED[1::4], OF_THE_RUN))
 def test_what_ends_a_run_ends_it_in_every_stage(
     project: Path, monkeypatch: pytest.MonkeyPatch, injection: Injection, error: Exception
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.scan.depth import Depth
+from ktx_cli.scan.stages import Depth
 from ktx_cli.testing.servers import PostgresServer
 
 VIEWS = (

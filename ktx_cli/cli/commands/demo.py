@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
             ),
             Table(
                 ("join", "score", "why"),
-                tuple((each.name, f"{each.edge.score:g}", each.edge.reason) for each in report.joins),
+                tuple((each.name, f"{each.edge.probability:g}", each.edge.reason) for each in report.joins),
                 title="Joins that no key declares, found in the rows",
             ),
             *_asked(report.asked),

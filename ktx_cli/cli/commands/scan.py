@@ -277,13 +277,13 @@ def _all_above(session: Session, edges: Sequence[ReviewedEdge], score: float) ->
     from ktx_cli.jobs.review import Choice
     from ktx_cli.scan import Decision
 
-    chosen = [edge for edge in edges if edge.edge.score >= score and edge.missing is None]
+    chosen = [edge for edge in edges if edge.edge.probability >= score and edge.missing is None]
     if chosen:
         names = ""
         if session.settings.json:
             names = f" ({listing(edge.name for edge in chosen)})"
         elif not session.settings.yes:
-            streams.write_err("".join(f"  {one_line(edge.name)} ({edge.edge.score:g})\n" for edge in chosen))
+            streams.write_err("".join(f"  {one_line(edge.name)} ({edge.edge.probability:g})\n" for edge in chosen))
         session.confirm(f"Accept {plural(len(chosen), 'relationship')}{names}?")
     return [Choice(edge.name, Decision.ACCEPT, edge.connection) for edge in chosen]
 
@@ -334,7 +334,7 @@ def _table(edges: Sequence[ReviewedEdge]) -> Table:
     several = len({edge.connection for edge in edges}) > 1
     columns = ("edge", "status", "score", "relationship", "reason")
     rows = (
-        (e.name, e.standing.value, f"{e.edge.score:g}", e.edge.cardinality.value, e.edge.reason, e.connection)
+        (e.name, e.standing.value, f"{e.edge.probability:g}", e.edge.cardinality.value, e.edge.reason, e.connection)
         for e in edges
     )
     if several:

@@ -260,7 +260,7 @@ class DemoReport:
         """Found joins that no key declares and no name gives away: the column is called otherwise than the key."""
         found = (each for report in self.ingest.connections for each in report.joins)
         telling = [each for each in found if each.edge.child_columns != each.edge.parent_columns]
-        return tuple(sorted(telling, key=lambda each: (each.edge.score, each.name))[:SHOWN_JOINS])
+        return tuple(sorted(telling, key=lambda each: (each.edge.probability, each.name))[:SHOWN_JOINS])
 
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
@@ -269,7 +269,9 @@ class DemoReport:
             "seed": self.seed,
             "rows": dict(self.rows),
             "ingest": self.ingest.to_json(),
-            "joins": [{"edge": each.name, "score": each.edge.score, "reason": each.edge.reason} for each in self.joins],
+            "joins": [
+                {"edge": each.name, "score": each.edge.probability, "reason": each.edge.reason} for each in self.joins
+            ],
             **self.asked.to_json(),
             "second_half": self.second.to_json(),
         }

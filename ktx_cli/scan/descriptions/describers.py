@@ -13,20 +13,26 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ktx_cli.core import Emit, KtxError, StepFinished, StepProgress, StepStarted, monotonic, one_line, plural
+from ktx_cli.core import Emit, KtxError, one_line, plural
 from ktx_cli.llm import LlmError
 from ktx_cli.project import CachedAnswer, KtxConfig, Layout, StateEnrichmentStore
-from ktx_cli.scan.depth import ScanPrompts
 from ktx_cli.scan.descriptions.batches import estimated_tokens
-from ktx_cli.scan.descriptions.facts import Described, TableFacts, content_hash, gather_facts
-from ktx_cli.scan.descriptions.model import KIND, Descriptions, Estimate, answers_so_far, describe, estimate
-from ktx_cli.scan.descriptions.port import DescriptionInput, DescriptionReport
+from ktx_cli.scan.descriptions.facts import (
+    Described,
+    DescriptionInput,
+    DescriptionReport,
+    Estimate,
+    TableFacts,
+    content_hash,
+    gather_facts,
+)
+from ktx_cli.scan.descriptions.model import KIND, Descriptions, answers_so_far, describe, estimate
 from ktx_cli.scan.descriptions.rules import describe_by_rules
-from ktx_cli.scan.failures import Failures, Stage, unexpected
 from ktx_cli.scan.profile.counts import TableProfile
-from ktx_cli.scan.relationships.hints import GivenHints, proposed_hints, recorded_hints
-from ktx_cli.scan.relationships.proposals import Proposals, propose
+from ktx_cli.scan.relationships.hints import GivenHints, recorded_hints
+from ktx_cli.scan.relationships.proposals import Proposals, propose, proposed_hints
 from ktx_cli.scan.relationships.record import RelationshipRecord
+from ktx_cli.scan.stages import Failures, ScanPrompts, Stage, Step, unexpected
 from ktx_cli.warehouses import Table, TableRef
 
 if TYPE_CHECKING:
@@ -194,8 +200,8 @@ class ModelDescriber:
             on_progress=progress,
         )
 
-    def _step(self, name: str) -> _Step:
-        return _Step(name, self._connection, self._emit)
+    def _step(self, name: str) -> Step:
+        return Step(name, self._connection, self._emit)
 
 
 def _failed(refs: Iterable[TableRef], why: str) -> dict[str, str]:
@@ -228,28 +234,6 @@ class _UsageStore:
     def settle(self, connection: str, more: Collection[CachedAnswer], connections: Collection[str]) -> None:
         """Record which answers a connection used in this run, `more` of them without the store."""
         self._store.settle(connection, self._used | set(more), connections)
-
-
-class _Step:
-    """The events of one step."""
-
-    def __init__(self, name: str, connection: str, emit: Emit) -> None:
-        self._name, self._connection, self._emit = name, connection, emit
-        self._started = monotonic()
-        self.summary = ""
-
-    def progress(self, done: int, total: int) -> None:
-        """Report how far the step is."""
-        self._emit(StepProgress(self._name, done, total, self._connection))
-
-    def __enter__(self) -> _Step:
-        self._emit(StepStarted(self._name, self._connection))
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if exc[0] is None:
-            seconds = monotonic() - self._started
-            self._emit(StepFinished(self._name, self.summary, seconds, self._connection))
 
 
 Answers = Mapping[tuple[str, str], str]

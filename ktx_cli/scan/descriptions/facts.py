@@ -1,4 +1,4 @@
-"""What rules and the model are told about a table, and the hash that says whether it has to be described anew."""
+"""The facts about a table that are described, its texts and their committed record, and the port of a describer."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from ktx_cli.core import one_line, plural
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, listing, one_line, plural
 from ktx_cli.privacy import ValueKind
-from ktx_cli.scan.profile.counts import ColumnProfile
+from ktx_cli.scan.profile.counts import ColumnProfile, TableProfile
+from ktx_cli.scan.relationships.hints import GivenHints
+from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.semantic import Entry
 from ktx_cli.warehouses import Column, Table, TableRef
 
 if TYPE_CHECKING:
-    from ktx_cli.scan.profile.counts import TableProfile
+    pass
 
 
 Source = Literal["ai", "rules"]
@@ -281,3 +283,250 @@ def _year(value: Any) -> str | None:
 
 def _complete(facts: TableFacts) -> bool:
     return facts.profile is not None and facts.profile.complete
+
+
+DESCRIPTIONS: Final = "descriptions.json"
+FORMAT: Final = 1
+
+
+def read_descriptions(content: bytes, where: str) -> dict[TableRef, Described]:
+    """Return the texts by table. Raises `KtxError` when the file is damaged or a newer ktx wrote it."""
+    try:
+        document = json.loads(content)
+        found = [_table(each) for each in document["tables"]] if document["format"] == FORMAT else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(where, type(error).__name__) from error
+    if found is None:
+        raise KtxError(
+            f"{where} has the format {document['format']!r}, and this ktx knows {FORMAT}",
+            hint="update ktx, or restore the file from git",
+        )
+    by_ref = {each.ref: each for each in found}
+    if len(by_ref) != len(found):
+        raise _damaged(where, "a table stands in it twice")
+    return by_ref
+
+
+def record_bytes(record: Iterable[Described]) -> bytes:
+    """Return the file: tables sorted by ref, columns by name, a line for each, so that a diff shows what changed."""
+    tables = ",\n".join(_lines(each) for each in sorted(record, key=lambda each: ref_order(each.ref)))
+    listed = f"[\n{tables}\n ]" if tables else "[]"
+    return f'{{\n "format": {FORMAT},\n "tables": {listed}\n}}\n'.encode("utf-8", "surrogatepass")
+
+
+def updated_record(
+    old: Mapping[TableRef, Described], new: Iterable[Described], tables: Iterable[Table]
+) -> dict[TableRef, Described]:
+    """Return the record to write: an old text stays until there is a new one, or its table or column is gone.
+
+    The model's texts are never replaced by those of rules; those of rules are replaced whole.
+    """
+    latest = {each.ref: each for each in new}
+    record: dict[TableRef, Described] = {}
+    for table in sorted(tables, key=lambda table: ref_order(table.ref)):
+        merged = _merged(old.get(table.ref), latest.get(table.ref))
+        if merged is not None:
+            record[table.ref] = _trimmed(merged, {column.name for column in table.columns})
+    return record
+
+
+def with_descriptions(entry: Entry, described: Described | None) -> Entry:
+    """Return a generated manifest entry with a table's texts under their source's key, on it and on its columns."""
+    if described is None:
+        return entry
+    key = TEXT_KEYS[described.source]
+    columns = [_described(column, key, described.columns.get(str(column["name"]))) for column in entry["columns"]]
+    return {**_described(entry, key, described.text), "columns": columns}
+
+
+def _described(fields: dict[str, Any], key: str, text: str | None) -> dict[str, Any]:
+    """Return the fields with a text; new `descriptions` stand behind `table` on an entry, last on a column."""
+    if text is None:
+        return fields
+    if "descriptions" in fields or "table" not in fields:
+        return {**fields, "descriptions": {**fields.get("descriptions", {}), key: text}}
+    return {"table": fields["table"], "descriptions": {key: text}, **fields}
+
+
+def _merged(old: Described | None, new: Described | None) -> Described | None:
+    if old is None or new is None:
+        return new or old
+    if old.source != new.source:
+        return old if old.source == "ai" else new
+    if new.source == "rules" or old.hash == new.hash:
+        return new
+    return Described(new.ref, new.hash, new.source, new.text or old.text, {**old.columns, **new.columns})
+
+
+def _trimmed(described: Described, columns: set[str]) -> Described:
+    kept = {name: text for name, text in described.columns.items() if name in columns}
+    return Described(described.ref, described.hash, described.source, described.text, kept)
+
+
+def _lines(described: Described) -> str:
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    head = {
+        **({} if described.ref.schema is None else {"schema": described.ref.schema}),
+        "table": described.ref.name,
+        "hash": described.hash,
+        "source": described.source,
+        **({} if described.text is None else {"text": described.text}),
+    }
+    columns = ",\n".join(f"   {encode(name)}: {encode(described.columns[name])}" for name in sorted(described.columns))
+    return f'  {encode(head)[:-1]}, "columns": {{\n{columns}\n  }}}}' if columns else f"  {encode(head)}"
+
+
+def _table(fields: dict[str, Any]) -> Described:
+    columns = {_text(name): _text(text) for name, text in fields.get("columns", {}).items()}
+    schema, text = fields.get("schema"), fields.get("text")
+    if fields["source"] not in TEXT_KEYS:
+        raise ValueError("unknown source")
+    return Described(
+        ref=TableRef(None if schema is None else _text(schema), _text(fields["table"])),
+        hash=_text(fields["hash"]),
+        source=fields["source"],
+        text=None if text is None else _text(text),
+        columns=columns,
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
+
+def _damaged(where: str, problem: str) -> KtxError:
+    return KtxError(
+        f"the record of descriptions {where} is damaged ({problem})",
+        hint=Hint(
+            "{}; or delete it, and the next scan describes all tables again",
+            Command("checkout", "--", where, program="git"),
+        ),
+        details={"path": where},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptionInput:
+    """What there is to describe. `profiles`: as a model may see them; `recorded`: texts of earlier scans.
+
+    `texts`: those of people and other tools, read when they are needed.
+    """
+
+    tables: Sequence[Table]
+    relationships: RelationshipRecord
+    profiles: Sequence[TableProfile]
+    recorded: Mapping[TableRef, Described]
+    texts: Callable[[], Mapping[TableRef, KnownTexts]]
+
+    def facts(self, texts: Mapping[TableRef, KnownTexts] | None = None) -> list[TableFacts]:
+        """Return the facts of every table, its accepted joins among them."""
+        accepted = (
+            Join(edge.child, edge.child_columns, edge.parent, edge.parent_columns)
+            for edge in self.relationships.accepted()
+        )
+        profiles = {profile.ref: profile for profile in self.profiles}
+        return gather_facts(self.tables, profiles=profiles, accepted=accepted, texts=texts)
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptionReport:
+    """`by`: `llm` or `deterministic`. `described`: tables that have texts, `asked` those the model was asked about now.
+
+    `failed`: table -> why it has no new text; the next run asks again. `proposed`: joins the model proposed, None where
+    it was not asked; `unproposed`: why it could not be asked about some. `to_ask`: in a dry run. `stopped`: the error
+    after which no more was asked.
+    """
+
+    by: str
+    described: int = 0
+    asked: int = 0
+    failed: Mapping[str, str] = field(default_factory=dict)
+    proposed: int | None = None
+    unproposed: tuple[str, ...] = ()
+    to_ask: Estimate | None = None
+    stopped: KtxError | None = None
+
+    @property
+    def summary(self) -> str:
+        """A few words for a person."""
+        ask = self.to_ask
+        if ask is not None and ask.calls:
+            tables = f"{plural(ask.tables, 'table')} to describe"
+            return f"the model would be asked: {tables}, {plural(ask.calls, 'call')}, about {ask.tokens:,} tokens"
+        asked = f", {self.asked:,} asked about" if self.by == "llm" else ""
+        return f"{self.described:,} described{asked}" + (f", {len(self.failed):,} left" if self.failed else "")
+
+    def left_out(self) -> list[str]:
+        """Return what the next run has to do again."""
+        tables = f"descriptions of {listing(self.failed)}" if self.failed else ""
+        joins = "proposals of joins" if self.unproposed else ""
+        return [each for each in (tables, joins) if each]
+
+    def warnings(self, connection: str) -> list[ResultWarning]:
+        """Name what failed, and why."""
+        found = []
+        hint = (self.stopped.hint if self.stopped else None) or Command("scan", connection, "--depth", "enriched")
+        if self.failed:
+            message = (
+                f"connection `{connection}`: no new description of {plural(len(self.failed), 'table')}: "
+                f"{listing(f'{table} ({why})' for table, why in self.failed.items())}"
+            )
+            found.append(
+                ResultWarning("not_described", message, hint=hint, connection=connection, tables=list(self.failed))
+            )
+        if self.unproposed:
+            message = f"connection `{connection}`: not all joins could be asked for: {listing(self.unproposed)}"
+            found.append(ResultWarning("not_proposed", message, hint=hint, connection=connection))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the connection's `descriptions` in the report."""
+        ask = self.to_ask
+        return {
+            "by": self.by,
+            "described": self.described,
+            "asked": self.asked,
+            "failed": dict(self.failed),
+            "proposed": self.proposed,
+            "to_ask": None if ask is None else {"tables": ask.tables, "calls": ask.calls, "tokens": ask.tokens},
+            "stopped": None if self.stopped is None else self.stopped.to_json(),
+        }
+
+
+class Describer(Protocol):
+    """Proposes joins and describes tables for one connection. `report`: the one that each step adds to."""
+
+    @property
+    def report(self) -> DescriptionReport:
+        """The report before anything was done."""
+        ...
+
+    def propose(
+        self,
+        tables: Sequence[Table],
+        profiles: Sequence[TableProfile],
+        record: RelationshipRecord,
+        report: DescriptionReport,
+    ) -> tuple[GivenHints, DescriptionReport]:
+        """Return the joins that are thought likely, those of the record among them where no newer ones are known."""
+        ...
+
+    def describe(
+        self, wanted: DescriptionInput, report: DescriptionReport
+    ) -> tuple[Sequence[Described], DescriptionReport]:
+        """Return the texts there are now, of earlier answers too; a table without one keeps its old text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`tables` to describe; `calls` of the model, with about so many `tokens` in the questions."""
+
+    tables: int = 0
+    calls: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: Estimate) -> Estimate:
+        return Estimate(self.tables + other.tables, self.calls + other.calls, self.tokens + other.tokens)

@@ -22,7 +22,7 @@ from ktx_cli.scan.descriptions.facts import (
     years_text,
 )
 from ktx_cli.scan.profile.counts import ColumnProfile
-from ktx_cli.scan.relationships.names import tokens
+from ktx_cli.scan.relationships.names import tokens, word_set
 from ktx_cli.semantic import physical_name, quoted
 from ktx_cli.warehouses import Column, SemanticType, TableKind, TableRef
 
@@ -215,33 +215,21 @@ def _values(facts: TableFacts, column: Column, profile: ColumnProfile | None) ->
     return f"{role} with {values}." if values[0].isdigit() else f"{role}, {values}."
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_MEASURES: Final = _set(
+_MEASURES: Final = word_set(
     "amount amt price total subtotal cost costs revenue fee fees tax discount balance quantity qty budget sales profit"
     " betrag preis summe menge umsatz kosten rabatt saldo montant prix quantite remise chiffre importe precio cantidad"
     " descuento importo prezzo quantita sconto valor preco quantidade desconto bedrag prijs aantal korting"
 )
-_CODES: Final = _set(
+_CODES: Final = word_set(
     "status state type kind category class level tier code method channel segment priority severity stage phase mode"
     " reason typ art kategorie klasse stufe zustand statut categorie niveau estado estatus tipo categoria nivel stato"
     " livello situacao soort toestand"
 )
-_FLAGS: Final = _set("is has flag")
+_FLAGS: Final = word_set("is has flag")
 _UNITS: Final[Mapping[str, str]] = {
-    "cents": "in cents",
-    "ms": "in milliseconds",
-    "msec": "in milliseconds",
-    "millis": "in milliseconds",
-    "milliseconds": "in milliseconds",
-    "seconds": "in seconds",
+    **{name: f"in {name}" for name in ("cents", "milliseconds", "seconds", "minutes", "hours", "days", "bytes")},
+    **dict.fromkeys(("ms", "msec", "millis"), "in milliseconds"),
     "secs": "in seconds",
-    "minutes": "in minutes",
-    "hours": "in hours",
-    "days": "in days",
-    "bytes": "in bytes",
     "kb": "in kilobytes",
     "mb": "in megabytes",
     "gb": "in gigabytes",

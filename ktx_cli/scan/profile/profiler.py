@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ktx_cli.core import Command, SourceError, monotonic
-from ktx_cli.project import Views
-from ktx_cli.scan.failures import Failures, Stage
+from ktx_cli.project import Scan, Views
 from ktx_cli.scan.profile.counts import FAILED, NOT_READ, SampledTable, count_sample, unread, unsampled
+from ktx_cli.scan.stages import Failures, Stage
 from ktx_cli.warehouses import (
     Connector,
     ForwardingConnector,
@@ -56,6 +56,13 @@ class Budget:
     seconds: float = 900.0
     concurrency: int = 4
     views: Views = "local"
+
+    @classmethod
+    def of(cls, settings: Scan) -> Budget:
+        """Return the budget that `scan` of `ktx.yaml` gives."""
+        own, budget = settings.relationships, settings.budget
+        size = budget.megabytes * 1024 * 1024
+        return cls(own.profile_sample_rows, size, float(budget.seconds), own.profile_concurrency, settings.views)
 
 
 @dataclass(frozen=True, slots=True)

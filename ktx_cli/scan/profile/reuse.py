@@ -14,8 +14,7 @@ from typing import Any, Final
 from ktx_cli import __version__
 from ktx_cli.project import Scan
 from ktx_cli.scan.relationships.hints import GivenHints
-from ktx_cli.scan.relationships.model import Cardinality, Check, Edge, EdgeStatus, KeyChoice
-from ktx_cli.scan.relationships.record import RelationshipRecord
+from ktx_cli.scan.relationships.record import Cardinality, Check, KeyChoice, Relationship, RelationshipRecord, Status
 from ktx_cli.warehouses import Connector, Evident, Table, TableKind, TableRef, dialect_named
 
 _CODE: Final = ("warehouses/sampling", "scan/profile", "scan/relationships")
@@ -112,15 +111,15 @@ def _key(fields: dict[str, Any]) -> KeyChoice:
     return KeyChoice(primary=tuple(fields.pop("primary")), alternates=alternates, **fields)
 
 
-def _edge(fields: dict[str, Any]) -> Edge:
+def _edge(fields: dict[str, Any]) -> Relationship:
     check, condition = fields["check"], fields["condition"]
-    return Edge(
+    return Relationship(
         child=TableRef(**fields["child"]),
         child_columns=tuple(fields["child_columns"]),
         parent=TableRef(**fields["parent"]),
         parent_columns=tuple(fields["parent_columns"]),
-        status=EdgeStatus(fields["status"]),
-        score=fields["score"],
+        status=Status(fields["status"]),
+        probability=fields["probability"],
         reason=fields["reason"],
         cardinality=Cardinality(fields["cardinality"]),
         sources=tuple(fields["sources"]),

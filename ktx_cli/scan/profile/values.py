@@ -14,8 +14,8 @@ from typing import Any, Final
 from ktx_cli.core import SourceError, monotonic, plain_value
 from ktx_cli.privacy import Refusal, ValueKind, refusal
 from ktx_cli.project import Privacy
-from ktx_cli.scan.failures import Failures, Stage
 from ktx_cli.scan.profile.counts import ColumnProfile, SampledTable
+from ktx_cli.scan.stages import Failures, Stage
 from ktx_cli.semantic import ColumnValues
 from ktx_cli.warehouses import (
     Column,

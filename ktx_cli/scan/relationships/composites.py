@@ -11,15 +11,13 @@ from math import log10, prod
 from types import MappingProxyType
 from typing import Any
 
-from ktx_cli.scan.failures import Failures, Stage
-from ktx_cli.scan.relationships.facts import ColumnFacts, Family, TableFacts
-from ktx_cli.scan.relationships.features import Pair
+from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, Family, NameIndex, TableFacts, key_alike
 from ktx_cli.scan.relationships.hints import Ends
 from ktx_cli.scan.relationships.keys import counts_rows, own_name
-from ktx_cli.scan.relationships.matches import NameIndex, key_alike
-from ktx_cli.scan.relationships.model import Check, KeyChoice
 from ktx_cli.scan.relationships.names import phrase_alike, stem, tokens
-from ktx_cli.scan.relationships.ranker import with_hints
+from ktx_cli.scan.relationships.ranker import composite_probability, with_hints
+from ktx_cli.scan.relationships.record import Check, KeyChoice
+from ktx_cli.scan.stages import Failures, Stage
 
 CLEAR = 0.6
 """From so clear a name on a column speaks of the parent's table."""
@@ -52,7 +50,7 @@ def tails(column: ColumnFacts) -> set[str]:
 
 
 def likeness(
-    other: ColumnFacts, member: ColumnFacts, refers: Mapping[ColumnFacts, Pair], names: NameIndex
+    other: ColumnFacts, member: ColumnFacts, refers: Mapping[ColumnFacts, Candidate], names: NameIndex
 ) -> Likeness | None:
     """Return how a column is like a member of a key; None where it is not."""
     mine, theirs = refers.get(other), refers.get(member)
@@ -104,27 +102,21 @@ def _by_table(other: ColumnFacts, member: ColumnFacts, names: NameIndex) -> Like
 TOLERATED = 0.08
 """The share of rows that may find no row of the parent."""
 
-SURE_CHANCE = 3.0
-"""From so unlikely a coincidence on (minus the decimal logarithm) the rows alone speak for a reference."""
-
 SHARED_BY = 3
 """A key that is part of so many composite keys is that of a tenant: references to it stay beside the composite ones."""
-
-NAMED_ALONE = 0.6
-"""The score of a reference of which only the names speak."""
 
 MOST_MAPPINGS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class CompositePair:
+class CompositeCandidate:
     """Columns of a table and the composite key they may refer to, in the key's order."""
 
     child: tuple[ColumnFacts, ...]
     key: tuple[ColumnFacts, ...]
     check: Check | None
-    score: float
-    replaces: tuple[Pair, ...] = ()
+    probability: float
+    replaces: tuple[Candidate, ...] = ()
     """References of single columns that lead where this one leads too, by way of the parent."""
     sources: frozenset[str] = frozenset()
     """Who names it besides names and values."""
@@ -137,11 +129,11 @@ CheckRows = Callable[[Sequence[ColumnFacts], Sequence[ColumnFacts]], Check | Non
 def find_composites(
     tables: Sequence[TableFacts],
     keys: Mapping[TableFacts, KeyChoice],
-    accepted: Sequence[Pair],
+    accepted: Sequence[Candidate],
     names: NameIndex,
     check_rows: CheckRows,
     hinted: Mapping[Ends, Set[str]] = MappingProxyType({}),
-) -> list[CompositePair]:
+) -> list[CompositeCandidate]:
     """Return the composite references the rows bear out; `check_rows` for tables larger than their samples.
 
     A clearly named one whose rows could not be looked at, and a hinted one, are returned all the same.
@@ -153,7 +145,7 @@ def find_composites(
 class _Search:
     tables: Sequence[TableFacts]
     keys: Mapping[TableFacts, KeyChoice]
-    refers: Mapping[ColumnFacts, Pair]
+    refers: Mapping[ColumnFacts, Candidate]
     names: NameIndex
     check_rows: CheckRows
     hinted: Mapping[Ends, Set[str]]
@@ -161,14 +153,14 @@ class _Search:
     by_key: dict[ColumnFacts, list[ColumnFacts]] = field(default_factory=lambda: defaultdict(list))
     by_table: dict[int, list[ColumnFacts]] = field(default_factory=lambda: defaultdict(list))
 
-    def run(self) -> list[CompositePair]:
+    def run(self) -> list[CompositeCandidate]:
         parents = list(self._parents())
         self._index({column.table.number for columns in parents for column in columns})
-        found: dict[tuple[ColumnFacts, ...], CompositePair] = {}
+        found: dict[tuple[ColumnFacts, ...], CompositeCandidate] = {}
         for columns in parents:
             for mapping, how in self._mappings(columns):
                 pair = self._checked(mapping, columns, how)
-                if pair is not None and (mapping not in found or found[mapping].score < pair.score):
+                if pair is not None and (mapping not in found or found[mapping].probability < pair.probability):
                     found[mapping] = pair
         for (mapping, columns), sources in self.hinted.items():
             pair = self._hinted(mapping, columns, frozenset(sources))
@@ -224,7 +216,7 @@ class _Search:
 
     def _checked(
         self, mapping: tuple[ColumnFacts, ...], columns: tuple[ColumnFacts, ...], how: Sequence[Likeness]
-    ) -> CompositePair | None:
+    ) -> CompositeCandidate | None:
         if _is_declared(mapping):
             return None
         mine = [row for row in _tuples(mapping) if None not in row]
@@ -233,7 +225,11 @@ class _Search:
             return None
         check = self._check(mapping, columns, mine, present)
         if check is None:
-            return CompositePair(mapping, columns, None, NAMED_ALONE) if _is_named(how) else None
+            return (
+                CompositeCandidate(mapping, columns, None, composite_probability(None, named=True))
+                if _is_named(how)
+                else None
+            )
         nameless = any(
             each is Likeness.WEAK and not key.base and not counts_rows(key)
             for key, each in zip(columns, how, strict=True)
@@ -242,8 +238,8 @@ class _Search:
             return None
         if _points_the_other_way(mapping, columns, self.keys, set(mine), present):
             return None
-        score = _score(check, _chance(set(mine), columns), how)
-        return CompositePair(mapping, columns, check, score, self._implied(mapping, columns))
+        probability = _probability(check, mine, columns, how)
+        return CompositeCandidate(mapping, columns, check, probability, self._implied(mapping, columns))
 
     def _is_own_key(self, mapping: Sequence[ColumnFacts]) -> bool:
         """Whether columns are their own table's key: `id` within a tenant counts alike everywhere."""
@@ -252,7 +248,7 @@ class _Search:
 
     def _hinted(
         self, mapping: tuple[ColumnFacts, ...], columns: tuple[ColumnFacts, ...], sources: frozenset[str]
-    ) -> CompositePair | None:
+    ) -> CompositeCandidate | None:
         """Return what a source names, whatever the names say, for a person to judge where rows do not bear it out."""
         if _is_declared(mapping):
             return None
@@ -262,12 +258,9 @@ class _Search:
         ]
         mine = [row for row in _tuples(mapping) if None not in row]
         check = self._check(mapping, columns, mine, set(_tuples(columns))) if mine else None
-        score = (
-            0.6 if check is None or check.violations > TOLERATED else _score(check, _chance(set(mine), columns), how)
-        )
-        return CompositePair(
-            mapping, columns, check, with_hints(score, sources), self._implied(mapping, columns), sources
-        )
+        believed = None if check is None or check.violations > TOLERATED else check
+        probability = with_hints(_probability(believed, mine, columns, how), sources)
+        return CompositeCandidate(mapping, columns, check, probability, self._implied(mapping, columns), sources)
 
     def _check(
         self,
@@ -280,7 +273,7 @@ class _Search:
             return Check(len(mine), sum(1 for row in mine if row not in present), exact=True)
         return self.check_rows(mapping, columns)
 
-    def _implied(self, mapping: Sequence[ColumnFacts], columns: Sequence[ColumnFacts]) -> tuple[Pair, ...]:
+    def _implied(self, mapping: Sequence[ColumnFacts], columns: Sequence[ColumnFacts]) -> tuple[Candidate, ...]:
         refers = self.refers
         return tuple(
             refers[own]
@@ -289,8 +282,8 @@ class _Search:
         )
 
     def _without_shared(
-        self, found: Sequence[CompositePair], parents: Sequence[tuple[ColumnFacts, ...]]
-    ) -> list[CompositePair]:
+        self, found: Sequence[CompositeCandidate], parents: Sequence[tuple[ColumnFacts, ...]]
+    ) -> list[CompositeCandidate]:
         """Return the references, and let those to a tenant stay that every row carries."""
         part_of = Counter(self.refers[column].key for columns in parents for column in columns if column in self.refers)
         shared = {key for key, count in part_of.items() if count >= SHARED_BY}
@@ -299,14 +292,14 @@ class _Search:
         ]
 
 
-def _nearest(found: Sequence[CompositePair]) -> list[CompositePair]:
+def _nearest(found: Sequence[CompositeCandidate]) -> list[CompositeCandidate]:
     """Leave out the references that lead where a wider one of the same columns leads by way of its parent."""
     by_child = {each.child: each for each in found}
     return [each for each in found if not any(_is_behind(each, other, by_child) for other in found)]
 
 
 def _is_behind(
-    each: CompositePair, other: CompositePair, by_child: Mapping[tuple[ColumnFacts, ...], CompositePair]
+    each: CompositeCandidate, other: CompositeCandidate, by_child: Mapping[tuple[ColumnFacts, ...], CompositeCandidate]
 ) -> bool:
     if not set(each.child) < set(other.child):
         return False
@@ -315,11 +308,11 @@ def _is_behind(
     return onward is not None and onward.key == each.key
 
 
-def _score(check: Check, chance: float, how: Sequence[Likeness]) -> float:
-    """Return how sure a reference is: by its rows where they cannot be so by chance, else by its names."""
-    if _is_named(how):
-        return 0.97 if chance >= SURE_CHANCE and not check.missing else 0.9
-    return 0.9 if chance >= SURE_CHANCE and not (check.missing and Likeness.WEAK in how) else 0.6
+def _probability(
+    check: Check | None, mine: Sequence[tuple[Any, ...]], columns: tuple[ColumnFacts, ...], how: Sequence[Likeness]
+) -> float:
+    chance = 0.0 if check is None else _chance(set(mine), columns)
+    return composite_probability(check, chance, named=_is_named(how), weak=Likeness.WEAK in how)
 
 
 def _is_named(how: Sequence[Likeness]) -> bool:

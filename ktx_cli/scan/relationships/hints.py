@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ktx_cli.scan.relationships.facts import ColumnFacts, DatabaseFacts, TableFacts
+from ktx_cli.scan.relationships.columns import ColumnFacts, DatabaseFacts, TableFacts
 from ktx_cli.scan.relationships.keys import is_unique
-from ktx_cli.scan.relationships.model import Edge
-from ktx_cli.scan.relationships.record import RelationshipRecord
+from ktx_cli.scan.relationships.record import Relationship, RelationshipRecord
 from ktx_cli.warehouses import Table, TableRef
 
 if TYPE_CHECKING:
-    from ktx_cli.scan.relationships.proposals import ProposedJoin
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,16 +232,6 @@ class GivenHints:
         return self.given
 
 
-def proposed_hints(proposals: Iterable[ProposedJoin]) -> tuple[Hint, ...]:
-    """Return a hint for each proposal."""
-    return tuple(
-        Hint(
-            each.join.child, each.join.child_columns, each.join.parent, each.join.parent_columns, SOURCE, each.rationale
-        )
-        for each in proposals
-    )
-
-
 def recorded_hints(record: RelationshipRecord) -> tuple[Hint, ...]:
     """Return what the model proposed to earlier scans, so that a scan that does not ask it finds the same."""
     return tuple(
@@ -257,7 +246,7 @@ def with_origin(record: RelationshipRecord) -> RelationshipRecord:
     return replace(record, edges=tuple(map(_with_origin, record.edges)))
 
 
-def _with_origin(edge: Edge) -> Edge:
+def _with_origin(edge: Relationship) -> Relationship:
     if SOURCE not in edge.sources or ORIGIN in edge.reason:
         return edge
     return replace(edge, reason=f"{edge.reason}; {ORIGIN}" if edge.reason else ORIGIN)

@@ -11,14 +11,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Final
 
+
+def listed(words: str) -> tuple[str, ...]:
+    """Return the words of a table, in order."""
+    return tuple(words.split())
+
+
+def word_set(words: str) -> frozenset[str]:
+    """Return the words of a table as a set."""
+    return frozenset(words.split())
+
+
 _SPLIT: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _LETTERS: Final = str.maketrans(
     {"ß": "ss", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "Ø": "O", "Ł": "L", "Đ": "D", "ı": "i"}
 )
 _VOWELS: Final = frozenset("aeiouy")
-_BLANKS: Final = frozenset(
-    {"col", "column", "field", "attr", "attribute", "fld", "var", "val", "dat", "spalte", "campo", "champ"}
-)
+_BLANKS: Final = word_set("col column field attr attribute fld var val dat spalte campo champ")
 _TRAILERS: Final = frozenset({"tbl", "table", "dim", "fact", "master", "mst", "lkp"})
 _IRREGULAR: Final = {
     "people": "person",
@@ -28,28 +37,10 @@ _IRREGULAR: Final = {
     "indices": "index",
     "buses": "bus",
 }
+_LEADING_KEYS: Final = word_set("id fk pk cod cd code nr no num sk bk k ref kod codigo numero")
 _STARS: Final = frozenset({"dim", "fact", "fct", "hub"})
-_NO_AGENTS: Final = frozenset({"hobby", "lobby", "rugby", "derby", "nearby", "standby", "whereby", "shelby", "crosby"})
-_ENDINGS: Final = (
-    "",
-    "s",
-    "e",
-    "n",
-    "a",
-    "i",
-    "y",
-    "en",
-    "er",
-    "es",
-    "ow",
-    "os",
-    "as",
-    "us",
-    "um",
-    "nen",
-    "eur",
-    "ies",
-)
+_NO_AGENTS: Final = word_set("hobby lobby rugby derby nearby standby whereby shelby crosby")
+_ENDINGS: Final = ("", *listed("s e n a i y en er es ow os as us um nen eur ies"))
 
 
 @functools.cache
@@ -296,24 +287,7 @@ def key_base(parts: tuple[str, ...], local: frozenset[str] = frozenset()) -> tup
     while len(rest) > 1 and rest[-1] in words("key"):
         rest.pop()
         found = True
-    while len(rest) > 1 and rest[0] in (
-        "id",
-        "fk",
-        "pk",
-        "cod",
-        "cd",
-        "code",
-        "nr",
-        "no",
-        "num",
-        "sk",
-        "bk",
-        "k",
-        "ref",
-        "kod",
-        "codigo",
-        "numero",
-    ):
+    while len(rest) > 1 and rest[0] in _LEADING_KEYS:
         rest.pop(0)
         found = True
     if len(rest) == 1 and rest[0] in words("generic_key"):

@@ -27,6 +27,7 @@ from ktx_cli.scan.descriptions.batches import (
 from ktx_cli.scan.descriptions.facts import Join, TableFacts, join_order, ref_order, sha256_of, structure_hash
 from ktx_cli.scan.descriptions.model import ROLE, Progress, error_of_call, ignore_progress, side_by_side
 from ktx_cli.scan.profile.counts import ColumnProfile
+from ktx_cli.scan.relationships.hints import SOURCE, Hint
 from ktx_cli.scan.relationships.names import key_base, stem, table_words, tokens
 from ktx_cli.warehouses import SemanticType, Table, TableRef
 
@@ -426,3 +427,13 @@ class _Asking:
             for column in facts.table.columns
         ]
         return table_json(head, columns)
+
+
+def proposed_hints(proposals: Iterable[ProposedJoin]) -> tuple[Hint, ...]:
+    """Return a hint for each proposal."""
+    return tuple(
+        Hint(
+            each.join.child, each.join.child_columns, each.join.parent, each.join.parent_columns, SOURCE, each.rationale
+        )
+        for each in proposals
+    )

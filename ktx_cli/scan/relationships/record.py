@@ -1,8 +1,4 @@
-"""What a scan learned beyond the structure: predicted keys and found joins, as they are committed beside the snapshot.
-
-The file `relationships.json` is written when the rows are looked at and read by every scan, so that a scan of the
-structure alone keeps what an earlier one found. It holds no value of a row, but what stands for NULL (`-1`, `n/a`).
-"""
+"""Keys and relationships with their probabilities, as a scan infers them and as it commits them beside the snapshot."""
 
 from __future__ import annotations
 
@@ -10,26 +6,118 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final
 
 from ktx_cli.core import Command, Hint, KtxError
-from ktx_cli.scan.failures import Stage, StageFailure
-from ktx_cli.scan.relationships.model import Cardinality, Edge, EdgeStatus, KeyChoice
+from ktx_cli.scan.stages import Stage, StageFailure
 from ktx_cli.semantic import quoted
 from ktx_cli.warehouses import Table, TableRef
 
+
+class Status(StrEnum):
+    """What becomes of an edge: it is a join, a person has to look, or it is none."""
+
+    ACCEPTED = "accepted"
+    REVIEW = "review"
+    REJECTED = "rejected"
+
+
+class Cardinality(StrEnum):
+    """How many rows of the child meet one of the parent."""
+
+    MANY_TO_ONE = "many_to_one"
+    ONE_TO_ONE = "one_to_one"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What the rows say of an edge: of `rows` rows with a value, `missing` find none in the parent.
+
+    `exact`: all rows were looked at, not only the sample.
+    """
+
+    rows: int
+    missing: int
+    exact: bool
+
+    @property
+    def violations(self) -> float:
+        """The share of rows that find nothing, 0 to 1; 0 where there are no rows."""
+        return self.missing / self.rows if self.rows else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Relationship:
+    """A reference from columns of one table to a key of another.
+
+    `probability`: that it is meant, 0 to 1. `reason`: one line for a person. `sources`: where it came from
+    (`names`, `values`, `view`, `model` ...). `condition`: for a column that refers to several tables, the column and
+    the value that make it refer to this one.
+    """
+
+    child: TableRef
+    child_columns: tuple[str, ...]
+    parent: TableRef
+    parent_columns: tuple[str, ...]
+    status: Status
+    probability: float
+    reason: str
+    cardinality: Cardinality = Cardinality.MANY_TO_ONE
+    sources: tuple[str, ...] = ()
+    check: Check | None = None
+    condition: tuple[str, Any] | None = None
+    features: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def id(self) -> RelationshipId:
+        """What makes two relationships of a connection the same."""
+        return self.child, self.child_columns, self.parent, self.parent_columns, repr(self.condition)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChoice:
+    """A table's primary key, and its other unique sets. `declared`: the database says so; else its `probability`."""
+
+    primary: tuple[str, ...]
+    declared: bool
+    probability: float = 1.0
+    alternates: tuple[tuple[str, ...], ...] = ()
+    confirmed: bool = True
+    """Whether all rows were looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """All that was found. `queries`: statements sent, the samples' among them."""
+
+    keys: dict[TableRef, KeyChoice]
+    edges: tuple[Relationship, ...]
+    queries: int = 0
+    problems: tuple[str, ...] = ()
+
+    @property
+    def primary_keys(self) -> dict[TableRef, tuple[str, ...]]:
+        """Table -> its primary key, declared or predicted."""
+        return {ref: choice.primary for ref, choice in self.keys.items() if choice.primary}
+
+    def accepted(self) -> tuple[Relationship, ...]:
+        """Return the edges that are joins."""
+        return tuple(edge for edge in self.edges if edge.status is Status.ACCEPTED)
+
+
 RELATIONSHIPS: Final = "relationships.json"
 FORMAT = 1
-LEAST_SCORE = 0.2
-"""Rejected edges with a lower score are not worth a line."""
+LEAST_PROBABILITY = 0.2
+"""Rejected edges of a lower probability are not worth a line."""
 
 STEADY = 0.05
-"""An edge whose score moved by less, with all else as it was, keeps its old line: rows change every day."""
+"""An edge whose probability moved by less, with all else as it was, keeps its old line: rows change every day."""
 
 _SHARE = re.compile(r"([\d.]+) %")
 _ROWS = re.compile(r"\(([\d,]+) rows?\)")
 
-EdgeId = tuple[TableRef, tuple[str, ...], TableRef, tuple[str, ...], str]
+RelationshipId = tuple[TableRef, tuple[str, ...], TableRef, tuple[str, ...], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +129,9 @@ class RelationshipRecord:
     """
 
     keys: Mapping[TableRef, KeyChoice] = field(default_factory=dict)
-    edges: tuple[Edge, ...] = ()
-    gone: tuple[Edge, ...] = ()
-    waiting: frozenset[EdgeId] = frozenset()
+    edges: tuple[Relationship, ...] = ()
+    gone: tuple[Relationship, ...] = ()
+    waiting: frozenset[RelationshipId] = frozenset()
     """Those of `gone` that a person accepted and that miss a table or column: joins again when all is back."""
 
     def key_of(self, table: Table) -> tuple[str, ...]:
@@ -55,13 +143,15 @@ class RelationshipRecord:
             return ()
         return choice.primary
 
-    def accepted(self) -> tuple[Edge, ...]:
+    def accepted(self) -> tuple[Relationship, ...]:
         """Return the edges that are joins."""
-        return tuple(edge for edge in self.edges if edge.status is EdgeStatus.ACCEPTED)
+        return tuple(edge for edge in self.edges if edge.status is Status.ACCEPTED)
 
-    def recorded(self) -> tuple[Edge, ...]:
+    def recorded(self) -> tuple[Relationship, ...]:
         """Return the edges that are worth a line in the record."""
-        return tuple(each for each in self.edges if each.status is not EdgeStatus.REJECTED or each.score >= LEAST_SCORE)
+        return tuple(
+            each for each in self.edges if each.status is not Status.REJECTED or each.probability >= LEAST_PROBABILITY
+        )
 
 
 def record_text(record: RelationshipRecord) -> bytes:
@@ -83,7 +173,7 @@ def read_record(content: bytes, where: str) -> RelationshipRecord:
         keys = dict(_key_from_json(each) for each in document["keys"])
         edges, gone = (tuple(map(_edge_from_json, listed)) for listed in (document["edges"], document.get("gone", ())))
         waits = (bool(each.get("manual")) for each in document.get("gone", ()))
-        waiting = frozenset(edge_id(edge) for edge, each in zip(gone, waits, strict=True) if each)
+        waiting = frozenset(edge.id for edge, each in zip(gone, waits, strict=True) if each)
         return RelationshipRecord(keys, edges, gone, waiting)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KtxError(
@@ -95,12 +185,12 @@ def read_record(content: bytes, where: str) -> RelationshipRecord:
 def steadied(new: RelationshipRecord, old: RelationshipRecord, unseen: Iterable[TableRef]) -> RelationshipRecord:
     """Return what is new, with old lines where nothing of weight changed, and where a table could not be looked at."""
     blind = set(unseen)
-    before = {edge_id(edge): edge for edge in old.edges}
-    edges = [_steady(edge, before.get(edge_id(edge))) for edge in new.edges if not {edge.child, edge.parent} & blind]
+    before = {edge.id: edge for edge in old.edges}
+    edges = [_steady(edge, before.get(edge.id)) for edge in new.edges if not {edge.child, edge.parent} & blind]
     edges += [edge for edge in old.edges if {edge.child, edge.parent} & blind]
     keys = {ref: _steady_key(choice, old.keys.get(ref)) for ref, choice in new.keys.items() if ref not in blind}
     keys |= {ref: choice for ref, choice in old.keys.items() if ref in blind}
-    return RelationshipRecord(keys, tuple(sorted(edges, key=lambda edge: _order(edge_id(edge)))), old.gone, old.waiting)
+    return RelationshipRecord(keys, tuple(sorted(edges, key=lambda edge: _order(edge.id))), old.gone, old.waiting)
 
 
 def restricted(record: RelationshipRecord, tables: Mapping[TableRef, Table]) -> RelationshipRecord:
@@ -143,11 +233,11 @@ def _with_failed(new: RelationshipRecord, old: RelationshipRecord, failure: Stag
     return RelationshipRecord(keys, tuple(edges), new.gone, new.waiting)
 
 
-def _is_held(edge: Edge, held: set[tuple[TableRef, str]]) -> bool:
+def _is_held(edge: Relationship, held: set[tuple[TableRef, str]]) -> bool:
     return any((edge.child, column) in held for column in edge.child_columns)
 
 
-_RESTING: dict[Stage, Callable[[Edge, TableRef | None], bool]] = {
+_RESTING: dict[Stage, Callable[[Relationship, TableRef | None], bool]] = {
     Stage.KEYS: lambda edge, table: len(edge.child_columns) > 1 and table in (None, edge.parent),
     Stage.COMPOSITES: lambda edge, table: len(edge.child_columns) > 1,
     Stage.POLYMORPHIC: lambda edge, table: edge.condition is not None and table in (None, edge.child),
@@ -166,25 +256,25 @@ def with_earlier(new: RelationshipRecord, old: RelationshipRecord, unread: Colle
     decided = {
         _ends(edge): edge
         for edge in old.edges
-        if {edge.child, edge.parent} & set(unread) and edge.status is not EdgeStatus.REVIEW
+        if {edge.child, edge.parent} & set(unread) and edge.status is not Status.REVIEW
     }
     edges = (*(edge for edge in new.edges if _ends(edge) not in decided), *decided.values())
     keys = {ref: choice for ref, choice in old.keys.items() if ref in unread and choice.confirmed}
     return RelationshipRecord({**new.keys, **keys}, edges)
 
 
-def _ends(edge: Edge) -> tuple[object, ...]:
+def _ends(edge: Relationship) -> tuple[object, ...]:
     return edge.child, edge.child_columns, edge.parent, edge.parent_columns, edge.condition
 
 
-def _waits(edge: Edge, record: RelationshipRecord) -> dict[str, bool]:
-    return {"manual": True} if edge_id(edge) in record.waiting else {}
+def _waits(edge: Relationship, record: RelationshipRecord) -> dict[str, bool]:
+    return {"manual": True} if edge.id in record.waiting else {}
 
 
-def _steady(edge: Edge, before: Edge | None) -> Edge:
+def _steady(edge: Relationship, before: Relationship | None) -> Relationship:
     if before is None or before.status is not edge.status or before.cardinality is not edge.cardinality:
         return edge
-    steady = abs(before.score - edge.score) < STEADY and _says_the_same(before.reason, edge.reason)
+    steady = abs(before.probability - edge.probability) < STEADY and _says_the_same(before.reason, edge.reason)
     return before if steady else edge
 
 
@@ -205,15 +295,10 @@ def _steady_key(choice: KeyChoice, before: KeyChoice | None) -> KeyChoice:
         choice.confirmed,
         choice.declared,
     )
-    return before if same and before is not None and abs(before.score - choice.score) < STEADY else choice
+    return before if same and before is not None and abs(before.probability - choice.probability) < STEADY else choice
 
 
-def edge_id(edge: Edge) -> EdgeId:
-    """Return what makes two edges of a connection the same."""
-    return edge.child, edge.child_columns, edge.parent, edge.parent_columns, repr(edge.condition)
-
-
-def _order(edge: EdgeId) -> tuple[Any, ...]:
+def _order(edge: RelationshipId) -> tuple[Any, ...]:
     child, columns, parent, keys, condition = edge
     return child.schema or "", child.name, columns, parent.schema or "", parent.name, keys, condition
 
@@ -236,7 +321,7 @@ def _key_to_json(ref: TableRef, choice: KeyChoice) -> dict[str, Any]:
     if choice.declared:
         fields["declared"] = True
     else:
-        fields |= {"score": choice.score, "confirmed": choice.confirmed}
+        fields |= {"score": choice.probability, "confirmed": choice.confirmed}
     if choice.alternates:
         fields["alternates"] = [list(each) for each in choice.alternates]
     return fields
@@ -247,20 +332,20 @@ def _key_from_json(fields: dict[str, Any]) -> tuple[TableRef, KeyChoice]:
     return _ref_from(fields["table"]), KeyChoice(
         primary=tuple(fields["columns"]),
         declared=declared,
-        score=float(fields.get("score", 1.0)),
+        probability=float(fields.get("score", 1.0)),
         alternates=tuple(tuple(each) for each in fields.get("alternates", ())),
         confirmed=bool(fields.get("confirmed", True)),
     )
 
 
-def _edge_to_json(edge: Edge) -> dict[str, Any]:
+def _edge_to_json(edge: Relationship) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "from": _ref(edge.child),
         "columns": list(edge.child_columns),
         "to": _ref(edge.parent),
         "to_columns": list(edge.parent_columns),
         "status": edge.status.value,
-        "score": edge.score,
+        "score": edge.probability,
         "reason": edge.reason,
         "relationship": edge.cardinality.value,
         "sources": list(edge.sources),
@@ -270,15 +355,15 @@ def _edge_to_json(edge: Edge) -> dict[str, Any]:
     return fields
 
 
-def _edge_from_json(fields: dict[str, Any]) -> Edge:
+def _edge_from_json(fields: dict[str, Any]) -> Relationship:
     when = fields.get("when")
-    return Edge(
+    return Relationship(
         child=_ref_from(fields["from"]),
         child_columns=tuple(fields["columns"]),
         parent=_ref_from(fields["to"]),
         parent_columns=tuple(fields["to_columns"]),
-        status=EdgeStatus(fields["status"]),
-        score=float(fields["score"]),
+        status=Status(fields["status"]),
+        probability=float(fields["score"]),
         reason=str(fields["reason"]),
         cardinality=Cardinality(fields["relationship"]),
         sources=tuple(fields["sources"]),
@@ -289,7 +374,7 @@ def _edge_from_json(fields: dict[str, Any]) -> Edge:
 ARROW = "->"
 
 
-def edge_name(edge: Edge, names: Mapping[TableRef, str]) -> str:
+def relationship_name(edge: Relationship, names: Mapping[TableRef, str]) -> str:
     """Return what a person calls an edge: `orders.customer_id->customers.id`.
 
     Several columns stand in brackets; a name that is no plain word in double quotes; a reference that depends on a

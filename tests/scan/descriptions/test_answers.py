@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from ktx_cli.scan.descriptions.record import DescribeAnswer, is_failure
+from ktx_cli.scan.descriptions.model import DescribeAnswer, is_failure
 
 FAILURES = [
     "I cannot determine the meaning of this column.",

@@ -12,8 +12,7 @@ from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.prompts.prompts import load_prompt
 from ktx_cli.scan.descriptions.batches import Limits
 from ktx_cli.scan.descriptions.facts import Described, TableFacts, content_hash, gather_facts
-from ktx_cli.scan.descriptions.model import Descriptions, describe
-from ktx_cli.scan.descriptions.record import read_answer
+from ktx_cli.scan.descriptions.model import Descriptions, describe, read_answer
 from ktx_cli.testing.model_script import NO_CREDIT, TOO_LONG, UNAUTHORIZED, Failure, Turn, gives, says
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.warehouses.port import Table, TableRef

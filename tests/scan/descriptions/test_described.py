@@ -9,8 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.scan.descriptions.facts import Described, Source
-from ktx_cli.scan.descriptions.record import read_descriptions, record_bytes, updated_record, with_descriptions
+from ktx_cli.scan.descriptions.facts import (
+    Described,
+    Source,
+    read_descriptions,
+    record_bytes,
+    updated_record,
+    with_descriptions,
+)
 from ktx_cli.warehouses.port import Table, TableRef
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -31,13 +31,11 @@ from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.runs.events import Recorder
-from ktx_cli.scan.depth import Depth, choose_depth, needs_model
 from ktx_cli.scan.descriptions.describers import RuleDescriber
-from ktx_cli.scan.descriptions.facts import Described
-from ktx_cli.scan.descriptions.model import Estimate
-from ktx_cli.scan.descriptions.port import DescriptionInput, DescriptionReport
+from ktx_cli.scan.descriptions.facts import Described, DescriptionInput, DescriptionReport, Estimate
 from ktx_cli.scan.profile.counts import TableProfile
 from ktx_cli.scan.relationships.record import RelationshipRecord
+from ktx_cli.scan.stages import Depth, choose_depth, needs_model
 from ktx_cli.testing.model_script import NO_CREDIT, Failure, ModelRequest, Reply, Turn, gives, says
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_subjects import subject_config

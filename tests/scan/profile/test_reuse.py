@@ -9,15 +9,9 @@ import pytest
 
 from ktx_cli.project.config.blocks import Scan
 from ktx_cli.scan.profile import reuse
-from ktx_cli.scan.profile.reuse import (
-    data_fingerprint,
-    hints_digest,
-    relationships_from_json,
-    relationships_to_json,
-)
+from ktx_cli.scan.profile.reuse import data_fingerprint, hints_digest, relationships_from_json, relationships_to_json
 from ktx_cli.scan.relationships.hints import GivenHints, Hint
-from ktx_cli.scan.relationships.model import Cardinality, Check, Edge, EdgeStatus, KeyChoice
-from ktx_cli.scan.relationships.record import RelationshipRecord
+from ktx_cli.scan.relationships.record import Cardinality, Check, KeyChoice, Relationship, RelationshipRecord, Status
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 
 A, B = TableRef("main", "a"), TableRef(None, "b")
@@ -103,8 +97,8 @@ def test_a_view_that_may_change_by_itself_proves_nothing() -> None:
     assert wrong == []
 
 
-def edge(**fields: Any) -> Edge:
-    return Edge(A, ("b_id",), B, ("id",), EdgeStatus.ACCEPTED, 0.912345678901, "said so", **fields)
+def edge(**fields: Any) -> Relationship:
+    return Relationship(A, ("b_id",), B, ("id",), Status.ACCEPTED, 0.912345678901, "said so", **fields)
 
 
 FOUND = RelationshipRecord(

@@ -15,10 +15,10 @@ import pytest
 
 from ktx_cli.project.config.blocks import Relationships, Scan
 from ktx_cli.scan.profile.counts import count_sample
-from ktx_cli.scan.relationships.facts import DatabaseFacts, gather
+from ktx_cli.scan.relationships.columns import DatabaseFacts, gather
+from ktx_cli.scan.relationships.discovery import discover_database
 from ktx_cli.scan.relationships.hints import ViewJoins
-from ktx_cli.scan.relationships.model import Discovery, Edge, EdgeStatus
-from ktx_cli.scan.relationships.search import discover_database
+from ktx_cli.scan.relationships.record import Discovery, Relationship, Status
 from ktx_cli.warehouses.port import (
     Column,
     ConnectionSpec,
@@ -100,18 +100,18 @@ class Answer:
 
     found: Discovery
 
-    def with_status(self, status: EdgeStatus) -> set[str]:
+    def with_status(self, status: Status) -> set[str]:
         return {self.name_of(edge) for edge in self.found.edges if edge.status is status}
 
     @property
     def accepted(self) -> set[str]:
-        return self.with_status(EdgeStatus.ACCEPTED)
+        return self.with_status(Status.ACCEPTED)
 
-    def edge(self, name: str) -> Edge:
+    def edge(self, name: str) -> Relationship:
         return next(edge for edge in self.found.edges if self.name_of(edge) == name)
 
     @staticmethod
-    def name_of(edge: Edge) -> str:
+    def name_of(edge: Relationship) -> str:
         text = f"{edge.child}({', '.join(edge.child_columns)}) -> {edge.parent}({', '.join(edge.parent_columns)})"
         return f"{text} if {edge.condition[0]} = {edge.condition[1]}" if edge.condition else text
 

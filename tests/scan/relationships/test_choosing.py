@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.scan.relationships.facts import ColumnFacts, DatabaseFacts, TableFacts
-from ktx_cli.scan.relationships.features import Pair
-from ktx_cli.scan.relationships.key_choice import choose_keys, find_uniques
-from ktx_cli.scan.relationships.matches import Named, NameIndex
-from ktx_cli.scan.relationships.model import KeyChoice
+from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, Named, NameIndex, TableFacts
+from ktx_cli.scan.relationships.keys import choose_keys, find_uniques
+from ktx_cli.scan.relationships.record import KeyChoice
 
 Gathered = Callable[..., DatabaseFacts]
 FIFTY = list(range(1, 51))
@@ -23,7 +21,7 @@ def keys_of(
     """Return table -> its key; `accepted`: references, `child -> key` as `table.column`."""
     columns = {str(column): column for column in facts.columns}
     uniques = find_uniques(facts.tables, confirm)
-    pairs = [Pair(columns[child], columns[key], Named(1.0, 1.0), score=0.9) for child, key in accepted]
+    pairs = [Candidate(columns[child], columns[key], Named(1.0, 1.0), probability=0.9) for child, key in accepted]
     names = NameIndex(facts.tables, uniques.keys)
     chosen = choose_keys(uniques, pairs, names, confirm)
     return {table.table.ref.name: choice for table, choice in chosen.items()}
@@ -36,12 +34,12 @@ def test_the_likely_key_and_the_other_unique_columns(gathered: Gathered) -> None
     choice = keys_of(gathered({"customers": CUSTOMERS}))["customers"]
     assert (choice.primary, choice.declared, choice.confirmed) == (("customer_id",), False, True)
     assert choice.alternates == (("code",),)
-    assert 0.5 < choice.score <= 0.99
+    assert 0.5 < choice.probability <= 0.99
 
 
 def test_a_declared_key_is_taken(gathered: Gathered) -> None:
     choice = keys_of(gathered({"customers": CUSTOMERS}, keys={"customers": ("code",)}))["customers"]
-    assert (choice.primary, choice.declared, choice.score) == (("code",), True, 1.0)
+    assert (choice.primary, choice.declared, choice.probability) == (("code",), True, 1.0)
     assert choice.alternates == (("customer_id",),)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.scan.relationships.collective import (
+from ktx_cli.scan.relationships.ranker import (
     FAINTEST,
     LAG,
     NEIGHBOURS,

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.scan.relationships.composites import CompositePair, find_composites
-from ktx_cli.scan.relationships.facts import ColumnFacts, DatabaseFacts
-from ktx_cli.scan.relationships.features import Pair
+from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, Named, NameIndex
+from ktx_cli.scan.relationships.composites import CompositeCandidate, find_composites
 from ktx_cli.scan.relationships.hints import Ends
-from ktx_cli.scan.relationships.matches import Named, NameIndex
-from ktx_cli.scan.relationships.model import Check, KeyChoice
+from ktx_cli.scan.relationships.record import Check, KeyChoice
 from ktx_cli.warehouses.port import ForeignKey, TableRef
 
 Gathered = Callable[..., DatabaseFacts]
@@ -32,7 +30,7 @@ def found(
     check: Check | None = None,
     hinted: Mapping[Ends, set[str]] | None = None,
     **keys: tuple[str, ...],
-) -> list[CompositePair]:
+) -> list[CompositeCandidate]:
     by_name = {table.table.ref.name: table for table in facts.tables}
     columns = {str(column): column for column in facts.columns}
     choices = {
@@ -40,7 +38,7 @@ def found(
         for name, key in ({"lines": ("order_id", "line_no")} | keys).items()
         if name in by_name
     }
-    pairs = [Pair(columns[one], columns[other], Named(1.0, 1.0), score=0.9) for one, other in accepted]
+    pairs = [Candidate(columns[one], columns[other], Named(1.0, 1.0), probability=0.9) for one, other in accepted]
     index = NameIndex(facts.tables, facts.columns)
     return find_composites(facts.tables, choices, pairs, index, lambda mine, theirs: check, hinted or {})
 
@@ -57,7 +55,7 @@ def test_columns_called_as_the_members_are(gathered: Gathered, first: str, secon
     assert names(pair.child) == f"parcels.{first}, parcels.{second}"
     assert names(pair.key) == "lines.order_id, lines.line_no"
     assert pair.check == Check(len(SHIPPED), 0, exact=True)
-    assert pair.score >= 0.9
+    assert pair.probability >= 0.9
 
 
 def test_the_order_of_the_key_s_columns_is_kept(gathered: Gathered) -> None:
@@ -83,7 +81,7 @@ def test_what_may_be_chance_is_not_sure(gathered: Gathered) -> None:
     grid = [(order, line) for order in range(1, 13) for line in range(1, 6)]
     parent = {"order_id": [o for o, _ in grid], "line_no": [n for _, n in grid]}
     (pair,) = found(gathered({"lines": parent, "parcels": child(grid[::3])}))
-    assert pair.score < 0.7
+    assert pair.probability < 0.7
 
 
 def test_other_names_and_no_rows_are_no_reference(gathered: Gathered) -> None:
@@ -139,7 +137,7 @@ def test_a_hint_is_kept_whatever_the_names_say(gathered: Gathered) -> None:
     assert names(pair.child) == "parcels.week, parcels.grade"
     assert pair.check == Check(len(SHIPPED), 0, exact=True)
     assert pair.sources == frozenset({"model"})
-    assert pair.score > 0.9
+    assert pair.probability > 0.9
 
 
 def test_a_row_of_the_same_table_of_the_same_tenant(gathered: Gathered) -> None:
@@ -151,7 +149,7 @@ def test_a_row_of_the_same_table_of_the_same_tenant(gathered: Gathered) -> None:
     }
     pairs = found(gathered({"courses": courses}), courses=("tenant_id", "course_id"), lines=())
     assert [names(pair.child) for pair in pairs] == ["courses.tenant_id, courses.previous_course_id"]
-    assert pairs[0].score >= 0.9
+    assert pairs[0].probability >= 0.9
 
 
 def test_a_reference_behind_a_wider_one_is_left_out(gathered: Gathered) -> None:

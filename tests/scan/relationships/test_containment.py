@@ -19,20 +19,17 @@ from sqlglot import exp
 
 from ktx_cli.core.errors import SourceError
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
-from ktx_cli.scan.relationships.containment import (
+from ktx_cli.scan.relationships.candidates import (
     PROBED_VALUES,
     VALUES_A_STATEMENT,
-    Overlap,
     Prober,
     check_in_database,
     is_unique_in_database,
     overlap_in_memory,
 )
-from ktx_cli.scan.relationships.facts import ColumnFacts, DatabaseFacts, gather
-from ktx_cli.scan.relationships.features import Pair
-from ktx_cli.scan.relationships.matches import Named
-from ktx_cli.scan.relationships.model import Check, EdgeStatus
-from ktx_cli.scan.relationships.resolution import reason_of, sampled_check
+from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, Named, Overlap, gather
+from ktx_cli.scan.relationships.discovery import reason_of, sampled_check
+from ktx_cli.scan.relationships.record import Check, Status
 from ktx_cli.warehouses.dialect import value_list
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, QueryResult, Scope, Table, TableKind, TableRef
 from ktx_cli.warehouses.registry import connect
@@ -401,6 +398,6 @@ def test_a_reason_names_the_value_that_was_taken_for_null(
     facts = gathered(tables, rows={} if rows is None else {"orders": rows})
     key, child = facts.columns
     overlap = overlap_in_memory(child, key)
-    pair = Pair(child, key, Named(0.0, 0.0), {"values"}, overlap, [], 0.9)
-    reason = reason_of(pair, sampled_check(pair), EdgeStatus.ACCEPTED)
+    pair = Candidate(child, key, Named(0.0, 0.0), {"values"}, overlap, [], 0.9)
+    reason = reason_of(pair, sampled_check(pair), Status.ACCEPTED)
     assert reason == f"{said}; the name says nothing"

@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ktx_cli.scan.relationships.facts import DatabaseFacts
-from ktx_cli.scan.relationships.features import Pair
-from ktx_cli.scan.relationships.matches import Named
-from ktx_cli.scan.relationships.pairs import originals, without_copies
+from ktx_cli.scan.relationships.candidates import without_copies
+from ktx_cli.scan.relationships.columns import Candidate, DatabaseFacts, Named, originals
 
 Gathered = Callable[..., DatabaseFacts]
 ROWS = {"customer_id": [1, 2, 3], "name": ["a", "b", "c"], "city": ["x", "y", "z"]}
@@ -17,7 +15,7 @@ ROWS = {"customer_id": [1, 2, 3], "name": ["a", "b", "c"], "city": ["x", "y", "z
 
 def kept(facts: DatabaseFacts, child: str, *parents: str) -> list[str]:
     columns = {str(column): column for column in facts.columns}
-    pairs = [Pair(columns[child], columns[f"{parent}.customer_id"], Named(1.0, 1.0)) for parent in parents]
+    pairs = [Candidate(columns[child], columns[f"{parent}.customer_id"], Named(1.0, 1.0)) for parent in parents]
     return [pair.key.table.table.ref.name for pair in without_copies(pairs)]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.project.config.blocks import Scan
-from ktx_cli.scan.relationships.model import Discovery, EdgeStatus
-from ktx_cli.scan.relationships.search import discover_database
+from ktx_cli.scan.relationships.discovery import discover_database
+from ktx_cli.scan.relationships.record import Discovery, Status
 from ktx_cli.warehouses.port import Scope
 
 
@@ -293,7 +293,7 @@ def test_few_rows_without_a_parent_are_counted_in_the_reason(shop: Any) -> None:
 
 def test_many_rows_without_a_parent_are_for_a_person(shop: Any) -> None:
     found = shop.search((*CUSTOMERS, *orders(f"CASE WHEN n % 5 < 2 THEN 7000 + n ELSE {TO_CUSTOMER} END")))
-    assert found.edge(ORDER).status is not EdgeStatus.ACCEPTED
+    assert found.edge(ORDER).status is not Status.ACCEPTED
     assert "60 % of rows are found" in found.edge(ORDER).reason
 
 
@@ -301,19 +301,19 @@ def test_many_rows_without_a_parent_are_for_a_person(shop: Any) -> None:
 def test_what_no_row_can_tell_is_for_a_person(shop: Any, customer: str, count: int) -> None:
     found = shop.search((*CUSTOMERS, *orders(customer, count)))
     edge = found.edge(ORDER)
-    assert edge.status is EdgeStatus.REVIEW
+    assert edge.status is Status.REVIEW
     assert edge.reason == "no values to compare; named as the key is; the rows cannot tell"
     assert edge.check is None
     high = shop.search((*CUSTOMERS, *orders(customer, count)), acceptThreshold=1.0, reviewThreshold=1.0)
-    assert high.edge(ORDER).status is EdgeStatus.REVIEW
+    assert high.edge(ORDER).status is Status.REVIEW
     trusting = shop.search((*CUSTOMERS, *orders(customer, count)), validationRequiredForManifest=False)
-    assert trusting.edge(ORDER).status is EdgeStatus.ACCEPTED
+    assert trusting.edge(ORDER).status is Status.ACCEPTED
 
 
 def test_an_empty_parent_is_never_accepted(shop: Any) -> None:
     found = shop.search((*filled("customers", "customer_id INTEGER, name TEXT", 0), *orders()))
     assert found.accepted == set()
-    assert not any(edge.status is EdgeStatus.REJECTED and edge.parent.name == "customers" for edge in found.found.edges)
+    assert not any(edge.status is Status.REJECTED and edge.parent.name == "customers" for edge in found.found.edges)
     key = next(choice for ref, choice in found.found.keys.items() if ref.name == "customers")
     assert (key.primary, key.confirmed) == (("customer_id",), False)
 
@@ -329,7 +329,7 @@ def test_tables_of_one_name_in_two_schemas_keep_to_their_own(shop: Any, south: i
     assert found.accepted == {
         f"{schema}.orders(customer_id) -> {schema}.customers(customer_id)" for schema in ("north", "south")
     }
-    assert found.with_status(EdgeStatus.REVIEW) == set()
+    assert found.with_status(Status.REVIEW) == set()
 
 
 # -- the same every time ----------------------------------------------------------------------------------------------

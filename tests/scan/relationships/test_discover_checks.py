@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.core import monotonic
+from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
 from ktx_cli.project.config.blocks import Relationships, Scan
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
-from ktx_cli.scan.relationships import search
+from ktx_cli.scan.relationships import discovery as search
+from ktx_cli.scan.relationships.discovery import discover, discover_database
 from ktx_cli.scan.relationships.hints import Hint
-from ktx_cli.scan.relationships.model import Cardinality, EdgeStatus
-from ktx_cli.scan.relationships.search import discover, discover_database
+from ktx_cli.scan.relationships.record import Cardinality, Status
 from ktx_cli.warehouses.port import Connector, DatabaseSchema, QueryResult, Scope
 
 
@@ -74,7 +74,7 @@ def test_large_tables_are_checked_in_the_database(shop: Any, customer: str, miss
 def test_zero_stands_for_none_in_a_large_table_too(shop: Any) -> None:
     found = shop.search((*CUSTOMERS, *large_orders(f"CASE WHEN n % 4 THEN {TO_CUSTOMER} ELSE 0 END")))
     edge = found.edge(ORDER)
-    assert edge.status is EdgeStatus.ACCEPTED
+    assert edge.status is Status.ACCEPTED
     assert edge.check is not None
     assert (edge.check.rows, edge.check.missing, edge.check.exact) == (9000, 0, True)
 
@@ -83,7 +83,7 @@ def test_a_large_table_with_one_row_for_each_of_another(shop: Any) -> None:
     details = filled("customer_details", "customer_id INTEGER PRIMARY KEY, vat INTEGER", 14_000, "n", "n % 7")
     found = shop.search((*LARGE, *details))
     edge = found.edge("customer_details(customer_id) -> customers(customer_id)")
-    assert (edge.status, edge.cardinality) == (EdgeStatus.ACCEPTED, Cardinality.ONE_TO_ONE)
+    assert (edge.status, edge.cardinality) == (Status.ACCEPTED, Cardinality.ONE_TO_ONE)
 
 
 def test_a_key_that_repeats_outside_the_sample_is_none(shop: Any) -> None:
@@ -139,7 +139,7 @@ def discovered_with_failure(shop: Any, table: str, code: str) -> Any:
 def test_a_statement_that_fails_costs_only_its_edge(shop: Any) -> None:
     found = discovered_with_failure(shop, "orders", "query")
     assert found.accepted == {"visits(customer_id) -> customers(customer_id)"}
-    assert found.edge(ORDER).status is EdgeStatus.REVIEW
+    assert found.edge(ORDER).status is Status.REVIEW
     assert found.edge(ORDER).reason.startswith("the values could not be compared; ")
     assert list(found.found.problems) == sorted(found.found.problems)
     assert all("orders" in problem and "the statement failed" in problem for problem in found.found.problems)
@@ -214,11 +214,11 @@ def test_the_thresholds_decide(shop: Any) -> None:
         *filled("departments", "id INTEGER, title TEXT", 80, "n + 1000", "'x' || n"),
         *filled("employees", "id INTEGER, dept_id INTEGER", 300, "n", "1001 + n * 37 % 80"),
     )
-    score = shop.search(statements).edge(name).score
+    score = shop.search(statements).edge(name).probability
     for accept, review, status in (
-        (score - 0.001, 0.1, EdgeStatus.ACCEPTED),
-        (score + 0.001, 0.1, EdgeStatus.REVIEW),
-        (score + 0.001, score + 0.001, EdgeStatus.REJECTED),
+        (score - 0.001, 0.1, Status.ACCEPTED),
+        (score + 0.001, 0.1, Status.REVIEW),
+        (score + 0.001, score + 0.001, Status.REJECTED),
     ):
         found = shop.search(statements, acceptThreshold=accept, reviewThreshold=review)
         assert found.edge(name).status is status
@@ -263,7 +263,7 @@ def test_a_hint_raises_the_score_and_is_named(shop: Any) -> None:
         plain = shop.answer(discover_database(connector, schema, Scan()))
         hinted = shop.answer(discover_database(connector, schema, Scan(), [Said(hint)]))
     name = "employees(belongs) -> departments(id)"
-    assert hinted.edge(name).score > plain.edge(name).score
+    assert hinted.edge(name).probability > plain.edge(name).probability
     assert hinted.edge(name).sources == ("dbt", "values")
 
 
@@ -296,7 +296,7 @@ def test_what_is_not_checked_in_time_is_put_up_for_review(shop: Any, monkeypatch
             patch.setattr(search, "monotonic", lambda: begun.pop() if begun else monotonic())
             own = discover(connector, tables, sampled, Relationships(detectionBudgetMs=600_000))
     (edge,) = [edge for edge in late.edges if edge.child_columns == ("customer_id",) and edge.child.name == "orders"]
-    assert (edge.status, edge.reason) == (EdgeStatus.REVIEW, "not checked: time budget")
+    assert (edge.status, edge.reason) == (Status.REVIEW, "not checked: time budget")
     assert late.queries == 0
     assert [each for each in late.problems if "time budget" in each] == ["1 reference not checked: time budget"]
     assert own.edges == late.edges

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ktx_cli.scan.relationships.facts import ColumnFacts, DatabaseFacts
+from ktx_cli.scan.relationships.columns import ColumnFacts, DatabaseFacts, Named, NameIndex, key_alike, table_alike
 from ktx_cli.scan.relationships.keys import unique_columns
-from ktx_cli.scan.relationships.matches import Named, NameIndex, key_alike, table_alike
 
 Gathered = Callable[..., DatabaseFacts]
 TEN = list(range(1, 11))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.scan.relationships.facts import DatabaseFacts
+from ktx_cli.scan.relationships.columns import DatabaseFacts
 from ktx_cli.scan.relationships.names import (
     alike,
     concept_words,

@@ -7,12 +7,10 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.scan.relationships.containment import Overlap
-from ktx_cli.scan.relationships.facts import ColumnFacts, DatabaseFacts
-from ktx_cli.scan.relationships.features import FEATURES, Pair
-from ktx_cli.scan.relationships.key_choice import find_uniques
-from ktx_cli.scan.relationships.matches import NameIndex
-from ktx_cli.scan.relationships.pairs import can_refer, find_pairs
+from ktx_cli.scan.relationships.candidates import can_refer, find_candidates
+from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, NameIndex, Overlap
+from ktx_cli.scan.relationships.keys import find_uniques
+from ktx_cli.scan.relationships.ranker import FEATURES
 
 Gathered = Callable[..., DatabaseFacts]
 FIFTY = list(range(1, 51))
@@ -38,10 +36,10 @@ def pairs_of(
     hints: Mapping[tuple[str, str], set[str]] | None = None,
     most: int = 25,
     spoken_for: Iterable[str] = (),
-) -> dict[str, Pair]:
+) -> dict[str, Candidate]:
     uniques = find_uniques(facts.tables, lambda table, columns: True)
     columns = {str(column): column for column in facts.columns}
-    found = find_pairs(
+    found = find_candidates(
         facts,
         uniques.keys,
         NameIndex(facts.tables, uniques.keys),
@@ -53,7 +51,7 @@ def pairs_of(
     return {f"{pair.child} -> {pair.key}": pair for pair in found}
 
 
-def feature(pair: Pair, name: str) -> float:
+def feature(pair: Candidate, name: str) -> float:
     return pair.values[FEATURES.index(name)]
 
 

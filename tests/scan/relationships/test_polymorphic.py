@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from ktx_cli.project.config.blocks import Relationships
+from ktx_cli.scan.relationships.columns import DatabaseFacts, NameIndex
 from ktx_cli.scan.relationships.composites import Branch, find_branches
-from ktx_cli.scan.relationships.facts import DatabaseFacts
-from ktx_cli.scan.relationships.key_choice import find_uniques
-from ktx_cli.scan.relationships.matches import NameIndex
-from ktx_cli.scan.relationships.model import EdgeStatus
-from ktx_cli.scan.relationships.resolution import edge_of_branch
+from ktx_cli.scan.relationships.discovery import relationship_of_branch
+from ktx_cli.scan.relationships.keys import find_uniques
+from ktx_cli.scan.relationships.record import Status
 
 Gathered = Callable[..., DatabaseFacts]
 PHOTOS, ARTICLES = list(range(1, 31)), list(range(500, 560))
@@ -64,8 +63,8 @@ def test_rows_tell_what_a_value_does_not_name(gathered: Gathered) -> None:
         ("photos", 1, 0.0),
         ("articles", 2, 0.0),
     }
-    edge = edge_of_branch(found[0], Relationships())
-    assert edge.status is EdgeStatus.ACCEPTED
+    edge = relationship_of_branch(found[0], Relationships())
+    assert edge.status is Status.ACCEPTED
     assert edge.reason == "every value is found; owner_type goes with this table alone"
 
 
@@ -73,10 +72,10 @@ def test_the_edge_of_a_branch(gathered: Gathered) -> None:
     child = comments(("Photo", "Article"))
     child["owner_id"][0] = 4000
     found = branches(gathered(tables(child)))
-    edges = {edge.condition: edge for edge in (edge_of_branch(each, Relationships()) for each in found)}
+    edges = {edge.condition: edge for edge in (relationship_of_branch(each, Relationships()) for each in found)}
     photo = edges["owner_type", "Photo"]
     assert photo.reason == "98 % of rows are found; owner_type names the table"
-    assert (photo.status, photo.child_columns, photo.parent_columns) == (EdgeStatus.ACCEPTED, ("owner_id",), ("id",))
+    assert (photo.status, photo.child_columns, photo.parent_columns) == (Status.ACCEPTED, ("owner_id",), ("id",))
     assert edges["owner_type", "Article"].reason == "every value is found; owner_type names the table"
 
 

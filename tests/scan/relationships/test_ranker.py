@@ -12,9 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.scan.relationships.collective import SECOND_FEATURES
-from ktx_cli.scan.relationships.features import FEATURES
-from ktx_cli.scan.relationships.ranker import HINT_WEIGHTS, Node, Ranker, load_ranker, read_ranker, with_hints
+from ktx_cli.scan.relationships.ranker import (
+    FEATURES,
+    HINT_WEIGHTS,
+    SECOND_FEATURES,
+    Node,
+    Ranker,
+    load_ranker,
+    read_ranker,
+    with_hints,
+)
 
 SHARES = st.floats(0, 1, allow_nan=False)
 NUMBERS = st.floats(-5, 15, allow_nan=False)

@@ -7,11 +7,8 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.scan.relationships.containment import Overlap
-from ktx_cli.scan.relationships.facts import ColumnFacts, DatabaseFacts
-from ktx_cli.scan.relationships.features import Pair
-from ktx_cli.scan.relationships.matches import Named
-from ktx_cli.scan.relationships.resolution import Resolved, resolve
+from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, Named, Overlap
+from ktx_cli.scan.relationships.discovery import Resolved, resolve
 
 Gathered = Callable[..., DatabaseFacts]
 TEN = list(range(1, 11))
@@ -22,9 +19,9 @@ EDGES = st.lists(
 )
 
 
-def pair(child: ColumnFacts, key: ColumnFacts, score: float, *, table: float = 0.5, missing: int = 0) -> Pair:
+def pair(child: ColumnFacts, key: ColumnFacts, score: float, *, table: float = 0.5, missing: int = 0) -> Candidate:
     overlap = Overlap(10, missing, 10, 10 - missing, exact=True)
-    return Pair(child, key, Named(table, 0.0), {"values"}, overlap, [], score)
+    return Candidate(child, key, Named(table, 0.0), {"values"}, overlap, [], score)
 
 
 def chosen(resolved: Resolved) -> set[str]:
@@ -52,7 +49,7 @@ def test_every_column_has_one_parent_at_most(gathered: Gathered, edges: list[tup
 def test_sure_edges_form_no_circle(gathered: Gathered, edges: list[tuple[int, int, float]]) -> None:
     columns = columns_of(gathered)
     pairs = [pair(columns[child], columns[key], score) for child, key, score in edges if child != key]
-    sure = {each.child: each.key for each in resolve(pairs, 0.7).winners if each.score >= 0.7}
+    sure = {each.child: each.key for each in resolve(pairs, 0.7).winners if each.probability >= 0.7}
     for start in sure:
         column = start
         for _ in range(len(sure)):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.scan.relationships.facts import DatabaseFacts
-from ktx_cli.scan.relationships.pairs import MOST_SHARED, NEAREST, NEAREST_OF_FEW, ValueIndex
+from ktx_cli.scan.relationships.candidates import MOST_SHARED, NEAREST, NEAREST_OF_FEW, ValueIndex
+from ktx_cli.scan.relationships.columns import DatabaseFacts
 
 Gathered = Callable[..., DatabaseFacts]
 

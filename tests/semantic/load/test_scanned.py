@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ktx_cli.project.layout import Layout
-from ktx_cli.scan.relationships.model import Edge, EdgeStatus
-from ktx_cli.scan.relationships.record import RelationshipRecord
+from ktx_cli.scan.relationships.record import Relationship, RelationshipRecord, Status
 from ktx_cli.scan.shards import entries
 from ktx_cli.semantic.check import check_model
 from ktx_cli.semantic.load.load import load_model
@@ -41,8 +40,8 @@ def test_scanned_tables_are_read_back(tables: list[str], columns: list[str], dia
         table(parent, key),
         table(child, own_key, reference, kind, keys=(ForeignKey((reference,), parent, (key,)),)),
     )
-    edge = Edge(
-        child, (own_key,), parent, (key,), EdgeStatus.ACCEPTED, 0.9, "values fit", condition=(kind, "it's"),
+    edge = Relationship(
+        child, (own_key,), parent, (key,), Status.ACCEPTED, 0.9, "values fit", condition=(kind, "it's"),
     )  # fmt: skip
     names = source_names((parent, child), {})
     found = entries(known, names, RelationshipRecord({}, (edge,)))

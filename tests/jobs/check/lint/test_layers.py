@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ktx_cli.jobs.semantic.validate import validate_layers
 from ktx_cli.project.config.file import load_config
-from ktx_cli.scan.relationships.model import Edge, EdgeStatus
-from ktx_cli.scan.relationships.record import RelationshipRecord, record_text
+from ktx_cli.scan.relationships.record import Relationship, RelationshipRecord, Status, record_text
 from ktx_cli.warehouses.port import TableRef
 from tests.jobs.check.lint.conftest import Project
 
@@ -43,8 +42,8 @@ def test_the_error_counts_what_is_more_than_information(project: Project) -> Non
 def test_found_joins_that_wait_are_counted(project: Project) -> None:
     shop = [TableRef("shop", name) for name in ("orders", "customers")]
     edges = (
-        Edge(shop[0], ("status",), shop[1], ("country",), EdgeStatus.REVIEW, 0.6, "perhaps"),
-        Edge(shop[0], ("amount",), shop[1], ("id",), EdgeStatus.REJECTED, 0.1, "no"),
+        Relationship(shop[0], ("status",), shop[1], ("country",), Status.REVIEW, 0.6, "perhaps"),
+        Relationship(shop[0], ("amount",), shop[1], ("id",), Status.REJECTED, 0.1, "no"),
     )
     record = "raw-sources/warehouse/live-database/relationships.json"
     project.write(record, record_text(RelationshipRecord(edges=edges)).decode())

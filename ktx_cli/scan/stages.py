@@ -1,4 +1,4 @@
-"""Stages of a scan that failed: each costs what it touches, the report names it, and the rest is committed."""
+"""The depth of a scan, and its stages: one that fails costs what it touches, and the rest is committed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,29 @@ import errno
 import logging
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ktx_cli.core import Command, Hint, KtxError, ResultWarning, RunStopped, SourceError
+from ktx_cli.core import (
+    Command,
+    Emit,
+    Hint,
+    KtxError,
+    ResultWarning,
+    RunStopped,
+    SourceError,
+    StepFinished,
+    StepProgress,
+    StepStarted,
+    UsageError,
+    monotonic,
+)
+from ktx_cli.project import KtxConfig
 from ktx_cli.warehouses import TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.prompts import Prompt
+
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +116,28 @@ class _Guard:
         return True
 
 
+class Step:
+    """Emits the events of one step of a scan; one that fails is not finished."""
+
+    def __init__(self, name: str, connection: str, emit: Emit) -> None:
+        self._name, self._connection, self._emit = name, connection, emit
+        self._started = monotonic()
+        self.summary = ""
+
+    def progress(self, done: int, total: int) -> None:
+        """Report how far the step is."""
+        self._emit(StepProgress(self._name, done, total, self._connection))
+
+    def __enter__(self) -> Step:
+        self._emit(StepStarted(self._name, self._connection))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if exc[0] is None:
+            seconds = monotonic() - self._started
+            self._emit(StepFinished(self._name, self.summary, seconds, self._connection))
+
+
 def unexpected(error: str) -> str:
     """Return what a report says of an error of ktx itself, by its type; its text may hold values of rows."""
     return f"ktx failed unexpectedly ({error})"
@@ -110,3 +152,72 @@ def ends_more(error: Exception) -> bool:
     if isinstance(error, SourceError):
         return error.code == "connection"
     return isinstance(error, KtxError | RunStopped) or (isinstance(error, OSError) and error.errno in _NO_ROOM)
+
+
+class Depth(StrEnum):
+    """How deep a scan goes."""
+
+    STRUCTURAL = "structural"
+    PROFILE = "profile"
+    ENRICHED = "enriched"
+
+
+def choose_depth(config: KtxConfig, wanted: Depth | None, *, no_llm: bool) -> Depth:
+    """Return the depth of a run: the wanted one, else `enriched` where `scan.enrichment.mode` and the backend allow it.
+
+    Raises `UsageError` for a depth that nothing in the configuration can serve, `LlmError` (`no_backend`) for one that
+    needs a model where none is configured.
+    """
+    from ktx_cli.llm import bindings, no_backend
+
+    mode = config.scan.enrichment.mode
+    has_model = mode == "llm" and bool(bindings(config)) and not no_llm
+    if wanted is None:
+        return Depth.ENRICHED if mode == "deterministic" or has_model else Depth.PROFILE
+    if wanted is Depth.ENRICHED and mode == "none":
+        raise UsageError(
+            "--depth enriched has nobody to write descriptions: scan.enrichment.mode is `none`",
+            hint=Command("config", "set", "scan.enrichment.mode", "deterministic"),
+        )
+    if wanted is Depth.ENRICHED and mode == "llm" and not has_model:
+        if no_llm:
+            raise UsageError("--depth enriched asks the model, and --no-llm forbids it", hint="leave one of them out")
+        raise no_backend()
+    return wanted
+
+
+def needs_model(config: KtxConfig, depth: Depth, *, no_llm: bool) -> bool:
+    """Whether a scan of this depth asks the model."""
+    return depth is Depth.ENRICHED and config.scan.enrichment.mode == "llm" and not no_llm
+
+
+def not_enriched(config: KtxConfig) -> ResultWarning | None:
+    """Return a warning where a model is to write descriptions and none is configured."""
+    from ktx_cli.llm import bindings
+
+    if config.scan.enrichment.mode != "llm" or bindings(config):
+        return None
+    return ResultWarning(
+        "not_enriched",
+        "nothing is described: scan.enrichment.mode is `llm` and no LLM backend is configured",
+        hint=Hint(
+            "{}; by rules instead: {}",
+            Command("setup", "--llm-backend", "claude-code"),
+            Command("config", "set", "scan.enrichment.mode", "deterministic"),
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPrompts:
+    """The prompts of a scan."""
+
+    describe: Prompt
+    propose: Prompt
+
+    @classmethod
+    def load(cls, folder: Path) -> ScanPrompts:
+        """Return the project's own where `folder` has them; `ConfigError` for one that cannot serve."""
+        from ktx_cli.prompts import load_prompt
+
+        return cls(load_prompt("describe_tables", folder), load_prompt("propose_joins", folder))

@@ -1,34 +1,217 @@
-"""Tables that repeat others: staging, backups, archives. Nothing refers to a copy but what is of its own layer."""
+"""Finds the candidates: columns and keys they may refer to, by their names and by the values they share."""
 
 from __future__ import annotations
 
-import functools
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
-from ktx_cli.scan.relationships.containment import Overlap, Prober, overlap_in_memory
-from ktx_cli.scan.relationships.facts import ColumnFacts, DatabaseFacts, Family, TableFacts
-from ktx_cli.scan.relationships.features import Numbers, Pair, Standing, covered, features, numbers_of
-from ktx_cli.scan.relationships.matches import NameIndex
-from ktx_cli.scan.relationships.names import tokens, words
+from ktx_cli.core import SourceError
+from ktx_cli.scan.profile.counts import comparable, fold_of
+from ktx_cli.scan.relationships.columns import (
+    Candidate,
+    ColumnFacts,
+    DatabaseFacts,
+    Family,
+    NameIndex,
+    Overlap,
+    TableFacts,
+    are_alike,
+    core,
+    marks,
+)
+from ktx_cli.scan.relationships.ranker import Numbers, Standing, covered, features, numbers_of
+from ktx_cli.scan.relationships.record import Check
+from ktx_cli.warehouses import Connector, SampleLimits, Table, column_list, quote, table_path, value_list, value_of
 
-ALIKE = 0.8
-"""The share of columns two tables have in common from which one may be the other's copy."""
+PROBED_VALUES = 60
+"""How many values of a column are looked up in a key that is larger than its sample."""
+
+VALUES_A_STATEMENT = 1500
+"""How many values one statement looks up, for all columns together."""
+
+EXACT_ROWS = 5_000_000
+"""Tables with more rows are not joined to confirm an edge; what the sample says stands."""
+
+
+SENTINELS: Final = frozenset(
+    {0, -1, 999, 9999, 99999, 999999, 9999999, 99999999, 999999999, 2147483647}
+    | {"", "0", "-1", "-", "?", "n/a", "none", "null", "unknown"}
+)
+"""What programs write where there is no reference; no orphan where no key has it."""
+
+
+def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
+    """Compare a column with a key whose rows are all in the sample; a sentinel counts as NULL."""
+    mine, theirs = child.counts, key.counts
+    rows = child.profile.filled
+    if mine.keys() <= theirs.keys():
+        return Overlap(rows, 0, len(mine), len(mine), child.table.complete)
+    lost = mine.keys() - theirs.keys()
+    hits = len(mine) - len(lost)
+    blank = _blank_of(lost) if hits else None
+    if blank is not None:
+        rows -= mine[blank]
+        lost = lost - {blank}
+    missing = sum(mine[value] for value in lost)
+    blank_rows = child.profile.filled - rows
+    return Overlap(rows, missing, hits + len(lost), hits, child.table.complete, blank, blank_rows)
+
+
+def _blank_of(lost: Iterable[Any]) -> Any:
+    """Return the value among those not found that stands for NULL; None where there is none, or several."""
+    blanks = [value for value in lost if _is_sentinel(value)]
+    return blanks[0] if len(blanks) == 1 else None
+
+
+def _is_sentinel(value: Any) -> bool:
+    return (value.strip().lower() if isinstance(value, str) else value) in SENTINELS
+
+
+class Prober:
+    """Looks up values of columns in keys that are larger than their samples; one statement for many columns.
+
+    `is_over` says when nothing is looked up any more; `late`: the keys that was too late for.
+    """
+
+    def __init__(self, connector: Connector, is_over: Callable[[], bool] = lambda: False) -> None:
+        self._connector = connector
+        self._is_over = is_over
+        self.late: set[ColumnFacts] = set()
+        self.statements = 0
+        self.problems: list[str] = []
+
+    def overlaps(
+        self, pairs: Iterable[tuple[ColumnFacts, ColumnFacts]]
+    ) -> dict[tuple[ColumnFacts, ColumnFacts], Overlap]:
+        """Return what was found out; a pair whose lookup failed is left out, and `problems` says why."""
+        by_key: dict[ColumnFacts, list[ColumnFacts]] = defaultdict(list)
+        for child, key in pairs:
+            by_key[key].append(child)
+        found = {}
+        for key, children in by_key.items():
+            if self._is_over():
+                self.late.add(key)
+                continue
+            for child, overlap in self._look_up(key, children).items():
+                found[child, key] = overlap
+        return found
+
+    def _look_up(self, key: ColumnFacts, children: Sequence[ColumnFacts]) -> dict[ColumnFacts, Overlap]:
+        wanted = {child: _spread(child.counts, PROBED_VALUES) for child in children}
+        known = set(key.counts)
+        unknown = sorted({value for values in wanted.values() for value in values} - known, key=repr)
+        try:
+            present = known | self._existing(key, unknown)
+        except (SourceError, ValueError) as error:
+            if isinstance(error, SourceError) and error.code == "connection":
+                raise
+            return self._one_by_one(key, children, error)
+        return {child: _probed(child, values, present) for child, values in wanted.items()}
+
+    def _one_by_one(
+        self, key: ColumnFacts, children: Sequence[ColumnFacts], error: Exception
+    ) -> dict[ColumnFacts, Overlap]:
+        """Look up each column alone, because the values of one made the statement of all fail."""
+        if len(children) == 1:
+            self.problems.append(f"values of {children[0]} could not be looked up in {key}: {error}")
+            return {}
+        return {child: overlap for each in children for child, overlap in self._look_up(key, [each]).items()}
+
+    def _existing(self, key: ColumnFacts, values: Sequence[Any]) -> set[Any]:
+        """Return those of the values that the key has, spelled as the counts of samples are."""
+        present: set[Any] = set()
+        for start in range(0, len(values), VALUES_A_STATEMENT):
+            present |= self._found(key, values[start : start + VALUES_A_STATEMENT])
+        return present
+
+    def _found(self, key: ColumnFacts, values: Sequence[Any]) -> set[Any]:
+        dialect = self._connector.dialect
+        read = value_of(key.column, dialect, SampleLimits().text)
+        path = table_path(key.table.table.ref, dialect)
+        listed = value_list(values, dialect)
+        statement = f"SELECT DISTINCT {read} FROM {path} WHERE {quote(key.name, dialect)} IN ({listed})"
+        self.statements += 1
+        rows = self._connector.query(statement, max_rows=2 * len(values)).rows
+        fold = fold_of(dialect, exact=key.name in key.table.sampled.exact)
+        return {comparable(row[0], fold) for row in rows}
+
+
+def check_in_database(
+    connector: Connector, child: Table, columns: Sequence[str], parent: Table, keys: Sequence[str], *, blank: Any = None
+) -> Check:
+    """Count the child's rows with a value in all columns, and those that find no row of the parent.
+
+    `blank`: a value that stands for NULL. Raises `SourceError`, also when the two cannot be compared.
+    """
+    dialect = connector.dialect
+    own = [f"c.{quote(column, dialect)}" for column in columns]
+    join = " AND ".join(f"{mine} = p.{quote(key, dialect)}" for mine, key in zip(own, keys, strict=True))
+    given = " AND ".join(f"{mine} IS NOT NULL" for mine in own)
+    if blank is not None:
+        given += "".join(f" AND {mine} <> {value_list([blank], dialect)}" for mine in own)
+    mark = _unused(keys)
+    # ClickHouse fills a row that finds nothing with zeros, not with NULL: the mark tells either.
+    statement = (
+        f"SELECT count(*), sum(CASE WHEN p.{mark} = 1 THEN 0 ELSE 1 END) "
+        f"FROM {table_path(child.ref, dialect)} AS c LEFT JOIN "
+        f"(SELECT DISTINCT {column_list(keys, dialect)}, 1 AS {mark} FROM {table_path(parent.ref, dialect)}) AS p "
+        f"ON {join} WHERE {given}"
+    )
+    ((rows, missing),) = connector.query(statement, max_rows=1).rows
+    return Check(int(rows), int(missing or 0), exact=True)
+
+
+def is_unique_in_database(connector: Connector, table: Table, columns: Sequence[str]) -> bool:
+    """Whether no combination of values of these columns stands twice in the whole table. Raises `SourceError`."""
+    dialect = connector.dialect
+    listed = column_list(columns, dialect)
+    given = " AND ".join(f"{quote(column, dialect)} IS NOT NULL" for column in columns)
+    statement = (
+        f"SELECT count(*) FROM (SELECT {listed} FROM {table_path(table.ref, dialect)} WHERE {given} "
+        f"GROUP BY {listed} HAVING count(*) > 1) AS repeated"
+    )
+    ((repeated,),) = connector.query(statement, max_rows=1).rows
+    return int(repeated) == 0
+
+
+def _spread(counts: Mapping[Any, int], count: int) -> list[Any]:
+    values = list(counts)
+    return values[:: max(1, len(values) // count)][:count]
+
+
+def _probed(child: ColumnFacts, values: Sequence[Any], present: set[Any]) -> Overlap:
+    lost = [value for value in values if value not in present]
+    hits = len(values) - len(lost)
+    blank = _blank_of(lost) if hits else None
+    kept = [value for value in values if value != blank or blank is None]
+    missing = sum(child.counts[value] for value in lost if value != blank or blank is None)
+    rows = sum(child.counts[value] for value in kept)
+    blank_rows = 0 if blank is None else child.counts[blank]
+    return Overlap(rows, missing, len(kept), hits, exact=False, blank=blank, blank_rows=blank_rows)
+
+
+def _unused(names: Sequence[str]) -> str:
+    """Return a name that is none of these."""
+    taken, mark = {name.lower() for name in names}, "found"
+    while mark in taken:
+        mark += "_"
+    return mark
+
 
 SLACK = 0.02
 """So much larger a share of rows may find nothing in the table of one's own layer than in its copy."""
 
 
-def without_copies(pairs: Iterable[Pair]) -> list[Pair]:
+def without_copies(pairs: Iterable[Candidate]) -> list[Candidate]:
     """Return the pairs without those to a copy where the same column may refer to the original, or the reverse.
 
     A copy's own key refers to nothing. Of several parents the one of the child's own layer stays, else the one with the
     fewest marks in its name; of two schemas the child's own.
     """
-    groups: dict[tuple[ColumnFacts, tuple[str, ...], str], list[Pair]] = defaultdict(list)
+    groups: dict[tuple[ColumnFacts, tuple[str, ...], str], list[Candidate]] = defaultdict(list)
     for pair in pairs:
         if _repeats(pair):
             continue
@@ -36,28 +219,28 @@ def without_copies(pairs: Iterable[Pair]) -> list[Pair]:
     return [pair for group in groups.values() for pair in _without_copies(group)]
 
 
-def _repeats(pair: Pair) -> bool:
+def _repeats(pair: Candidate) -> bool:
     """Whether a column is in a copy, or in the original, what the key is in the other."""
     mine, theirs = pair.child.table, pair.key.table
     same = mine is not theirs and pair.child.joined == pair.key.joined and core(mine) == core(theirs)
     return same and marks(mine) != marks(theirs) and are_alike(mine, theirs)
 
 
-def _without_copies(group: Sequence[Pair]) -> list[Pair]:
+def _without_copies(group: Sequence[Candidate]) -> list[Candidate]:
     if len(group) == 1:
         return list(group)
     nearest = min(group, key=_distance)
     return [pair for pair in group if pair is nearest or not _is_needless(pair, nearest)]
 
 
-def _distance(pair: Pair) -> tuple[int, int, bool]:
+def _distance(pair: Candidate) -> tuple[int, int, bool]:
     """Return how far a parent is from a child's layer: by the marks only one of them has, by its own, by schema."""
     mine, theirs = marks(pair.child.table), marks(pair.key.table)
     away = pair.child.table.table.ref.schema != pair.key.table.table.ref.schema
     return len(mine ^ theirs), len(theirs), away
 
 
-def _is_needless(pair: Pair, nearest: Pair) -> bool:
+def _is_needless(pair: Candidate, nearest: Candidate) -> bool:
     if _distance(pair) == _distance(nearest) or pair.key.table is pair.child.table:
         return False
     if not are_alike(pair.key.table, nearest.key.table):
@@ -65,48 +248,6 @@ def _is_needless(pair: Pair, nearest: Pair) -> bool:
     if pair.overlap is None or nearest.overlap is None:
         return nearest.overlap is not None or pair.overlap is None
     return nearest.overlap.violations <= pair.overlap.violations + SLACK
-
-
-def core(table: TableFacts) -> tuple[str, ...]:
-    """Return the words of a table's name that say what it holds, without those that mark a copy."""
-    return _core(table.words)
-
-
-@functools.lru_cache(maxsize=100_000)
-def _core(spoken: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(word for word in spoken if not _is_mark(word)) or spoken
-
-
-def marks(table: TableFacts) -> frozenset[str]:
-    """Return the words of a table's name that mark a copy or a layer."""
-    return _marks(table.table.ref.name)
-
-
-@functools.lru_cache(maxsize=100_000)
-def _marks(name: str) -> frozenset[str]:
-    return frozenset(word for word in tokens(name) if _is_mark(word) or word in words("layer"))
-
-
-def _is_mark(word: str) -> bool:
-    return word in words("copy") or (word.isdigit() and len(word) >= 4)
-
-
-def are_alike(one: TableFacts, other: TableFacts) -> bool:
-    """Whether two tables have nearly the same columns."""
-    mine, theirs = ({column.name.lower() for column in table.columns} for table in (one, other))
-    return len(mine & theirs) >= ALIKE * len(mine | theirs)
-
-
-def originals(tables: Iterable[TableFacts]) -> Mapping[TableFacts, TableFacts]:
-    """Return copy -> the table it repeats: the one of the same words with the fewest marks."""
-    groups: dict[tuple[str, ...], list[TableFacts]] = defaultdict(list)
-    for table in tables:
-        groups[core(table)].append(table)
-    found: dict[TableFacts, TableFacts] = {}
-    for group in groups.values():
-        first = min(group, key=lambda table: (len(marks(table)), table.number))
-        found |= {each: first for each in group if marks(first) < marks(each) and are_alike(each, first)}
-    return found
 
 
 TOLERATED = 0.12
@@ -119,7 +260,7 @@ CLEAR_NAME = 0.75
 FAINT_NAME = 0.45
 
 
-def find_pairs(
+def find_candidates(
     facts: DatabaseFacts,
     keys: Sequence[ColumnFacts],
     names: NameIndex,
@@ -128,7 +269,7 @@ def find_pairs(
     *,
     most: int,
     spoken_for: set[ColumnFacts],
-) -> list[Pair]:
+) -> list[Candidate]:
     """Return the pairs worth ranking, with their features; `spoken_for`: columns whose references are declared."""
     values = ValueIndex(keys)
     hints: dict[ColumnFacts, dict[ColumnFacts, set[str]]] = defaultdict(dict)
@@ -168,20 +309,20 @@ def _of(
     holders: Sequence[ColumnFacts],
     hints: Mapping[ColumnFacts, set[str]],
     most: int,
-) -> list[Pair]:
-    found: dict[ColumnFacts, Pair] = {}
+) -> list[Candidate]:
+    found: dict[ColumnFacts, Candidate] = {}
     for key, named in names.parents(child).items():
-        if comparable(child, key):
-            found[key] = Pair(child, key, named, {"names"})
+        if same_family(child, key):
+            found[key] = Candidate(child, key, named, {"names"})
     for key in holders:
         if key is child:
             continue
         if key not in found:
-            found[key] = Pair(child, key, names.named(child, key))
+            found[key] = Candidate(child, key, names.named(child, key))
         found[key].sources.add("values")
     for key, sources in hints.items():
-        if comparable(child, key):
-            found.setdefault(key, Pair(child, key, names.named(child, key))).sources |= sources
+        if same_family(child, key):
+            found.setdefault(key, Candidate(child, key, names.named(child, key))).sources |= sources
     if not found:
         return []
     ordered = sorted(
@@ -194,12 +335,12 @@ def _of(
     return [*by_name, *others[: most - len(by_name)]]
 
 
-def comparable(child: ColumnFacts, key: ColumnFacts) -> bool:
+def same_family(child: ColumnFacts, key: ColumnFacts) -> bool:
     """Whether the values of both can be equal: the same family, or one has no values yet."""
     return child.family is key.family
 
 
-def _measure(pairs: Sequence[Pair], prober: Prober) -> None:
+def _measure(pairs: Sequence[Candidate], prober: Prober) -> None:
     large = []
     for pair in pairs:
         if pair.empty:
@@ -214,7 +355,7 @@ def _measure(pairs: Sequence[Pair], prober: Prober) -> None:
         pair.late = pair.key in prober.late
 
 
-def _in_reach(pair: Pair) -> bool:
+def _in_reach(pair: Candidate) -> bool:
     """Whether a key that is larger than its sample may hold the values at all, from the ends of both."""
     if pair.key.family is not Family.INTEGER:
         return True
@@ -224,7 +365,7 @@ def _in_reach(pair: Pair) -> bool:
     return low - slack <= float(own.minimum) and float(own.maximum) <= high + slack
 
 
-def _plausible(pair: Pair) -> bool:
+def _plausible(pair: Candidate) -> bool:
     if pair.only_orphans:
         return pair.named.best >= CLEAR_NAME
     if _repeats_key(pair) if pair.child.table is pair.key.table else _is_copy(pair):
@@ -236,13 +377,13 @@ def _plausible(pair: Pair) -> bool:
     return pair.overlap.violations <= TOLERATED
 
 
-def _without_needless(pairs: Sequence[Pair]) -> list[Pair]:
+def _without_needless(pairs: Sequence[Candidate]) -> list[Candidate]:
     """Leave out keys without rows where a column finds its values by a clear name elsewhere."""
     settled = {pair.child for pair in pairs if not pair.empty and _is_clear(pair)}
     return [pair for pair in pairs if not (pair.only_orphans and pair.child in settled)]
 
 
-def _repeats_key(pair: Pair) -> bool:
+def _repeats_key(pair: Candidate) -> bool:
     """Whether a column holds the key of its own row nearly everywhere: a copy of the key refers to nothing."""
     values = pair.child.table.sampled.values
     mine, keys = values.get(pair.child.name), values.get(pair.key.name)
@@ -252,7 +393,7 @@ def _repeats_key(pair: Pair) -> bool:
     return bool(filled) and sum(value == key for value, key in filled) > 0.9 * len(filled)
 
 
-def _is_copy(pair: Pair) -> bool:
+def _is_copy(pair: Candidate) -> bool:
     """Whether a column is the key of the same table in another schema: those of tenants do not refer to each other."""
     one, other = pair.child.table, pair.key.table
     if one.table.ref.name != other.table.ref.name or pair.child.name != pair.key.name or not pair.child.profile.unique:
@@ -261,9 +402,9 @@ def _is_copy(pair: Pair) -> bool:
     return 2 * len(mine & theirs) > min(len(mine), len(theirs))
 
 
-def _describe(pairs: Iterable[Pair]) -> None:
+def _describe(pairs: Iterable[Candidate]) -> None:
     """Fill in the features of all pairs."""
-    by_child: dict[ColumnFacts, list[Pair]] = defaultdict(list)
+    by_child: dict[ColumnFacts, list[Candidate]] = defaultdict(list)
     for pair in pairs:
         by_child[pair.child].append(pair)
     cache: dict[ColumnFacts, Numbers] = {}
@@ -282,7 +423,7 @@ def _describe(pairs: Iterable[Pair]) -> None:
 
 def _describe_group(
     child: ColumnFacts,
-    group: Sequence[Pair],
+    group: Sequence[Candidate],
     references: Mapping[TableFacts, int],
     numbers: Callable[[ColumnFacts], Numbers],
 ) -> None:
@@ -310,12 +451,12 @@ def _describe_group(
         pair.values = features(child, pair.key, pair.named, overlap, standing, numbers(pair.key), own)
 
 
-def _is_hopeless(pair: Pair) -> bool:
+def _is_hopeless(pair: Candidate) -> bool:
     """Whether a pair has nothing but values to speak for it, beside another whose name and values are clear."""
     return pair.named.best < FAINT_NAME and not pair.named.meaning and not pair.sources - {"names", "values"}
 
 
-def _is_clear(pair: Pair) -> bool:
+def _is_clear(pair: Candidate) -> bool:
     """Whether a pair is a reference by its name already: its table has others like it."""
     return (
         pair.named.best >= CLEAR_NAME
@@ -324,7 +465,7 @@ def _is_clear(pair: Pair) -> bool:
     )
 
 
-def _share(pair: Pair, known: Numbers) -> float:
+def _share(pair: Candidate, known: Numbers) -> float:
     return 0.0 if pair.overlap is None else covered(pair.child, pair.overlap, known.rows)
 
 
