@@ -216,14 +216,15 @@ def _values(facts: TableFacts, column: Column, profile: ColumnProfile | None) ->
 
 
 _MEASURES: Final = word_set(
-    "amount amt price total subtotal cost costs revenue fee fees tax discount balance quantity qty budget sales profit"
-    " betrag preis summe menge umsatz kosten rabatt saldo montant prix quantite remise chiffre importe precio cantidad"
-    " descuento importo prezzo quantita sconto valor preco quantidade desconto bedrag prijs aantal korting"
+    "amount amt price total subtotal cost costs revenue fee fees tax discount balance quantity qty budget sales"
+    " profit betrag preis summe menge umsatz kosten rabatt saldo montant prix quantite remise chiffre importe"
+    " precio cantidad descuento importo prezzo quantita sconto valor preco quantidade desconto bedrag prijs aantal"
+    " korting"
 )
 _CODES: Final = word_set(
-    "status state type kind category class level tier code method channel segment priority severity stage phase mode"
-    " reason typ art kategorie klasse stufe zustand statut categorie niveau estado estatus tipo categoria nivel stato"
-    " livello situacao soort toestand"
+    "status state type kind category class level tier code method channel segment priority severity stage phase"
+    " mode reason typ art kategorie klasse stufe zustand statut categorie niveau estado estatus tipo categoria"
+    " nivel stato livello situacao soort toestand"
 )
 _FLAGS: Final = word_set("is has flag")
 _UNITS: Final[Mapping[str, str]] = {
