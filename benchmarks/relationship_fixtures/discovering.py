@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.relationship_fixtures.scoring import Answer
 from benchmarks.relationship_fixtures.truth import DATA_FILE, PrimaryKey, Reference
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, DatabaseSchema, Scope, Table
 from ktx_cli.warehouses.registry import connect
+
+if TYPE_CHECKING:
+    from ktx_cli.project.config.blocks import Scan
+    from ktx_cli.scan.relationships.hints import HintSource
+    from ktx_cli.scan.relationships.record import Discovery
 
 
 def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str, ...]] | None = None) -> Answer:
@@ -20,7 +25,6 @@ def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str,
     `hide` takes away all declared keys, unique constraints and indexes; `primary_keys` are declared instead.
     """
     from ktx_cli.project.config.blocks import Scan
-    from ktx_cli.scan.relationships.discovery import discover_database
 
     with _connected(fixture) as connector:
         schema = connector.introspect(Scope())
@@ -29,6 +33,20 @@ def discover(fixture: Path, *, hide: bool, primary_keys: Mapping[str, tuple[str,
         started = time.perf_counter()
         found = discover_database(connector, schema, Scan())
         return _answer(found, time.perf_counter() - started)
+
+
+def discover_database(
+    connector: Connector, schema: DatabaseSchema, settings: Scan, sources: Sequence[HintSource] = ()
+) -> Discovery:
+    """Profile a database and infer its keys and relationships, as a scan does."""
+    from ktx_cli.scan.profile.profiler import Budget, profile_tables
+    from ktx_cli.scan.relationships import discovery
+
+    started = time.monotonic()
+    profiled = profile_tables(connector, schema.tables, Budget.of(settings))
+    left = settings.budget.seconds - (time.monotonic() - started)
+    found = discovery.discover(connector, schema.tables, profiled.tables, settings.relationships, sources, seconds=left)
+    return replace(found, queries=found.queries + profiled.statements)
 
 
 def declared_links(fixture: Path) -> frozenset[Reference]:

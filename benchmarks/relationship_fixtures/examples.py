@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.relationship_fixtures.generate import generate
 from benchmarks.relationship_fixtures.truth import read_truth
 from ktx_cli.project.config.blocks import Relationships
-from ktx_cli.scan.profile.counts import count_sample
+from ktx_cli.scan.profile.counts import SampledTable, count_sample
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
-from ktx_cli.scan.relationships.columns import Candidate
-from ktx_cli.scan.relationships.discovery import candidate_pairs
-from ktx_cli.scan.relationships.ranker import Scene, scene_of
-from ktx_cli.warehouses.port import ConnectionSpec, Scope, Table
+from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, NameIndex, gather
+from ktx_cli.scan.relationships.discovery import Inference, Questions
+from ktx_cli.scan.relationships.hints import Hints
+from ktx_cli.scan.relationships.keys import find_uniques
+from ktx_cli.scan.relationships.ranker import Ranker, Scene, scene_of
+from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, Table
 from ktx_cli.warehouses.registry import connect
 from ktx_cli.warehouses.sampling.statements import Sample, SampleMethod
 
@@ -62,11 +65,22 @@ def examples_of(kind: str, seed: int, corpus: Path | None) -> tuple[Example, Exa
                 each if seed % 2 and number % 2 else count_sample(table, _no_rows(table))
                 for number, (table, each) in enumerate(zip(tables, sampled, strict=True))
             ]
-            seen, unseen = (candidate_pairs(connector, tables, each, Relationships()) for each in (sampled, some))
+            seen, unseen = (_candidates(connector, tables, each) for each in (sampled, some))
     return (
         Example(f"{kind}-{seed}", [_row(pair, references, left_out) for pair in seen[1]], scene_of(*seen)),
         Example(f"{kind}-{seed}", [_row(pair, references, left_out) for pair in unseen[1]], scene_of(*unseen)),
     )
+
+
+def _candidates(
+    connector: Connector, tables: Sequence[Table], sampled: Sequence[SampledTable]
+) -> tuple[list[ColumnFacts], list[Candidate]]:
+    """Return all columns, and the candidates a ranker has to judge, with their features."""
+    facts = gather(connector.dialect, tables, sampled)
+    questions = Questions(connector, Relationships(), len(facts.columns))
+    inference = Inference(facts, Relationships(), questions, (), Ranker(0.0, (), ()))
+    uniques = find_uniques(facts.tables, questions.is_unique)
+    return facts.columns, inference.ranked_pairs(uniques, NameIndex(facts.tables, uniques.keys), Hints())
 
 
 def _no_rows(table: Table) -> Sample:

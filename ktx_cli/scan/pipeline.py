@@ -17,6 +17,7 @@ from ktx_cli.scan.descriptions.facts import (
     Describer,
     DescriptionInput,
     DescriptionReport,
+    ProposalInput,
     updated_record,
 )
 from ktx_cli.scan.manifest import ManifestPlan, PreviousScan, ScanOutcome, plan_manifest
@@ -210,7 +211,7 @@ class _RowScan:
         """Return the joins that the record or the model propose."""
         if self.job.describer is not None and report is not None and self.job.settings.relationships.enabled:
             with self.failures.stage(Stage.PROPOSALS):
-                return self.job.describer.propose(self.tables, shown, self.record, report)
+                return self.job.describer.propose(ProposalInput(self.tables, shown, self.record), report)
         return GivenHints(recorded_hints(self.record)), report
 
     def _profile(self) -> Profiled:

@@ -99,6 +99,10 @@ class Failures:
         )
 
 
+STRICT = Failures(strict=True)
+"""Catches nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Guard:
     failures: Failures

@@ -133,7 +133,7 @@ def test_the_answer_is_taken_from_discovery(fixture: tuple[Path, Truth], monkeyp
     edges = (edge("accepted", "a"), edge("review", "b"), edge("rejected", "c"))
     found = SimpleNamespace(edges=edges, primary_keys={one: ("id",), other: ()}, queries=3)
     monkeypatch.setattr(
-        "ktx_cli.scan.relationships.discovery.discover_database", lambda connector, schema, config: found
+        "benchmarks.relationship_fixtures.discovering.discover_database", lambda connector, schema, config: found
     )
     answer = discovering.discover(fixture[0], hide=True)
     assert {str(link) for link in answer.accepted} == {"one(a) -> other(id)"}

@@ -12,12 +12,10 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.project.layout import Layout
-from ktx_cli.scan.descriptions.facts import Described, DescriptionInput, DescriptionReport, Source
+from ktx_cli.scan.descriptions.facts import Described, DescriptionInput, DescriptionReport, ProposalInput, Source
 from ktx_cli.scan.manifest import PreviousScan, ScanOutcome
 from ktx_cli.scan.pipeline import ScanJob, scan_connection
-from ktx_cli.scan.profile.counts import TableProfile
 from ktx_cli.scan.relationships.hints import GivenHints
-from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.semantic.manifest import ParsedCopies
 from ktx_cli.warehouses.port import (
     Column,
@@ -72,13 +70,7 @@ class Teller:
     seen: list[DescriptionInput] = field(default_factory=list)
     report: DescriptionReport = field(default_factory=lambda: DescriptionReport("llm"))
 
-    def propose(
-        self,
-        tables: Sequence[Table],
-        profiles: Sequence[TableProfile],
-        record: RelationshipRecord,
-        report: DescriptionReport,
-    ) -> tuple[GivenHints, DescriptionReport]:
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[GivenHints, DescriptionReport]:
         raise AssertionError("rows are not read")
 
     def describe(

@@ -22,18 +22,17 @@ from ktx_cli.scan.descriptions.facts import (
     DescriptionInput,
     DescriptionReport,
     Estimate,
+    ProposalInput,
     TableFacts,
+    Texts,
     content_hash,
-    gather_facts,
 )
 from ktx_cli.scan.descriptions.model import KIND, Descriptions, answers_so_far, describe, estimate
 from ktx_cli.scan.descriptions.rules import describe_by_rules
-from ktx_cli.scan.profile.counts import TableProfile
-from ktx_cli.scan.relationships.hints import GivenHints, recorded_hints
+from ktx_cli.scan.relationships.hints import GivenHints
 from ktx_cli.scan.relationships.proposals import Proposals, propose, proposed_hints
-from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.stages import Failures, ScanPrompts, Stage, Step, unexpected
-from ktx_cli.warehouses import Table, TableRef
+from ktx_cli.warehouses import TableRef
 
 if TYPE_CHECKING:
     from ktx_cli.llm import LlmRuntime
@@ -56,19 +55,11 @@ class RuleDescriber:
 
     report = DescriptionReport("deterministic")
 
-    def propose(
-        self,
-        tables: Sequence[Table],
-        profiles: Sequence[TableProfile],
-        record: RelationshipRecord,
-        report: DescriptionReport,
-    ) -> tuple[GivenHints, DescriptionReport]:
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[GivenHints, DescriptionReport]:
         """Return what is recorded."""
-        return GivenHints(recorded_hints(record)), report
+        return given.recorded(), report
 
-    def describe(
-        self, wanted: DescriptionInput, report: DescriptionReport
-    ) -> tuple[Sequence[Described], DescriptionReport]:
+    def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
         """Return the texts of the rules for every table; one whose rows could not be read now keeps its text."""
         failures, texts = Failures(), []
         for facts in wanted.facts():
@@ -103,21 +94,15 @@ class ModelDescriber:
         self._connection, self._config, self._prompts = connection, config, prompts
         self._store, self._models, self._emit = _UsageStore(store), models, emit
 
-    def propose(
-        self,
-        tables: Sequence[Table],
-        profiles: Sequence[TableProfile],
-        record: RelationshipRecord,
-        report: DescriptionReport,
-    ) -> tuple[GivenHints, DescriptionReport]:
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[GivenHints, DescriptionReport]:
         """Return the model's proposals; with those of earlier scans where not all of it was answered."""
-        kept = recorded_hints(record)
-        if not self._config.scan.relationships.llm_proposals or not tables:
+        kept = given.recorded().given
+        if not self._config.scan.relationships.llm_proposals or not given.tables:
             return GivenHints(kept), report
         if self._models.stopped is not None:
             stopped = self._models.stopped
             return GivenHints(kept), replace(report, stopped=stopped, unproposed=(one_line(stopped.message),))
-        facts = gather_facts(tables, profiles={profile.ref: profile for profile in profiles})
+        facts = given.facts()
         with self._step("proposals") as step:
             try:
                 proposals = self._models.ask(lambda runtime: self._ask_for_joins(runtime, facts, step.progress))
@@ -130,9 +115,7 @@ class ModelDescriber:
         hints = GivenHints((*proposed_hints(proposals.joins), *(kept if proposals.failed else ())))
         return hints, replace(report, proposed=len(proposals.joins), unproposed=failed)
 
-    def describe(
-        self, wanted: DescriptionInput, report: DescriptionReport
-    ) -> tuple[Sequence[Described], DescriptionReport]:
+    def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
         """Return the texts of all tables the model ever answered about as they are now."""
         facts = wanted.facts()
         known: Mapping[TableRef, Described]
@@ -274,22 +257,16 @@ class Estimator:
     def __init__(self, layout: Layout, config: KtxConfig, prompts: ScanPrompts, answers: Answers) -> None:
         self._layout, self._config, self._prompts, self._answers = layout, config, prompts, answers
 
-    def propose(
-        self,
-        tables: Sequence[Table],
-        profiles: Sequence[TableProfile],
-        record: RelationshipRecord,
-        report: DescriptionReport,
-    ) -> tuple[GivenHints, DescriptionReport]:
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[GivenHints, DescriptionReport]:
         """Return the proposals of earlier runs."""
         if not self._config.scan.relationships.llm_proposals:
-            return GivenHints(recorded_hints(record)), report
-        facts = gather_facts(tables, profiles={profile.ref: profile for profile in profiles})
+            return given.recorded(), report
+        facts = given.facts()
         store = _KeptAnswers(self._answers, blank=[])
         kept = asyncio.run(self._kept_proposals(facts, store))
         if not store.missed:
             return GivenHints(proposed_hints(kept.joins)), report
-        hints = GivenHints((*proposed_hints(kept.joins), *recorded_hints(record)))
+        hints = GivenHints((*proposed_hints(kept.joins), *given.recorded().given))
         return hints, _asking(report, self._questions(facts, store.missed, kept.reused))
 
     async def _kept_proposals(self, facts: Sequence[TableFacts], store: _KeptAnswers) -> Proposals:
@@ -312,9 +289,7 @@ class Estimator:
         tokens = (whole.tokens - whole.calls * prompt) * missed // batches
         return Estimate(0, missed, tokens + missed * prompt)
 
-    def describe(
-        self, wanted: DescriptionInput, report: DescriptionReport
-    ) -> tuple[Sequence[Described], DescriptionReport]:
+    def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
         """Return the texts of earlier runs."""
         facts, prompt = wanted.facts(), self._prompts.describe
         known = answers_so_far(facts, prompt, wanted.recorded, _KeptAnswers(self._answers))

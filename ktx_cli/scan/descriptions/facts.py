@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, listing, one_line, plural
 from ktx_cli.privacy import ValueKind
 from ktx_cli.scan.profile.counts import ColumnProfile, TableProfile
-from ktx_cli.scan.relationships.hints import GivenHints
+from ktx_cli.scan.relationships.hints import GivenHints, recorded_hints
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.semantic import Entry
 from ktx_cli.warehouses import Column, Table, TableRef
@@ -495,6 +495,26 @@ class DescriptionReport:
         }
 
 
+Texts = tuple[Sequence[Described], DescriptionReport]
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalInput:
+    """What joins are proposed for. `profiles`: as a model may see them; `record`: what earlier scans inferred."""
+
+    tables: Sequence[Table]
+    profiles: Sequence[TableProfile]
+    record: RelationshipRecord
+
+    def facts(self) -> list[TableFacts]:
+        """Return the facts of every table, its declared keys among them."""
+        return gather_facts(self.tables, profiles={profile.ref: profile for profile in self.profiles})
+
+    def recorded(self) -> GivenHints:
+        """Return what was proposed to earlier scans."""
+        return GivenHints(recorded_hints(self.record))
+
+
 class Describer(Protocol):
     """Proposes joins and describes tables for one connection. `report`: the one that each step adds to."""
 
@@ -503,19 +523,11 @@ class Describer(Protocol):
         """The report before anything was done."""
         ...
 
-    def propose(
-        self,
-        tables: Sequence[Table],
-        profiles: Sequence[TableProfile],
-        record: RelationshipRecord,
-        report: DescriptionReport,
-    ) -> tuple[GivenHints, DescriptionReport]:
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[GivenHints, DescriptionReport]:
         """Return the joins that are thought likely, those of the record among them where no newer ones are known."""
         ...
 
-    def describe(
-        self, wanted: DescriptionInput, report: DescriptionReport
-    ) -> tuple[Sequence[Described], DescriptionReport]:
+    def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
         """Return the texts there are now, of earlier answers too; a table without one keeps its old text."""
         ...
 

@@ -16,7 +16,7 @@ from typing import Any
 from ktx_cli.core import Command, SourceError, monotonic
 from ktx_cli.project import Scan, Views
 from ktx_cli.scan.profile.counts import FAILED, NOT_READ, SampledTable, count_sample, unread, unsampled
-from ktx_cli.scan.stages import Failures, Stage
+from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.warehouses import (
     Connector,
     ForwardingConnector,
@@ -90,15 +90,14 @@ def profile_tables(
     budget: Budget,
     progress: Callable[[int, int], None] = lambda done, total: None,
     last: Mapping[TableRef, str] | None = None,
-    failures: Failures | None = None,
+    failures: Failures = STRICT,
 ) -> Profiled:
     """Sample and count every table. Raises `SourceError` only when the source itself is gone.
 
     `last`: table -> when it was profiled last, as sortable text. Those that never were come first, then the longest
     ago, so that what the time did not reach in one run it reaches in the next. `failures`: takes what fails
-    unexpectedly; None: it is raised.
+    unexpectedly; the strict default raises it.
     """
-    failed = failures or Failures(strict=True)
     left_alone = {table.ref: unread(table) for table in tables if not _may_read(table, connector.dialect, budget)}
     asked = _in_turn([table for table in tables if table.ref not in left_alone], last or {})
     columns = sum(len(table.columns) for table in asked)
@@ -107,7 +106,7 @@ def profile_tables(
     exact: Mapping[TableRef, frozenset[str]] = {}
     statements = 0
     if budget.seconds > 0:
-        with failed.stage(Stage.PROFILE):
+        with failures.stage(Stage.PROFILE):
             exact, statements = exact_texts(connector, asked)
     late = 0
     found = left_alone.copy()
@@ -117,7 +116,7 @@ def profile_tables(
         if ended.is_set():  # the source is gone: what other threads have not begun is not asked any more
             return unsampled(table, FAILED), 0
         try:
-            with failed.stage(Stage.PROFILE, table.ref):
+            with failures.stage(Stage.PROFILE, table.ref):
                 return _profile(connector, table, limits, exact.get(table.ref, frozenset()))
         except BaseException:
             ended.set()

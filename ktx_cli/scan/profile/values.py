@@ -15,7 +15,7 @@ from ktx_cli.core import SourceError, monotonic, plain_value
 from ktx_cli.privacy import Refusal, ValueKind, refusal
 from ktx_cli.project import Privacy
 from ktx_cli.scan.profile.counts import ColumnProfile, SampledTable
-from ktx_cli.scan.stages import Failures, Stage
+from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.semantic import ColumnValues
 from ktx_cli.warehouses import (
     Column,
@@ -69,12 +69,12 @@ def build_dictionary(
     privacy: Privacy,
     limits: DictionaryLimits,
     deadline: float,
-    failures: Failures | None = None,
+    failures: Failures = STRICT,
 ) -> Dictionary:
     """Return the dictionary of a connection; nothing for `strict`. `deadline`: of `core.clock.monotonic`.
 
     A table or column that fails costs only itself; `SourceError` only when the source is gone. `failures`: takes what
-    fails unexpectedly, a table each; None: it is raised.
+    fails unexpectedly, a table each; the strict default raises it.
     """
     if privacy == "strict":
         return Dictionary()
@@ -82,11 +82,10 @@ def build_dictionary(
     reader = ValueReader(connector, limits.distinct, limits.length, deadline)
     columns: list[ColumnValues] = []
     hidden: list[tuple[TableRef, str, Refusal]] = []
-    failed = failures or Failures(strict=True)
     for table in tables:
         if table.ref not in samples:
             continue
-        with failed.stage(Stage.VALUES, table.ref):
+        with failures.stage(Stage.VALUES, table.ref):
             listed, refused = _of_table(table, samples[table.ref], reader, limits)
             columns += listed
             hidden += refused

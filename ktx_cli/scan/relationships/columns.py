@@ -26,7 +26,7 @@ from ktx_cli.scan.relationships.names import (
     without_prefix,
     words,
 )
-from ktx_cli.scan.stages import Failures, Stage
+from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.warehouses import Column, SemanticType, Table, TableKind
 
 FAINTEST = 0.4
@@ -331,13 +331,12 @@ class DatabaseFacts:
 
 
 def gather(
-    dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable], failures: Failures | None = None
+    dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable], failures: Failures = STRICT
 ) -> DatabaseFacts:
     """Return the facts of the tables that can take part; views only repeat what their tables hold.
 
-    A table that fails unexpectedly takes no part and is noted in `failures`; None: the error is raised.
+    A table that fails unexpectedly takes no part and is noted in `failures`; the strict default raises the error.
     """
-    failed = failures or Failures(strict=True)
     pairs = [(table, sample) for table, sample in zip(tables, sampled, strict=True)]
     chosen = [pair for pair in pairs if pair[0].kind is not TableKind.VIEW] or pairs
     names = [table.ref.name for table, _ in chosen]
@@ -346,7 +345,7 @@ def gather(
     spoken = table_words(names)
     found: list[TableFacts] = []
     for table, sample in chosen:
-        with failed.stage(Stage.RELATIONSHIPS, table.ref):
+        with failures.stage(Stage.RELATIONSHIPS, table.ref):
             found.append(_table(table, sample, splitter.split(spoken[table.ref.name]), len(found), splitter, local))
     _mark_peculiar(found)
     return DatabaseFacts(dialect, found, tuple(table for table, _ in pairs))

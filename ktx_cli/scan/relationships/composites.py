@@ -17,7 +17,9 @@ from ktx_cli.scan.relationships.keys import counts_rows, own_name
 from ktx_cli.scan.relationships.names import phrase_alike, stem, tokens
 from ktx_cli.scan.relationships.ranker import composite_probability, with_hints
 from ktx_cli.scan.relationships.record import Check, KeyChoice
-from ktx_cli.scan.stages import Failures, Stage
+from ktx_cli.scan.stages import STRICT, Failures, Stage
+
+Columns = tuple[ColumnFacts, ...]
 
 CLEAR = 0.6
 """From so clear a name on a column speaks of the parent's table."""
@@ -112,8 +114,8 @@ MOST_MAPPINGS = 8
 class CompositeCandidate:
     """Columns of a table and the composite key they may refer to, in the key's order."""
 
-    child: tuple[ColumnFacts, ...]
-    key: tuple[ColumnFacts, ...]
+    child: Columns
+    key: Columns
     check: Check | None
     probability: float
     replaces: tuple[Candidate, ...] = ()
@@ -156,7 +158,7 @@ class _Search:
     def run(self) -> list[CompositeCandidate]:
         parents = list(self._parents())
         self._index({column.table.number for columns in parents for column in columns})
-        found: dict[tuple[ColumnFacts, ...], CompositeCandidate] = {}
+        found: dict[Columns, CompositeCandidate] = {}
         for columns in parents:
             for mapping, how in self._mappings(columns):
                 pair = self._checked(mapping, columns, how)
@@ -168,7 +170,7 @@ class _Search:
                 found[pair.child] = pair
         return self._without_shared(_nearest(list(found.values())), parents)
 
-    def _parents(self) -> Iterable[tuple[ColumnFacts, ...]]:
+    def _parents(self) -> Iterable[Columns]:
         for table in self.tables:
             choice = self.keys.get(table)
             if choice is not None and len(choice.primary) > 1:
@@ -188,9 +190,7 @@ class _Search:
     def _spoken_of(self, column: ColumnFacts) -> set[int]:
         return set(self.names.tables_of(column)) | set(self.names.meant(column.base)) if column.base else set()
 
-    def _mappings(
-        self, columns: tuple[ColumnFacts, ...]
-    ) -> Iterable[tuple[tuple[ColumnFacts, ...], tuple[Likeness, ...]]]:
+    def _mappings(self, columns: Columns) -> Iterable[tuple[Columns, tuple[Likeness, ...]]]:
         """Yield columns of one table that may stand for the members of a key, and how each is like its member."""
         options = [self._counterparts(column) for column in columns]
         common = set.intersection(*({other.table for other in each} for each in options))
@@ -214,9 +214,7 @@ class _Search:
                 found[other] = how
         return found
 
-    def _checked(
-        self, mapping: tuple[ColumnFacts, ...], columns: tuple[ColumnFacts, ...], how: Sequence[Likeness]
-    ) -> CompositeCandidate | None:
+    def _checked(self, mapping: Columns, columns: Columns, how: Sequence[Likeness]) -> CompositeCandidate | None:
         if _is_declared(mapping):
             return None
         mine = [row for row in _tuples(mapping) if None not in row]
@@ -246,9 +244,7 @@ class _Search:
         choice = self.keys.get(mapping[0].table)
         return choice is not None and set(choice.primary) == {column.name for column in mapping}
 
-    def _hinted(
-        self, mapping: tuple[ColumnFacts, ...], columns: tuple[ColumnFacts, ...], sources: frozenset[str]
-    ) -> CompositeCandidate | None:
+    def _hinted(self, mapping: Columns, columns: Columns, sources: frozenset[str]) -> CompositeCandidate | None:
         """Return what a source names, whatever the names say, for a person to judge where rows do not bear it out."""
         if _is_declared(mapping):
             return None
@@ -264,8 +260,8 @@ class _Search:
 
     def _check(
         self,
-        mapping: tuple[ColumnFacts, ...],
-        columns: tuple[ColumnFacts, ...],
+        mapping: Columns,
+        columns: Columns,
         mine: Sequence[tuple[Any, ...]],
         present: set[tuple[Any, ...]],
     ) -> Check | None:
@@ -282,7 +278,7 @@ class _Search:
         )
 
     def _without_shared(
-        self, found: Sequence[CompositeCandidate], parents: Sequence[tuple[ColumnFacts, ...]]
+        self, found: Sequence[CompositeCandidate], parents: Sequence[Columns]
     ) -> list[CompositeCandidate]:
         """Return the references, and let those to a tenant stay that every row carries."""
         part_of = Counter(self.refers[column].key for columns in parents for column in columns if column in self.refers)
@@ -299,7 +295,7 @@ def _nearest(found: Sequence[CompositeCandidate]) -> list[CompositeCandidate]:
 
 
 def _is_behind(
-    each: CompositeCandidate, other: CompositeCandidate, by_child: Mapping[tuple[ColumnFacts, ...], CompositeCandidate]
+    each: CompositeCandidate, other: CompositeCandidate, by_child: Mapping[Columns, CompositeCandidate]
 ) -> bool:
     if not set(each.child) < set(other.child):
         return False
@@ -309,7 +305,7 @@ def _is_behind(
 
 
 def _probability(
-    check: Check | None, mine: Sequence[tuple[Any, ...]], columns: tuple[ColumnFacts, ...], how: Sequence[Likeness]
+    check: Check | None, mine: Sequence[tuple[Any, ...]], columns: Columns, how: Sequence[Likeness]
 ) -> float:
     chance = 0.0 if check is None else _chance(set(mine), columns)
     return composite_probability(check, chance, named=_is_named(how), weak=Likeness.WEAK in how)
@@ -320,7 +316,7 @@ def _is_named(how: Sequence[Likeness]) -> bool:
     return Likeness.WEAK not in how and Likeness.NAMED in how
 
 
-def _is_declared(mapping: tuple[ColumnFacts, ...]) -> bool:
+def _is_declared(mapping: Columns) -> bool:
     names = {column.name for column in mapping}
     return any(set(key.columns) == names for key in mapping[0].table.table.foreign_keys)
 
@@ -337,8 +333,8 @@ def _chance(mine: set[Any], columns: Sequence[ColumnFacts]) -> float:
 
 
 def _points_the_other_way(
-    mapping: tuple[ColumnFacts, ...],
-    columns: tuple[ColumnFacts, ...],
+    mapping: Columns,
+    columns: Columns,
     keys: Mapping[TableFacts, KeyChoice],
     mine: set[Any],
     present: set[Any],
@@ -380,7 +376,7 @@ class Branch:
 
 
 def find_branches(
-    tables: Iterable[TableFacts], keys: Sequence[ColumnFacts], names: NameIndex, failures: Failures | None = None
+    tables: Iterable[TableFacts], keys: Sequence[ColumnFacts], names: NameIndex, failures: Failures = STRICT
 ) -> list[Branch]:
     """Return the branches of every column whose values belong to different tables by the value of another column.
 
@@ -389,13 +385,12 @@ def find_branches(
     value alone, which names its table clearly. A table that fails unexpectedly has none and is noted in `failures`;
     None: the error is raised.
     """
-    failed = failures or Failures(strict=True)
     by_table: dict[int, list[ColumnFacts]] = defaultdict(list)
     for key in keys:
         by_table[key.table.number].append(key)
     found: list[Branch] = []
     for table in tables:
-        with failed.stage(Stage.POLYMORPHIC, table.table.ref):
+        with failures.stage(Stage.POLYMORPHIC, table.table.ref):
             found += _of_table(table, by_table, names)
     return found
 

@@ -10,9 +10,8 @@ from threading import Lock
 from typing import Any
 
 from ktx_cli.core import SourceError, monotonic, plural
-from ktx_cli.project import Relationships, Scan
+from ktx_cli.project import Relationships
 from ktx_cli.scan.profile.counts import SampledTable
-from ktx_cli.scan.profile.profiler import Budget, profile_tables
 from ktx_cli.scan.relationships.candidates import (
     EXACT_ROWS,
     Prober,
@@ -33,7 +32,6 @@ from ktx_cli.scan.relationships.composites import Branch, CompositeCandidate, fi
 from ktx_cli.scan.relationships.hints import Hints, HintSource, hints_of
 from ktx_cli.scan.relationships.keys import Uniques, choose_keys, find_uniques, own_name
 from ktx_cli.scan.relationships.ranker import (
-    FEATURES,
     Ranker,
     branch_probability,
     context,
@@ -41,9 +39,9 @@ from ktx_cli.scan.relationships.ranker import (
     rate_candidates,
 )
 from ktx_cli.scan.relationships.record import Cardinality, Check, Discovery, KeyChoice, Relationship, Status
-from ktx_cli.scan.stages import Failures, Stage
+from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.semantic import quoted
-from ktx_cli.warehouses import Connector, DatabaseSchema, Table, TableRef
+from ktx_cli.warehouses import Connector, Table, TableRef
 
 MOST_CHECKS = 1000
 """How many references are checked on all rows unless `validationBudget` says otherwise."""
@@ -142,24 +140,6 @@ def _is_small_enough(child: TableFacts, parent: TableFacts) -> bool:
     return max(child.rows, parent.rows) <= EXACT_ROWS
 
 
-def discover_database(
-    connector: Connector, schema: DatabaseSchema, settings: Scan, sources: Sequence[HintSource] = ()
-) -> Discovery:
-    """Profile a database and find its keys and joins; see `discover`. Both together keep `scan.budget.seconds`."""
-    started = monotonic()
-    relationships = settings.relationships
-    budget = Budget(
-        rows=relationships.profile_sample_rows,
-        bytes=settings.budget.megabytes * 1024 * 1024,
-        seconds=float(settings.budget.seconds),
-        concurrency=relationships.profile_concurrency,
-    )
-    profiled = profile_tables(connector, schema.tables, budget)
-    left = budget.seconds - (monotonic() - started)
-    found = discover(connector, schema.tables, profiled.tables, relationships, sources, seconds=left)
-    return replace(found, queries=found.queries + profiled.statements)
-
-
 def discover(
     connector: Connector,
     tables: Sequence[Table],
@@ -169,48 +149,35 @@ def discover(
     ranker: Ranker | None = None,
     *,
     seconds: float | None = None,
-    failures: Failures | None = None,
+    failures: Failures = STRICT,
 ) -> Discovery:
     """Find the keys and joins of tables that were sampled. Declared keys are taken as given, declared joins left out.
 
     `seconds`: how long the database may be asked, at most `detectionBudgetMs`; what is not checked by then is put up
     for review, with that reason. A statement that fails costs only its edge. Raises `SourceError` when the database is
-    gone. `failures`: takes what fails unexpectedly, as far as the rest does not need it; None: it is raised.
+    gone. `failures`: takes what fails unexpectedly, as far as the rest does not need it; the strict default raises it.
     """
-    failed = failures or Failures(strict=True)
-    facts = gather(connector.dialect, tables, sampled, failed)
+    facts = gather(connector.dialect, tables, sampled, failures)
     own = settings.detection_budget_ms
     limits = [each for each in (seconds, None if own is None else own / 1000) if each is not None]
     until = monotonic() + min(limits) if limits else None
-    questions = _questions(connector, facts, settings, until)
-    return _Search(facts, settings, questions, sources, ranker or load_ranker(), failed).run()
-
-
-def candidate_pairs(
-    connector: Connector, tables: Sequence[Table], sampled: Sequence[SampledTable], settings: Relationships
-) -> tuple[list[ColumnFacts], list[Candidate]]:
-    """Return all columns, and the pairs a ranker has to judge, with their features; for learning one."""
-    facts = gather(connector.dialect, tables, sampled)
-    questions = _questions(connector, facts, settings, None)
-    search = _Search(facts, settings, questions, (), Ranker(0.0, (), ()))
-    uniques = find_uniques(facts.tables, questions.is_unique)
-    return facts.columns, search.ranked_pairs(uniques, NameIndex(facts.tables, uniques.keys), Hints())
-
-
-def _questions(connector: Connector, facts: DatabaseFacts, settings: Relationships, until: float | None) -> Questions:
-    return Questions(connector, settings, len(facts.columns), until)
+    questions = Questions(connector, settings, len(facts.columns), until)
+    return Inference(facts, settings, questions, sources, ranker or load_ranker(), failures).run()
 
 
 @dataclass(slots=True)
-class _Search:
+class Inference:
+    """The inference of one database: from facts to candidates, relationships and keys."""
+
     facts: DatabaseFacts
     settings: Relationships
     questions: Questions
     sources: Sequence[HintSource]
     ranker: Ranker
-    failures: Failures = field(default_factory=lambda: Failures(strict=True))
+    failures: Failures = STRICT
 
     def run(self) -> Discovery:
+        """Return the keys and relationships."""
         uniques = find_uniques(self.facts.tables, self.questions.is_unique, self.failures)
         names = NameIndex(self.facts.tables, uniques.keys)
         hints = Hints()
@@ -225,7 +192,8 @@ class _Search:
             keys = choose_keys(uniques, accepted, names, self.questions.is_unique, self.failures)
         composites: list[CompositeCandidate] = []
         with self.failures.stage(Stage.COMPOSITES):
-            composites = self._composites(keys, accepted, names, hints)
+            check_rows = self.questions.check_rows
+            composites = find_composites(self.facts.tables, keys, accepted, names, check_rows, hints.several)
         branches: list[Branch] = []
         with self.failures.stage(Stage.POLYMORPHIC):
             branches = find_branches(self.facts.tables, uniques.keys, names, self.failures)
@@ -238,11 +206,6 @@ class _Search:
             queries=self.questions.queries,
             problems=self.questions.all_problems(),
         )
-
-    def _composites(
-        self, keys: Mapping[TableFacts, KeyChoice], accepted: Sequence[Candidate], names: NameIndex, hints: Hints
-    ) -> list[CompositeCandidate]:
-        return find_composites(self.facts.tables, keys, accepted, names, self.questions.check_rows, hints.several)
 
     def ranked_pairs(self, uniques: Uniques, names: NameIndex, hints: Hints) -> list[Candidate]:
         """Return the pairs worth a look, with their scores."""
@@ -493,64 +456,46 @@ def status_of(probability: float, check: Check | None, settings: Relationships, 
 def relationship_of_candidate(
     pair: Candidate, status: Status, check: Check | None, reason: str | None = None, *, unique: bool = False
 ) -> Relationship:
-    """Return the edge of one column; `unique`: whether the child's values are known not to repeat in all its rows."""
-    return Relationship(
-        child=pair.child.table.table.ref,
-        child_columns=(pair.child.name,),
-        parent=pair.key.table.table.ref,
-        parent_columns=(pair.key.name,),
-        status=status,
-        probability=round(pair.probability, 3),
-        reason=reason or reason_of(pair, check, status),
+    """Return the relationship of one column; `unique`: whether its values are known not to repeat in all rows."""
+    return replace(
+        _between((pair.child,), (pair.key,), pair.probability, status, check, reason or reason_of(pair, check, status)),
         cardinality=Cardinality.ONE_TO_ONE if unique else _cardinality((pair.child,)),
         sources=tuple(sorted(pair.sources)),
-        check=check,
-        features=dict(zip(FEATURES, pair.values, strict=True)),
     )
 
 
 def relationship_of_composite(pair: CompositeCandidate, settings: Relationships, *, late: bool = False) -> Relationship:
-    """Return the edge of several columns; `late`: the time was up before its rows were looked at."""
+    """Return the relationship of several columns; `late`: the time was up before its rows were looked at."""
     status = status_of(pair.probability, pair.check, settings)
-    return Relationship(
-        child=pair.child[0].table.table.ref,
-        child_columns=tuple(column.name for column in pair.child),
-        parent=pair.key[0].table.table.ref,
-        parent_columns=tuple(column.name for column in pair.key),
-        status=Status.REVIEW if late or pair.check is None else status,
-        probability=round(pair.probability, 3),
-        reason=NOT_CHECKED if late else _reason_of_composite(pair),
-        cardinality=_cardinality(pair.child),
-        sources=tuple(sorted({"names", "values"} | pair.sources)),
-        check=pair.check,
-    )
-
-
-def _reason_of_composite(pair: CompositeCandidate) -> str:
     found = "the values could not be compared" if pair.check is None else found_of(pair.check)
-    return f"{found}; the columns match the composite key"
+    reason = NOT_CHECKED if late else f"{found}; the columns match the composite key"
+    status = Status.REVIEW if late or pair.check is None else status
+    made = _between(pair.child, pair.key, pair.probability, status, pair.check, reason)
+    sources = tuple(sorted({"names", "values"} | pair.sources))
+    return replace(made, cardinality=_cardinality(pair.child), sources=sources)
 
 
 def relationship_of_branch(branch: Branch, settings: Relationships) -> Relationship:
-    """Return the edge of one value of a discriminator."""
+    """Return the relationship of one value of a discriminator."""
     probability = branch_probability(branch.named)
-    return Relationship(
-        child=branch.child.table.table.ref,
-        child_columns=(branch.child.name,),
-        parent=branch.key.table.table.ref,
-        parent_columns=(branch.key.name,),
-        status=status_of(probability, branch.check, settings),
-        probability=probability,
-        reason=_reason_of_branch(branch),
-        sources=("values",),
-        check=branch.check,
-        condition=(branch.discriminator.name, branch.value),
-    )
-
-
-def _reason_of_branch(branch: Branch) -> str:
+    status = status_of(probability, branch.check, settings)
     relation = "names the table" if branch.named else "goes with this table alone"
-    return f"{found_of(branch.check)}; {quoted(branch.discriminator.name)} {relation}"
+    reason = f"{found_of(branch.check)}; {quoted(branch.discriminator.name)} {relation}"
+    made = _between((branch.child,), (branch.key,), probability, status, branch.check, reason)
+    return replace(made, sources=("values",), condition=(branch.discriminator.name, branch.value))
+
+
+def _between(
+    child: Sequence[ColumnFacts],
+    key: Sequence[ColumnFacts],
+    probability: float,
+    status: Status,
+    check: Check | None,
+    reason: str,
+) -> Relationship:
+    own, others = (tuple(column.name for column in columns) for columns in (child, key))
+    ends = (child[0].table.table.ref, own, key[0].table.table.ref, others)
+    return Relationship(*ends, status, round(probability, 3), reason, check=check)
 
 
 def with_sure_cardinality(edge: Relationship, child: TableFacts, choice: KeyChoice | None) -> Relationship:

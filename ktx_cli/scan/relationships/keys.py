@@ -17,7 +17,7 @@ from typing import Any, Final
 from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, Family, NameIndex, TableFacts, originals
 from ktx_cli.scan.relationships.names import phrase_alike, word_set, words
 from ktx_cli.scan.relationships.record import KeyChoice
-from ktx_cli.scan.stages import Failures, Stage
+from ktx_cli.scan.stages import STRICT, Failures, Stage
 
 WIDEST_KEY = 4
 """Columns in a composite key at most."""
@@ -300,16 +300,15 @@ class Uniques:
         return [column for columns in self.by_table.values() for column in columns]
 
 
-def find_uniques(tables: Iterable[TableFacts], confirm: Confirm, failures: Failures | None = None) -> Uniques:
+def find_uniques(tables: Iterable[TableFacts], confirm: Confirm, failures: Failures = STRICT) -> Uniques:
     """Return the unique columns of every table; what only the sample says is confirmed on all rows.
 
-    A table that fails unexpectedly has none and is noted in `failures`; None: the error is raised.
+    A table that fails unexpectedly has none and is noted in `failures`; the strict default raises the error.
     """
-    failed = failures or Failures(strict=True)
     found: dict[TableFacts, list[ColumnFacts]] = {}
     for table in tables:
         found[table] = []
-        with failed.stage(Stage.RELATIONSHIPS, table.table.ref):
+        with failures.stage(Stage.RELATIONSHIPS, table.table.ref):
             found[table] = _uniques_of(table, confirm)
         table.likeliest = next(iter(found[table]), None)
     return Uniques(found)
@@ -335,13 +334,12 @@ def choose_keys(
     accepted: Sequence[Candidate],
     names: NameIndex,
     confirm: Confirm,
-    failures: Failures | None = None,
+    failures: Failures = STRICT,
 ) -> dict[TableFacts, KeyChoice]:
     """Return the primary key of every table that has one.
 
-    A table that fails unexpectedly has none and is noted in `failures`; None: the error is raised.
+    A table that fails unexpectedly has none and is noted in `failures`; the strict default raises the error.
     """
-    failed = failures or Failures(strict=True)
     outgoing: dict[TableFacts, dict[ColumnFacts, Candidate]] = defaultdict(dict)
     incoming: dict[ColumnFacts, float] = defaultdict(float)
     for pair in accepted:
@@ -350,7 +348,7 @@ def choose_keys(
             incoming[pair.key] += pair.probability
     chosen: dict[TableFacts, KeyChoice] = {}
     for table, columns in uniques.by_table.items():
-        with failed.stage(Stage.KEYS, table.table.ref):
+        with failures.stage(Stage.KEYS, table.table.ref):
             choice = _choose(table, columns, outgoing.get(table, {}), incoming, names, confirm)
             if choice is not None:
                 chosen[table] = choice

@@ -13,10 +13,10 @@ from typing import Any
 import duckdb
 import pytest
 
+from benchmarks.relationship_fixtures.discovering import discover_database
 from ktx_cli.project.config.blocks import Relationships, Scan
 from ktx_cli.scan.profile.counts import count_sample
 from ktx_cli.scan.relationships.columns import DatabaseFacts, gather
-from ktx_cli.scan.relationships.discovery import discover_database
 from ktx_cli.scan.relationships.hints import ViewJoins
 from ktx_cli.scan.relationships.record import Discovery, Relationship, Status
 from ktx_cli.warehouses.port import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.relationship_fixtures.discovering import discover_database
 from ktx_cli.project.config.blocks import Scan
-from ktx_cli.scan.relationships.discovery import discover_database
 from ktx_cli.scan.relationships.record import Discovery, Status
 from ktx_cli.warehouses.port import Scope
 

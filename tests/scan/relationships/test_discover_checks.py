@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from benchmarks.relationship_fixtures.discovering import discover_database
 from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
 from ktx_cli.project.config.blocks import Relationships, Scan
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
 from ktx_cli.scan.relationships import discovery as search
-from ktx_cli.scan.relationships.discovery import discover, discover_database
+from ktx_cli.scan.relationships.discovery import discover
 from ktx_cli.scan.relationships.hints import Hint
 from ktx_cli.scan.relationships.record import Cardinality, Status
 from ktx_cli.warehouses.port import Connector, DatabaseSchema, QueryResult, Scope
