@@ -39,7 +39,7 @@ from ktx_cli.scan.relationships.record import (
 from ktx_cli.scan.removed_joins import CommittedJoins
 from ktx_cli.scan.shards import is_joinable
 from ktx_cli.scan.snapshot import SnapshotFile, table_file
-from ktx_cli.scan.stages import Depth, Failures, Stage, Step
+from ktx_cli.scan.stages import Depth, Failures, Stage, Step, connection_warning
 from ktx_cli.scan.warnings import comment_warnings, problem_warnings, unprofiled_warnings
 from ktx_cli.semantic import ParsedCopies, physical_name
 from ktx_cli.warehouses import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableKind, TableRef
@@ -294,8 +294,7 @@ class _RowScan:
 
 
 def _incomplete(job: ScanJob, code: str, what: str, problems: Sequence[str]) -> list[ResultWarning]:
-    message = f"connection `{job.connection}`: some {what}: {listing(problems)}"
-    return [ResultWarning(code, message, connection=job.connection)] if problems else []
+    return [connection_warning(code, job.connection, f"some {what}: {listing(problems)}")] if problems else []
 
 
 def _reusable(
@@ -363,8 +362,7 @@ def _nothing_to_read(job: ScanJob, connector: Connector, scope: Scope) -> list[R
     gap = None if job.entry is None else access_gap(job.connection, job.entry, connector.test(scope))
     if gap is None:
         return []
-    message = f"connection `{job.connection}`: {gap.message}"
-    return [ResultWarning("nothing_to_read", message, hint=gap.hint, connection=job.connection)]
+    return [connection_warning("nothing_to_read", job.connection, gap.message, gap.hint)]
 
 
 def _digest(

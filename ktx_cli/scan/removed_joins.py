@@ -23,6 +23,7 @@ from ktx_cli.scan.review import (
     missing_end,
 )
 from ktx_cli.scan.shards import ManifestIndex
+from ktx_cli.scan.stages import connection_warning
 from ktx_cli.semantic import Entry, Shard
 from ktx_cli.warehouses import Table, TableRef
 
@@ -260,6 +261,6 @@ def gone_warnings(connection: str, gone: Sequence[GoneJoin], held: Collection[st
     named = [f"{each.name} ({each.reason})" for each in gone if each.shard not in held]
     if not named:
         return []
-    message = f"connection `{connection}`: {plural(len(named), 'join')} of the last scan gone"
+    message = f"{plural(len(named), 'join')} of the last scan gone"
     hint = Command("scan", "relationships", connection, "--status", "all")
-    return [ResultWarning("joins_gone", message, hint=hint, connection=connection, joins=named)]
+    return [connection_warning("joins_gone", connection, message, hint, joins=named)]

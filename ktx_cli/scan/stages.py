@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import (
     Command,
@@ -53,6 +53,14 @@ class Stage(StrEnum):
     REMEMBER = "remembering the scan"
 
 
+def connection_warning(
+    code: str, connection: str, message: str, hint: str | None = None, **details: Any
+) -> ResultWarning:
+    """Return a warning that is of one connection, which its message names first."""
+    text = f"connection `{connection}`: {message}"
+    return ResultWarning(code, text, hint=hint, connection=connection, **details)
+
+
 @dataclass(frozen=True, slots=True)
 class StageFailure:
     """One stage that failed. `table` None: for all tables. `error`: the type of the error; its text may hold values."""
@@ -71,13 +79,9 @@ class StageFailure:
 
     def warning(self, connection: str) -> ResultWarning:
         """Return what the report says of it."""
-        return ResultWarning(
-            "stage_failed",
-            f"connection `{connection}`: {self} failed unexpectedly ({self.error}); its earlier results are kept",
-            hint=Hint("{} shows where; please report it", Command("scan", connection, "--debug")),
-            connection=connection,
-            **self.to_json(),
-        )
+        message = f"{self} failed unexpectedly ({self.error}); its earlier results are kept"
+        hint = Hint("{} shows where; please report it", Command("scan", connection, "--debug"))
+        return connection_warning("stage_failed", connection, message, hint, **self.to_json())
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from ktx_cli.core import Command, Hint, ResultWarning, SettingPath, SourceError,
 from ktx_cli.scan.manifest import TableChanges
 from ktx_cli.scan.profile.counts import FAILED, NOT_READ, TableProfile
 from ktx_cli.scan.profile.profiler import OUT_OF_TIME, Profiled
+from ktx_cli.scan.stages import connection_warning
 from ktx_cli.semantic import Shard
 from ktx_cli.warehouses import Connector, ObjectProblem, Scope, TableRef, dialect_named
 
@@ -35,16 +36,9 @@ def comment_warnings(connection: str, shards: Mapping[str, Shard], changes: Tabl
     objects = list(_instructing(shards, changes))
     if not objects:
         return []
-    message = f"connection `{connection}`: comments in the database speak to agents: "
-    return [
-        ResultWarning(
-            "comment_instructions",
-            message + listing((f"`{name}`" for name in objects), 3),
-            hint="look at them, and at who may write there; agents get comments as data",
-            connection=connection,
-            objects=objects,
-        )
-    ]
+    message = f"comments in the database speak to agents: {listing((f'`{name}`' for name in objects), 3)}"
+    hint = "look at them, and at who may write there; agents get comments as data"
+    return [connection_warning("comment_instructions", connection, message, hint, objects=objects)]
 
 
 def _instructing(shards: Mapping[str, Shard], changes: TableChanges) -> Iterator[str]:
@@ -72,11 +66,11 @@ def _comment(fields: Mapping[str, Any]) -> str:
 def _unreadable(connection: str, problems: list[ObjectProblem]) -> ResultWarning:
     objects = list(dict.fromkeys(str(problem.ref) for problem in problems if problem.ref is not None))
     message = (
-        f"connection `{connection}`: {plural(len(problems), 'object')} could not be read, or not in full: "
+        f"{plural(len(problems), 'object')} could not be read, or not in full: "
         f"{listing((_described(problem) for problem in problems), 3)}"
     )
     hint = exclusion_hint(connection, objects) if objects else Command("connection", "test", connection)
-    return ResultWarning("object_unreadable", message, hint=hint, connection=connection, objects=objects)
+    return connection_warning("object_unreadable", connection, message, hint, objects=objects)
 
 
 def exclusion_hint(connection: str, objects: Iterable[str], limit: int = 5) -> Hint:
@@ -99,12 +93,8 @@ def _described(problem: ObjectProblem) -> str:
 
 def _unmatched(connection: str, problems: list[ObjectProblem]) -> ResultWarning:
     unmatched = listing((one_line(problem.message, 160) for problem in problems), 3)
-    return ResultWarning(
-        "scope_unmatched",
-        f"connection `{connection}`: {unmatched}",
-        hint=Hint("correct {} in ktx.yaml, or the role's privileges", SettingPath(f"connections.{connection}")),
-        connection=connection,
-    )
+    hint = Hint("correct {} in ktx.yaml, or the role's privileges", SettingPath(f"connections.{connection}"))
+    return connection_warning("scope_unmatched", connection, unmatched, hint)
 
 
 MOST_REASONS = 5
@@ -144,7 +134,7 @@ class _Unread:
 
 def unprofiled_warnings(connection: str, connector: Connector, profiled: Profiled) -> list[ResultWarning]:
     """Return the warnings of tables and columns without a profile, which are not empty ones."""
-    found = [*_out_of_time(connection, profiled), *_views(connection, profiled)]
+    found = list(_left_out(connection, profiled))
     groups: dict[str, list[_Unread]] = defaultdict(list)
     for each in _unread(each.profile for each in profiled.tables):
         groups[each.kind].append(each)
@@ -153,28 +143,17 @@ def unprofiled_warnings(connection: str, connector: Connector, profiled: Profile
     return found + [_warning(connection, connector, group) for group in [*shown, rest] if group]
 
 
-def _out_of_time(connection: str, profiled: Profiled) -> Iterator[ResultWarning]:
-    late = profiled.out_of_time
+def _left_out(connection: str, profiled: Profiled) -> Iterator[ResultWarning]:
+    late, views = profiled.out_of_time, profiled.not_read
     if late:
-        yield ResultWarning(
-            "profile_out_of_time",
-            f"connection `{connection}`: {plural(late, 'table')} of {len(profiled.tables)} not looked at, the time was"
-            " up; the next run begins with them",
-            hint=Hint("raise {}, or narrow the connection by `include`", SettingPath("scan.budget.seconds")),
-            connection=connection,
-            left=late,
-        )
-
-
-def _views(connection: str, profiled: Profiled) -> Iterator[ResultWarning]:
-    if profiled.not_read:
-        yield ResultWarning(
-            "views_not_read",
-            f"connection `{connection}`: {plural(profiled.not_read, 'view')} not read: scan.views",
-            hint=Command("config", "set", "scan.views", "always"),
-            connection=connection,
-            views=profiled.not_read,
-        )
+        total = len(profiled.tables)
+        message = f"{plural(late, 'table')} of {total} not looked at, the time was up; the next run begins with them"
+        hint = Hint("raise {}, or narrow the connection by `include`", SettingPath("scan.budget.seconds"))
+        yield connection_warning("profile_out_of_time", connection, message, hint, left=late)
+    if views:
+        always = Command("config", "set", "scan.views", "always")
+        message = f"{plural(views, 'view')} not read: scan.views"
+        yield connection_warning("views_not_read", connection, message, always, views=views)
 
 
 def _unread(profiles: Iterator[TableProfile]) -> Iterator[_Unread]:
@@ -189,14 +168,10 @@ def _warning(connection: str, connector: Connector, group: Sequence[_Unread]) ->
     tables = sum(each.column is None for each in group)
     parts = [(tables, "table"), (len(group) - tables, "column")]
     counted = " and ".join(plural(count, noun) for count, noun in parts if count)
-    return ResultWarning(
-        "not_profiled",
-        f"connection `{connection}`: the rows of {counted} could not be read ({listing(map(str, group), 3)}): "
-        f"{group[0].reason}",
-        hint=_hint(connection, connector, group),
-        connection=connection,
-        objects=list(map(str, group)),
-    )
+    objects = list(map(str, group))
+    message = f"the rows of {counted} could not be read ({listing(objects, 3)}): {group[0].reason}"
+    hint = _hint(connection, connector, group)
+    return connection_warning("not_profiled", connection, message, hint, objects=objects)
 
 
 def _hint(connection: str, connector: Connector, group: Sequence[_Unread]) -> str:

@@ -15,6 +15,7 @@ from ktx_cli.privacy import ValueKind
 from ktx_cli.scan.profile.counts import ColumnProfile, TableProfile
 from ktx_cli.scan.relationships.hints import GivenHints, recorded_hints
 from ktx_cli.scan.relationships.record import RelationshipRecord
+from ktx_cli.scan.stages import connection_warning
 from ktx_cli.semantic import Entry
 from ktx_cli.warehouses import Column, Table, TableRef
 
@@ -469,16 +470,12 @@ class DescriptionReport:
         found = []
         hint = (self.stopped.hint if self.stopped else None) or Command("scan", connection, "--depth", "enriched")
         if self.failed:
-            message = (
-                f"connection `{connection}`: no new description of {plural(len(self.failed), 'table')}: "
-                f"{listing(f'{table} ({why})' for table, why in self.failed.items())}"
-            )
-            found.append(
-                ResultWarning("not_described", message, hint=hint, connection=connection, tables=list(self.failed))
-            )
+            why = listing(f"{table} ({why})" for table, why in self.failed.items())
+            message = f"no new description of {plural(len(self.failed), 'table')}: {why}"
+            found.append(connection_warning("not_described", connection, message, hint, tables=list(self.failed)))
         if self.unproposed:
-            message = f"connection `{connection}`: not all joins could be asked for: {listing(self.unproposed)}"
-            found.append(ResultWarning("not_proposed", message, hint=hint, connection=connection))
+            message = f"not all joins could be asked for: {listing(self.unproposed)}"
+            found.append(connection_warning("not_proposed", connection, message, hint))
         return found
 
     def to_json(self) -> dict[str, Any]:

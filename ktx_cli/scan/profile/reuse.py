@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli import __version__
 from ktx_cli.project import Scan
 from ktx_cli.scan.relationships.hints import GivenHints
-from ktx_cli.scan.relationships.record import Cardinality, Check, KeyChoice, Relationship, RelationshipRecord, Status
+from ktx_cli.scan.relationships.record import KeyChoice, Relationship, RelationshipRecord
 from ktx_cli.warehouses import Connector, Evident, Table, TableKind, TableRef, dialect_named
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _CODE: Final = ("warehouses/sampling", "scan/profile", "scan/relationships")
 _BODY: Final = re.compile(r"\bas\b\s*\(?\s*((?:select|with|values|from)\b.*)", re.IGNORECASE | re.DOTALL)
@@ -52,24 +53,28 @@ def hints_digest(hints: GivenHints) -> str:
     return _digest(map(repr, hints.given))
 
 
+@functools.cache
+def _stored() -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(tuple[list[tuple[TableRef, KeyChoice]], tuple[Relationship, ...]])
+
+
 def relationships_to_json(record: RelationshipRecord) -> str | None:
     """Return a record as JSON; None where it would not come back equal (a condition on a value without JSON)."""
-    document = {
-        "keys": [[_parts(ref), asdict(choice)] for ref, choice in record.keys.items()],
-        "edges": [{**asdict(edge), "features": {}} for edge in record.edges],
-    }
+    from pydantic_core import PydanticSerializationError
+
     try:
-        text = json.dumps(document)
-    except TypeError:
+        text = _stored().dump_json((list(record.keys.items()), record.edges)).decode()
+    except PydanticSerializationError:
         return None
     return text if relationships_from_json(text) == record else None
 
 
 def relationships_from_json(text: str) -> RelationshipRecord:
     """Return the record that `relationships_to_json` wrote."""
-    document = json.loads(text)
-    keys = {TableRef(*parts): _key(fields) for parts, fields in document["keys"]}
-    return RelationshipRecord(keys, tuple(map(_edge, document["edges"])))
+    keys, relationships = _stored().validate_json(text)
+    return RelationshipRecord(dict(keys), relationships)
 
 
 def _is_steady(table: Table, dialect: str) -> bool:
@@ -100,29 +105,3 @@ def _digest(parts: Iterable[str]) -> str:
     for part in parts:
         digest.update(part.encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()
-
-
-def _parts(ref: TableRef) -> list[str | None]:
-    return [ref.schema, ref.name]
-
-
-def _key(fields: dict[str, Any]) -> KeyChoice:
-    alternates = tuple(map(tuple, fields.pop("alternates")))
-    return KeyChoice(primary=tuple(fields.pop("primary")), alternates=alternates, **fields)
-
-
-def _edge(fields: dict[str, Any]) -> Relationship:
-    check, condition = fields["check"], fields["condition"]
-    return Relationship(
-        child=TableRef(**fields["child"]),
-        child_columns=tuple(fields["child_columns"]),
-        parent=TableRef(**fields["parent"]),
-        parent_columns=tuple(fields["parent_columns"]),
-        status=Status(fields["status"]),
-        probability=fields["probability"],
-        reason=fields["reason"],
-        cardinality=Cardinality(fields["cardinality"]),
-        sources=tuple(fields["sources"]),
-        check=None if check is None else Check(**check),
-        condition=None if condition is None else (condition[0], condition[1]),
-    )

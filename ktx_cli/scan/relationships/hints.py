@@ -26,7 +26,6 @@ class Hint:
     parent: TableRef
     parent_columns: tuple[str, ...]
     source: str
-    why: str = ""
 
 
 class HintSource(Protocol):
@@ -112,7 +111,7 @@ class ViewJoins:
                 self.unread.append(view.ref)
                 continue
             try:
-                yield from _hints_of(text, self.dialect, view.ref, known)
+                yield from _hints_of(text, self.dialect, view.ref.schema or "", known)
             except (SqlglotError, RecursionError):
                 self.unread.append(view.ref)
 
@@ -144,18 +143,17 @@ End = tuple[TableRef, str]
 """A table and one of its columns."""
 
 
-def _hints_of(text: str, dialect: str, view: TableRef, known: _Known) -> Iterator[Hint]:
+def _hints_of(text: str, dialect: str, home: str, known: _Known) -> Iterator[Hint]:
     import sqlglot
     from sqlglot import exp
 
     tree = sqlglot.parse_one(text, dialect=dialect)
     local = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE)}
     for select in tree.find_all(exp.Select):
-        for left, right in _equalities(select, _tables_of(select, known, view.schema or "", local), known):
+        for left, right in _equalities(select, _tables_of(select, known, home, local), known):
             if left[0] != right[0]:
-                why = f"joined in the view {view}"
-                yield Hint(left[0], (left[1],), right[0], (right[1],), "view", why)
-                yield Hint(right[0], (right[1],), left[0], (left[1],), "view", why)
+                yield Hint(left[0], (left[1],), right[0], (right[1],), "view")
+                yield Hint(right[0], (right[1],), left[0], (left[1],), "view")
 
 
 def _tables_of(select: Any, known: _Known, home: str, local: Set[str]) -> dict[str, TableRef]:

@@ -431,9 +431,5 @@ class _Asking:
 
 def proposed_hints(proposals: Iterable[ProposedJoin]) -> tuple[Hint, ...]:
     """Return a hint for each proposal."""
-    return tuple(
-        Hint(
-            each.join.child, each.join.child_columns, each.join.parent, each.join.parent_columns, SOURCE, each.rationale
-        )
-        for each in proposals
-    )
+    joins = (each.join for each in proposals)
+    return tuple(Hint(j.child, j.child_columns, j.parent, j.parent_columns, SOURCE) for j in joins)

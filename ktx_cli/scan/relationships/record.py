@@ -67,7 +67,6 @@ class Relationship:
     sources: tuple[str, ...] = ()
     check: Check | None = None
     condition: tuple[str, Any] | None = None
-    features: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def id(self) -> RelationshipId:
