@@ -19,14 +19,13 @@ from ktx_cli.scan.committed import Base, Committed, RemovedTexts, has_comments
 from ktx_cli.scan.relationships.record import (
     ARROW,
     RELATIONSHIPS,
-    Cardinality,
     Relationship,
     RelationshipId,
     RelationshipRecord,
     Status,
     relationship_name,
 )
-from ktx_cli.scan.shards import ManifestIndex, entries, is_joinable, is_unique
+from ktx_cli.scan.shards import ManifestIndex, declared_relationships, entries
 from ktx_cli.semantic import (
     DISABLED,
     SUFFIXES,
@@ -344,23 +343,8 @@ def read_review(base: Base, connection: str, copies: ParsedCopies) -> Review | N
     overlays = Overlays.read(base, connection)
     tables = {table.ref: table for table in committed.snapshot.tables or ()}
     scene = Scene(connection, committed.shards, overlays, tables)
-    declared = declared_edges(tables.values())
+    declared = declared_relationships(tables.values())
     return Review(connection, scene.reviewed(records.relationships), committed.shards, overlays, scene.edges(declared))
-
-
-def declared_edges(tables: Iterable[Table]) -> list[Relationship]:
-    """Return an edge for every foreign key whose tables are both there."""
-    known = {table.ref: table for table in tables}
-    return [
-        Relationship(
-            ref, key.columns, key.target, key.target_columns, Status.ACCEPTED, 1.0, "a foreign key declares it",
-            cardinality=Cardinality.ONE_TO_ONE if is_unique(table, key.columns) else Cardinality.MANY_TO_ONE,
-            sources=(Standing.DECLARED.value,),
-        )
-        for ref, table in known.items()
-        for key in table.foreign_keys
-        if is_joinable(key, known)
-    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +369,7 @@ class Scene:
     ) -> tuple[ReviewedEdge, ...]:
         """Return each edge with its name and what holds for it; `waiting`: those a person accepted that miss an end."""
         turned = set(map(_turned, edges))
-        declared = [edge for edge in declared_edges(self.tables.values()) if edge.id in turned]
+        declared = [edge for edge in declared_relationships(self.tables.values()) if edge.id in turned]
         found = self._each((*edges, *declared), gone, waiting)
         by_id: dict[RelationshipId | None, ReviewedEdge] = {each.edge.id: each for each in found}
         return tuple(_with_decision(self._beside(each, by_id.get(_turned(each.edge)))) for each in found[: len(edges)])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,11 +16,15 @@ from ktx_cli.scan.descriptions.facts import GENERATED_KEYS
 from ktx_cli.scan.relationships.record import (
     Cardinality,
     Relationship,
-    RelationshipId,
     RelationshipRecord,
+    Status,
 )
 from ktx_cli.semantic import Entry, Shard, physical_name, quoted, render_shard, source_names
 from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef
+
+Joins = dict[TableRef, list[dict[str, str]]]
+DECLARED: Final = "declared"
+"""The source of a relationship that a foreign key declares."""
 
 
 def entries(
@@ -35,10 +39,31 @@ def entries(
     """
     by_ref = {table.ref: table for table in tables}
     known = record or RelationshipRecord()
-    joins = _joins(by_ref, names)
-    found = {edge.id: edge for edge in (*known.accepted(), *manual)}
-    _add_found(joins, found.values(), by_ref, names, {each.id for each in manual})
+    joins: Joins = defaultdict(list)
+    ordered = sorted(by_ref.values(), key=lambda table: (table.ref.schema or "", table.ref.name))
+    for relationship in declared_relationships(ordered):
+        _add_joins(joins, relationship, names, "formal")
+    by_hand = {each.id for each in manual}
+    found = {each.id: each for each in (*known.accepted(), *manual)}
+    for relationship in found.values():
+        if relationship.child in by_ref and relationship.parent in by_ref:
+            _add_joins(joins, relationship, names, "manual" if relationship.id in by_hand else "inferred")
     return {ref: _entry(table, known.key_of(table), joins.get(ref, [])) for ref, table in by_ref.items()}
+
+
+def declared_relationships(tables: Iterable[Table]) -> list[Relationship]:
+    """Return a relationship for every foreign key whose tables are both there."""
+    known = {table.ref: table for table in tables}
+    return [
+        Relationship(
+            ref, key.columns, key.target, key.target_columns, Status.ACCEPTED, 1.0, "a foreign key declares it",
+            cardinality=Cardinality.ONE_TO_ONE if is_unique(table, key.columns) else Cardinality.MANY_TO_ONE,
+            sources=(DECLARED,),
+        )
+        for ref, table in known.items()
+        for key in table.foreign_keys
+        if is_joinable(key, known)
+    ]  # fmt: skip
 
 
 def _entry(table: Table, primary_key: tuple[str, ...], joins: list[dict[str, str]]) -> Entry:
@@ -63,40 +88,27 @@ def _column(column: Column, *, is_key: bool) -> dict[str, Any]:
     return fields
 
 
-def _joins(tables: Mapping[TableRef, Table], names: Mapping[TableRef, str]) -> dict[TableRef, list[dict[str, str]]]:
-    found: dict[TableRef, list[dict[str, str]]] = defaultdict(list)
-    for ref in sorted(tables, key=lambda ref: (ref.schema or "", ref.name)):
-        for key in tables[ref].foreign_keys:
-            if not is_joinable(key, tables):
-                continue
-            one_to_one = is_unique(tables[ref], key.columns)
-            forward = "one_to_one" if one_to_one else "many_to_one"
-            backward = "one_to_one" if one_to_one else "one_to_many"
-            _add(found[ref], names[key.target], key.columns, key.target_columns, forward)
-            if key.target != ref:
-                _add(found[key.target], names[ref], key.target_columns, key.columns, backward)
-    return found
+def _add_joins(joins: Joins, relationship: Relationship, names: Mapping[TableRef, str], source: str) -> None:
+    """Add the joins of a relationship, to both its tables, unless they are there."""
+    child, parent = relationship.child, relationship.parent
+    own, other, back = relationship.child_columns, relationship.parent_columns, names[child]
+    forward = relationship.cardinality.value
+    on = _on(own, names[parent], other) + _condition(relationship, None)
+    _add(joins[child], {"to": names[parent], "on": on, "relationship": forward, "source": source})
+    if parent != child:
+        backward = "one_to_one" if forward == "one_to_one" else "one_to_many"
+        on = _on(other, back, own) + _condition(relationship, back)
+        _add(joins[parent], {"to": back, "on": on, "relationship": backward, "source": source})
 
 
-def _add_found(
-    joins: dict[TableRef, list[dict[str, str]]],
-    edges: Iterable[Relationship],
-    tables: Mapping[TableRef, Table],
-    names: Mapping[TableRef, str],
-    by_hand: Collection[RelationshipId],
-) -> None:
-    """Add the joins nobody declared; `by_hand`: the edges whose joins are a person's."""
-    for edge in edges:
-        if edge.child not in tables or edge.parent not in tables:
-            continue
-        source = "manual" if edge.id in by_hand else "inferred"
-        one_to_one = edge.cardinality is Cardinality.ONE_TO_ONE
-        to, back = names[edge.parent], names[edge.child]
-        own, other = edge.child_columns, edge.parent_columns
-        _add(joins[edge.child], to, own, other, edge.cardinality.value, source, _condition(edge, None))
-        if edge.parent != edge.child:
-            backward = "one_to_one" if one_to_one else "one_to_many"
-            _add(joins[edge.parent], back, other, own, backward, source, _condition(edge, back))
+def _on(own: tuple[str, ...], to: str, other: tuple[str, ...]) -> str:
+    pairs = zip(own, other, strict=True)
+    return " AND ".join(f"{quoted(mine)} = {quoted(to)}.{quoted(theirs)}" for mine, theirs in pairs)
+
+
+def _add(joins: list[dict[str, str]], join: dict[str, str]) -> None:
+    if all((each["to"], each["on"]) != (join["to"], join["on"]) for each in joins):
+        joins.append(join)
 
 
 def _condition(edge: Relationship, source: str | None) -> str:
@@ -107,23 +119,6 @@ def _condition(edge: Relationship, source: str | None) -> str:
     literal = "'" + str(value).replace("'", "''") + "'" if isinstance(value, str) else str(value)
     place = "" if source is None else f"{quoted(source)}."
     return f" AND {place}{quoted(column)} = {literal}"
-
-
-def _add(
-    joins: list[dict[str, str]],
-    to: str,
-    own: tuple[str, ...],
-    other: tuple[str, ...],
-    relationship: str,
-    source: str = "formal",
-    condition: str = "",
-) -> None:
-    on = " AND ".join(
-        f"{quoted(mine)} = {quoted(to)}.{quoted(theirs)}" for mine, theirs in zip(own, other, strict=True)
-    )
-    on += condition
-    if all((join["to"], join["on"]) != (to, on) for join in joins):
-        joins.append({"to": to, "on": on, "relationship": relationship, "source": source})
 
 
 def is_joinable(key: ForeignKey, tables: Mapping[TableRef, Table]) -> bool:

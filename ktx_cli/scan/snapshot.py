@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from ktx_cli.warehouses import Column, ForeignKey, Index, SemanticType, Table, T
 
 MANIFEST = "manifest.yaml"
 FORMAT = 1
+_COLUMN_FIELDS = ("name", "native_type", "type", "nullable", "comment", "default", "generated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,52 +87,31 @@ def _text(document: dict[str, Any]) -> str:
 
 
 def _to_json(table: Table) -> dict[str, Any]:
-    return _without_empty(
-        {
-            "schema": table.ref.schema,
-            "name": table.ref.name,
-            "kind": table.kind.value,
-            "comment": table.comment,
-            "columns": [_column_to_json(column) for column in table.columns],
-            "primary_key": list(table.primary_key),
-            "foreign_keys": [
-                _without_empty(
-                    {
-                        "name": key.name,
-                        "columns": list(key.columns),
-                        "target_schema": key.target.schema,
-                        "target": key.target.name,
-                        "target_columns": list(key.target_columns),
-                    }
-                )
-                for key in table.foreign_keys
-            ],
-            "unique_keys": [_named_columns(key.name, key.columns) for key in table.unique_keys],
-            "indexes": [_named_columns(index.name, index.columns) for index in table.indexes],
-            "view_sql": table.view_sql,
-        }
+    return _filled(
+        schema=table.ref.schema,
+        name=table.ref.name,
+        kind=table.kind.value,
+        comment=table.comment,
+        columns=[_column_to_json(column) for column in table.columns],
+        primary_key=list(table.primary_key),
+        foreign_keys=[_key_to_json(key) for key in table.foreign_keys],
+        unique_keys=[_filled(name=key.name, columns=list(key.columns)) for key in table.unique_keys],
+        indexes=[_filled(name=index.name, columns=list(index.columns)) for index in table.indexes],
+        view_sql=table.view_sql,
     )
 
 
 def _column_to_json(column: Column) -> dict[str, Any]:
-    return _without_empty(
-        {
-            "name": column.name,
-            "native_type": column.native_type,
-            "type": column.type.value,
-            "nullable": column.nullable,
-            "comment": column.comment,
-            "default": column.default,
-            "generated": column.generated or None,
-        }
-    )
+    fields = {name: getattr(column, name) for name in _COLUMN_FIELDS}
+    return _filled(**fields | {"type": column.type.value, "generated": column.generated or None})
 
 
-def _named_columns(name: str | None, columns: Iterable[str]) -> dict[str, Any]:
-    return _without_empty({"name": name, "columns": list(columns)})
+def _key_to_json(key: ForeignKey) -> dict[str, Any]:
+    target = {"target_schema": key.target.schema, "target": key.target.name, "target_columns": list(key.target_columns)}
+    return _filled(name=key.name, columns=list(key.columns), **target)
 
 
-def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
+def _filled(**fields: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None and value != []}
 
 
@@ -140,29 +120,20 @@ def _from_json(document: dict[str, Any]) -> Table:
         ref=TableRef(document.get("schema"), document["name"]),
         kind=TableKind(document["kind"]),
         comment=document.get("comment"),
-        columns=tuple(
-            Column(
-                name=column["name"],
-                native_type=column["native_type"],
-                type=SemanticType(column["type"]),
-                nullable=column["nullable"],
-                comment=column.get("comment"),
-                default=column.get("default"),
-                generated=column.get("generated", False),
-            )
-            for column in document.get("columns", ())
-        ),
+        columns=tuple(map(_column_from_json, document.get("columns", ()))),
         primary_key=tuple(document.get("primary_key", ())),
-        foreign_keys=tuple(
-            ForeignKey(
-                columns=tuple(key["columns"]),
-                target=TableRef(key.get("target_schema"), key["target"]),
-                target_columns=tuple(key["target_columns"]),
-                name=key.get("name"),
-            )
-            for key in document.get("foreign_keys", ())
-        ),
+        foreign_keys=tuple(map(_key_from_json, document.get("foreign_keys", ()))),
         unique_keys=tuple(UniqueKey(tuple(key["columns"]), key.get("name")) for key in document.get("unique_keys", ())),
         indexes=tuple(Index(tuple(index["columns"]), index.get("name")) for index in document.get("indexes", ())),
         view_sql=document.get("view_sql"),
     )
+
+
+def _column_from_json(fields: dict[str, Any]) -> Column:
+    required = (fields["name"], fields["native_type"], SemanticType(fields["type"]), fields["nullable"])
+    return Column(*required, fields.get("comment"), fields.get("default"), fields.get("generated", False))
+
+
+def _key_from_json(fields: dict[str, Any]) -> ForeignKey:
+    target = TableRef(fields.get("target_schema"), fields["target"])
+    return ForeignKey(tuple(fields["columns"]), target, tuple(fields["target_columns"]), fields.get("name"))
