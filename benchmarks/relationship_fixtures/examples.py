@@ -18,6 +18,7 @@ from ktx_cli.scan.relationships.discovery import Inference, Questions
 from ktx_cli.scan.relationships.hints import Hints
 from ktx_cli.scan.relationships.keys import find_uniques
 from ktx_cli.scan.relationships.ranker import Ranker, Scene, scene_of
+from ktx_cli.scan.stages import STRICT
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, Table
 from ktx_cli.warehouses.registry import connect
 from ktx_cli.warehouses.sampling.statements import Sample, SampleMethod
@@ -78,7 +79,7 @@ def _candidates(
     """Return all columns, and the candidates a ranker has to judge, with their features."""
     facts = gather(connector.dialect, tables, sampled)
     questions = Questions(connector, Relationships(), len(facts.columns))
-    inference = Inference(facts, Relationships(), questions, (), Ranker(0.0, (), ()))
+    inference = Inference(facts, Relationships(), questions, (), Ranker(0.0, (), ()), STRICT)
     uniques = find_uniques(facts.tables, questions.is_unique)
     return facts.columns, inference.ranked_pairs(uniques, NameIndex(facts.tables, uniques.keys), Hints())
 

@@ -237,8 +237,8 @@ def mermaid(diagram: Diagram) -> str:
     names = _entity_names(entity.name for entity in diagram.entities)
     lines = ["erDiagram"]
     for entity in diagram.entities:
-        lines += _diagram_mermaid_entity(names[entity.name], entity)
-    lines += [_diagram_mermaid_edge(names, edge) for edge in diagram.edges]
+        lines += _mermaid_entity(names[entity.name], entity)
+    lines += [_mermaid_edge(names, edge) for edge in diagram.edges]
     return "\n".join(lines) + "\n"
 
 
@@ -255,7 +255,7 @@ def _entity_names(names: Iterable[str]) -> dict[str, str]:
     return written
 
 
-def _diagram_mermaid_entity(name: str, entity: Entity) -> list[str]:
+def _mermaid_entity(name: str, entity: Entity) -> list[str]:
     if not entity.attributes and not entity.hidden:
         return [f"    {name}"]
     more = [f"        … and_{entity.hidden}_more"] if entity.hidden else []
@@ -285,7 +285,7 @@ def _attribute(attribute: Attribute, word: str) -> str:
     return "        " + " ".join(parts)
 
 
-def _diagram_mermaid_edge(names: dict[str, str], edge: Edge) -> str:
+def _mermaid_edge(names: dict[str, str], edge: Edge) -> str:
     left, right = _ENDS.get(edge.relationship, _ENDS["many_to_one"])
     if edge.optional and edge.relationship in ("many_to_one", "one_to_one"):
         right = "o|"
@@ -343,7 +343,7 @@ def dot(diagram: Diagram) -> str:
     ports = {entity.name: _ports(entity) for entity in diagram.entities}
     lines = [*_HEADER]
     lines += [f"  {nodes[entity.name]} [label=<{_table(entity)}>];" for entity in diagram.entities]
-    lines += [_diagram_graphviz_edge(nodes, ports, edge) for edge in diagram.edges]
+    lines += [_dot_edge(nodes, ports, edge) for edge in diagram.edges]
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -408,7 +408,7 @@ def _small(text: str) -> str:
     return f'<font color="#888888" point-size="9">{text}</font>' if text else ""
 
 
-def _diagram_graphviz_edge(nodes: dict[str, str], ports: dict[str, dict[str, str]], edge: Edge) -> str:
+def _dot_edge(nodes: dict[str, str], ports: dict[str, dict[str, str]], edge: Edge) -> str:
     tail, head = nodes[edge.many], nodes[edge.one]
     if edge.pairs:
         mine, theirs = edge.pairs[0]

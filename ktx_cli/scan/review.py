@@ -72,7 +72,9 @@ class SourceFile:
     def joins(self) -> frozenset[JoinKey]:
         """The joins it makes."""
         listed = self.document.get("joins")
-        return frozenset(join_key(each) for each in (listed if isinstance(listed, list) else ()) if _is_join(each))
+        return frozenset(
+            join_key(each) for each in (listed if isinstance(listed, list) else ()) if isinstance(each, dict)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ def disabling(content: bytes | None, source: str, joins: Iterable[Mapping[str, A
         content = empty_overlay(source)
     for join in joins:
         content = _without(
-            content, ("joins",), [i for i, key in _overlays_joins(content, where) if key == join_key(join)], where
+            content, ("joins",), [i for i, key in _joins_made(content, where) if key == join_key(join)], where
         )
         if plain_on(join["on"]) not in {on for _, on in _disabled(content, where)}:
             content = edit.append_value(content, (DISABLED,), str(join["on"]), where=where)
@@ -183,8 +185,10 @@ def _disabled(content: bytes, where: str) -> list[tuple[int, str]]:
     return [(index, plain_on(on)) for index, on in enumerate(_list(content, DISABLED, where))]
 
 
-def _overlays_joins(content: bytes, where: str) -> list[tuple[int, JoinKey]]:
-    return [(index, join_key(join)) for index, join in enumerate(_list(content, "joins", where)) if _is_join(join)]
+def _joins_made(content: bytes, where: str) -> list[tuple[int, JoinKey]]:
+    return [
+        (index, join_key(join)) for index, join in enumerate(_list(content, "joins", where)) if isinstance(join, dict)
+    ]
 
 
 def _list(content: bytes, key: str, where: str) -> list[Any]:
@@ -195,10 +199,6 @@ def _list(content: bytes, key: str, where: str) -> list[Any]:
         line, column = yaml.locate(content, (key,)) or (1, 1)
         raise ConfigError(f"{where}:{line}:{column}: `{key}` must be a list", hint=f"write {key}: [] there")
     return items
-
-
-def _is_join(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _standalone(source: str, path: str) -> ConfigError:

@@ -9,34 +9,30 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.search.corpus import (
         KINDS,
+        Contents,
         Found,
         Hit,
-        Passage,
-        Scope,
-        Shown,
-        documents,
-        listed_columns,
-        passage_documents,
-    )
-    from ktx_cli.search.index import Store, identity, open_index
-    from ktx_cli.search.parts import (
-        Contents,
         Layer,
         Pages,
         Part,
+        Passage,
         Passages,
+        Scope,
+        Shown,
         Values,
+        documents,
         files_between,
         layer_signature,
+        listed_columns,
+        passage_documents,
         scan_signature,
         stray_signatures,
         values_signature,
         values_unit,
     )
+    from ktx_cli.search.index import Store, folded, identity, open_index, plain_words, words
     from ktx_cli.search.ranking import Index, found, hits, rank
-    from ktx_cli.search.searcher import Answer, Refreshed, Searcher, refresh
-    from ktx_cli.search.tokens import folded, plain_words, words
-    from ktx_cli.search.views import Overlays, behind, open_base
+    from ktx_cli.search.searcher import Answer, Overlays, Refreshed, Searcher, behind, open_base, refresh
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

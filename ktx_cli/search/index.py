@@ -1,18 +1,15 @@
-"""The tables of a search index, in a file or in memory.
-
-Texts are stored as stems of `context.search.words` with two blanks between them, one column for each weight, so that
-FTS5 has nothing to fold; its tokenizer `ascii` takes every other character than ASCII for part of a word.
-"""
+"""The tables of a search index, in a file or in memory, and the stems of words they hold."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import os
+import re
 import sqlite3
 import threading
+import unicodedata
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +19,82 @@ from urllib.parse import quote
 
 from ktx_cli.core import Command, Hint, StorageError
 from ktx_cli.project import read_bytes, storage_error, write_atomic
-from ktx_cli.search.corpus import KINDS, Document, Scope
-from ktx_cli.search.tokens import plain_words, stem
+from ktx_cli.search.corpus import KINDS, Document, Scope, digest_of
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_VOWEL: Final = re.compile(r"[aeiouy]")
+_STOP: Final = re.compile("an?|and|are|as|at|by|for|from|how|in|is|it|many|much|of|on|or|per|the|to|what|with")
+"""Words that say nothing of what is looked for."""
+
+_UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]+")
+"""Scripts that put no blanks between words: Thai and Lao, kana, Chinese characters."""
+
+
+def words(text: str) -> list[str]:
+    """Return the stems of the words of a text; `netRevenue` and `net_revenue` are two words each."""
+    return [stem(word) for word in plain_words(text)]
+
+
+def plain_words(text: str) -> list[str]:
+    """Return the words of a text folded to lower case without accents, their endings kept.
+
+    Where a script puts no blanks between words, every two letters that follow each other are one.
+    """
+    found = _WORD.findall(folded(_HUMP.sub(" ", text)))
+    return found if text.isascii() else [part for word in found for part in _parts(word)]
+
+
+def _parts(word: str) -> list[str]:
+    parts, position = [], 0
+    for run in _UNSPACED.finditer(word):
+        parts.append(word[position : run.start()])
+        pairs = [run[0][at : at + 2] for at in range(len(run[0]) - 1)]
+        parts += pairs or [run[0]]
+        position = run.end()
+    return [part for part in (*parts, word[position:]) if part]
+
+
+def asked_words(text: str) -> list[str]:
+    """Return the words of a query once each, without those that say nothing unless there are no others."""
+    plain = list(dict.fromkeys(plain_words(text)))
+    telling = [word for word in plain if not _STOP.fullmatch(word)]
+    return telling or plain
+
+
+def folded(text: str) -> str:
+    """Return a text in lower case with letters for their accented, wide or joined forms."""
+    if text.isascii():
+        return text.lower()
+    # Letters for the joined and styled forms come first, for those may be capitals.
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return "".join(character for character in decomposed if not unicodedata.combining(character))
+
+
+@functools.lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """Return an English word without its plural and verb endings: `orders`, `ordered`, `ordering` are `order`.
+
+    The S-stemmer of Harman (1991, How effective is suffixing?), then `-ing` and `-ed` where a vowel stays before them.
+    """
+    word = _singular(word)
+    for ending in ("ing", "ed"):
+        rest = word.removesuffix(ending)
+        if rest != word and len(rest) > 2 and _VOWEL.search(rest):
+            doubled = len(rest) > 3 and rest[-1] == rest[-2] and rest[-1] not in "lsz"
+            return rest[:-1] if doubled else rest
+    return word.removesuffix("e") if len(word) > 3 else word
+
+
+def _singular(word: str) -> str:
+    if len(word) < 4 or not word.endswith("s"):
+        return word
+    if word.endswith("ies") and not word.endswith(("eies", "aies")):
+        return word[:-3] + "y"
+    if word.endswith("es") and not word.endswith(("aes", "ees", "oes")):
+        return word[:-1]
+    return word if word.endswith(("us", "ss", "is")) else word[:-1]
+
 
 VERSION: Final = 2
 """Counts changes of the tables, of the stems and of what stands in documents; an index of another one is rebuilt."""
@@ -395,11 +466,6 @@ INTERNAL: Final = f"{MARK}i"
 _ALL_COLUMNS: Final = ("tag", *TIERS)
 
 
-def digest_of(document: Document) -> bytes:
-    """Return what tells one content of a document from another."""
-    return hashlib.blake2b(_written(document).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
 def tag(letter: str, name: str) -> str:
     """Return the token that a filter looks for: `k` a kind, `c` a connection, `u` a user, `t` a tag of a page."""
     return f"{MARK}{letter}{name.encode('utf-8', 'surrogatepass').hex()}"
@@ -471,9 +537,3 @@ def _tags(document: Document) -> list[str]:
     tags += [tag("t", each) for each in document.tags]
     tags += [INTERNAL] if document.internal else []
     return tags + ([OWNED, tag("u", document.owner)] if document.owner else [])
-
-
-def _written(document: Document) -> str:
-    fields = [(each.name, each.weight, each.text) for each in document.fields]
-    facts = (document.kind, document.id, document.connection, document.summary, document.order, document.owner)
-    return json.dumps([facts, fields, document.internal, document.tags], ensure_ascii=False)

@@ -12,26 +12,36 @@ if TYPE_CHECKING:
         LONGEST_SUMMARY,
         Checker,
         NamedHosts,
+        Replacement,
+        Revision,
         check_pages,
         lint_page,
+        problems_of,
+        refused,
+        revised,
         warnings_of,
     )
-    from ktx_cli.wiki.edit import Replacement, Revision, problems_of, refused, revised
     from ktx_cli.wiki.injection import hosts_of, instructions
-    from ktx_cli.wiki.keys import (
+    from ktx_cli.wiki.page import (
+        DIAGNOSTIC_KEYS,
         FOLDER,
         GLOBAL,
+        Page,
+        body_line,
+        changed,
         check_key,
         could_be_key,
+        field_line,
+        new_page,
         page_path,
+        parse,
         place_of,
+        render,
         scopes_seen_from,
         suggested_key,
         user_of,
         user_scope,
     )
-    from ktx_cli.wiki.links import hosts_in
-    from ktx_cli.wiki.page import DIAGNOSTIC_KEYS, Page, body_line, changed, field_line, new_page, parse, render
     from ktx_cli.wiki.reference import Kind, Reference, Resolver, line_of, references
     from ktx_cli.wiki.store import (
         Graph,
@@ -45,7 +55,7 @@ if TYPE_CHECKING:
         own_page,
         read_page,
     )
-    from ktx_cli.wiki.text import hidden_characters, hidden_markup, without_fences, without_swallowed
+    from ktx_cli.wiki.text import hidden_characters, hidden_markup, hosts_in, without_fences, without_swallowed
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

@@ -11,8 +11,7 @@ from typing import Final
 
 from ktx_cli.core import KtxError, Spot, line_start
 from ktx_cli.documents import RawFile
-from ktx_cli.wiki.links import hosts_in
-from ktx_cli.wiki.text import hidden_characters, without_hidden
+from ktx_cli.wiki.text import hidden_characters, hosts_in, without_hidden
 
 _LOOKALIKES: Final = str.maketrans("аеорсухіјѕԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνıɪɡ", "aeopcyxijsdqwABEZHIKMNOPTYXopviig")
 """Letters of other alphabets that look like Latin ones."""

@@ -23,8 +23,18 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.project import Tree
-from ktx_cli.wiki.keys import FOLDER, GLOBAL, could_be_key, page_path, place_of, scopes_seen_from, suggested_key
-from ktx_cli.wiki.page import Page, page_diagnostic, parse
+from ktx_cli.wiki.page import (
+    FOLDER,
+    GLOBAL,
+    Page,
+    could_be_key,
+    page_diagnostic,
+    page_path,
+    parse,
+    place_of,
+    scopes_seen_from,
+    suggested_key,
+)
 from ktx_cli.wiki.reference import Kind, Reference, references
 
 

@@ -19,7 +19,7 @@ from ktx_cli.core.errors import StorageError
 from ktx_cli.jobs.wiki import write_page
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
-from ktx_cli.wiki.edit import Revision
+from ktx_cli.wiki.check import Revision
 
 Run = Callable[..., Any]
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ktx_cli.core.errors import UsageError
-from ktx_cli.wiki.edit import Replacement, replaced, with_newlines
+from ktx_cli.wiki.check import Replacement, replaced, with_newlines
 from ktx_cli.wiki.store import NEAR, likeness, nearest
 
 TEXT = """\

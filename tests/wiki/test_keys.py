@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.core.errors import UsageError
-from ktx_cli.wiki.keys import (
+from ktx_cli.wiki.page import (
     check_key,
     key_problem,
     page_path,

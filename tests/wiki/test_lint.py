@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.wiki.check import LONGEST_BODY, lint_page
-from ktx_cli.wiki.links import hosts_in
 from ktx_cli.wiki.page import Page, new_page, parse
+from ktx_cli.wiki.text import hosts_in
 
 HOSTS = ("docs.example.com",)
 

@@ -10,7 +10,7 @@ import pytest
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.project.layout import Tree
 from ktx_cli.semantic.model import Model
-from ktx_cli.wiki.edit import Replacement, Revision, problems_of, prune, refused, revised
+from ktx_cli.wiki.check import Replacement, Revision, problems_of, prune, refused, revised
 from ktx_cli.wiki.store import load_wiki
 
 MakeTree = Callable[[Mapping[str, str | bytes]], Tree]

@@ -174,7 +174,7 @@ class Inference:
     questions: Questions
     sources: Sequence[HintSource]
     ranker: Ranker
-    failures: Failures = STRICT
+    failures: Failures
 
     def run(self) -> Discovery:
         """Return the keys and relationships."""

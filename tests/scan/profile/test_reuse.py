@@ -106,7 +106,7 @@ FOUND = RelationshipRecord(
     (
         edge(),
         edge(cardinality=Cardinality.ONE_TO_ONE, sources=("names", "view"), check=Check(10, 1, True)),
-        edge(condition=("kind", "Ålesund"), features={"f": 1.0}),
+        edge(condition=("kind", "Ålesund")),
         edge(condition=("kind", 7)),
     ),
 )

@@ -11,9 +11,8 @@ import pytest
 
 from ktx_cli.project.layout import WorkingTree
 from ktx_cli.project.workspace import Workspace
-from ktx_cli.search import views
-from ktx_cli.search.corpus import Scope
-from ktx_cli.search.parts import Contents, Layer, Pages
+from ktx_cli.search import searcher as views
+from ktx_cli.search.corpus import Contents, Layer, Pages, Scope
 from ktx_cli.search.searcher import Searcher, refresh
 from ktx_cli.semantic.load.load import load_tree
 

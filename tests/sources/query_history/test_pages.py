@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from ktx_cli.core import Diagnostic
+from ktx_cli.core.diagnostics import Diagnostic
 from ktx_cli.sources.query_history.pages import (
     Evidence,
     PageChange,
