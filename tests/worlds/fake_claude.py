@@ -48,7 +48,7 @@ class FakeClaude:
         self.folder = folder
         self.path = folder / "claude"
         lines = (
-            f"#!{sys.executable}",
+            f"#!{sys.executable} -IS",
             "import runpy, sys",
             "from pathlib import Path",
             f"main = runpy.run_path({__file__!r})['main']",
