@@ -17,20 +17,20 @@ NOTE = "<!-- Written by `make docs` from the program; edits here are lost. -->\n
 
 def pages() -> dict[str, str]:
     """Return path -> text of every generated file."""
-    from docs import calibration, checks, mcp_tools, recording
-    from ktx_cli.project.config import reference
+    from docs import calibration, checks, mcp_tools, recording, settings
+    from ktx_cli.project import json_schema
 
     return {
         "docs/reference/cli.md": NOTE + cli_page(),
-        "docs/reference/configuration.md": NOTE + reference.settings_table(),
+        "docs/reference/configuration.md": NOTE + settings.settings_table(),
         "docs/reference/doctor.md": NOTE + checks.doctor_page(),
         "docs/reference/errors.md": NOTE + errors_page(),
         "docs/reference/events.md": NOTE + events_page(),
         "docs/reference/lint.md": NOTE + lint_page(),
         "docs/reference/mcp-tools.md": NOTE + mcp_tools.page(),
-        "docs/reference/ktx.schema.json": json.dumps(reference.json_schema(), indent=1) + "\n",
+        "docs/reference/ktx.schema.json": json.dumps(json_schema(), indent=1) + "\n",
         "docs/concepts/relationships.md": calibration.page(),
-        "ktx.example.yaml": reference.example_yaml(),
+        "ktx.example.yaml": settings.example_yaml(),
         **recording.pages(),
     }
 

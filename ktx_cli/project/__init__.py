@@ -67,9 +67,9 @@ if TYPE_CHECKING:
         load_config,
     )
     from ktx_cli.project.config.model import KtxConfig, connection_of, known_connection
-    from ktx_cli.project.config.reference import json_schema
     from ktx_cli.project.config.settings import (
         get_value,
+        json_schema,
         parse_cli_value,
         resolve_options,
         secret_file_warnings,

@@ -39,130 +39,72 @@ DATABASE_SOURCE = "live-database"
 """The name of a database scan among the raw sources, as the TypeScript ktx has it."""
 
 
+class _Below:
+    """A path of a project, by the names that lead to it from the project's folder."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __get__(self, layout: Layout, owner: object) -> Path:
+        return layout.root.joinpath(*self._names)
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The paths of one project. `*_path` are relative POSIX strings as git sees them, the rest absolute."""
 
     root: Path
 
-    @property
-    def config(self) -> Path:
-        """`ktx.yaml`."""
-        return self.root / CONFIG_NAME
-
-    @property
-    def prompts(self) -> Path:
-        """The project's own prompts, in place of the packaged ones."""
-        return self.root / PROMPTS_NAME
-
-    @property
-    def evals(self) -> Path:
-        """Golden questions, committed."""
-        return self.root / EVALS_NAME
-
-    @property
-    def private(self) -> Path:
-        """`.ktx/`: ours alone, never committed."""
-        return self.root / PRIVATE_NAME
-
-    @property
-    def private_gitignore(self) -> Path:
-        """`.ktx/.gitignore`, which says `*`."""
-        return self.private / ".gitignore"
-
-    @property
-    def state(self) -> Path:
-        """The SQLite state database."""
-        return self.private / "state.sqlite"
-
-    @property
-    def cache(self) -> Path:
-        """Parsed copies; may be deleted at any time."""
-        return self.private / "cache"
-
-    @property
-    def raw_store(self) -> Path:
-        """Raw files of sources that are not on this disk, by content; may be deleted at any time."""
-        return self.private / "raw"
-
-    @property
-    def search_index(self) -> Path:
-        """The SQLite search index; may be deleted at any time."""
-        return self.private / "search.sqlite"
-
-    @property
-    def secrets(self) -> Path:
-        """Secrets that setup was given in clear, a file each; not disposable."""
-        return self.private / "secrets"
-
-    @property
-    def setup_draft(self) -> Path:
-        """What a person has answered of setup so far; may be deleted at any time."""
-        return self.private / "setup.json"
-
-    @property
-    def replaced(self) -> Path:
-        """Old contents of files that git ignores, kept where ktx took something of people's out of them."""
-        return self.private / "replaced"
-
-    @property
-    def scratch(self) -> Path:
-        """Files that live as long as one model call: prompts too long for a command line."""
-        return self.private / "runtime" / "tmp"
-
-    @property
-    def agents_manifest(self) -> Path:
-        """What was put into the files of agent clients."""
-        return self.private / "agents" / "manifest.json"
-
-    @property
-    def logs(self) -> Path:
-        """What a server for agents wrote while it ran; may be deleted at any time."""
-        return self.private / "logs"
-
-    @property
-    def mcp_state(self) -> Path:
-        """Which server for agents runs on this project; no token."""
-        return self.private / "mcp.json"
-
-    @property
-    def mcp_lock(self) -> Path:
-        """Locked by the server for agents as long as it runs."""
-        return self.private / "mcp.lock"
-
-    @property
-    def mcp_log(self) -> Path:
-        """What the server for agents has to say about itself."""
-        return self.logs / "mcp.log"
-
-    @property
-    def mcp_audit(self) -> Path:
-        """What agents asked the servers of this project, a line each."""
-        return self.logs / "mcp-audit.jsonl"
-
-    @property
-    def memory(self) -> Path:
-        """Of each capture its record, with the text that was given."""
-        return self.private / "memory"
-
-    @property
-    def memory_lock(self) -> Path:
-        """Locked by the process that works through the queue of captures."""
-        return self.memory / "worker.lock"
-
-    @property
-    def memory_log(self) -> Path:
-        """What the process that a server started for the queue of captures said last."""
-        return self.logs / "memory.log"
+    config = _Below(CONFIG_NAME)
+    """`ktx.yaml`."""
+    prompts = _Below(PROMPTS_NAME)
+    """The project's own prompts, in place of the packaged ones."""
+    evals = _Below(EVALS_NAME)
+    """Golden questions, committed."""
+    private = _Below(PRIVATE_NAME)
+    """`.ktx/`: ours alone, never committed."""
+    private_gitignore = _Below(PRIVATE_NAME, ".gitignore")
+    """`.ktx/.gitignore`, which says `*`."""
+    state = _Below(PRIVATE_NAME, "state.sqlite")
+    """The SQLite state database."""
+    cache = _Below(PRIVATE_NAME, "cache")
+    """Parsed copies; may be deleted at any time."""
+    raw_store = _Below(PRIVATE_NAME, "raw")
+    """Raw files of sources that are not on this disk, by content; may be deleted at any time."""
+    search_index = _Below(PRIVATE_NAME, "search.sqlite")
+    """The SQLite search index; may be deleted at any time."""
+    secrets = _Below(PRIVATE_NAME, "secrets")
+    """Secrets that setup was given in clear, a file each; not disposable."""
+    setup_draft = _Below(PRIVATE_NAME, "setup.json")
+    """What a person has answered of setup so far; may be deleted at any time."""
+    replaced = _Below(PRIVATE_NAME, "replaced")
+    """Old contents of files that git ignores, kept where ktx took something of people's out of them."""
+    scratch = _Below(PRIVATE_NAME, "runtime", "tmp")
+    """Files that live as long as one model call: prompts too long for a command line."""
+    agents_manifest = _Below(PRIVATE_NAME, "agents", "manifest.json")
+    """What was put into the files of agent clients."""
+    logs = _Below(PRIVATE_NAME, "logs")
+    """What a server for agents wrote while it ran; may be deleted at any time."""
+    mcp_state = _Below(PRIVATE_NAME, "mcp.json")
+    """Which server for agents runs on this project; no token."""
+    mcp_lock = _Below(PRIVATE_NAME, "mcp.lock")
+    """Locked by the server for agents as long as it runs."""
+    mcp_log = _Below(PRIVATE_NAME, "logs", "mcp.log")
+    """What the server for agents has to say about itself."""
+    mcp_audit = _Below(PRIVATE_NAME, "logs", "mcp-audit.jsonl")
+    """What agents asked the servers of this project, a line each."""
+    memory = _Below(PRIVATE_NAME, "memory")
+    """Of each capture its record, with the text that was given."""
+    memory_lock = _Below(PRIVATE_NAME, "memory", "worker.lock")
+    """Locked by the process that works through the queue of captures."""
+    memory_log = _Below(PRIVATE_NAME, "logs", "memory.log")
+    """What the process that a server started for the queue of captures said last."""
+    runs = _Below(PRIVATE_NAME, "runs")
+    """Of each run a JSON report, and a folder with its events and the transcripts of its agents."""
 
     def memory_record(self, run_id: str) -> Path:
         """What is known of a capture, as JSON."""
         return self.memory / f"{run_id}.json"
-
-    @property
-    def runs(self) -> Path:
-        """Of each run a JSON report, and a folder with its events and the transcripts of its agents."""
-        return self.private / "runs"
 
     def run_report(self, run_id: str) -> Path:
         """What a run did, as JSON."""

@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 import typer.main
 
+from docs.settings import driver_entries, root_entries
 from ktx_cli.cli.app import app
 from ktx_cli.project.config.connections import FOREIGN_DRIVERS, drivers
-from ktx_cli.project.config.settings import driver_entries, root_entries
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "guides" / "from-typescript.md").read_text()

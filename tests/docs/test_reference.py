@@ -14,6 +14,7 @@ import pytest
 import typer.main
 from markdown_it import MarkdownIt
 
+from docs.settings import driver_entries, root_entries
 from ktx_cli.cli.app import app
 from ktx_cli.cli.settings import COMMON_OPTIONS
 from ktx_cli.core import errors, events
@@ -22,7 +23,6 @@ from ktx_cli.jobs.health.doctor import CHECKS
 from ktx_cli.mcp.prompts import PROMPTS, TEMPLATES
 from ktx_cli.mcp.tools import TOOLS
 from ktx_cli.project.config.connections import drivers
-from ktx_cli.project.config.settings import driver_entries, root_entries
 from tests.docs.blocks import ROOT, pages
 
 REFERENCE = ROOT / "docs" / "reference"

@@ -18,7 +18,7 @@ from ktx_cli.jobs.setup.answers import DATABASE_WORDS, Word, words_of
 from ktx_cli.jobs.setup.plan import fields_of, ordered
 from ktx_cli.project.config.connections import DisabledConnection, drivers, model_of
 from ktx_cli.project.config.file import LoadedConfig, load_config
-from ktx_cli.project.config.reference import json_schema
+from ktx_cli.project.config.settings import json_schema
 from ktx_cli.project.plugins import SOURCES, WAREHOUSES, PluginError
 from ktx_cli.warehouses.port import ConnectionSpec
 from ktx_cli.warehouses.registry import connect

@@ -1,20 +1,28 @@
-"""`ktx config get/set`: settings by their dotted path."""
+"""`ktx config get/set/schema`: settings by their dotted path, resolved for those who read them, and as JSON Schema."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic.json_schema import models_json_schema
 
 from ktx_cli.core import Command, ConfigError, Hint, ResultWarning, Suggestion, UsageError, did_you_mean, yaml
 from ktx_cli.project import secrets
-from ktx_cli.project.config.base import Block, Issue, Setting, Status, settings_of, shown
+from ktx_cli.project.config.base import STATUS_KEY, Block, Issue, Setting, settings_of, shown
 from ktx_cli.project.config.blocks import ROLES
 from ktx_cli.project.config.checks import errors_of, example_at, values_of
-from ktx_cli.project.config.connections import Connection, find_model, model_of, models
+from ktx_cli.project.config.connections import (
+    DEVICE_PATTERN,
+    ID_PATTERN,
+    RESERVED_IDS,
+    Connection,
+    find_model,
+    models,
+)
 from ktx_cli.project.config.file import LoadedConfig, half_characters
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.secrets import SecretRef
@@ -175,45 +183,6 @@ def _unknown(keys: Sequence[str], known: Iterable[str]) -> UsageError:
     return UsageError(f"`{'.'.join(keys)}` is not a setting of ktx.yaml", hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One setting in its place. `keys` lead to it from the root, or from the connection; `model` declares it."""
-
-    keys: tuple[str, ...]
-    model: type[Block]
-    setting: Setting
-    status: Status
-
-    @property
-    def path(self) -> str:
-        """Return the path, dotted."""
-        return ".".join(self.keys)
-
-
-def block_entries(model: type[Block], status: Status | None = None, at: tuple[str, ...] = ()) -> Iterator[Entry]:
-    """Yield the settings of a block and of the blocks in it, without the blocks themselves, in declared order.
-
-    `status`, of a block that is not read, stands over the declared one.
-    """
-    for declared in settings_of(model).values():
-        own = declared.status if status is None or declared.status == "dead" else status
-        keys = (*at, declared.key)
-        if declared.block is None:
-            yield Entry(keys, model, declared, own)
-        else:
-            yield from block_entries(declared.block, None if own == "used" else own, keys)
-
-
-def root_entries() -> Iterator[Entry]:
-    """Yield every setting outside `connections`."""
-    return (entry for entry in block_entries(KtxConfig) if entry.keys != ("connections",))
-
-
-def driver_entries(driver: str) -> Iterator[Entry]:
-    """Yield every setting of a connection with this driver."""
-    return block_entries(model_of(driver))
-
-
 def resolve_options(
     connection: Connection, *, project_dir: Path, environ: Mapping[str, str], kinds: Collection[str] = secrets.KINDS
 ) -> dict[str, Any]:
@@ -274,3 +243,74 @@ def _port_number(text: str, where: str) -> int:
     if not (digits.isascii() and digits.isdigit()) or not 1 <= int(digits) <= 65535:
         raise ConfigError(f"the secret reference of {where} stands for no port number", hint="a port is 1 to 65535")
     return int(digits)
+
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+LATER: Final = "Later"
+"""Ends the name of the definition of a block of which nothing is read yet, where another place reads it."""
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12); unknown keys are allowed, as in the file."""
+    found = definitions()
+    root = found.pop(KtxConfig.__name__)
+    root["properties"]["connections"] |= _connections_schema()
+    return {"$schema": DIALECT, **root, "title": "ktx.yaml", "$defs": found}
+
+
+def definitions() -> dict[str, Any]:
+    """Return the schema of each block by the name of its class; the settings of those not read yet say so."""
+    blocks: list[type[Block]] = [KtxConfig, *models().values()]
+    _, schema = models_json_schema([(block, "validation") for block in blocks])
+    found: dict[str, Any] = schema["$defs"]
+    for model in models().values():
+        if model.needs_one_of:
+            found[model.__name__]["anyOf"] = [_given(key) for key in model.needs_one_of]
+    for definition in [*found.values()]:
+        for item in definition["properties"].values():
+            if item.get(STATUS_KEY) == "later":
+                _mark_later(item, found)
+    models_of_roles = found["Llm"]["properties"]["models"]
+    models_of_roles["properties"] = {role: {"type": "string", "description": says} for role, says in ROLES.items()}
+    return found
+
+
+def _connections_schema() -> dict[str, Any]:
+    """Return the part that chooses a connection's schema by its `driver`."""
+    cases = [
+        {
+            "if": {"properties": {"driver": {"const": driver}}, "required": ["driver"]},
+            "then": {"$ref": f"#/$defs/{model.__name__}"},
+        }
+        for driver, model in models().items()
+    ]
+    return {
+        "propertyNames": {
+            "pattern": ID_PATTERN,
+            "not": {"anyOf": [{"enum": list(RESERVED_IDS)}, {"pattern": DEVICE_PATTERN}]},
+        },
+        "additionalProperties": {
+            "type": "object",
+            "required": ["driver"],
+            "properties": {"driver": {"enum": list(models()), "description": "What kind of connection it is."}},
+            "allOf": cases,
+        },
+    }
+
+
+def _given(key: str) -> dict[str, Any]:
+    return {"required": [key], "properties": {key: {"minLength": 1}}}
+
+
+def _mark_later(item: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """Mark a setting as not read yet; a block in it becomes a copy of its own, since others may read the block."""
+    if item[STATUS_KEY] == "used":
+        item[STATUS_KEY] = "later"
+    for part in (item, *item.get("anyOf", ())):
+        if "$ref" in part and not part["$ref"].endswith(LATER):
+            name = part["$ref"].rpartition("/")[2]
+            part["$ref"] += LATER
+            if name + LATER not in definitions:
+                definitions[name + LATER] = unread = copy.deepcopy(definitions[name])
+                for inner in unread["properties"].values():
+                    _mark_later(inner, definitions)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from docs.settings import example_yaml, llm_blocks
 from ktx_cli.core import yaml
 from ktx_cli.llm.settings import bindings
 from ktx_cli.project.config.blocks import ROLES, SUPPORTED_BACKENDS
 from ktx_cli.project.config.file import load_config
-from ktx_cli.project.config.reference import example_yaml, llm_blocks
 
 FILE = Path(__file__).resolve().parents[3] / "ktx.example.yaml"
 BLOCKS = llm_blocks()

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docs.settings import driver_entries, root_entries
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, KtxError, NoProjectError
 from ktx_cli.project.config.connections import drivers, model_of
 from ktx_cli.project.config.file import LoadedConfig, load_config
-from ktx_cli.project.config.settings import driver_entries, root_entries
 
 EXAMPLES = 2000 if os.environ.get("KTX_TEST_FULL") else 15
 FILE = Path("ktx.yaml")

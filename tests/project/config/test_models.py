@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from docs.settings import Entry, driver_entries, root_entries
 from ktx_cli.project.config.base import Block
 from ktx_cli.project.config.blocks import ROLES
 from ktx_cli.project.config.connections import RESERVED_IDS, Database, SourceConnection, drivers, model_of
 from ktx_cli.project.config.model import KtxConfig
-from ktx_cli.project.config.settings import Entry, driver_entries, root_entries
 from ktx_cli.project.plugins import SOURCES, WAREHOUSES
 
 ENTRIES: dict[str, Entry] = {entry.path: entry for entry in root_entries()} | {

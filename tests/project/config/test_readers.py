@@ -20,11 +20,11 @@ from pathlib import Path
 import pytest
 
 import ktx_cli
+from docs.settings import driver_entries
 from ktx_cli.project.config.base import Block, settings_of
 from ktx_cli.project.config.blocks import ConnectionContext
 from ktx_cli.project.config.connections import drivers, model_of
 from ktx_cli.project.config.model import KtxConfig
-from ktx_cli.project.config.settings import driver_entries
 from ktx_cli.project.plugins import SOURCES, WAREHOUSES
 
 PACKAGE = Path(ktx_cli.__file__).parent

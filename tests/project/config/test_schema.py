@@ -11,12 +11,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from docs.settings import driver_entries, example_yaml, root_entries, settings_table
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.project.config.connections import RESERVED_IDS, drivers, model_of
 from ktx_cli.project.config.file import load_config
-from ktx_cli.project.config.reference import DIALECT, example_yaml, json_schema, settings_table
-from ktx_cli.project.config.settings import driver_entries, root_entries
+from ktx_cli.project.config.settings import DIALECT, json_schema
 
 SCHEMA = json_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from docs.settings import example_yaml
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import KtxError, UsageError
 from ktx_cli.project.config.connections import drivers
 from ktx_cli.project.config.file import LoadedConfig, load_config
-from ktx_cli.project.config.reference import example_yaml
 from ktx_cli.project.config.settings import get_value, parse_cli_value, shown_config
 
 TEXT = """\

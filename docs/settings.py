@@ -1,30 +1,60 @@
-"""The reference of every setting, as Markdown."""
+"""The reference of every setting of `ktx.yaml` as Markdown, and the example that shows each once."""
 
 from __future__ import annotations
 
-import copy
 import functools
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from pydantic.json_schema import models_json_schema
-
 from ktx_cli.core import yaml
-from ktx_cli.project.config.base import STATUS_KEY, Block, Setting, settings_of
-from ktx_cli.project.config.blocks import ROLES, Llm
-from ktx_cli.project.config.connections import (
-    DEVICE_PATTERN,
-    ID_PATTERN,
-    RESERVED_IDS,
-    Database,
-    SourceConnection,
-    model_of,
-    models,
-)
+from ktx_cli.project.config.base import Block, Setting, Status, settings_of
+from ktx_cli.project.config.blocks import Llm
+from ktx_cli.project.config.connections import Database, SourceConnection, model_of, models
 from ktx_cli.project.config.model import KtxConfig
-from ktx_cli.project.config.settings import Entry, driver_entries, root_entries
+from ktx_cli.project.config.settings import definitions
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One setting in its place. `keys` lead to it from the root, or from the connection; `model` declares it."""
+
+    keys: tuple[str, ...]
+    model: type[Block]
+    setting: Setting
+    status: Status
+
+    @property
+    def path(self) -> str:
+        """Return the path, dotted."""
+        return ".".join(self.keys)
+
+
+def block_entries(model: type[Block], status: Status | None = None, at: tuple[str, ...] = ()) -> Iterator[Entry]:
+    """Yield the settings of a block and of the blocks in it, without the blocks themselves, in declared order.
+
+    `status`, of a block that is not read, stands over the declared one.
+    """
+    for declared in settings_of(model).values():
+        own = declared.status if status is None or declared.status == "dead" else status
+        keys = (*at, declared.key)
+        if declared.block is None:
+            yield Entry(keys, model, declared, own)
+        else:
+            yield from block_entries(declared.block, None if own == "used" else own, keys)
+
+
+def root_entries() -> Iterator[Entry]:
+    """Yield every setting outside `connections`."""
+    return (entry for entry in block_entries(KtxConfig) if entry.keys != ("connections",))
+
+
+def driver_entries(driver: str) -> Iterator[Entry]:
+    """Yield every setting of a connection with this driver."""
+    return block_entries(model_of(driver))
+
 
 _INTRO = """\
 # `ktx.yaml`
@@ -234,78 +264,7 @@ def _value(declared: Setting) -> Any:
     return examples[0] if examples else declared.default
 
 
-DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-LATER: Final = "Later"
-"""Ends the name of the definition of a block of which nothing is read yet, where another place reads it."""
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12); unknown keys are allowed, as in the file."""
-    definitions = _definitions()
-    root = definitions.pop(KtxConfig.__name__)
-    root["properties"]["connections"] |= _connections()
-    return {"$schema": DIALECT, **root, "title": "ktx.yaml", "$defs": definitions}
-
-
-def _definitions() -> dict[str, Any]:
-    blocks: list[type[Block]] = [KtxConfig, *models().values()]
-    _, schema = models_json_schema([(block, "validation") for block in blocks])
-    definitions: dict[str, Any] = schema["$defs"]
-    for model in models().values():
-        if model.needs_one_of:
-            definitions[model.__name__]["anyOf"] = [_given(key) for key in model.needs_one_of]
-    for definition in [*definitions.values()]:
-        for item in definition["properties"].values():
-            if item.get(STATUS_KEY) == "later":
-                _mark_later(item, definitions)
-    models_of_roles = definitions["Llm"]["properties"]["models"]
-    models_of_roles["properties"] = {role: {"type": "string", "description": says} for role, says in ROLES.items()}
-    return definitions
-
-
-def _connections() -> dict[str, Any]:
-    """Return the part that chooses a connection's schema by its `driver`."""
-    cases = [
-        {
-            "if": {"properties": {"driver": {"const": driver}}, "required": ["driver"]},
-            "then": {"$ref": f"#/$defs/{model.__name__}"},
-        }
-        for driver, model in models().items()
-    ]
-    return {
-        "propertyNames": {
-            "pattern": ID_PATTERN,
-            "not": {"anyOf": [{"enum": list(RESERVED_IDS)}, {"pattern": DEVICE_PATTERN}]},
-        },
-        "additionalProperties": {
-            "type": "object",
-            "required": ["driver"],
-            "properties": {"driver": {"enum": list(models()), "description": "What kind of connection it is."}},
-            "allOf": cases,
-        },
-    }
-
-
-def _given(key: str) -> dict[str, Any]:
-    return {"required": [key], "properties": {key: {"minLength": 1}}}
-
-
-def _mark_later(item: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """Mark a setting as not read yet; a block in it becomes a copy of its own, since others may read the block."""
-    if item[STATUS_KEY] == "used":
-        item[STATUS_KEY] = "later"
-    for part in (item, *item.get("anyOf", ())):
-        if "$ref" in part and not part["$ref"].endswith(LATER):
-            name = part["$ref"].rpartition("/")[2]
-            part["$ref"] += LATER
-            if name + LATER not in definitions:
-                definitions[name + LATER] = unread = copy.deepcopy(definitions[name])
-                for inner in unread["properties"].values():
-                    _mark_later(inner, definitions)
-
-
 @functools.cache
 def block_properties() -> dict[str, dict[str, Any]]:
     """Return the schema of every setting: class name of its block -> key -> schema."""
-    definitions = _definitions()
-    return {name: definition["properties"] for name, definition in definitions.items()}
+    return {name: definition["properties"] for name, definition in definitions().items()}
