@@ -232,19 +232,9 @@ def _escape(found: re.Match[str]) -> str:
 
 
 __all__ = [
-    "FILE_LAYOUT",
-    "MAX_DEPTH",
-    "Layout",
-    "Node",
-    "compose",
-    "dump",
-    "flow",
-    "load",
-    "locate",
-    "write_entry",
-    "write_item",
-    "write_value",
-]
+    "FILE_LAYOUT", "MAX_DEPTH", "Layout", "Node", "compose", "dump", "flow", "load", "locate", "write_entry",
+    "write_item", "write_value",
+]  # fmt: skip
 
 MAX_ALIASED_NODES: Final = 100_000
 """How many nodes all aliases of a document may stand for together."""

@@ -307,15 +307,11 @@ _HINTS: Final = {
     "model": MODEL_HINT,
 }
 _WORDS: Final = {
-    "auth": "did not accept the key",
-    "billing": "refused for lack of credit",
-    "rate_limit": "asks to wait before the next request",
-    "overloaded": "is overloaded or failing",
-    "context": "finds the texts too long",
-    "model": "has no such model or address",
-    "connection": "cannot be reached",
-    "execution": "refused the request",
-}
+    "auth": "did not accept the key", "billing": "refused for lack of credit",
+    "rate_limit": "asks to wait before the next request", "overloaded": "is overloaded or failing",
+    "context": "finds the texts too long", "model": "has no such model or address",
+    "connection": "cannot be reached", "execution": "refused the request",
+}  # fmt: skip
 
 
 @dataclass(slots=True)

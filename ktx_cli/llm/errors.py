@@ -55,12 +55,9 @@ CODES: Final = tuple(_WORDS)
 RETRYABLE: Final = frozenset({"rate_limit", "overloaded", "connection"})
 
 _WHO: Final = {
-    "anthropic": "the Anthropic API",
-    "vertex": "Vertex AI",
-    "gateway": "the gateway",
-    "claude-code": "Claude Code",
+    "anthropic": "the Anthropic API", "vertex": "Vertex AI", "gateway": "the gateway", "claude-code": "Claude Code",
     "claude-cli": "Claude Code",
-}
+}  # fmt: skip
 _PROVIDER: Final = Hint("check {}", SettingPath("llm.provider"))
 _CREDENTIALS: Final = {
     "anthropic": Hint("check {}", SettingPath("llm.provider.anthropic.api_key")),

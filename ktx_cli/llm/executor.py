@@ -28,13 +28,9 @@ ExecutorCode = Literal[
 ]
 
 _EXECUTOR_CODES: Final[Mapping[str, ExecutorCode]] = {
-    "cancelled": "aborted",
-    "max_turns": "timeout",
-    "rate_limit": "rate_limit",
-    "billing": "insufficient_credits",
-    "model": "invalid_request",
-    "context": "invalid_request",
-}
+    "cancelled": "aborted", "max_turns": "timeout", "rate_limit": "rate_limit", "billing": "insufficient_credits",
+    "model": "invalid_request", "context": "invalid_request",
+}  # fmt: skip
 _INVALID_REQUEST: Final = (400, 422)
 
 

@@ -414,9 +414,6 @@ def _claude_cli(name: str, shared: Shared) -> Backend:
 
 
 MAKERS: Mapping[str, Maker] = {
-    "anthropic": _messages_api,
-    "vertex": _messages_api,
-    "gateway": _messages_api,
-    "claude-code": _claude_code,
+    "anthropic": _messages_api, "vertex": _messages_api, "gateway": _messages_api, "claude-code": _claude_code,
     "claude-cli": _claude_cli,
-}
+}  # fmt: skip

@@ -77,13 +77,9 @@ DIMENSIONS: Final = ("day", "role", "model", "backend", "command", "run")
 """What usage can be summed by; `day` is that of UTC."""
 
 _EXPRESSIONS: Final = {
-    "day": "substr(reported, 1, 10)",
-    "role": "role",
-    "model": "coalesce(model, '')",
-    "backend": "backend",
-    "command": "command",
-    "run": "run_id",
-}
+    "day": "substr(reported, 1, 10)", "role": "role", "model": "coalesce(model, '')", "backend": "backend",
+    "command": "command", "run": "run_id",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,10 @@ def hold_run_lock(
     Waits up to `wait_seconds` for another holder. Raises `BusyError` with pid, host and since in `details`.
     `warn` is told when the state database was damaged and moved aside.
     """
-    with _among_the_held(run_id), open_for_writing(layout, warn) as database:
+    with contextlib.ExitStack() as stack:
+        _HELD_HERE.add(run_id)
+        stack.callback(_HELD_HERE.discard, run_id)
+        database = stack.enter_context(open_for_writing(layout, warn))
         _acquire(database, layout.state, run_id, command, wait_seconds, emit)
         stop = threading.Event()
         beat = threading.Thread(target=_beat, args=(layout.state, run_id, stop), daemon=True)
@@ -107,15 +110,6 @@ def hold_run_lock(
         finally:
             stop.set()
             beat.join()
-
-
-@contextlib.contextmanager
-def _among_the_held(run_id: str) -> Iterator[None]:
-    _HELD_HERE.add(run_id)
-    try:
-        yield
-    finally:
-        _HELD_HERE.discard(run_id)
 
 
 def current_holder(database: sqlite3.Connection) -> Holder | None:
@@ -149,7 +143,7 @@ def _acquire(
 
 def _try(database: sqlite3.Connection, run_id: str, command: str) -> Holder | None:
     """Take the run lock when it is free or its holder is dead; else return the holder."""
-    now = time.time()
+    now, pid = time.time(), os.getpid()
     with transaction(database):
         holder = current_holder(database)
         if holder is not None and holder.is_alive(now) and not _is_over(holder):
@@ -160,17 +154,7 @@ def _try(database: sqlite3.Connection, run_id: str, command: str) -> Holder | No
             )
         database.execute(
             "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                LEASE,
-                run_id,
-                command,
-                os.getpid(),
-                process_start(os.getpid()) or "",
-                host_identity(),
-                socket.gethostname(),
-                now,
-                now,
-            ),
+            (LEASE, run_id, command, pid, process_start(pid) or "", host_identity(), socket.gethostname(), now, now),
         )
     return None
 
@@ -186,17 +170,11 @@ def _release(database: sqlite3.Connection, run_id: str) -> None:
 
 
 def _busy(holder: Holder) -> BusyError:
+    pid, host, since = holder.pid, holder.hostname, holder.since_text
     return BusyError(
-        f"`{holder.command}` is at work on this project: pid {holder.pid} on {holder.hostname}, "
-        f"since {holder.since_text}",
+        f"`{holder.command}` is at work on this project: pid {pid} on {host}, since {since}",
         hint="wait for it with --wait, or try again later",
-        details={
-            "pid": holder.pid,
-            "host": holder.hostname,
-            "since": holder.since_text,
-            "run_id": holder.run_id,
-            "command": holder.command,
-        },
+        details={"pid": pid, "host": host, "since": since, "run_id": holder.run_id, "command": holder.command},
     )
 
 

@@ -38,34 +38,26 @@ RESERVED_IDS: Final = (
 
 
 def _check_id(connection: str) -> str:
+    rename = f"rename the connection, for example `{connection}-db`"
     if connection in RESERVED_IDS:
-        raise wrong(
-            "is an id that is taken by a subcommand of ktx",
-            hint=f"rename the connection, for example `{connection}-db`",
-        )
+        raise wrong("is an id that is taken by a subcommand of ktx", hint=rename)
     if is_device_name(connection):
-        raise wrong(
-            "is an id that Windows takes for a device, so no file of that name can be checked out there",
-            hint=f"rename the connection, for example `{connection}-db`",
-        )
-    if len(connection) > 100:
-        raise wrong(
-            f"is an id of {len(connection)} characters, and ids name files", hint="an id has at most 100 characters"
-        )
+        message = "is an id that Windows takes for a device, so no file of that name can be checked out there"
+        raise wrong(message, hint=rename)
+    if (length := len(connection)) > 100:
+        message = f"is an id of {length} characters, and ids name files"
+        raise wrong(message, hint="an id has at most 100 characters")
     if not re.fullmatch(ID_PATTERN.strip("^$"), connection):
-        raise wrong(
-            "is not a safe connection id",
-            hint="an id begins with a letter or a digit and has only letters, digits, `_` and `-`",
-        )
+        hint = "an id begins with a letter or a digit and has only letters, digits, `_` and `-`"
+        raise wrong("is not a safe connection id", hint=hint)
     return connection
 
 
 def example_connection(connection: str = "warehouse") -> str:
     """Return a whole command that adds a connection of this id, where it may be one."""
     usable = re.fullmatch(ID_PATTERN, connection) and connection not in RESERVED_IDS and not is_device_name(connection)
-    return Command(
-        "connection", "add", connection if usable else "warehouse", "--driver", "sqlite", "--path", "data.sqlite"
-    )
+    name = connection if usable else "warehouse"
+    return Command("connection", "add", name, "--driver", "sqlite", "--path", "data.sqlite")
 
 
 ConnectionId = Annotated[str, AfterValidator(_check_id)]
@@ -315,12 +307,11 @@ def parse_connection(value: Any) -> Connection:
     if not isinstance(value, dict):
         raise wrong("must be a mapping with a `driver`", of_value=True)
     driver = value.get("driver")
+    known = ", ".join(drivers())
     if driver is None:
-        raise wrong(
-            "has no `driver`", hint=Hint("add `{}:` with one of {}", SettingPath("driver"), ", ".join(drivers()))
-        )
+        raise wrong("has no `driver`", hint=Hint("add `{}:` with one of {}", SettingPath("driver"), known))
     if not isinstance(driver, str):
-        raise wrong("must be the name of a driver", hint=f"one of {', '.join(drivers())}", key="driver")
+        raise wrong("must be the name of a driver", hint=f"one of {known}", key="driver")
     if is_driver(driver):
         try:
             return model_of(driver).model_validate(value)
@@ -332,10 +323,6 @@ def parse_connection(value: Any) -> Connection:
             hint="nothing here reads the connection; it may stay in ktx.yaml for the TypeScript ktx",
             key="driver",
         )
-    near = did_you_mean(driver, drivers())
-    known = f"known: {', '.join(drivers())}"
-    raise wrong(
-        f"is `{one_line(driver, 60)}`, which is not a driver that ktx knows",
-        hint=Hint("did you mean `{}`? {}", Suggestion(near), known) if near else known,
-        key="driver",
-    )
+    near, known = did_you_mean(driver, drivers()), f"known: {known}"
+    hint = Hint("did you mean `{}`? {}", Suggestion(near), known) if near else known
+    raise wrong(f"is `{one_line(driver, 60)}`, which is not a driver that ktx knows", hint=hint, key="driver")

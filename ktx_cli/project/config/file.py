@@ -61,9 +61,8 @@ class LoadedConfig:
             warnings.append(waiting[0].to_warning())
         elif waiting:
             paths = [issue.setting for issue in waiting]
-            message = (
-                f"{plural(len(waiting), 'setting')} of ktx.yaml have no effect in this version yet: {listing(paths)}"
-            )
+            settings = plural(len(waiting), "setting")
+            message = f"{settings} of ktx.yaml have no effect in this version yet: {listing(paths)}"
             warnings.append(ResultWarning("config_not_yet", message, hint=Command("config", "validate"), paths=paths))
         return warnings
 
@@ -249,7 +248,6 @@ def change_config(layout: Layout, change: Callable[[bytes], bytes]) -> tuple[boo
         loaded = load_config(layout.config, data=after)
         if after != before:
             require_no_more_disabled(layout.config, before, loaded)
-        if after != before:
             write_atomic(path, after)
     return after != before, loaded
 

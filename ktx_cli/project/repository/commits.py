@@ -16,7 +16,7 @@ from ktx_cli.project.files import read_bytes, write_atomic
 from ktx_cli.project.git import Git, failure
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository.commit_plan import Change, Condition, Judge, Plan, Planner, Way
-from ktx_cli.project.repository.history import Conversion, TreeView, store_blobs
+from ktx_cli.project.repository.history import Blob, Conversion, TreeView, store_blobs
 from ktx_cli.project.repository.index import IndexLock, edit_index
 from ktx_cli.project.repository.model import (
     AdjustFunction,
@@ -129,30 +129,17 @@ class Attempt:
 
     def _commit_object(self) -> str:
         """Store blobs, tree and commit; return the commit's id."""
-        changes = self._plan.committed
-        fresh = [change.blob.data for change in changes if change.blob is not None and change.blob.data is not None]
-        store_blobs(self._git, self._layout.git_dir, fresh)
-        parent = self._head.commit
+        blobs = [change.blob for change in self._plan.committed if change.blob is not None]
+        message, identity = self._shared.request.message, self._shared.identity
         scratch = self._shared.lock.scratch("tree")
-        with naming(scratch):
-            scratch.unlink(missing_ok=True)
-        if parent is not None:
-            self._git.write("-c", "core.splitIndex=false", "read-tree", parent, index=scratch)
-        edit_index(self._git, self._layout, scratch, self._entries())
-        tree = self._git.write("write-tree", index=scratch).out.decode("ascii").strip()
-        message = self._shared.request.message.replace("\0", "").rstrip("\n").encode("utf-8", "replace") + b"\n"
-        options = () if parent is None else ("-p", parent)
-        output = self._git.write("commit-tree", tree, *options, stdin=message, variables=self._shared.identity)
-        return output.out.decode("ascii").strip()
+        return commit_object(
+            self._git, self._layout, scratch, blobs, self._entries(), self._head.commit, message, identity
+        )
 
     def _contents(self) -> dict[str, bytes]:
         """Return path -> bytes on disk, for every file that is written."""
-        prefix = self._layout.prefix
-        blobs = {
-            prefix + change.path: change.blob
-            for change in self._plan.written
-            if change.blob is not None and change.way is Way.WRITE
-        }
+        prefix, written = self._layout.prefix, self._plan.written
+        blobs = {prefix + c.path: c.blob for c in written if c.blob is not None and c.way is Way.WRITE}
         converted = self._shared.conversion.on_disk(blobs)
         contents = {path.removeprefix(prefix): content for path, content in converted.items()}
         for path in self._plan.ignored:
@@ -214,16 +201,9 @@ class Attempt:
         pending.save(self._layout.pending)
         old = self._head.commit or self._layout.zeros
         reason = self._shared.request.message.partition("\n")[0].replace("\0", "")
-        output = self._git.write(
-            "update-ref",
-            "-m",
-            f"commit (ktx): {reason}".encode("utf-8", "replace"),
-            pending.ref,
-            pending.new,
-            old,
-            ok=range(256),
-            variables=self._shared.identity,
-        )
+        words = ("update-ref", "-m", f"commit (ktx): {reason}".encode("utf-8", "replace"))
+        move = (pending.ref, pending.new, old)
+        output = self._git.write(*words, *move, ok=range(256), variables=self._shared.identity)
         if output.code == 0:
             return True
         drop_pending(self._layout)
@@ -399,11 +379,14 @@ def propose_changes(
     config = read_config(git)
     identity = identity_variables(author, config, git.environ)
     conversion = Conversion(git, config, layout.object_format, full_paths(layout.prefix, changes))
-    tree = _tree(git, layout, lock, changes, base, conversion)
-    parent = () if base is None else ("-p", base)
-    text = message.replace("\0", "").rstrip("\n").encode("utf-8", "replace") + b"\n"
-    output = git.write("commit-tree", tree, *parent, stdin=text, variables=identity)
-    commit = output.out.decode("ascii").strip()
+    existing = TreeView(git, layout.prefix, base).entries
+    blobs = {path: conversion.blob(layout.prefix + path, text) for path, text in changes.items() if text is not None}
+    entries: dict[str, TreeEntry | None] = {}
+    for path in changes:
+        before = existing.get(path)
+        mode = before.mode if before is not None and before.is_file else "100644"
+        entries[layout.prefix + path] = TreeEntry(mode, blobs[path].oid) if path in blobs else None
+    commit = commit_object(git, layout, lock.scratch("tree"), blobs.values(), entries, base, message, identity)
     if before_publish is not None:
         before_publish()
     if commit_of(git, ref) is not None:
@@ -412,30 +395,27 @@ def propose_changes(
     return commit
 
 
-def _tree(
+def commit_object(
     git: Git,
     layout: RepositoryLayout,
-    lock: IndexLock,
-    changes: Mapping[str, bytes | None],
-    base: str | None,
-    conversion: Conversion,
+    scratch: Path,
+    blobs: Iterable[Blob],
+    entries: Mapping[str, TreeEntry | None],
+    parent: str | None,
+    message: str,
+    identity: Mapping[str, str],
 ) -> str:
-    """Store the contents and return the id of the tree that has them."""
-    existing = TreeView(git, layout.prefix, base).entries
-    blobs = {path: conversion.blob(layout.prefix + path, text) for path, text in changes.items() if text is not None}
-    store_blobs(git, layout.git_dir, [each.data for each in blobs.values() if each.data is not None])
-    entries: dict[str, TreeEntry | None] = {}
-    for path in changes:
-        before = existing.get(path)
-        mode = before.mode if before is not None and before.is_file else "100644"
-        entries[layout.prefix + path] = TreeEntry(mode, blobs[path].oid) if path in blobs else None
-    scratch = lock.scratch("tree")
+    """Store blobs, and a commit whose tree is the parent's with some entries changed; return the commit's id."""
+    store_blobs(git, layout.git_dir, [blob.data for blob in blobs if blob.data is not None])
     with naming(scratch):
         scratch.unlink(missing_ok=True)
-    if base is not None:
-        git.write("-c", "core.splitIndex=false", "read-tree", base, index=scratch)
+    if parent is not None:
+        git.write("-c", "core.splitIndex=false", "read-tree", parent, index=scratch)
     edit_index(git, layout, scratch, entries)
-    return git.write("write-tree", index=scratch).out.decode("ascii").strip()
+    tree = git.write("write-tree", index=scratch).out.decode("ascii").strip()
+    text = message.replace("\0", "").rstrip("\n").encode("utf-8", "replace") + b"\n"
+    options = () if parent is None else ("-p", parent)
+    return git.write("commit-tree", tree, *options, stdin=text, variables=identity).out.decode("ascii").strip()
 
 
 EDITED_MEANWHILE: Final = "edited meanwhile"

@@ -356,13 +356,8 @@ def working_changes(git: Git, layout: RepositoryLayout, paths: Collection[str]) 
     filter is run, which could write: a file behind one that was touched counts as changed.
     """
     options = (
-        "--porcelain=v2",
-        "--branch",
-        "-z",
-        "--no-renames",
-        "--untracked-files=normal",
-        "--ignore-submodules=all",
-    )
+        "--porcelain=v2", "--branch", "-z", "--no-renames", "--untracked-files=normal", "--ignore-submodules=all",
+    )  # fmt: skip
     names = (encode(f"{layout.prefix}{path}") for path in paths)
     output = git.read("status", *options, "--", *names, variables=_without_filters(git))
     facts: dict[str, str] = {}

@@ -315,13 +315,9 @@ def read_config(git: Git) -> GitConfig:
 
 
 _FACTS = (
-    "--path-format=absolute",
-    "--git-dir",
-    "--git-common-dir",
-    "--show-object-format",
-    "--is-bare-repository",
+    "--path-format=absolute", "--git-dir", "--git-common-dir", "--show-object-format", "--is-bare-repository",
     "--is-inside-work-tree",
-)
+)  # fmt: skip
 
 
 def _finish(operation: str) -> Hint:

@@ -39,14 +39,9 @@ if TYPE_CHECKING:
 
 
 _ENDS: Final[Mapping[str | None, TurnEnd]] = {
-    "end_turn": "end",
-    "stop_sequence": "end",
-    "tool_use": "tools",
-    "pause_turn": "pause",
-    "max_tokens": "max_tokens",
-    "refusal": "refusal",
-    "model_context_window_exceeded": "context",
-}
+    "end_turn": "end", "stop_sequence": "end", "tool_use": "tools", "pause_turn": "pause",
+    "max_tokens": "max_tokens", "refusal": "refusal", "model_context_window_exceeded": "context",
+}  # fmt: skip
 
 
 class AnthropicBackend:
@@ -145,16 +140,10 @@ def _drop(delta: str) -> None:
 
 _BY_STATUS: Final = {401: "auth", 402: "billing", 403: "auth", 404: "model", 408: "connection", 413: "context"}
 _BY_TYPE: Final[Mapping[str | None, str]] = {
-    "authentication_error": "auth",
-    "permission_error": "auth",
-    "billing_error": "billing",
-    "not_found_error": "model",
-    "request_too_large": "context",
-    "rate_limit_error": "rate_limit",
-    "overloaded_error": "overloaded",
-    "timeout_error": "overloaded",
-    "api_error": "overloaded",
-}
+    "authentication_error": "auth", "permission_error": "auth", "billing_error": "billing",
+    "not_found_error": "model", "request_too_large": "context", "rate_limit_error": "rate_limit",
+    "overloaded_error": "overloaded", "timeout_error": "overloaded", "api_error": "overloaded",
+}  # fmt: skip
 _TOO_LONG: Final = ("prompt is too long", "context length", "context window", "too many tokens", "input is too long")
 _NO_CREDIT: Final = ("credit balance", "insufficient credit", "billing")
 
