@@ -303,10 +303,8 @@ def _read(source: Source, reader: Callable[[Source], _Result]) -> _Result:
             except yaml.MarkedYAMLError as error:
                 if not (source.hide_tab(error) or source.hide_colons(error)):
                     raise source.syntax_error(error) from error
-        raise ConfigError(
-            f"{source.where}: more than {_MOST_TABS} blocks begin with a tab",
-            hint="put those texts in double quotes, with \\t for the tab",
-        )
+        message = f"{source.where}: more than {_MOST_TABS} blocks begin with a tab"
+        raise ConfigError(message, hint="put those texts in double quotes, with \\t for the tab")
 
 
 def _build(source: Source) -> Any:

@@ -59,11 +59,9 @@ def checked(vectors: Any, count: int, dimensions: int | None, who: str) -> list[
     checked = [[_number(value, who) for value in _listed(vector, who)] for vector in vectors]
     lengths = {len(vector) for vector in checked}
     if dimensions is not None and lengths - {dimensions}:
-        raise LlmError(
-            f"{who} returned vectors of {max(lengths)} numbers, `ingest.embeddings.dimensions` says {dimensions}",
-            code="execution",
-            hint=Command("config", "set", "ingest.embeddings.dimensions", max(lengths)),
-        )
+        message = f"{who} returned vectors of {max(lengths)} numbers, `ingest.embeddings.dimensions` says {dimensions}"
+        hint = Command("config", "set", "ingest.embeddings.dimensions", max(lengths))
+        raise LlmError(message, code="execution", hint=hint)
     if len(lengths) > 1 or 0 in lengths:
         raise _malformed(f"{who} returned vectors of different lengths")
     return checked
@@ -114,17 +112,12 @@ def model_folder(model: str, project_dir: Path) -> Path:
     try:
         return Path(snapshot_download(model, local_files_only=True))
     except HFValidationError as error:
-        raise NotReadyError(
-            f"the folder {folder} of the embeddings model is not there",
-            hint=Command("config", "set", "ingest.embeddings.model", "FOLDER"),
-            details={"model": model},
-        ) from error
+        message = f"the folder {folder} of the embeddings model is not there"
+        hint = Command("config", "set", "ingest.embeddings.model", "FOLDER")
+        raise NotReadyError(message, hint=hint, details={"model": model}) from error
     except LocalEntryNotFoundError as error:
-        raise NotReadyError(
-            f"the embeddings model `{model}` is not on this machine, and ktx downloads nothing",
-            hint=Command("download", model, program="hf"),
-            details={"model": model},
-        ) from error
+        message = f"the embeddings model `{model}` is not on this machine, and ktx downloads nothing"
+        raise NotReadyError(message, hint=Command("download", model, program="hf"), details={"model": model}) from error
 
 
 _EXTRAS: Final = {"sentence-transformers": "ktx-cli[sentence-transformers]"}
@@ -132,11 +125,9 @@ _EXTRAS: Final = {"sentence-transformers": "ktx-cli[sentence-transformers]"}
 
 def missing_package(name: str, error: ImportError | None = None) -> NotReadyError:
     """Return the error for a library that is not installed, with the extra of ktx that brings it."""
-    return NotReadyError(
-        f"the embeddings need the package {name}",
-        hint=Command("install", _EXTRAS.get(name, "ktx-cli[embeddings]"), program="pip"),
-        details={"missing": str(error or f"no module {name}")},
-    )
+    message = f"the embeddings need the package {name}"
+    hint = Command("install", _EXTRAS.get(name, "ktx-cli[embeddings]"), program="pip")
+    return NotReadyError(message, hint=hint, details={"missing": str(error or f"no module {name}")})
 
 
 _BATCH: Final = 256
@@ -179,11 +170,8 @@ class Model2VecEmbedder:
         try:
             return StaticModel.from_pretrained(folder, dimensionality=self.dimensions)
         except Exception as error:  # whatever a file that is no model makes its readers raise
-            raise NotReadyError(
-                f"the folder {folder} holds no Model2Vec model: {type(error).__name__}",
-                hint=MODEL_HINT,
-                details={"model": self._name},
-            ) from error
+            message = f"the folder {folder} holds no Model2Vec model: {type(error).__name__}"
+            raise NotReadyError(message, hint=MODEL_HINT, details={"model": self._name}) from error
 
 
 _SERVER_BATCH: Final = 100
@@ -219,11 +207,8 @@ class ServerEmbedder:
         """Return a vector for each text; an empty text, which the server refuses, is sent as a blank one."""
         answer = self._endpoint.post({"texts": [text or " " for text in texts]})
         if not isinstance(answer, dict) or "embeddings" not in answer:
-            raise LlmError(
-                f"{self._endpoint.who} answered something else than vectors",
-                code="execution",
-                hint=Command("config", "set", self._endpoint.setting, "URL"),
-            )
+            message = f"{self._endpoint.who} answered something else than vectors"
+            raise LlmError(message, code="execution", hint=Command("config", "set", self._endpoint.setting, "URL"))
         return checked(answer["embeddings"], len(texts), self.dimensions, self._endpoint.who)
 
 
@@ -254,11 +239,9 @@ class LocalEmbedder:
             place = str(self._folder) if self._folder.is_dir() else self._name
             return SentenceTransformer(place, local_files_only=True, truncate_dim=self.dimensions)
         except (OSError, ValueError) as error:
-            raise NotReadyError(
-                f"the embeddings model `{self._name}` is not on this machine, and ktx downloads nothing",
-                hint=Command("download", self._name, program="hf"),
-                details={"model": self._name},
-            ) from error
+            message = f"the embeddings model `{self._name}` is not on this machine, and ktx downloads nothing"
+            hint = Command("download", self._name, program="hf")
+            raise NotReadyError(message, hint=hint, details={"model": self._name}) from error
 
 
 def _require_no_code(folder: Path) -> None:
@@ -367,9 +350,8 @@ class Endpoint:
         reply = f" (HTTP {status})" if status is not None else ""
         hint = _HINTS.get(code, Command("config", "set", self.setting, "URL"))
         details = {} if status is None else {"status": status}
-        return LlmError(
-            f"{self.who} {_WORDS[code]}{reply}", code=code, hint=hint, detail=detail, retry_after=after, details=details
-        )
+        message = f"{self.who} {_WORDS[code]}{reply}"
+        return LlmError(message, code=code, hint=hint, detail=detail, retry_after=after, details=details)
 
     def _delay(self, attempt: int, asked: float | None) -> float:
         retry = self.retry
@@ -401,9 +383,8 @@ class OpenAiEmbedder:
         openai = embeddings.openai
         secret, address = openai.api_key, openai.base_url
         if secret is None and address is None:
-            raise NotReadyError(
-                f"`{where}.api_key` is missing", hint=Command("config", "set", f"{where}.api_key", "env:OPENAI_API_KEY")
-            )
+            message = f"`{where}.api_key` is missing"
+            raise NotReadyError(message, hint=Command("config", "set", f"{where}.api_key", "env:OPENAI_API_KEY"))
         url = resolve(
             address or OPENAI_URL, project_dir=project_dir, environ=environ, where=f"{where}.base_url"
         ).rstrip("/")

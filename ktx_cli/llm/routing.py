@@ -306,9 +306,8 @@ class RoutedRuntime:
                 error.details.setdefault("role", spec.role)
                 raise
             except KtxError as error:
-                raise LlmError(
-                    error.message, code=error.code, hint=error.hint, details={**error.details, "role": spec.role}
-                ) from error
+                details = {**error.details, "role": spec.role}
+                raise LlmError(error.message, code=error.code, hint=error.hint, details=details) from error
 
     def _may_retry(self, spec: CallSpec, record: CallRecord) -> bool:
         """Say whether a whole call may be tried again; the tries of a backend that retries by itself count."""

@@ -93,9 +93,8 @@ def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> Mode
     if backend not in (NO_BACKEND, *SUPPORTED_BACKENDS):
         raise unsupported(backend)
     if not configured:
-        raise ConfigError(
-            f"the backend `{backend}` needs `llm.models.default`", hint=Command("config", "set", where, "MODEL")
-        )
+        message = f"the backend `{backend}` needs `llm.models.default`"
+        raise ConfigError(message, hint=Command("config", "set", where, "MODEL"))
     found = parse_model_ref(configured, backend, where="--model" if model else where)
     if found.backend == NO_BACKEND:
         raise no_backend()
@@ -228,9 +227,8 @@ def _address(found: str, backend: str, where: str) -> str:
     """Return the address of an API as the SDK wants it: it adds `/v1/messages` itself, but for Vertex."""
     if not re.match(r"https?://[^/\s]+", found):
         shown = one_line(redact_url(found), 60)
-        raise ConfigError(
-            f"`{where}` is `{shown}`, which is not a URL", hint=Command("config", "set", where, "https://HOST")
-        )
+        message = f"`{where}` is `{shown}`, which is not a URL"
+        raise ConfigError(message, hint=Command("config", "set", where, "https://HOST"))
     found = found.rstrip("/")
     return found if backend == "vertex" else found.removesuffix("/v1")
 

@@ -125,8 +125,6 @@ def _holds(text: str, wanted: Any, where: str) -> bool:
 
 def _refusal(edit: Edit, reason: str, where: str) -> EditRefusedError:
     done = {"set": "set", "delete": "delete", "append": "append to", "insert": "insert into"}[edit.op]
-    return EditRefusedError(
-        f"{where}: cannot {done} {shown(edit.path)} in place: {reason}",
-        hint=f"edit {where} by hand: {done} {shown(edit.path)}",
-        details={"path": where, "key": shown(edit.path)},
-    )
+    message = f"{where}: cannot {done} {shown(edit.path)} in place: {reason}"
+    hint = f"edit {where} by hand: {done} {shown(edit.path)}"
+    return EditRefusedError(message, hint=hint, details={"path": where, "key": shown(edit.path)})

@@ -33,11 +33,8 @@ def storage_error(path: Path, error: OSError, doing: str = "write") -> StorageEr
         hint = f"move that folder away, for example: {_moved(path)}"
     else:
         hint = hints.get(error.errno or 0)
-    return StorageError(
-        f"cannot {doing} {path}: {reason}",
-        hint=hint,
-        details={"path": str(path), "errno": errno.errorcode.get(error.errno or 0)},
-    )
+    message = f"cannot {doing} {path}: {reason}"
+    return StorageError(message, hint=hint, details={"path": str(path), "errno": errno.errorcode.get(error.errno or 0)})
 
 
 def is_full(path: Path) -> bool:
@@ -62,9 +59,8 @@ def _access_hint(path: Path) -> str:
         return Hint("it belongs to another user; to take it over: {}", take)
     if found.st_mode & wanted == wanted:
         return Hint("see what protects it: {}", Command("-d", barred, program="lsattr"))
-    return Hint(
-        "give this user access, for example: {}", Command("u+rwx" if is_folder else "u+rw", barred, program="chmod")
-    )
+    message = "give this user access, for example: {}"
+    return Hint(message, Command("u+rwx" if is_folder else "u+rw", barred, program="chmod"))
 
 
 def _barred(path: Path) -> Path:
@@ -97,11 +93,8 @@ def require_regular(path: Path, mode: int) -> None:
         return
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a link"}
     kind = kinds.get(stat.S_IFMT(mode), "a device")
-    raise StorageError(
-        f"{path} is {kind}, and ktx needs a file there",
-        hint=f"move it away, for example: {_moved(path)}",
-        details={"path": str(path)},
-    )
+    message = f"{path} is {kind}, and ktx needs a file there"
+    raise StorageError(message, hint=f"move it away, for example: {_moved(path)}", details={"path": str(path)})
 
 
 def read_bytes(path: Path) -> bytes | None:

@@ -310,22 +310,18 @@ def failure(command: str, code: int, stderr: bytes, folder: Path) -> KtxError:
     if "dubious ownership" in text or "unsafe repository" in text:
         quoted = re.search(r"safe\.directory (.+)", text)
         where = quoted.group(1).strip() if quoted else shell_words(folder)
-        return GitError(
-            f"git refuses the repository around {folder}, because it belongs to another user",
-            hint=Command("config", "--global", "--add", "safe.directory", Placeholder(where), program="git"),
-            details=details,
-        )
+        message = f"git refuses the repository around {folder}, because it belongs to another user"
+        hint = Command("config", "--global", "--add", "safe.directory", Placeholder(where), program="git")
+        return GitError(message, hint=hint, details=details)
     reason = details["reason"] or (f"ended by signal {-code}" if code < 0 else f"exit code {code}")
     return GitError(f"git {command} failed in {folder}: {reason}", details=details)
 
 
 def lock_error(lock: Path, details: Mapping[str, object] | None = None) -> BusyError:
     """Return the error for a lock file of git's that somebody else holds."""
-    return BusyError(
-        f"another git command is at work: {lock} exists",
-        hint=Hint("wait until it is done; if no git command is running: {}", Command(lock, program="rm")),
-        details={**(details or {}), "lock": str(lock)},
-    )
+    message = f"another git command is at work: {lock} exists"
+    hint = Hint("wait until it is done; if no git command is running: {}", Command(lock, program="rm"))
+    return BusyError(message, hint=hint, details={**(details or {}), "lock": str(lock)})
 
 
 def _storage_errno(text: str, folder: Path) -> int | None:

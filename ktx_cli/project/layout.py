@@ -157,16 +157,12 @@ def find_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> Pat
         folder, origin = named
         if not _has_config(folder):
             if folder.is_file():
-                raise NoProjectError(
-                    f"{origin} names {folder}, which is a file",
-                    hint=Command("status", "--project-dir", folder.parent),
-                    details={"project_dir": str(folder)},
-                )
-            raise NoProjectError(
-                f"{origin} names {folder}, and there is no {CONFIG_NAME} in it",
-                hint=Command("setup", "--project-dir", folder),
-                details={"project_dir": str(folder)},
-            )
+                message = f"{origin} names {folder}, which is a file"
+                hint = Command("status", "--project-dir", folder.parent)
+                raise NoProjectError(message, hint=hint, details={"project_dir": str(folder)})
+            message = f"{origin} names {folder}, and there is no {CONFIG_NAME} in it"
+            hint = Command("setup", "--project-dir", folder)
+            raise NoProjectError(message, hint=hint, details={"project_dir": str(folder)})
         return folder
     return next((folder for folder in (cwd, *cwd.parents) if _has_config(folder)), None)
 
@@ -178,11 +174,9 @@ def _has_config(folder: Path) -> bool:
         return True
     if path.is_symlink() and not path.exists():
         target = path.readlink()
-        raise NoProjectError(
-            f"{path} is a link to {target}, and that file is not there",
-            hint=Hint("put the file back, or remove the link: {}", Command(path, program="rm")),
-            details={"project_dir": str(folder), "target": str(target)},
-        )
+        message = f"{path} is a link to {target}, and that file is not there"
+        hint = Hint("put the file back, or remove the link: {}", Command(path, program="rm"))
+        raise NoProjectError(message, hint=hint, details={"project_dir": str(folder), "target": str(target)})
     if os.path.lexists(path):
         _require_file(path)
     return False
@@ -200,10 +194,8 @@ def require_project(flag: str | None, environ: Mapping[str, str], cwd: Path) -> 
     """Return the project's folder; `NoProjectError` where there is none."""
     folder = find_project(flag, environ, cwd)
     if folder is None:
-        raise NoProjectError(
-            f"no {CONFIG_NAME} in {cwd} or a folder above it",
-            hint=Hint("`{}` creates a project here; --project-dir DIR names one elsewhere", Command("setup")),
-        )
+        hint = Hint("`{}` creates a project here; --project-dir DIR names one elsewhere", Command("setup"))
+        raise NoProjectError(f"no {CONFIG_NAME} in {cwd} or a folder above it", hint=hint)
     return folder
 
 
@@ -223,10 +215,8 @@ def require_meant(folder: Path, flag: str | None, environ: Mapping[str, str], cw
     """Raise `UsageError` where the home folder would become a project and nobody said so."""
     home = Path(os.path.realpath(os.path.expanduser("~")))  # noqa: PTH111 - that of Path raises where there is none
     if named_folder(flag, environ, cwd) is None and folder.resolve() == home and not (folder / CONFIG_NAME).exists():
-        raise UsageError(
-            f"{folder} is your home folder, and all of it would be the project",
-            hint=Hint("{}, or --project-dir . if that is meant", Command("setup", "--project-dir", "ktx-project")),
-        )
+        hint = Hint("{}, or --project-dir . if that is meant", Command("setup", "--project-dir", "ktx-project"))
+        raise UsageError(f"{folder} is your home folder, and all of it would be the project", hint=hint)
 
 
 def named_folder(flag: str | None, environ: Mapping[str, str], cwd: Path) -> tuple[Path, str] | None:
@@ -323,11 +313,9 @@ class WorkingTree:
         place = self._root / path
         found = read_bytes(place)
         if found is not None and self._leads_out(place):
-            raise StorageError(
-                f"{place} is a link that leads out of the project",
-                hint=Hint("remove the link: {}", Command(place, program="rm")),
-                details={"path": str(place)},
-            )
+            message = f"{place} is a link that leads out of the project"
+            hint = Hint("remove the link: {}", Command(place, program="rm"))
+            raise StorageError(message, hint=hint, details={"path": str(place)})
         return found
 
     def _leads_out(self, place: Path) -> bool:
@@ -384,11 +372,9 @@ def _listed(folder: Path) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         if not os.path.lexists(folder):
             return []
-        raise StorageError(
-            f"{folder} is a link to a folder that is not there",
-            hint=Hint("correct or remove it: {}", Command("-l", folder, program="ls")),
-            details={"path": str(folder)},
-        ) from None
+        message = f"{folder} is a link to a folder that is not there"
+        hint = Hint("correct or remove it: {}", Command("-l", folder, program="ls"))
+        raise StorageError(message, hint=hint, details={"path": str(folder)}) from None
     except OSError as error:
         raise storage_error(folder, error, "read") from error
     found: list[Path] = []

@@ -67,10 +67,8 @@ class RunLock:
         with translated(self._path):
             row = self._database.execute("SELECT run_id FROM leases WHERE name = ?", (LEASE,)).fetchone()
         if row is None or row[0] != self.run_id:
-            raise BusyError(
-                "another run took over while this one was not responding; nothing was committed",
-                hint="run the same command again",
-            )
+            message = "another run took over while this one was not responding; nothing was committed"
+            raise BusyError(message, hint="run the same command again")
 
 
 @contextlib.contextmanager
@@ -171,11 +169,9 @@ def _release(database: sqlite3.Connection, run_id: str) -> None:
 
 def _busy(holder: Holder) -> BusyError:
     pid, host, since = holder.pid, holder.hostname, holder.since_text
-    return BusyError(
-        f"`{holder.command}` is at work on this project: pid {pid} on {host}, since {since}",
-        hint="wait for it with --wait, or try again later",
-        details={"pid": pid, "host": host, "since": since, "run_id": holder.run_id, "command": holder.command},
-    )
+    message = f"`{holder.command}` is at work on this project: pid {pid} on {host}, since {since}"
+    details = {"pid": pid, "host": host, "since": since, "run_id": holder.run_id, "command": holder.command}
+    return BusyError(message, hint="wait for it with --wait, or try again later", details=details)
 
 
 def _beat(path: Path, run_id: str, stop: threading.Event) -> None:

@@ -226,10 +226,8 @@ def _remove(entry: EntryPoint) -> Command:
 
 
 def _broken(entry: EntryPoint, why: str) -> PluginError:
-    return PluginError(
-        f"the driver `{entry.name}` of the package `{_distribution(entry)}` cannot be loaded: {why}",
-        hint=Hint("update the package, or remove it: {}", _remove(entry)),
-    )
+    message = f"the driver `{entry.name}` of the package `{_distribution(entry)}` cannot be loaded: {why}"
+    return PluginError(message, hint=Hint("update the package, or remove it: {}", _remove(entry)))
 
 
 def _why(error: BaseException) -> str:

@@ -186,11 +186,8 @@ _EXAMPLES: Final = {"env": "env:NAME", "file": "file:PATH", "keyring": "keyring:
 
 
 def _error(reference: SecretRef, where: str, problem: str, hint: str) -> SecretError:
-    return SecretError(
-        f"the secret reference `{reference}` of {where} {problem}",
-        hint=hint,
-        details={"reference": str(reference), "setting": where},
-    )
+    message = f"the secret reference `{reference}` of {where} {problem}"
+    return SecretError(message, hint=hint, details={"reference": str(reference), "setting": where})
 
 
 def _from_environment(reference: SecretRef, environ: Mapping[str, str], where: str) -> str:

@@ -514,11 +514,9 @@ def _is_ours(descriptor: int) -> bool:
 
 
 def _in_use(path: Path) -> BusyError:
-    return BusyError(
-        f"the state database {path} is damaged, and another process has it open",
-        hint="wait until the other run has ended, then run the command again",
-        details={"path": str(path)},
-    )
+    message = f"the state database {path} is damaged, and another process has it open"
+    hint = "wait until the other run has ended, then run the command again"
+    return BusyError(message, hint=hint, details={"path": str(path)})
 
 
 def _renamed(path: Path) -> ResultWarning:

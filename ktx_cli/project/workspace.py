@@ -234,9 +234,8 @@ def checked_path(path: str) -> str:
     elif any(_means_git(part) for part in parts):
         problem = "leads into .git"
     if problem is not None:
-        raise UsageError(
-            f"the path {path!r} {problem}", hint="give a path below the project folder, for example wiki/global/a.md"
-        )
+        message = f"the path {path!r} {problem}"
+        raise UsageError(message, hint="give a path below the project folder, for example wiki/global/a.md")
     return "/".join(parts)
 
 

@@ -318,11 +318,8 @@ class Relationships(Block):
     @model_validator(mode="after")
     def _thresholds_in_order(self) -> Relationships:
         if self.accept_threshold < self.review_threshold:
-            raise wrong(
-                f"is {self.accept_threshold:g}, less than the reviewThreshold of {self.review_threshold:g}",
-                hint="set acceptThreshold to reviewThreshold or more",
-                key="acceptThreshold",
-            )
+            message = f"is {self.accept_threshold:g}, less than the reviewThreshold of {self.review_threshold:g}"
+            raise wrong(message, hint="set acceptThreshold to reviewThreshold or more", key="acceptThreshold")
         return self
 
 

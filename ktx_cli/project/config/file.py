@@ -79,11 +79,9 @@ def load_config(path: Path, data: bytes | None = None) -> LoadedConfig:
         raise NoProjectError(f"there is no {path}", hint=Command("setup"))
     value = yaml.load(text, where=str(path))
     if value is not None and not isinstance(value, dict):
-        raise ConfigError(
-            f"{path}:1: the file must be a mapping of settings",
-            hint="begin with a block, for example `connections:`",
-            details={"path": str(path), "line": 1, "column": 1},
-        )
+        message = f"{path}:1: the file must be a mapping of settings"
+        hint = "begin with a block, for example `connections:`"
+        raise ConfigError(message, hint=hint, details={"path": str(path), "line": 1, "column": 1})
     raw: dict[str, Any] = _with_text_keys(value or {})
     merged = list(merge_keys(raw))
     if merged:  # whatever else seems to miss may be in what they name

@@ -145,7 +145,6 @@ def known_connection(config: KtxConfig, connection: str) -> Connection:
     if entry is None:
         near = did_you_mean(connection, config.connections)
         known = f"known: {listing(config.connections)}" if config.connections else example_connection(connection)
-        raise UsageError(
-            f"there is no connection `{connection}` in ktx.yaml", hint=f"did you mean `{near}`?" if near else known
-        )
+        message = f"there is no connection `{connection}` in ktx.yaml"
+        raise UsageError(message, hint=f"did you mean `{near}`?" if near else known)
     return entry

@@ -97,10 +97,8 @@ def parse_cli_value(dotted: str, text: str, *, driver: str | None = None) -> Any
     problems: list[Issue] = []
     for declared in settings:
         if declared.block is not None:
-            raise UsageError(
-                f"`{dotted}` is a block of settings",
-                hint=f"set one of its own, as {dotted}.{next(iter(settings_of(declared.block)))}",
-            )
+            message = f"`{dotted}` is a block of settings"
+            raise UsageError(message, hint=f"set one of its own, as {dotted}.{next(iter(settings_of(declared.block)))}")
         adapter: TypeAdapter[Any] = TypeAdapter(declared.field.rebuild_annotation(), config={"strict": True})
         for candidate in _candidates(text, dotted, as_text=declared.field.annotation is not Any):
             try:

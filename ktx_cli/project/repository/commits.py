@@ -349,10 +349,8 @@ def _moved(run: Run, head: Head) -> Head:
     now = read_head(run.git, run.layout)
     check_writable(run.layout, now.ref)
     if now.ref != head.ref:
-        raise GitError(
-            f"{run.layout.top_level} went from {head.ref} to {now.ref} while ktx was committing",
-            hint="run the same command again",
-        )
+        message = f"{run.layout.top_level} went from {head.ref} to {now.ref} while ktx was committing"
+        raise GitError(message, hint="run the same command again")
     return now
 
 

@@ -51,10 +51,8 @@ class BlobReader:
             except BrokenPipeError:  # somebody ended the process, or the object is so damaged that git gave up
                 content = self._asked_again(oid)
             if content is None:
-                raise GitError(
-                    f"the object {oid} cannot be read in {self._git.folder}",
-                    hint=Command("-C", self._git.folder, "fsck", program="git"),
-                )
+                message = f"the object {oid} cannot be read in {self._git.folder}"
+                raise GitError(message, hint=Command("-C", self._git.folder, "fsck", program="git"))
             return content
 
     def _asked(self, oid: str) -> bytes | None:

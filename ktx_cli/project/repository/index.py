@@ -216,9 +216,8 @@ class IndexLock:
     def swap(self, copy: Path) -> None:
         """Make the copy the index, durably, and give the lock back. `BusyError` when somebody took it away."""
         if not _same_file(self.lock, self.scratch("marker")):
-            raise BusyError(
-                f"{self.lock} was taken away while ktx held it", hint="run the same command again to finish"
-            )
+            message = f"{self.lock} was taken away while ktx held it"
+            raise BusyError(message, hint="run the same command again to finish")
         with naming(self.index), copy.open("rb") as stream:
             os.fsync(stream.fileno())
             os.replace(copy, self.index)
@@ -378,11 +377,8 @@ def _link(held: IndexLock) -> None:
 
 def _link_error(lock: Path, error: OSError) -> StorageError:
     if error.errno in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
-        return StorageError(
-            f"the file system of {lock.parent} has no hard links, which ktx needs to lock the index safely",
-            hint="move the repository to another file system",
-            details={"path": str(lock)},
-        )
+        message = f"the file system of {lock.parent} has no hard links, which ktx needs to lock the index safely"
+        return StorageError(message, hint="move the repository to another file system", details={"path": str(lock)})
     return storage_error(lock, error)
 
 

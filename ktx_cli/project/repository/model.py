@@ -252,10 +252,8 @@ def identity_variables(author: str | None, config: GitConfig, environ: Mapping[s
 def _parsed(author: str) -> tuple[str, str]:
     match = _AUTHOR.fullmatch(author)
     if match is None:
-        raise ConfigError(
-            f"the commit author {author!r} is not of the form Name <mail>",
-            hint="write it as: Ann Lee <ann@example.com>",
-        )
+        message = f"the commit author {author!r} is not of the form Name <mail>"
+        raise ConfigError(message, hint="write it as: Ann Lee <ann@example.com>")
     return match.group(1), match.group(2)
 
 
@@ -391,10 +389,8 @@ def read_head(git: Git, layout: RepositoryLayout) -> Head:
     ref = read_ref(git)
     commit = commit_of(git, ref or "HEAD")
     if commit is None and (ref is None or os.path.lexists(layout.common_dir / ref)):
-        raise GitError(
-            f"{ref or 'HEAD'} of {layout.top_level} does not name a commit",
-            hint=Command("-C", layout.top_level, "fsck", program="git"),
-        )
+        message = f"{ref or 'HEAD'} of {layout.top_level} does not name a commit"
+        raise GitError(message, hint=Command("-C", layout.top_level, "fsck", program="git"))
     return Head(ref, commit)
 
 
@@ -412,15 +408,12 @@ def commit_of(git: Git, ref: str) -> str | None:
 def check_writable(layout: RepositoryLayout, ref: str | None) -> None:
     """Raise `GitError` with a hint when a commit must not be added now."""
     if layout.is_bare:
-        raise GitError(
-            f"{layout.project_dir} is in a bare repository or a git directory, which has no working tree",
-            hint="keep the project in a clone of it",
-        )
+        message = f"{layout.project_dir} is in a bare repository or a git directory, which has no working tree"
+        raise GitError(message, hint="keep the project in a clone of it")
     for name, operation, hint in _OPERATIONS:
         if (layout.git_dir / name).exists():
-            raise GitError(
-                f"{operation} is in progress in {layout.top_level}", hint=hint, details={"operation": operation}
-            )
+            details = {"operation": operation}
+            raise GitError(f"{operation} is in progress in {layout.top_level}", hint=hint, details=details)
     if ref is None:
         raise GitError(
             f"{layout.top_level} is on no branch (detached HEAD)",
@@ -463,9 +456,8 @@ def _check_nowhere(project: Path, code: int, stderr: bytes) -> None:
 def _lines(output: bytes, count: int, project: Path) -> list[str]:
     lines = os.fsdecode(output).removesuffix("\n").split("\n")
     if len(lines) != count:
-        raise GitError(
-            f"the path of the repository around {project} holds a line break", hint="move it to a plain path"
-        )
+        message = f"the path of the repository around {project} holds a line break"
+        raise GitError(message, hint="move it to a plain path")
     return lines
 
 
@@ -473,7 +465,6 @@ def _check_top_level(git: Git, layout: RepositoryLayout) -> None:
     """Raise unless git finds the same repository from the top level (`core.worktree` can point elsewhere)."""
     result = git.read("rev-parse", "--path-format=absolute", "--git-dir", ok=range(256))
     if result.code or Path(os.fsdecode(result.out.removesuffix(b"\n"))) != layout.git_dir:
-        raise GitError(
-            f"the working tree {layout.top_level} does not belong to {layout.git_dir} when seen from its top",
-            hint=f"unset core.worktree in {layout.git_dir / 'config'}, or give the project a repository of its own",
-        )
+        message = f"the working tree {layout.top_level} does not belong to {layout.git_dir} when seen from its top"
+        hint = f"unset core.worktree in {layout.git_dir / 'config'}, or give the project a repository of its own"
+        raise GitError(message, hint=hint)

@@ -227,11 +227,9 @@ def _await_death(layout: RepositoryLayout, pending: PendingCommit) -> None:
     while marker.exists():
         locking.clear_dead(layout)
         if time.monotonic() > deadline:
-            raise BusyError(
-                f"a run that was interrupted is still at work in {layout.top_level}",
-                hint="wait until it is done, then run the command again",
-                details={"marker": str(marker)},
-            )
+            message = f"a run that was interrupted is still at work in {layout.top_level}"
+            hint = "wait until it is done, then run the command again"
+            raise BusyError(message, hint=hint, details={"marker": str(marker)})
         time.sleep(0.02)
 
 

@@ -110,11 +110,8 @@ class Repository:
         """Raise `GitError` when a commit of everything would have files of `.ktx`: no pattern hides tracked ones."""
         found = self.exposed()
         if found:
-            raise GitError(
-                f"git tracks {listing(found, 3)}, and what is in {PRIVATE_NAME}/ must never be committed",
-                hint=untracking(self.layout.project_dir, found),
-                details={"paths": found},
-            )
+            message = f"git tracks {listing(found, 3)}, and what is in {PRIVATE_NAME}/ must never be committed"
+            raise GitError(message, hint=untracking(self.layout.project_dir, found), details={"paths": found})
 
     def absent(self, committed: Iterable[str]) -> list[Held]:
         """Return which of the committed paths are not in the working tree, or cannot be read there, and why."""

@@ -339,9 +339,8 @@ async def complete(client: anthropic.AsyncAnthropic | anthropic.AsyncAnthropicVe
 
 def missing_google_auth() -> ConfigError:
     """Return the error for the package that the machine's Google credentials take."""
-    return ConfigError(
-        "the backend `vertex` needs the package google-auth", hint=Command("install", "ktx-cli[vertex]", program="pip")
-    )
+    message = "the backend `vertex` needs the package google-auth"
+    return ConfigError(message, hint=Command("install", "ktx-cli[vertex]", program="pip"))
 
 
 def _no_project() -> ConfigError:

@@ -132,12 +132,9 @@ def find_launcher(backend: str) -> Path:
         path = folder / name
         if path.is_file() and os.access(path, os.X_OK):
             return path
-    raise llm_error(
-        "isolation",
-        backend=backend,
-        message=f"the program `{LAUNCHER}` is not installed, and Claude Code is never run without it",
-        hint=Command("-m", "pip", "install", "--force-reinstall", "--no-deps", "ktx-cli", program=sys.executable),
-    )
+    message = f"the program `{LAUNCHER}` is not installed, and Claude Code is never run without it"
+    hint = Command("-m", "pip", "install", "--force-reinstall", "--no-deps", "ktx-cli", program=sys.executable)
+    raise llm_error("isolation", backend=backend, message=message, hint=hint)
 
 
 @functools.lru_cache(maxsize=16)

@@ -110,13 +110,8 @@ def once(warn: Callable[[ResultWarning], None]) -> Callable[[ResultWarning], Non
 def managed_error(files: list[Path], *, backend: str) -> LlmError:
     """Return the error that names the files."""
     names = [str(path) for path in files]
-    return llm_error(
-        "isolation",
-        backend=backend,
-        message=f"an organisation's managed Claude Code settings are in force: {listing(names)}",
-        hint=HINT,
-        origin=names,
-    )
+    message = f"an organisation's managed Claude Code settings are in force: {listing(names)}"
+    return llm_error("isolation", backend=backend, message=message, hint=HINT, origin=names)
 
 
 def check_sources(
@@ -192,13 +187,9 @@ def forbids_own_servers(words: str) -> bool:
 def managed_servers_error(backend: str) -> LlmError:
     """Return the error for a `managed-mcp.json`: no setting of ktx gets past it."""
     path = system_folder() / "managed-mcp.json"
-    return llm_error(
-        "isolation",
-        backend=backend,
-        message=f"an organisation's {path} forbids Claude Code to run with ktx's tools alone",
-        hint=Command("setup", "--llm-backend", "anthropic"),
-        origin="managed-mcp.json",
-    )
+    message = f"an organisation's {path} forbids Claude Code to run with ktx's tools alone"
+    hint = Command("setup", "--llm-backend", "anthropic")
+    return llm_error("isolation", backend=backend, message=message, hint=hint, origin="managed-mcp.json")
 
 
 def _says_something(path: Path) -> bool:
