@@ -212,8 +212,7 @@ class UnitCalls:
         """Take note of units that begin and end."""
         with self._lock:
             if isinstance(event, WorkUnitStarted):
-                taken = WorkUnitUsage(event.connection, event.unit, 0, 0.0, 0)
-                self._taken[event.connection, event.unit] = taken
+                self._taken[event.connection, event.unit] = WorkUnitUsage(event.connection, event.unit, 0, 0.0, 0)
             elif isinstance(event, WorkUnitFinished):
                 self._taken.pop((event.connection, event.unit), None)
 
@@ -240,9 +239,5 @@ class UnitCalls:
 
 def _sum(before: WorkUnitUsage, fact: Mapping[str, Any]) -> WorkUnitUsage:
     usd = fact["cost_usd"]
-    return replace(
-        before,
-        tokens=before.tokens + fact["total_tokens"],
-        usd=round(before.usd + (usd or 0.0), 6),
-        unpriced=before.unpriced + (usd is None),
-    )
+    tokens, unpriced = before.tokens + fact["total_tokens"], before.unpriced + (usd is None)
+    return replace(before, tokens=tokens, usd=round(before.usd + (usd or 0.0), 6), unpriced=unpriced)

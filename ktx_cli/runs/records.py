@@ -5,6 +5,7 @@ Either may be gone: the state database is disposable, and old events and reports
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import re
@@ -18,7 +19,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from ktx_cli.core import RUN_ID, Command, KtxError, ResultWarning, UsageError, did_you_mean, isoformat, listing, now
+from ktx_cli.core import (
+    RUN_ID,
+    Command,
+    KtxError,
+    Record,
+    ResultWarning,
+    UsageError,
+    did_you_mean,
+    isoformat,
+    listing,
+    now,
+)
 from ktx_cli.llm import UsageRow, usage_by
 from ktx_cli.project import Layout, current_holder, read_bytes, read_state
 from ktx_cli.runs.transcripts import Transcript, first_line, last_line, read_lines, transcripts_of
@@ -30,7 +42,7 @@ KILLED: Final = "killed"
 
 
 @dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Record):
     """A run in a few words. `units`: status -> how many work units. `usd` None: no call has a price.
 
     `seconds` of a run that was killed: until it was last heard of. `has_events`: it can be replayed.
@@ -49,22 +61,10 @@ class RunRecord:
     unpriced: int = 0
     has_events: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the run as plain values."""
-        return {
-            "run_id": self.run_id,
-            "command": self.command,
-            "status": self.status,
-            "started": self.started,
-            "finished": self.finished,
-            "seconds": None if self.seconds is None else round(self.seconds, 3),
-            "commit": self.commit,
-            "units": dict(self.units),
-            "tokens": self.tokens,
-            "cost_usd": self.usd,
-            "unpriced_calls": self.unpriced,
-            "has_events": self.has_events,
-        }
+    json_keys = (
+        "run_id", "command", "status", "started", "finished", "seconds", "commit", "units", "tokens", "cost_usd=usd",
+        "unpriced_calls=unpriced", "has_events",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,20 +194,13 @@ def _record(layout: Layout, known: RunRows, run_id: str) -> RunRecord:
         status = KILLED
     last = last_line(events) if status in (RUNNING, KILLED) else None
     until = finished or (str(last["at"]) if last and "at" in last else None)
-    tokens, usd, unpriced = _usage(known.usage.get(run_id), report)
+    took = report.get("seconds")
+    seconds = took if isinstance(took, int | float) and took else _between(started, until)
+    rounded = None if seconds is None else round(float(seconds), 3)
+    units = Counter(str(unit.get("status")) for unit in units_of(report))
+    usage = _usage(known.usage.get(run_id), report)
     return RunRecord(
-        run_id,
-        command,
-        status,
-        started,
-        finished,
-        _seconds(report.get("seconds")) or _between(started, until),
-        commit,
-        Counter(str(unit.get("status")) for unit in units_of(report)),
-        tokens,
-        usd,
-        unpriced,
-        events.is_file(),
+        run_id, command, status, started, finished, rounded, commit, units, *usage, has_events=events.is_file()
     )
 
 
@@ -218,13 +211,8 @@ def _from_disk(run_id: str, report: Mapping[str, Any], events: Path) -> tuple[st
     ended = last if last.get("event") == "run_finished" else {}
     status = report.get("status") or ended.get("status") or RUNNING
     command = str(report.get("command") or begun.get("command") or "unknown")
-    return (
-        command,
-        str(status),
-        str(begun.get("at") or isoformat(_begun(run_id))),
-        ended.get("at"),
-        report.get("commit"),
-    )
+    started = str(begun.get("at") or isoformat(_begun(run_id)))
+    return command, str(status), started, ended.get("at"), report.get("commit")
 
 
 def _usage(row: UsageRow | None, report: Mapping[str, Any]) -> tuple[int, float | None, int]:
@@ -235,19 +223,12 @@ def _usage(row: UsageRow | None, report: Mapping[str, Any]) -> tuple[int, float 
     return tokens, (float(took.get("usd") or 0.0) or None) if tokens else None, unpriced
 
 
-def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
-
-
 def _between(started: str, finished: str | None) -> float | None:
     try:
-        return None if finished is None else max(0.0, (_moment(finished) - _moment(started)).total_seconds())
+        begun, ended = (None if text is None else datetime.fromisoformat(text) for text in (started, finished))
     except ValueError:
         return None
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    return None if begun is None or ended is None else max(0.0, (ended - begun).total_seconds())
 
 
 ROLE: Final = "candidateExtraction"
@@ -346,7 +327,7 @@ RECORDS: Final = ("conflicts", "evictions", "resolutions", "fallbacks")
 
 
 @dataclass(frozen=True, slots=True)
-class RunDetails:
+class RunDetails(Record):
     """A run in full. `report` None: it left none, because it was killed, is still at work or is too old; its `units`
     are then those its events name.
 
@@ -363,41 +344,24 @@ class RunDetails:
     transcripts: tuple[Transcript, ...]
     warnings: tuple[ResultWarning, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the `data` of the envelope."""
-        return {
-            "run": self.record.to_json(),
-            "report": self.report,
-            "units": [dict(each) for each in self.units],
-            "artifacts": {name: list(raw) for name, raw in self.artifacts.items()},
-            "records": [dict(each) for each in self.records],
-            "usage": [row.to_json(BY) for row in self.usage],
-            "transcripts": [each.to_json() for each in self.transcripts],
-        }
+    json_keys = ("run=record", "report", "units", "artifacts", "records", "usage=usage_by_kind", "transcripts")
+
+    def usage_by_kind(self) -> list[dict[str, Any]]:
+        """Return the usage by what it is summed by."""
+        return [row.to_json(BY) for row in self.usage]
 
 
 def run_details(layout: Layout, text: str) -> RunDetails:
     """Return the run that a text names; raises as `find_run`."""
     record, warnings = find_run(layout, text)
-    report = read_report(layout, record.run_id)
+    run_id, usage = record.run_id, []
+    report = read_report(layout, run_id)
+    units = tuple(_units_in(layout, run_id) if report is None else units_of(report))
     found = report or {}
-    return RunDetails(
-        record,
-        report,
-        tuple(units_of(found) if report is not None else _units_in(layout, record.run_id)),
-        _artifacts(found),
-        tuple(records_in(found)),
-        tuple(_details_usage(layout, record.run_id)),
-        tuple(transcripts_of(layout, record.run_id)),
-        tuple(warnings),
-    )
-
-
-def _details_usage(layout: Layout, run_id: str) -> list[UsageRow]:
-    try:
-        return read_state(layout, lambda database: usage_by(database, BY, run=run_id)) or []
-    except KtxError:  # `find_run` has warned of it
-        return []
+    with contextlib.suppress(KtxError):  # `find_run` has warned of it
+        usage = read_state(layout, lambda database: usage_by(database, BY, run=run_id)) or []
+    parts = (units, _artifacts(found), tuple(records_in(found)), tuple(usage), tuple(transcripts_of(layout, run_id)))
+    return RunDetails(record, report, *parts, tuple(warnings))
 
 
 def _units_in(layout: Layout, run_id: str) -> list[dict[str, Any]]:

@@ -174,17 +174,9 @@ class Transcripts:
 
 
 def _begun(spec: CallSpec) -> dict[str, Any]:
-    return {
-        "event": BEGUN,
-        "label": spec.label,
-        "role": spec.role,
-        "backend": spec.backend,
-        "model": spec.model,
-        "budget": spec.step_budget,
-        "tools": sorted(spec.tools),
-        "system": spec.system,
-        "prompt": spec.prompt,
-    }
+    names = {name: getattr(spec, name) for name in ("label", "role", "backend", "model")}
+    work = {"budget": spec.step_budget, "tools": sorted(spec.tools), "system": spec.system, "prompt": spec.prompt}
+    return {"event": BEGUN, **names, **work}
 
 
 class _Loop:
