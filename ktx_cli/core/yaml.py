@@ -56,15 +56,11 @@ def dump(value: Any) -> str:
     Takes None, bool, int, float, str, list, tuple and dict (with scalar keys), nothing else (`TypeError`).
     `ValueError` for a value nested deeper than `MAX_DEPTH` (or inside itself) and for text with surrogates.
     """
-    out: list[str] = []
     if isinstance(value, dict) and value:
-        _mapping(out, value, 0, FILE_LAYOUT, 1)
-    elif isinstance(value, list | tuple) and value:
-        _sequence(out, value, 0, FILE_LAYOUT, 1)
-    else:
-        out.append(flow(value))
-    out.append("\n")
-    return "".join(out)
+        return _written(_mapping, value, 0, FILE_LAYOUT) + "\n"
+    if isinstance(value, list | tuple) and value:
+        return _written(_sequence, value, 0, FILE_LAYOUT) + "\n"
+    return flow(value) + "\n"
 
 
 def flow(value: Any) -> str:
@@ -77,22 +73,22 @@ def write_entry(key: Any, value: Any, column: int, layout: Layout) -> str:
 
     The first line comes without its indentation, the last one without a newline.
     """
-    out: list[str] = []
-    _mapping(out, {key: value}, column, layout, 1)
-    return "".join(out)
+    return _written(_mapping, {key: value}, column, layout)
 
 
 def write_item(value: Any, column: int, layout: Layout) -> str:
     """Return the block item `- value` of a sequence whose dashes stand at `column`; lines as in `write_entry`."""
-    out: list[str] = []
-    _sequence(out, [value], column, layout, 1)
-    return "".join(out)
+    return _written(_sequence, [value], column, layout)
 
 
 def write_value(value: Any, column: int, layout: Layout) -> str:
     """Return what follows the colon of a key at `column`: ` value`, or a newline and indented lines."""
+    return _written(_after_colon, value, column, layout)
+
+
+def _written(write: Callable[[list[str], Any, int, Layout, int], None], value: Any, column: int, layout: Layout) -> str:
     out: list[str] = []
-    _after_colon(out, value, column, layout, 1)
+    write(out, value, column, layout, 1)
     return "".join(out)
 
 
@@ -377,11 +373,8 @@ def _events(source: Source) -> Iterator[Any]:
             if kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
                 depth += 1
                 if depth > MAX_DEPTH:
-                    raise source.error(
-                        event.start_mark,
-                        f"nested deeper than {MAX_DEPTH} levels",
-                        "flatten the value: no file of ktx nests like this",
-                    )
+                    message = f"nested deeper than {MAX_DEPTH} levels"
+                    raise source.error(event.start_mark, message, "flatten the value: no file of ktx nests like this")
             elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
                 depth -= 1
             elif kind is yaml.StreamEndEvent:
@@ -389,11 +382,8 @@ def _events(source: Source) -> Iterator[Any]:
             elif kind is yaml.DocumentStartEvent:
                 documents += 1
                 if documents > 1:
-                    raise source.error(
-                        event.start_mark,
-                        "a second document begins",
-                        "keep one document in the file: remove the '---' and what belongs to the other",
-                    )
+                    hint = "keep one document in the file: remove the '---' and what belongs to the other"
+                    raise source.error(event.start_mark, "a second document begins", hint)
                 continue
             elif kind is yaml.StreamStartEvent or kind is yaml.DocumentEndEvent:
                 continue
@@ -459,39 +449,30 @@ class _Builder:
     def check_key(self, key: Any, event: Any) -> None:
         """Refuse a key that is a collection or is already there."""
         if type(key) is dict or type(key) is list:
-            raise self.source.error(
-                event.start_mark, "a mapping's key is a collection", "use a text, a number or a boolean as the key"
-            )
+            message = "a mapping's key is a collection"
+            raise self.source.error(event.start_mark, message, "use a text, a number or a boolean as the key")
         if key in self.top:
-            raise self.source.error(
-                event.start_mark, f"the key {key!r} is there twice", f"keep one of the two {key!r} entries"
-            )
+            message = f"the key {key!r} is there twice"
+            raise self.source.error(event.start_mark, message, f"keep one of the two {key!r} entries")
 
     def expand(self, event: Any) -> Any:
         """Return a copy of what an alias stands for."""
         if event.anchor not in self.anchors:
-            raise self.source.error(
-                event.start_mark,
-                f"the alias *{event.anchor} has no anchor before it",
-                f"define &{event.anchor} above it, or quote the value if it is a text that begins with '*'",
-            )
+            hint = f"define &{event.anchor} above it, or quote the value if it is a text that begins with '*'"
+            raise self.source.error(event.start_mark, f"the alias *{event.anchor} has no anchor before it", hint)
         value = self.anchors[event.anchor]
         collection = type(value) is dict or type(value) is list
         if collection and (value is self.top or any(value is container for container, _ in self.stack)):
-            raise self.source.error(
-                event.start_mark, f"the alias *{event.anchor} stands inside itself", "write the value out"
-            )
+            message = f"the alias *{event.anchor} stands inside itself"
+            raise self.source.error(event.start_mark, message, "write the value out")
         return self.copy(value, len(self.stack), event)
 
     def copy(self, value: Any, depth: int, event: Any) -> Any:
         """Return a deep copy within what is left of the budget of nodes and of `MAX_DEPTH`."""
         self.budget -= 1
         if self.budget < 0 or depth > MAX_DEPTH:
-            raise self.source.error(
-                event.start_mark,
-                f"the aliases expand to more than {MAX_ALIASED_NODES:,} nodes or {MAX_DEPTH} levels",
-                "write the values out instead of nesting aliases",
-            )
+            message = f"the aliases expand to more than {MAX_ALIASED_NODES:,} nodes or {MAX_DEPTH} levels"
+            raise self.source.error(event.start_mark, message, "write the values out instead of nesting aliases")
         if type(value) is dict:
             return {key: self.copy(item, depth + 1, event) for key, item in value.items()}
         if type(value) is list:

@@ -56,11 +56,8 @@ class Source:
         self.text = (self._decode(text) if isinstance(text, bytes) else text).removeprefix("\ufeff")
         forbidden = _FORBIDDEN.search(self.text)
         if forbidden is not None:
-            raise self.error_at(
-                forbidden.start(),
-                f"the character U+{ord(forbidden.group()):04X} cannot stand in YAML",
-                "remove it, or write it as an escape in double quotes",
-            )
+            message = f"the character U+{ord(forbidden.group()):04X} cannot stand in YAML"
+            raise self.error_at(forbidden.start(), message, "remove it, or write it as an escape in double quotes")
         self._back: dict[int, int] = {}
         self.hidden_tab: str | None = None
         self.text_for_parser = self.text
@@ -84,11 +81,8 @@ class Source:
         """Return the error for a tag that is unknown or does not fit its value."""
         tag = self.original(event.tag)
         shown = "!!" + tag.removeprefix(TAG_PREFIX) if tag.startswith(TAG_PREFIX) else tag
-        return self.error(
-            event.start_mark,
-            f"the tag {shown} is not known or does not fit its value",
-            f"remove {shown}, or quote the value if the '!' belongs to it",
-        )
+        message = f"the tag {shown} is not known or does not fit its value"
+        return self.error(event.start_mark, message, f"remove {shown}, or quote the value if the '!' belongs to it")
 
     def syntax_error(self, error: Any) -> ConfigError:
         """Return the error for what the parser could not read."""
@@ -128,9 +122,8 @@ class Source:
         except UnicodeDecodeError as error:
             before = data[: error.start].decode(encoding, "replace").removeprefix("\ufeff")
             line, column = position(before, len(before))
-            raise self._error(
-                line, column, f"the text is not {encoding.upper()}", f"save {self.where} as UTF-8"
-            ) from error
+            message = f"the text is not {encoding.upper()}"
+            raise self._error(line, column, message, f"save {self.where} as UTF-8") from error
 
     def _hide_misread(self) -> None:
         away = {ord(character): self._free_code() for character in sorted(set(_MISREAD.findall(self.text)))}
@@ -235,6 +228,5 @@ def _integer(text: str, event: Any, source: Source) -> int:
     try:
         return int(text, {"o": 8, "x": 16}.get(text[1:2], 10))
     except ValueError as error:
-        raise source.error(
-            event.start_mark, f"an integer of {len(text):,} digits", "put it in double quotes if it is a text"
-        ) from error
+        message = f"an integer of {len(text):,} digits"
+        raise source.error(event.start_mark, message, "put it in double quotes if it is a text") from error

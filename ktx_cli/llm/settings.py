@@ -362,13 +362,9 @@ def divergence(config: KtxConfig) -> ResultWarning | None:
     if not fields:
         return None
     names = ", ".join(f"llm.promptCaching.{field}" for field in fields)
-    return ResultWarning(
-        "prompt_caching_ignored",
-        f"the backend {' and '.join(f'`{name}`' for name in used)} cannot honour {names}",
-        hint="Claude Code caches by its own rules; remove the settings, or give the role an API backend",
-        fields=fields,
-        mapped=mapped_fields(caching),
-    )
+    message = f"the backend {' and '.join(f'`{name}`' for name in used)} cannot honour {names}"
+    hint = "Claude Code caches by its own rules; remove the settings, or give the role an API backend"
+    return ResultWarning("prompt_caching_ignored", message, hint=hint, fields=fields, mapped=mapped_fields(caching))
 
 
 def _is_off(caching: PromptCaching) -> bool:

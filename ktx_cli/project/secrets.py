@@ -120,11 +120,8 @@ def check(value: str, *, project_dir: Path, where: str) -> ResultWarning | None:
         return None  # `resolve` says what is wrong with it
     if not mode & 0o077:
         return None
-    return ResultWarning(
-        "secret_permissions",
-        f"others may read {path}, which holds the secret of {where} (mode {mode:04o})",
-        hint=Command("600", path, program="chmod"),
-    )
+    message = f"others may read {path}, which holds the secret of {where} (mode {mode:04o})"
+    return ResultWarning("secret_permissions", message, hint=Command("600", path, program="chmod"))
 
 
 def secret_path(reference: SecretRef, project_dir: Path) -> Path:
@@ -208,18 +205,16 @@ def _from_file(reference: SecretRef, project_dir: Path, where: str) -> str:
     path = secret_path(reference, project_dir)
     try:
         if path.exists() and not path.is_file():
-            raise _error(
-                reference, where, f"names {path}, which is no regular file", "name a file with the secret in it"
-            )
+            message = f"names {path}, which is no regular file"
+            raise _error(reference, where, message, "name a file with the secret in it")
         with path.open("rb") as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError as error:
         raise _error(reference, where, f"names {path}, which is not there", f"write the secret to {path}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise _error(
-            reference, where, f"names {path}, which cannot be read: {reason}", Command("u+r", path, program="chmod")
-        ) from error
+        message = f"names {path}, which cannot be read: {reason}"
+        raise _error(reference, where, message, Command("u+r", path, program="chmod")) from error
     if len(data) > MAX_FILE_BYTES:
         raise _error(reference, where, f"names {path}, which is larger than 1 MB", "name a file with the secret alone")
     try:
@@ -239,19 +234,16 @@ def _from_keyring(reference: SecretRef, where: str) -> str:
         import keyring
         import keyring.errors
     except ImportError as error:
-        raise _error(
-            reference, where, "needs the package keyring", Command("install", "ktx-cli[keyring]", program="pip")
-        ) from error
+        message = "needs the package keyring"
+        raise _error(reference, where, message, Command("install", "ktx-cli[keyring]", program="pip")) from error
     try:
         value = keyring.get_password(service, name)
     except keyring.errors.NoKeyringError as error:
-        raise _error(
-            reference, where, "cannot be looked up: this machine has no keyring", "use env:NAME or file:PATH"
-        ) from error
+        message = "cannot be looked up: this machine has no keyring"
+        raise _error(reference, where, message, "use env:NAME or file:PATH") from error
     except Exception as error:  # a backend raises whatever its system gives it
-        raise _error(
-            reference, where, f"cannot be looked up: {type(error).__name__}", "unlock the keyring, then try again"
-        ) from error
+        message = f"cannot be looked up: {type(error).__name__}"
+        raise _error(reference, where, message, "unlock the keyring, then try again") from error
     if value is None or not value.strip():
         raise _error(reference, where, "names nothing in the keyring", Command("set", service, name, program="keyring"))
     return value

@@ -189,12 +189,8 @@ def merge_keys(value: Any, at: Keys = ()) -> Iterator[Issue]:
 def _merge_key(merged: Any, keys: Keys) -> Issue:
     settings = list(merged) if isinstance(merged, dict) else []
     instead = f"`{listing((f'{key}: ...' for key in settings), 8)}`" if settings else "the settings themselves"
-    return Issue(
-        keys,
-        f"{named(keys)} is a merge key, which ktx.yaml does not support",
-        f"write {instead} in its place; an alias (`*name`) may stand for a whole value, never for a part of one",
-        code="merge_key",
-    )
+    hint = f"write {instead} in its place; an alias (`*name`) may stand for a whole value, never for a part of one"
+    return Issue(keys, f"{named(keys)} is a merge key, which ktx.yaml does not support", hint, code="merge_key")
 
 
 def half_characters(value: Any, at: Keys) -> Iterator[Issue]:
