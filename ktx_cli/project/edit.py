@@ -108,15 +108,16 @@ def _spliced(text: str, edits: list[Edit], wanted: Any, where: str) -> str:
     """Return the edited text, proved to hold `wanted`."""
     document = Document(text, where)
     edited = document.spliced(edits)
-    if not _holds(edited, wanted, where):
+    if not holds(edited, wanted, where):
         document.write_no_literals()
         edited = document.spliced(edits)
-        if not _holds(edited, wanted, where):
+        if not holds(edited, wanted, where):
             raise CannotEdit("the text around it leaves no safe place, or the change would reach other values")
     return edited
 
 
-def _holds(text: str, wanted: Any, where: str) -> bool:
+def holds(text: str | bytes, wanted: Any, where: str) -> bool:
+    """Say whether a text is YAML of these values."""
     try:
         return same_data(yaml.load(text, where=where), wanted)
     except ConfigError:

@@ -264,6 +264,14 @@ def boundary(project: Path) -> Path:
     return next(around, root)
 
 
+def ancestors(path: str) -> Iterator[str]:
+    """Yield the folders above a path, outermost first: `a`, `a/b` for `a/b/c`."""
+    position = path.find("/")
+    while position != -1:
+        yield path[:position]
+        position = path.find("/", position + 1)
+
+
 _NAMED: Final = (WIKI_NAME, SEMANTIC_NAME, RAW_NAME, EVALS_NAME)
 _MOST_NAMED: Final = 5
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ktx_cli.core import ConfigError, KtxError, yaml
-from ktx_cli.project.yaml_splice import item_keys, same_data
+from ktx_cli.project.yaml_splice import diff, item_keys, same_data
 
 __all__ = ["Conflict", "MergeConflictError", "OnConflict", "TextMerge", "merge_data", "merge_file"]
 
@@ -67,8 +67,10 @@ def _merge_yaml(
         merged = merge_data(*values, on_conflict="raise")
     except MergeConflictError as conflict:
         return Conflict(path, conflict.where, conflict.reason)
+    from ktx_cli.project.edit import holds  # whoever reads a repository merges nothing
+
     by_lines = text_merge(base, ours, theirs) if text_merge is not None and base is not None else None
-    if by_lines is not None and _holds(by_lines, merged, path):
+    if by_lines is not None and holds(by_lines, merged, path):
         return by_lines
     try:
         return _edited(theirs, values[2], merged, path)
@@ -148,18 +150,8 @@ def _merge_lines(
 
 def _edited(text: bytes, before: Any, after: Any, where: str) -> bytes:
     from ktx_cli.project.edit import apply
-    from ktx_cli.project.yaml_splice import diff  # whoever reads a repository merges nothing
 
     return apply(text, diff(before, after), where=where)
-
-
-def _holds(text: bytes, wanted: Any, where: str) -> bool:
-    from ktx_cli.project.yaml_splice import same_data
-
-    try:
-        return same_data(yaml.load(text, where=where), wanted)
-    except ConfigError:
-        return False
 
 
 OnConflict = Literal["ours", "theirs", "raise"]

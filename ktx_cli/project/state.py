@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -375,13 +376,11 @@ def database_error(path: Path, error: sqlite3.Error) -> StorageError:
         full = storage_error(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         message = f"the state database {path} cannot be used: {os.strerror(errno.ENOSPC)}"
         return StorageError(message, hint=full.hint, details=full.details)
-    hint = (
-        Hint("the next `{}` moves it aside and starts a new one; nothing committed is lost", Command("ingest"))
-        if is_damage(error)
-        else Hint(
-            "look at the free space and the permissions of its folder: {}", Command("-la", path.parent, program="ls")
-        )
-    )
+    if is_damage(error):
+        hint = Hint("the next `{}` moves it aside and starts a new one; nothing committed is lost", Command("ingest"))
+    else:
+        listing = Command("-la", path.parent, program="ls")
+        hint = Hint("look at the free space and the permissions of its folder: {}", listing)
     return StorageError(f"the state database {path} cannot be used: {error}", hint=hint, details=details)
 
 
@@ -439,9 +438,6 @@ def _copy(path: Path, folder: Path) -> Path:
     return folder / path.name
 
 
-_PRIMARY: Final = 0xFF
-_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-
 LOCK_SECONDS = 2.0
 """How long to wait for those who look at the damaged file at the same moment; a run has it open for much longer."""
 
@@ -449,22 +445,24 @@ Identity = tuple[int, int]
 """Device and inode: tells the damaged file from the one another run has put in its place meanwhile."""
 
 
+def _primary_code(error: sqlite3.Error) -> int:
+    """Return the primary code of an error of SQLite; 0 for one of the module's own."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
 def is_damage(error: sqlite3.Error) -> bool:
     """Say whether the file itself is broken; busy, full, forbidden and unreadable disks are not."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & _PRIMARY in _DAMAGED
+    return _primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_unreadable(error: sqlite3.Error) -> bool:
     """Say whether the system failed to read or write: a bad disk, or a file that somebody moved meanwhile."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & _PRIMARY == sqlite3.SQLITE_IOERR
+    return _primary_code(error) == sqlite3.SQLITE_IOERR
 
 
 def is_out_of_space(error: sqlite3.Error) -> bool:
     """Say whether there was no room for what SQLite had to write."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & _PRIMARY == sqlite3.SQLITE_FULL
+    return _primary_code(error) == sqlite3.SQLITE_FULL
 
 
 def identity_of(path: Path) -> Identity | None:
@@ -539,12 +537,9 @@ def _renamed(path: Path) -> ResultWarning:
 
 def _free_name(path: Path) -> Path:
     stamp = now().strftime("%Y%m%dT%H%M%SZ")
-    aside = path.with_name(f"{path.name}.damaged-{stamp}")
-    number = 1
-    while aside.exists():
-        number += 1
-        aside = path.with_name(f"{path.name}.damaged-{stamp}-{number}")
-    return aside
+    endings = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    names = (path.with_name(f"{path.name}.damaged-{stamp}{ending}") for ending in endings)
+    return next(name for name in names if not name.exists())
 
 
 KEPT_RUNS: Final = 10

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ktx_cli.core import ConfigError, UsageError
-from ktx_cli.project.layout import SEMANTIC_NAME, Tree, is_usable
+from ktx_cli.project.layout import SEMANTIC_NAME, Tree, ancestors, is_usable
 from ktx_cli.project.merge import Conflict, TextMerge, merge_file
 
 _DEFINITIONS: Final = f"{SEMANTIC_NAME}/"
@@ -69,7 +69,7 @@ class Workspace:
 
     def _put(self, path: str, content: bytes | None) -> None:
         self._changed[path] = content
-        self._folders.update(_folders(path))
+        self._folders.update(ancestors(path))
 
     def delete(self, path: str) -> None:
         """Take a file away; harmless when there is none."""
@@ -150,7 +150,7 @@ class Workspace:
 
     def _clash(self, path: str) -> str | None:
         """Return the file that leaves no place for one at `path`, None when there is place."""
-        above = next((folder for folder in _folders(path) if self.exists(folder)), None)
+        above = next((folder for folder in ancestors(path) if self.exists(folder)), None)
         if above is not None or not (path in self._folders or self._base.may_be_folder(path)):
             return above
         return next(iter(self.paths(path + "/")), None)
@@ -205,14 +205,6 @@ class _Snapshot:
 
     def may_be_folder(self, path: str) -> bool:
         return path in self._folders or next(self.listing.paths(path + "/"), None) is not None
-
-
-def _folders(path: str) -> Iterator[str]:
-    """Yield the folders a path lies in, outermost first."""
-    place = path.find("/")
-    while place >= 0:
-        yield path[:place]
-        place = path.find("/", place + 1)
 
 
 def checked_path(path: str) -> str:

@@ -61,10 +61,7 @@ def setting(
     `min_length` of pydantic.
     """
     extra: dict[str, Any] = {STATUS_KEY: status}
-    if secret:
-        extra[SECRET_KEY] = True
-    if path:
-        extra[PATH_KEY] = True
+    extra |= {key: True for key, given in ((SECRET_KEY, secret), (PATH_KEY, path)) if given}
     common: dict[str, Any] = {"description": description, "alias": alias, "json_schema_extra": extra, **limits}
     if example is not None:
         common["examples"] = [example]
@@ -189,11 +186,9 @@ class Issue(Diagnostic):
         is_rule: bool = False,
     ) -> None:
         Diagnostic.__init__(self, code, severity, message, location or Location(object=".".join(keys)), hint)
-        object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "column", column)
-        object.__setattr__(self, "missing", missing)
-        object.__setattr__(self, "refuses_text", refuses_text)
-        object.__setattr__(self, "is_rule", is_rule)
+        facts = {"keys": keys, "column": column, "missing": missing, "refuses_text": refuses_text, "is_rule": is_rule}
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
 
     @property
     def setting(self) -> str:

@@ -361,21 +361,11 @@ def _remove_private(layout: RepositoryLayout) -> None:
             shutil.rmtree(layout.private)
 
 
-def propose_changes(
-    git: Git,
-    layout: RepositoryLayout,
-    lock: IndexLock,
-    changes: Mapping[str, bytes | None],
-    *,
-    ref: str,
-    base: str | None,
-    message: str,
-    author: str | None,
-    before_publish: Callable[[], None] | None,
-) -> str:
-    """Return the commit of `changes` on `base` that the new branch `ref` has; `GitError` where that branch is there."""
+def propose_changes(git: Git, layout: RepositoryLayout, lock: IndexLock, request: Request, ref: str) -> str:
+    """Return the commit of what is requested that the new branch `ref` has; `GitError` where that branch is there."""
+    changes, base = request.changes, request.base
     config = read_config(git)
-    identity = identity_variables(author, config, git.environ)
+    identity = identity_variables(request.author, config, git.environ)
     conversion = Conversion(git, config, layout.object_format, full_paths(layout.prefix, changes))
     existing = TreeView(git, layout.prefix, base).entries
     blobs = {path: conversion.blob(layout.prefix + path, text) for path, text in changes.items() if text is not None}
@@ -384,9 +374,9 @@ def propose_changes(
         before = existing.get(path)
         mode = before.mode if before is not None and before.is_file else "100644"
         entries[layout.prefix + path] = TreeEntry(mode, blobs[path].oid) if path in blobs else None
-    commit = commit_object(git, layout, lock.scratch("tree"), blobs.values(), entries, base, message, identity)
-    if before_publish is not None:
-        before_publish()
+    commit = commit_object(git, layout, lock.scratch("tree"), blobs.values(), entries, base, request.message, identity)
+    if request.before_publish is not None:
+        request.before_publish()
     if commit_of(git, ref) is not None:
         raise GitError(f"{layout.top_level} has a branch {ref} already", hint="merge it or delete it first")
     git.write("update-ref", "-m", "ktx: proposed", ref, commit, layout.zeros, variables=identity)

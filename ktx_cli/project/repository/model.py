@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 from ktx_cli.core import Command, ConfigError, GitError, Hint, StorageError
 from ktx_cli.project.files import storage_error
 from ktx_cli.project.git import Git, condensed, failure, find_git
-from ktx_cli.project.layout import Layout
+from ktx_cli.project.layout import Layout, ancestors
 from ktx_cli.project.merge import Conflict
 
 
@@ -181,14 +181,6 @@ def joined(paths: Iterable[str]) -> bytes:
 def full_paths(prefix: str, paths: Iterable[str]) -> list[str]:
     """Return project paths as seen from the top level, where the project lies below `prefix`."""
     return [prefix + path for path in paths]
-
-
-def ancestors(path: str) -> Iterator[str]:
-    """Yield the folders above a path, outermost first: `a`, `a/b` for `a/b/c`."""
-    position = path.find("/")
-    while position != -1:
-        yield path[:position]
-        position = path.find("/", position + 1)
 
 
 def check_paths(paths: Iterable[str]) -> None:

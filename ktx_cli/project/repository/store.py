@@ -176,18 +176,9 @@ class Repository:
         """
         check_paths(changes)
         check_folders(path for path, content in changes.items() if content is not None)
+        request = Request(changes, message, base, author, merge_by_default, before_publish)
         with announced(self.layout) as lock:
-            return propose_changes(
-                self._git.guarded(lock.descriptor),
-                self.layout,
-                lock,
-                changes,
-                ref=ref,
-                base=base,
-                message=message,
-                author=author,
-                before_publish=before_publish,
-            )
+            return propose_changes(self._git.guarded(lock.descriptor), self.layout, lock, request, ref)
 
     def commit(
         self,

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktx_cli.project.files import can_read, can_write_in, storage_error, sync_directory, write_atomic
-from ktx_cli.project.repository.model import HeldReason, RepositoryLayout, ancestors
+from ktx_cli.project.layout import ancestors
+from ktx_cli.project.repository.model import HeldReason, RepositoryLayout
 
 STAGING_PREFIX = "staging-"
 """New contents wait in `.ktx/staging-<token>/` until the branch has moved."""
