@@ -40,11 +40,9 @@ def plain(value: Any) -> Any:
 
     What has a `to_json` of its own is asked for it; numbers, texts and None stay as they are.
     """
-    if value is None or isinstance(value, bool | int | float):
-        return value
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, str):
+    if value is None or isinstance(value, bool | int | float | str):
         return value
     if hasattr(value, "to_json"):
         return value.to_json()

@@ -26,13 +26,10 @@ _INT = re.compile(r"[-+]?[0-9]+")
 _BASED_INT = re.compile(r"0(?:o[0-7]+|x[0-9a-fA-F]+)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _SPECIAL_FLOAT = re.compile(r"([-+]?)\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_NULLS: Final = ("", "~", "null", "Null", "NULL")
-_TRUES: Final = ("true", "True", "TRUE")
-_FALSES: Final = ("false", "False", "FALSE")
 _WORDS: Final[dict[str, bool | None]] = {
-    **dict.fromkeys(_NULLS),
-    **dict.fromkeys(_TRUES, True),
-    **dict.fromkeys(_FALSES, False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _NUMBER_STARTS: Final = frozenset("+-.0123456789")
 

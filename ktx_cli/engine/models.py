@@ -26,10 +26,10 @@ from ktx_cli.llm import (
     distinct_models,
     divergence,
     forget_probes,
+    probe_models,
     probe_through,
     project_runtime,
     record_usage,
-    require_models,
     to_probe,
 )
 from ktx_cli.project import translated
@@ -259,7 +259,7 @@ class Preflight:
         plan = self.plan
         wanted = self._wanted()
         try:
-            self._probes = require_models(
+            self._probes = probe_models(
                 plan.layout,
                 plan.config,
                 plan.environ,
@@ -268,7 +268,7 @@ class Preflight:
                 run_id=plan.run_id,
                 only=list(wanted),
                 emit=plan.emit,
-            )
+            ).required()
         except KtxError as error:
             self._end(error)
         self._end(None)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         probe_models,
         probe_through,
         project_runtime,
-        require_models,
         run_async,
         to_probe,
     )

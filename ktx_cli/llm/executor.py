@@ -223,12 +223,11 @@ async def settled(request: RunRequest, handle: RunHandle[LoopResult]) -> RunFina
 
 def run_final(request: RunRequest, result: LoopResult) -> RunFinal:
     """Return how a run ended from the result of its loop: a budget used up is a `timeout`."""
-    usage = result.facts.usage.to_json()
+    code: ExecutorCode | None = "timeout" if result.stop_reason == "budget" else None
     if result.error is not None:
-        return RunFinal(False, request.run_id, request.request_id, result.text, usage, executor_code(result.error))
-    if result.stop_reason == "budget":
-        return RunFinal(False, request.run_id, request.request_id, result.text, usage, "timeout")
-    return RunFinal(True, request.run_id, request.request_id, result.text, usage)
+        code = executor_code(result.error)
+    usage = result.facts.usage.to_json()
+    return RunFinal(code is None, request.run_id, request.request_id, result.text, usage, code)
 
 
 def chosen_tools(request: RunRequest, tools: Mapping[str, RuntimeTool]) -> list[RuntimeTool]:

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ktx_cli.core import CancelledError, Emit, KtxError, ResultWarning, Waiting, ignore_events, isoformat, now
+from ktx_cli.core import CancelledError, Emit, KtxError, Record, ResultWarning, Waiting, ignore_events, isoformat, now
 from ktx_cli.llm.agent_loop import Watch, watch_nothing
 from ktx_cli.llm.settings import ModelRef, bindings, divergence
 from ktx_cli.llm.usage import UsageSink, UsageStore
@@ -41,7 +41,7 @@ _ACCOUNT: Final = ("ANTHROPIC_", "CLAUDE", "GOOGLE_", "CLOUDSDK_", "VERTEX_", "G
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeResult:
+class ProbeResult(Record):
     """What one probe found: a report, or the error. `roles` are those the model serves."""
 
     ref: ModelRef
@@ -49,16 +49,12 @@ class ProbeResult:
     report: ProbeReport | None = None
     error: KtxError | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the result as plain values."""
-        return {
-            "backend": self.ref.backend,
-            "model": self.ref.model,
-            "roles": list(self.roles),
-            "ok": self.error is None,
-            "report": None if self.report is None else self.report.to_json(),
-            "error": None if self.error is None else self.error.to_json(),
-        }
+    json_keys = ("backend=ref.backend", "model=ref.model", "roles", "ok", "report", "error")
+
+    @property
+    def ok(self) -> bool:
+        """Whether the model answered."""
+        return self.error is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +107,12 @@ class ProbeRun:
         """Return the error of the first probe that failed."""
         return next((result.error for result in self.results if result.error is not None), None)
 
+    def required(self) -> ProbeRun:
+        """Return the probes themselves; raises the error of the first that failed."""
+        if (error := self.error()) is not None:
+            raise error
+        return self
+
     def store(self, layout: Layout) -> None:
         """Keep when each model was probed, and the usage, in the project's state database."""
         from ktx_cli.llm.usage import record_usage
@@ -141,11 +143,12 @@ def probe_models(
 ) -> ProbeRun:
     """Probe every backend and model of a role, or `only` some, side by side; nothing is written.
 
-    Raises `KtxError` for settings that name no model.
+    Raises `KtxError` for settings that name no model; with no backend there is nothing.
     """
-
     wanted = distinct_models(config) if only is None else dict.fromkeys(only, ("default",))
     probes = ProbeRun()
+    if not wanted:
+        return probes
     for backend in {ref.backend for ref in wanted}:
         probes.credentials[backend] = credentials_of(config, backend, project_dir=layout.root, environ=environ)
 
@@ -169,27 +172,6 @@ async def _probe(runtime: RoutedRuntime, ref: ModelRef, roles: tuple[str, ...]) 
         return ProbeResult(ref, roles, await runtime.probe(role=roles[0], model=str(ref)))
     except KtxError as error:
         return ProbeResult(ref, roles, error=error)
-
-
-def require_models(
-    layout: Layout,
-    config: KtxConfig,
-    environ: Mapping[str, str],
-    *,
-    command: str,
-    warn: Warn,
-    run_id: str | None = None,
-    only: Sequence[ModelRef] | None = None,
-    emit: Emit = ignore_events,
-) -> ProbeRun:
-    """Probe what is configured, or `only` some, and raise the first failure; with no backend there is nothing."""
-    if not (distinct_models(config) if only is None else only):
-        return ProbeRun()
-    probes = probe_models(layout, config, environ, command=command, warn=warn, run_id=run_id, only=only, emit=emit)
-    problem = probes.error()
-    if problem is not None:
-        raise problem
-    return probes
 
 
 def to_probe(

@@ -41,6 +41,9 @@ KILLED: Final = "killed"
 """A run that ended without saying so: its process is gone, and nothing of it is committed but what a commit holds."""
 
 
+_ALL_RUNS: Final = "SELECT run_id, command, status, started, finished, commit_id FROM runs"
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord(Record):
     """A run in a few words. `units`: status -> how many work units. `usd` None: no call has a price.
@@ -95,10 +98,8 @@ def finish_run(database: sqlite3.Connection, run_id: str, status: str, commit: s
 def last_runs(database: sqlite3.Connection, limit: int = 3) -> list[dict[str, str | None]]:
     """Return the newest runs first; one that did not end and holds no run lock was `killed`."""
     running = _running(database)
-    rows = database.execute(
-        "SELECT run_id, command, status, started, finished, commit_id FROM runs ORDER BY run_id DESC LIMIT ?", (limit,)
-    )
     names = ("run_id", "command", "status", "started", "finished", "commit")
+    rows = database.execute(f"{_ALL_RUNS} ORDER BY run_id DESC LIMIT ?", (limit,))
     runs = [dict(zip(names, row, strict=True)) for row in rows]
     killed = {"status": KILLED}
     return [run | killed if run["status"] == RUNNING and run["run_id"] != running else run for run in runs]
@@ -113,8 +114,7 @@ def _running(database: sqlite3.Connection) -> str | None:
 def list_runs(layout: Layout, limit: int | None = None) -> tuple[list[RunRecord], list[ResultWarning]]:
     """Return the newest runs first, and what could not be read; `limit` None: all."""
     known, warnings = _known(layout)
-    ids = _ids(layout, known)
-    return [_record(layout, known, run_id) for run_id in ids[:limit]], warnings
+    return [_record(layout, known, run_id) for run_id in _ids(layout, known)[:limit]], warnings
 
 
 def find_run(layout: Layout, text: str) -> tuple[RunRecord, list[ResultWarning]]:
@@ -164,7 +164,7 @@ def _known(layout: Layout) -> tuple[RunRows, list[ResultWarning]]:
 
 
 def _read_rows(database: sqlite3.Connection) -> RunRows:
-    rows = database.execute("SELECT run_id, command, status, started, finished, commit_id FROM runs").fetchall()
+    rows = database.execute(_ALL_RUNS).fetchall()
     running = _running(database)
     usage = {row.keys[0]: row for row in usage_by(database, ("run",))}
     return RunRows({row[0]: tuple(row[1:]) for row in rows}, running, usage)

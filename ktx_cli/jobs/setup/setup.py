@@ -39,7 +39,7 @@ from ktx_cli.jobs.llm import probe_embeddings
 from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, ConnectionAnswer, Keeping, ModelAnswer
 from ktx_cli.jobs.setup.plan import Planned, kept, planned, require_routes
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest, first_question
-from ktx_cli.llm import NO_BACKEND, require_models, secret_names
+from ktx_cli.llm import NO_BACKEND, probe_models, secret_names
 from ktx_cli.project import (
     CONFIG_NAME,
     MASK,
@@ -341,14 +341,14 @@ def try_answers(request: SetupRequest, layout: Layout, config: KtxConfig, report
     if answers.embeddings is not None:
         report.embeddings = probe_embeddings(config, project_dir=layout.root, environ=request.environ)
     if answers.llm is not None and _about_a_model(answers.llm):
-        report.probes = require_models(
+        report.probes = probe_models(
             Layout(existing_folder(layout.root)),
             config,
             request.environ,
             command=Command("setup"),
             warn=report.warnings.append,
             emit=request.emit,
-        )
+        ).required()
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -197,13 +197,12 @@ def resolve_options(
 
 def secret_file_warnings(config: KtxConfig, *, project_dir: Path) -> list[ResultWarning]:
     """Return a warning for every secret file that others may read."""
-    return [warning for warning in _file_warnings(config, project_dir) if warning is not None]
-
-
-def _file_warnings(config: KtxConfig, project_dir: Path) -> Iterator[ResultWarning | None]:
-    for keys, declared, value in values_of(config):
-        if isinstance(value, str) and declared is not None and not declared.is_path:
-            yield secrets.check(value, project_dir=project_dir, where=".".join(keys))
+    found = (
+        secrets.check(value, project_dir=project_dir, where=".".join(keys))
+        for keys, declared, value in values_of(config)
+        if isinstance(value, str) and declared is not None and not declared.is_path
+    )
+    return [warning for warning in found if warning is not None]
 
 
 class _Resolver:

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -87,31 +87,27 @@ class Run:
     staging: Path
 
 
+@dataclass(slots=True)
 class Attempt:
     """A plan for the tip `head`; `conditions` are what its paths were judged by, `index` the state it had then."""
 
-    def __init__(
-        self, run: Run, plan: Plan, conditions: Mapping[str, Condition], head: Head, index: Signature | None
-    ) -> None:
-        self._shared = run
-        self._git = run.git
-        self._layout = run.layout
-        self._plan = plan
-        self._conditions = conditions
-        self._head = head
-        self._index = index
-        self._replaced: dict[str, str] = {}
+    shared: Run
+    plan: Plan
+    conditions: Mapping[str, Condition]
+    head: Head
+    index: Signature | None
+    replaced: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> CommitResult | Missed:
         """Return the result, or what had changed so that nothing was done."""
-        plan, request, lock = self._plan, self._shared.request, self._shared.lock
+        plan, request, lock = self.plan, self.shared.request, self.shared.lock
         commit = self._commit_object() if plan.committed else None
         contents = self._contents()
         finish = self._prepare(contents)
         pending = None if commit is None else self._pending(commit, contents)
         if pending is not None:
             lock.take()
-            if lock.index_state() != self._index:
+            if lock.index_state() != self.index:
                 return Missed.INDEX
         if request.before_publish is not None:
             request.before_publish()
@@ -124,26 +120,26 @@ class Attempt:
             ignored=plan.ignored,
             left=self._finish(finish, commit),
             merged=tuple(plan.merged),
-            replaced=self._replaced,
+            replaced=self.replaced,
         )
 
     def _commit_object(self) -> str:
         """Store blobs, tree and commit; return the commit's id."""
-        blobs = [change.blob for change in self._plan.committed if change.blob is not None]
-        message, identity = self._shared.request.message, self._shared.identity
-        scratch = self._shared.lock.scratch("tree")
+        blobs = [change.blob for change in self.plan.committed if change.blob is not None]
+        message, identity = self.shared.request.message, self.shared.identity
+        scratch = self.shared.lock.scratch("tree")
         return commit_object(
-            self._git, self._layout, scratch, blobs, self._entries(), self._head.commit, message, identity
+            self.shared.git, self.shared.layout, scratch, blobs, self._entries(), self.head.commit, message, identity
         )
 
     def _contents(self) -> dict[str, bytes]:
         """Return path -> bytes on disk, for every file that is written."""
-        prefix, written = self._layout.prefix, self._plan.written
+        prefix, written = self.shared.layout.prefix, self.plan.written
         blobs = {prefix + c.path: c.blob for c in written if c.blob is not None and c.way is Way.WRITE}
-        converted = self._shared.conversion.on_disk(blobs)
+        converted = self.shared.conversion.on_disk(blobs)
         contents = {path.removeprefix(prefix): content for path, content in converted.items()}
-        for path in self._plan.ignored:
-            content = self._shared.request.changes[path]
+        for path in self.plan.ignored:
+            content = self.shared.request.changes[path]
             if content is not None:
                 contents[path] = content
         return contents
@@ -152,63 +148,63 @@ class Attempt:
         """Stage the files and edit a copy of the index."""
         from ktx_cli.project.state import prepare_private_folder
 
-        prepare_private_folder(Layout(self._layout.project_dir))
+        prepare_private_folder(Layout(self.shared.layout.project_dir))
         self._spare()
-        written = self._plan.written
+        written = self.plan.written
         files = {c.path: self._new_file(c, contents[c.path]) for c in written if c.path in contents}
-        staged = stage(self._shared.staging, files)
-        placements = tuple(Placement(c.path, staged.get(c.path), self._conditions[c.path].found) for c in written)
-        check_places(self._layout.project_dir, placements)
-        refreshed = (c.path for c in self._plan.committed if c.new is not None and not self._is_skipped(c.path))
+        staged = stage(self.shared.staging, files)
+        placements = tuple(Placement(c.path, staged.get(c.path), self.conditions[c.path].found) for c in written)
+        check_places(self.shared.layout.project_dir, placements)
+        refreshed = (c.path for c in self.plan.committed if c.new is not None and not self._is_skipped(c.path))
         return Finish(self._index_copy(), placements, tuple(refreshed))
 
     def _spare(self) -> None:
         """Keep the old content of files without a history."""
-        layout = Layout(self._layout.project_dir)
-        for path in self._plan.ignored:
-            old = read_bytes(layout.root / path) if path in self._shared.request.spared else None
+        layout = Layout(self.shared.layout.project_dir)
+        for path in self.plan.ignored:
+            old = read_bytes(layout.root / path) if path in self.shared.request.spared else None
             if old is not None:
                 kept = layout.replaced / f"{hashlib.sha256(old).hexdigest()[:12]}-{path.rpartition('/')[2][-100:]}"
                 write_atomic(kept, old)
-                self._replaced[path] = kept.relative_to(layout.root).as_posix()
+                self.replaced[path] = kept.relative_to(layout.root).as_posix()
 
     def _is_skipped(self, path: str) -> bool:
-        entry = self._conditions[path].entry
+        entry = self.conditions[path].entry
         return entry is not None and entry.skip_worktree
 
     def _new_file(self, change: Change, content: bytes) -> NewFile:
         executable = change.new is not None and change.new.mode == "100755"
-        return NewFile(content, self._conditions[change.path].found, executable)
+        return NewFile(content, self.conditions[change.path].found, executable)
 
     def _index_copy(self) -> Path | None:
-        changes = self._plan.committed
+        changes = self.plan.committed
         if not changes:
             return None
-        copy = self._shared.lock.copy_index("index")
-        entries = {self._layout.prefix + change.path: self._conditions[change.path].entry for change in changes}
+        copy = self.shared.lock.copy_index("index")
+        entries = {self.shared.layout.prefix + change.path: self.conditions[change.path].entry for change in changes}
         flags = {path: entry for path, entry in entries.items() if entry is not None}
-        edit_index(self._git, self._layout, copy, self._entries(), flags)
+        edit_index(self.shared.git, self.shared.layout, copy, self._entries(), flags)
         return copy
 
     def _entries(self) -> dict[str, TreeEntry | None]:
-        return {self._layout.prefix + change.path: change.new for change in self._plan.committed}
+        return {self.shared.layout.prefix + change.path: change.new for change in self.plan.committed}
 
     def _publish(self, pending: PendingCommit) -> bool:
         """Move the branch, with the record of it on disk before; return False when the branch was not where it was.
 
         When it cannot be known whether the branch moved, the record stays, and the next run finds out.
         """
-        pending.save(self._layout.pending)
-        old = self._head.commit or self._layout.zeros
-        reason = self._shared.request.message.partition("\n")[0].replace("\0", "")
+        pending.save(self.shared.layout.pending)
+        old = self.head.commit or self.shared.layout.zeros
+        reason = self.shared.request.message.partition("\n")[0].replace("\0", "")
         words = ("update-ref", "-m", f"commit (ktx): {reason}".encode("utf-8", "replace"))
         move = (pending.ref, pending.new, old)
-        output = self._git.write(*words, *move, ok=range(256), variables=self._shared.identity)
+        output = self.shared.git.write(*words, *move, ok=range(256), variables=self.shared.identity)
         if output.code == 0:
             return True
-        drop_pending(self._layout)
-        if commit_of(self._git, pending.ref) == self._head.commit:
-            raise failure("update-ref", output.code, output.err, self._layout.top_level)
+        drop_pending(self.shared.layout)
+        if commit_of(self.shared.git, pending.ref) == self.head.commit:
+            raise failure("update-ref", output.code, output.err, self.shared.layout.top_level)
         return False
 
     def _taken_back(self, undo: Undo, commit: str | None, error: KtxError) -> bool:
@@ -217,37 +213,37 @@ class Attempt:
         Not once the index is the new one, nor while somebody else may be changing it. Where it does not succeed the
         record stays, and the next run goes on.
         """
-        if isinstance(error, BusyError) or self._shared.lock.index_state() != self._index:
+        if isinstance(error, BusyError) or self.shared.lock.index_state() != self.index:
             return False
         try:
             undo.take_back()
             if commit is None:
                 return True
-            assert self._head.ref is not None
-            change = [self._head.ref, self._head.commit] if self._head.commit else ["-d", self._head.ref]
+            assert self.head.ref is not None
+            change = [self.head.ref, self.head.commit] if self.head.commit else ["-d", self.head.ref]
             reason = "ktx: taken back, because the files could not be written"
             words = ["update-ref", "-m", reason, *change, commit]
-            if self._git.write(*words, ok=range(256), variables=self._shared.identity).code:
+            if self.shared.git.write(*words, ok=range(256), variables=self.shared.identity).code:
                 return False
         except KtxError:  # the first error matters more
             return False
         with contextlib.suppress(KtxError):  # the next run drops the record of a commit the branch does not have
-            drop_pending(self._layout)
+            drop_pending(self.shared.layout)
         return True
 
     def _pending(self, commit: str, contents: Mapping[str, bytes]) -> PendingCommit:
-        assert self._head.ref is not None
-        entries = (self._pending_entry(change, contents.get(change.path)) for change in self._plan.committed)
-        written: Iterable[str] = (change.path for change in self._plan.written)
-        token = self._shared.lock.token
-        return PendingCommit(self._head.ref, self._head.commit, commit, token, tuple(entries), tuple(written))
+        assert self.head.ref is not None
+        entries = (self._pending_entry(change, contents.get(change.path)) for change in self.plan.committed)
+        written: Iterable[str] = (change.path for change in self.plan.written)
+        token = self.shared.lock.token
+        return PendingCommit(self.head.ref, self.head.commit, commit, token, tuple(entries), tuple(written))
 
     def _pending_entry(self, change: Change, content: bytes | None) -> PendingEntry:
-        condition = self._conditions[change.path]
+        condition = self.conditions[change.path]
         before = None if condition.entry is None else TreeEntry(condition.entry.mode, condition.entry.oid)
         if change.way is Way.INDEX_ONLY:
             return PendingEntry(change.path, before, change.new, None, None, index_only=True)
-        file = self._layout.project_dir / change.path
+        file = self.shared.layout.project_dir / change.path
         digest = digest_of(file)
         if signature_of(file) != condition.found:
             digest = TOUCHED
@@ -255,11 +251,11 @@ class Attempt:
         return PendingEntry(change.path, before, change.new, digest, after)
 
     def _finish(self, finish: Finish, commit: str | None) -> tuple[str, ...]:
-        undo = Undo(self._layout.project_dir, self._shared.staging)
+        undo = Undo(self.shared.layout.project_dir, self.shared.staging)
         try:
-            left = carry_out(self._git, self._layout, self._shared.lock, finish, undo)
+            left = carry_out(self.shared.git, self.shared.layout, self.shared.lock, finish, undo)
             if commit is not None:
-                drop_pending(self._layout)
+                drop_pending(self.shared.layout)
         except KtxError as error:
             if not self._taken_back(undo, commit, error) and commit is not None:
                 error.details["commit"] = commit
