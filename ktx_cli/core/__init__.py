@@ -73,7 +73,7 @@ if TYPE_CHECKING:
         event_of,
         ignore_events,
     )
-    from ktx_cli.core.serialization import Record, plain
+    from ktx_cli.core.serialization import Record, picked, plain
     from ktx_cli.core.text import (
         Spot,
         counted,

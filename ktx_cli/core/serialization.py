@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -29,10 +29,13 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object, as it stands in an envelope, a report or a file."""
-        if not self.json_keys:
-            return _fields(self)
-        pairs = (entry.partition("=") for entry in self.json_keys)
-        return {key: plain(_attribute(self, path or key)) for key, _, path in pairs}
+        return picked(self, self.json_keys) if self.json_keys else _fields(self)
+
+
+def picked(value: Any, keys: Iterable[str]) -> dict[str, Any]:
+    """Return attributes of a value as a JSON object; `keys` as in `Record.json_keys`."""
+    pairs = (entry.partition("=") for entry in keys)
+    return {key: plain(_attribute(value, path or key)) for key, _, path in pairs}
 
 
 def plain(value: Any) -> Any:

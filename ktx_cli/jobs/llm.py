@@ -17,6 +17,7 @@ from ktx_cli.core import (
     ConfigError,
     Emit,
     Placeholder,
+    Record,
     ResultWarning,
     StorageError,
     UsageError,
@@ -109,13 +110,6 @@ def ask_project(
 
 def _model(path: Path) -> type[RootModel[Any]]:
     try:
-        return schema_model(_schema(path))
-    except ValueError as error:
-        raise UsageError(f"the schema {path} holds {error}", hint="json-schema.org says how to write one") from error
-
-
-def _schema(path: Path) -> dict[str, Any]:
-    try:
         value = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"the schema {path} cannot be read: {error.strerror}", hint="--schema FILE") from error
@@ -125,7 +119,10 @@ def _schema(path: Path) -> dict[str, Any]:
         raise UsageError(f"the schema {path} is nested too deeply to be read", hint="make it flatter") from error
     if not isinstance(value, dict):
         raise UsageError(f"the schema {path} is no JSON object", hint='for example {"type": "object"}')
-    return value
+    try:
+        return schema_model(value)
+    except ValueError as error:
+        raise UsageError(f"the schema {path} holds {error}", hint="json-schema.org says how to write one") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +178,12 @@ TEXT: Final = "monthly revenue by region"
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingReport:
+class EmbeddingReport(Record):
     """A vector came. `model`: backend and model; `latency_ms`: loading included."""
 
     model: str
     dimensions: int
     latency_ms: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as plain values."""
-        return {"model": self.model, "dimensions": self.dimensions, "latency_ms": round(self.latency_ms, 1)}
 
 
 def probe_embeddings(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> EmbeddingReport | None:
@@ -210,4 +203,4 @@ def probe_embeddings(config: KtxConfig, *, project_dir: Path, environ: Mapping[s
             f"the vectors of {embedder.model} have {len(vector)} numbers, and {wanted} are configured",
             hint=Command("config", "set", "ingest.embeddings.dimensions", len(vector)),
         )
-    return EmbeddingReport(embedder.model, len(vector), (monotonic() - started) * 1000)
+    return EmbeddingReport(embedder.model, len(vector), round((monotonic() - started) * 1000, 1))

@@ -66,6 +66,7 @@ from ktx_cli.scan import (
     Review,
     ReviewedEdge,
     Standing,
+    counted,
     diagram_of,
     dot,
     draw_svg,
@@ -118,9 +119,6 @@ def list_relationships(
 
     Raises `UsageError` for an unknown connection or table, `NotReadyError` where no scan has looked at rows.
     """
-    from ktx_cli.jobs.ingest.plan import choose_targets
-    from ktx_cli.project import load_config
-
     loaded = load_config(layout.config)
     ids = [target.connection for target in choose_targets(layout, loaded.config, connections, databases_only=True)]
     reviews = read_reviews(layout, ids, connections)
@@ -132,10 +130,26 @@ def list_relationships(
     return Listed([edge for edge in edges if edge.standing in statuses], declared, warnings)
 
 
+def working_review(layout: Layout, connection: str) -> Review | None:
+    """Return what is found and decided of a connection, from the working tree; None where no scan looked at rows."""
+    return read_review(WorkingFiles(layout.root), connection, ParsedCopies(layout, connection))
+
+
+def standing_counts(
+    layout: Layout, connection: str, warn: Callable[[ResultWarning], object]
+) -> Mapping[str, int] | None:
+    """Return how many inferred joins have each standing; None where nothing is known, or (a warning) readable."""
+    try:
+        review = working_review(layout, connection)
+    except KtxError as error:
+        warn(ResultWarning("relationships_unreadable", error.message, hint=error.hint))
+        return None
+    return None if review is None else counted(review.edges)
+
+
 def read_reviews(layout: Layout, connections: Sequence[str], typed: Sequence[str]) -> list[Review]:
     """Return what is found and decided, from the working tree; errors as `require_some`."""
-    files = WorkingFiles(layout.root)
-    reviews = [read_review(files, each, ParsedCopies(layout, each)) for each in connections]
+    reviews = [working_review(layout, each) for each in connections]
     return require_some(layout, reviews, connections, typed)
 
 
@@ -162,7 +176,7 @@ def edge_names(root: Path, connections: Sequence[str]) -> list[str]:
     names = []
     for connection in connections:
         try:
-            review = read_review(WorkingFiles(root), connection, ParsedCopies(Layout(root), connection))
+            review = working_review(Layout(root), connection)
         except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
             continue
         names += [edge.name for edge in review.edges] if review is not None else []
@@ -234,7 +248,7 @@ class Decided(Record):
 
 
 @dataclass(slots=True)
-class DecisionReport:
+class DecisionReport(Record):
     """What a run decided. `commit` None: nothing was committed. `held`: path and why it was left alone."""
 
     run_id: str
@@ -273,18 +287,14 @@ class DecisionReport:
             details={"left_out": left, "held": [each.edge.name for each in self.decided if each.result == "held"]},
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as it stands in the envelope."""
-        return {
-            "run_id": self.run_id,
-            "status": self.status,
-            "decisions": [each.to_json() for each in self.decided],
-            "commit": self.commit,
-            "committed": list(self.committed),
-            "held": [{"path": path, "reason": reason} for path, reason in self.held],
-            "ignored": list(self.ignored),
-            "recovered": list(self.recovered),
-        }
+    @property
+    def held_files(self) -> list[dict[str, str]]:
+        """The files that were left alone, each with the reason."""
+        return [{"path": path, "reason": reason} for path, reason in self.held]
+
+    json_keys = (
+        *("run_id", "status", "decisions=decided", "commit", "committed", "held=held_files", "ignored", "recovered"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,25 +339,19 @@ def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]
     return run.report, run.warnings
 
 
+@dataclass
 class _Run:
     """One run of decisions while it lasts."""
 
-    def __init__(
-        self,
-        request: DecideRequest,
-        layout: Layout,
-        config: KtxConfig,
-        repository: Repository,
-        connections: Sequence[str],
-        warnings: list[ResultWarning],
-    ) -> None:
-        self.request = request
-        self.layout = layout
-        self.config = config
-        self.repository = repository
-        self.connections = connections
-        self.warnings = warnings
-        self.report = DecisionReport(new_run_id(), layout.root)
+    request: DecideRequest
+    layout: Layout
+    config: KtxConfig
+    repository: Repository
+    connections: Sequence[str]
+    warnings: list[ResultWarning]
+
+    def __post_init__(self) -> None:
+        self.report = DecisionReport(new_run_id(), self.layout.root)
         self._removed: dict[str, RemovedTexts] = {}
 
     def recorded(self, lock: RunLock, database: sqlite3.Connection) -> None:

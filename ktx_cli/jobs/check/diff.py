@@ -85,7 +85,7 @@ _BREAKS_REFERENCES: Final = REFERRED_TO - {ChangeKind.COLUMN_TYPE, ChangeKind.CO
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Change(Record):
     """One change. `columns`: those it is about. `before`, `after`: as the database says it; None: not there.
 
     `breaks_type`: the semantic layer takes the column for another type now. `uses`: what refers to it.
@@ -107,26 +107,21 @@ class Change:
     @property
     def what(self) -> str:
         """The table, or the column or columns of it."""
-        name = physical_name(self.table)
+        name = self.table_name
         if not self.columns or self.kind is ChangeKind.COLUMN_ORDER:
             return name
         return f"{name}.{self.columns[0]}" if len(self.columns) == 1 else f"{name} ({', '.join(self.columns)})"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the change as it stands in the envelope."""
-        return {
-            "kind": self.kind.value,
-            "table": physical_name(self.table),
-            "columns": list(self.columns),
-            "before": self.before,
-            "after": self.after,
-            "breaking": self.breaking,
-            "used_by": [use.to_json() for use in self.uses],
-        }
+    @property
+    def table_name(self) -> str:
+        """The table as the manifest names it."""
+        return physical_name(self.table)
+
+    json_keys = ("kind", "table=table_name", "columns", "before", "after", "breaking", "used_by=uses")
 
 
 @dataclass(slots=True)
-class ConnectionDrift:
+class ConnectionDrift(Record):
     """One connection. `error`: why nothing is known.
 
     `basis`: `snapshot`, what the last scan saw, or `manifest`, which knows names and semantic types alone.
@@ -156,20 +151,10 @@ class ConnectionDrift:
         changed = f"{plural(len(self.changes), 'change')}, {breaking} breaking" if self.changes else "as it was scanned"
         return f"{counts}; {changed}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the connection's part of the answer."""
-        return {
-            "connection": self.connection,
-            "driver": self.driver,
-            "status": self.status,
-            "result": self.result,
-            "compared_with": self.basis,
-            "tables": self.tables,
-            "columns": self.columns,
-            "changes": [change.to_json() for change in self.changes],
-            "seconds": round(self.seconds, 3),
-            "error": None if self.error is None else self.error.to_json(),
-        }
+    json_keys = (
+        *("connection", "driver", "status", "result", "compared_with=basis", "tables", "columns", "changes"),
+        *("seconds", "error"),
+    )
 
 
 @dataclass(slots=True)
@@ -277,7 +262,7 @@ def _of_connection(
         raise
     except KtxError as error:
         drift.error = error
-    drift.seconds = monotonic() - started
+    drift.seconds = round(monotonic() - started, 3)
     return drift, warnings
 
 

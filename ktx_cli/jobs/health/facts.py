@@ -28,7 +28,7 @@ from ktx_cli.project import (
     write_atomic,
 )
 from ktx_cli.scan import LastScan, last_scans
-from ktx_cli.semantic import SUFFIXES, Manifest, ParsedCopies, load_manifest, quoted
+from ktx_cli.semantic import SUFFIXES, Manifest, load_manifest, quoted
 from ktx_cli.sources import LastFetch, last_fetches
 
 if TYPE_CHECKING:
@@ -123,12 +123,12 @@ def _signature(layout: Layout, connection: str) -> str:
 
 def _counted(layout: Layout, connection: str, manifest: Manifest) -> tuple[Counts, list[ResultWarning]]:
     """Return the counts and the problems, of which those of the manifest are named first."""
-    from ktx_cli.jobs.review import WorkingFiles
+    from ktx_cli.jobs.review import WorkingFiles, standing_counts
     from ktx_cli.scan import Overlays
 
     overlays = Overlays.read(WorkingFiles(layout.root), connection)
     problems = [*manifest.problems, *overlays.warnings]
-    relationships = None if manifest.problems else _relationships(layout, connection, problems)
+    relationships = None if manifest.problems else standing_counts(layout, connection, problems.append)
     files = [file for files in overlays.files.values() for file in files]
     entries = [*manifest.tables.items(), *((str(file.document["name"]), file.document) for file in files)]
     disabled = {_edge(on, source) for source, files in overlays.files.items() for file in files for on in file.disabled}
@@ -141,19 +141,6 @@ def _counted(layout: Layout, connection: str, manifest: Manifest) -> tuple[Count
         relationships=relationships,
     )
     return counts, problems
-
-
-def _relationships(layout: Layout, connection: str, problems: list[ResultWarning]) -> dict[str, int] | None:
-    """Return what `ktx scan relationships` would list, counted; a record that cannot be read is a warning."""
-    from ktx_cli.jobs.review import WorkingFiles
-    from ktx_cli.scan import counted, read_review
-
-    try:
-        review = read_review(WorkingFiles(layout.root), connection, ParsedCopies(layout, connection))
-    except KtxError as error:
-        problems.append(ResultWarning("relationships_unreadable", error.message, hint=error.hint))
-        return None
-    return None if review is None else counted(review.edges)
 
 
 def _joins(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[Edge]:

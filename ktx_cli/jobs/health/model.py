@@ -6,10 +6,11 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ktx_cli.core import (
     AND,
@@ -193,6 +194,8 @@ def _command_to_write(path: Path) -> Hint:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -206,14 +209,45 @@ class Work:
     seconds: float
     again: Command | None = None
 
+    def findings(self) -> list[CheckResult]:
+        """Do the work; an error is a finding."""
+        try:
+            return self.run()
+        except KtxError as error:
+            return [failed(self.name, error)]
+        except Exception as error:
+            log.debug("the check %s failed", self.name, exc_info=error)
+            message = f"the check itself failed: {type(error).__name__}: {error}"
+            return [CheckResult(self.name, Level.FAIL, message, self.again and self.again.with_words("--debug"))]
+
+
+def in_background(ask: Callable[[], T]) -> Future[T]:
+    """Ask while other work is done, in a daemon thread, so that a question that hangs cannot keep the process alive."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(ask())
+        except BaseException as error:  # noqa: BLE001 - raised where the answer is wanted
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
 
 def side_by_side(pieces: Iterable[Work]) -> list[list[CheckResult]]:
     """Run all pieces at the same time and return the findings of each, in their order."""
-    workers = [_Worker(piece) for piece in pieces]
     started = monotonic()
-    for worker in workers:
-        worker.start()
-    return [worker.outcome(started) for worker in workers]
+    running = [(work, in_background(work.findings)) for work in pieces]
+    return [_outcome(work, future, started) for work, future in running]
+
+
+def _outcome(work: Work, future: Future[list[CheckResult]], started: float) -> list[CheckResult]:
+    """Wait for what is left of the time of a piece of work and return what it found."""
+    try:
+        return future.result(max(0.0, started + work.seconds - monotonic()))
+    except TimeoutError:
+        return [CheckResult(work.name, Level.FAIL, f"no answer within {work.seconds:g} s", work.again)]
 
 
 def failed(
@@ -223,31 +257,3 @@ def failed(
     secret = error.details.get("setting") if "reference" in error.details else None
     message = f"{where}: {error.message}" if where else error.message
     return CheckResult(name, level, message, error.hint, concern or concern_of(error), secret=secret)
-
-
-class _Worker(threading.Thread):
-    """Runs one piece; a daemon, so that one that hangs cannot keep the process alive."""
-
-    def __init__(self, work: Work) -> None:
-        super().__init__(daemon=True)
-        self._work = work
-        self._findings: list[CheckResult] = []
-
-    def run(self) -> None:
-        try:
-            self._findings = self._work.run()
-        except KtxError as error:
-            self._findings = [failed(self._work.name, error)]
-        except Exception as error:
-            log.debug("the check %s failed", self._work.name, exc_info=error)
-            again = self._work.again and self._work.again.with_words("--debug")
-            message = f"the check itself failed: {type(error).__name__}: {error}"
-            self._findings = [CheckResult(self._work.name, Level.FAIL, message, again)]
-
-    def outcome(self, started: float) -> list[CheckResult]:
-        """Wait for what is left of the piece's time and return what it found."""
-        self.join(max(0.0, started + self._work.seconds - monotonic()))
-        if not self.is_alive():
-            return self._findings
-        message = f"no answer within {self._work.seconds:g} s"
-        return [CheckResult(self._work.name, Level.FAIL, message, self._work.again)]

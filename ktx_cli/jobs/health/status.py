@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from ktx_cli.core import Command, Emit, KtxError, NotReadyError, Record, ResultWarning, ignore_events, listing, plural
 from ktx_cli.jobs.health.connection_checks import check_profiles
 from ktx_cli.jobs.health.facts import ClientFacts, ConnectionStatus, client_facts, connection_statuses
 from ktx_cli.jobs.health.machine_checks import check_secrets, check_state
-from ktx_cli.jobs.health.model import TIME_LIMIT, CheckContext, CheckResult, Level, Work, side_by_side
+from ktx_cli.jobs.health.model import TIME_LIMIT, CheckContext, CheckResult, Level, Work, in_background, side_by_side
 from ktx_cli.jobs.health.model_checks import MODELS as LLM
 from ktx_cli.jobs.health.model_checks import LlmFacts, ask_session, llm_facts, unasked_session
 from ktx_cli.jobs.health.project_checks import (
@@ -139,7 +138,6 @@ def surroundings_of(context: CheckContext) -> Surroundings:
 
 Readiness = Literal["ready", "unverified", "not_ready"]
 Warn = Callable[[ResultWarning], None]
-Answer = TypeVar("Answer")
 
 BEFORE: Final = {"config": check_config}
 AFTER: Final = {"databases": check_databases, "secrets": check_secrets, "context": check_context, "state": check_state}
@@ -240,9 +238,9 @@ def project_status(
     """
     layout = Layout(project_dir)
     context = CheckContext(layout, load_config(layout.config), environ)
-    session = _Beside(lambda: unasked_session(context) if fast else ask_session(context))
-    beside = _Beside(lambda: _beside(context))
-    surroundings = _Beside(lambda: surroundings_of(context)) if around else None
+    session = in_background(lambda: unasked_session(context) if fast else ask_session(context))
+    beside = in_background(lambda: _run({**COMPILED, **BESIDE}, context))
+    surroundings = in_background(lambda: surroundings_of(context)) if around else None
     before = _run(BEFORE, context)
     after = _run(AFTER, context)
     connections, problems = connection_statuses(context)
@@ -251,9 +249,9 @@ def project_status(
         runs = read_state(layout, last_runs) or []
     except KtxError:  # named by connection_statuses and by the run lock's check
         runs = []
-    around_it = None if surroundings is None else surroundings.answer()
-    llm = llm_facts(context, session.answer, probes)
-    findings = [*before, *llm.findings, *after, *([] if around_it is None else around_it.findings), *beside.answer()]
+    around_it = None if surroundings is None else surroundings.result()
+    llm = llm_facts(context, session.result, probes)
+    findings = [*before, *llm.findings, *after, *([] if around_it is None else around_it.findings), *beside.result()]
     return Status(project_dir, llm, connections, tuple(findings), tuple(runs), tuple(warnings), around_it)
 
 
@@ -273,34 +271,6 @@ def probe_now(
     return probes.results
 
 
-def _beside(context: CheckContext) -> list[CheckResult]:
-    return _run({**COMPILED, **BESIDE}, context)
-
-
 def _run(checks: Mapping[str, Callable[[CheckContext], list[CheckResult]]], context: CheckContext) -> list[CheckResult]:
     work = (Work(name, functools.partial(check, context), TIME_LIMIT) for name, check in checks.items())
     return [finding for findings in side_by_side(work) for finding in findings]
-
-
-class _Beside(Generic[Answer]):
-    """A question that is asked while other work is done; `answer` waits for it and raises what it raised."""
-
-    def __init__(self, ask: Callable[[], Answer]) -> None:
-        self._ask = ask
-        self._answer: list[Answer] = []
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._answer.append(self._ask())
-        except BaseException as error:  # noqa: BLE001 - raised where the answer is wanted
-            self._error = error
-
-    def answer(self) -> Answer:
-        """Return the answer."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._answer[0]

@@ -6,17 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from ktx_cli.core import Command, KtxError, PartialError, ResultWarning, UsageError, listing, plural
+from ktx_cli.core import Command, KtxError, PartialError, ResultWarning, UsageError, listing, picked, plural
 from ktx_cli.jobs.semantic.answer import only_database, some_layers, the_layer
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, connection_of, write_atomic
 from ktx_cli.search import Found, Index, Shown, documents
 from ktx_cli.semantic import (
     PROBLEM_KEYS,
-    Column,
     Fidelity,
-    Join,
     Kind,
     LoadLayer,
     Measure,
@@ -123,34 +121,36 @@ def find_source(layers: Layers, name: str) -> tuple[Shown, Source]:
     several connections have it.
     """
     found = [(shown, source) for shown in layers.shown if (source := _named(shown.model, name)) is not None]
-    if len(found) > 1:
-        ids = [shown.model.connection for shown, _ in found]
-        raise UsageError(
-            f"`{name}` is a source of {len(ids)} connections: {listing(ids)}",
-            hint=Command("sl", "read", name, "-c", ids[0]),
-            details={"candidates": ids},
-        )
-    if not found:
-        raise unknown("source", name, (each.source.name for each in layers.sources()))
+    _require_one(layers, name, [shown.model.connection for shown, _ in found])
     shown, source = found[0]
     if not shown.has(source):
-        raise _not_shown(source)
+        is_internal = source.visibility is Visibility.INTERNAL
+        raise SemanticError(
+            f"the source `{source.name}` is {source.visibility.value}",
+            hint=Command("sl", "read", source.name, "--internal" if is_internal else "--yaml"),
+            code="hidden",
+            details={"source": source.name},
+        )
     return shown, source
 
 
 def source_files(layout: Layout, layers: Layers, name: str) -> tuple[str, list[tuple[str, str]]]:
     """Return the connection of a source and (path, text) of its files, also where they are broken."""
     found = [(model.connection, files) for model in layers.models if (files := _files(layout, model, name))]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    _require_one(layers, name, [connection for connection, _ in found], "--yaml")
+    return found[0]
+
+
+def _require_one(layers: Layers, name: str, connections: Sequence[str], *options: str) -> None:
+    """Raise `SemanticError` for a source of no connection, `UsageError` for one of several."""
+    if not connections:
         raise unknown("source", name, (each.source.name for each in layers.sources()))
-    ids = [connection for connection, _ in found]
-    raise UsageError(
-        f"`{name}` is a source of {len(ids)} connections: {listing(ids)}",
-        hint=Command("sl", "read", name, "--yaml", "-c", ids[0]),
-        details={"candidates": ids},
-    )
+    if len(connections) > 1:
+        raise UsageError(
+            f"`{name}` is a source of {len(connections)} connections: {listing(connections)}",
+            hint=Command("sl", "read", name, *options, "-c", connections[0]),
+            details={"candidates": list(connections)},
+        )
 
 
 def _files(layout: Layout, model: Model, name: str) -> list[tuple[str, str]]:
@@ -165,14 +165,12 @@ def _named(model: Model, name: str) -> Source | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def _not_shown(source: Source) -> SemanticError:
-    internal = source.visibility is Visibility.INTERNAL
-    return SemanticError(
-        f"the source `{source.name}` is {source.visibility.value}",
-        hint=Command("sl", "read", source.name, "--internal" if internal else "--yaml"),
-        code="hidden",
-        details={"source": source.name},
-    )
+_COLUMN: Final = (
+    *("name", "type", "expr", "visibility", "role", "natural_granularity", "timezone", "unit", "values", "nullable"),
+    "description",
+)
+_MEASURE: Final = ("name", "expr", "filter", "segments", "visibility", "time", "unit", "format")
+_JOIN: Final = ("to", "alias", "on", "relationship", "source=provenance")
 
 
 def described(shown: Shown, source: Source) -> dict[str, Any]:
@@ -191,51 +189,17 @@ def described(shown: Shown, source: Source) -> dict[str, Any]:
         "grain": list(source.grain) if source.keyed else [],
         "time": source.time_column
         or (time.column if time and time.column in [each.name for each in columns] else None),
-        "columns": [_column(shown, source, each) for each in columns],
-        "measures": [_measure(each) for each in measures],
-        "joins": [_join(each) for each in source.joins],
-        "segments": [
-            {"name": each.name, "expr": each.expr, "description": each.description} for each in source.segments.values()
+        "columns": [picked(each, _COLUMN) | {"visibility": shown.visibility(source, each).value} for each in columns],
+        "measures": [
+            {**picked(each, _MEASURE), "special": specials(each), "description": each.description} for each in measures
         ],
-        "policies": [{"name": each.name, "description": each.description} for each in source.policies],
-        "parameters": [
-            {"name": each.name, "type": each.type.value, "default": each.default, "values": list(each.values)}
-            for each in source.parameters.values()
-        ],
+        "joins": [picked(each, _JOIN) for each in source.joins],
+        "segments": [picked(each, ("name", "expr", "description")) for each in source.segments.values()],
+        "policies": [picked(each, ("name", "description")) for each in source.policies],
+        "parameters": [picked(each, ("name", "type", "default", "values")) for each in source.parameters.values()],
         "tests": [each.name for each in source.tests],
         "not_shown": {"columns": len(source.columns) - len(columns), "measures": len(source.measures) - len(measures)},
         "problems": [each.select(PROBLEM_KEYS) for each in shown.model.problems if each.location.object == source.name],
-    }
-
-
-def _column(shown: Shown, source: Source, column: Column) -> dict[str, Any]:
-    return {
-        "name": column.name,
-        "type": column.type.value,
-        "expr": column.expr,
-        "visibility": shown.visibility(source, column).value,
-        "role": column.role,
-        "natural_granularity": column.natural_granularity,
-        "timezone": column.timezone,
-        "unit": column.unit,
-        "values": list(column.values),
-        "nullable": column.nullable,
-        "description": column.description,
-    }
-
-
-def _measure(measure: Measure) -> dict[str, Any]:
-    return {
-        "name": measure.name,
-        "expr": measure.expr,
-        "filter": measure.filter,
-        "segments": list(measure.segments),
-        "visibility": measure.visibility.value,
-        "time": measure.time,
-        "unit": measure.unit,
-        "format": measure.format,
-        "special": specials(measure),
-        "description": measure.description,
     }
 
 
@@ -254,16 +218,6 @@ def specials(measure: Measure) -> dict[str, Any]:
     if measure.per:
         found["per"] = list(measure.per)
     return found
-
-
-def _join(join: Join) -> dict[str, Any]:
-    return {
-        "to": join.to,
-        "alias": join.alias,
-        "on": join.on,
-        "relationship": join.relationship.value,
-        "source": join.provenance,
-    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
@@ -58,6 +58,11 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...]
     ordered: bool = False
     formats: tuple[NumberFormat | None, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the first rows as they stand in the envelope."""
+        rows = [list(row) for row in self.rows[:SHOWN_ROWS]]
+        return {"columns": list(self.columns), "rows": rows, "row_count": len(self.rows)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +241,7 @@ def _value_text(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class Past(Record):
     """How a case ended. `digest`: of what was asked and expected; `passed`: when that was last fulfilled, if ever."""
 
     digest: str
@@ -245,10 +250,7 @@ class Past:
     passed: str | None
     milliseconds: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the envelope."""
-        fields = {"status": self.status, "finished": self.finished, "passed": self.passed}
-        return fields | {"milliseconds": self.milliseconds}
+    json_keys = ("status", "finished", "passed", "milliseconds")
 
 
 def read_history(layout: Layout) -> dict[str, Past]:
@@ -296,7 +298,7 @@ class Taken(Record):
 
 
 @dataclass(slots=True)
-class CaseResult:
+class CaseResult(Record):
     """How one case ended. `reason`: why it was skipped; `query`: what the model asked; `before`: the last time."""
 
     case: Case
@@ -328,43 +330,23 @@ class CaseResult:
             return f"{done}{plural(len(self.answer.rows), 'row')}"
         return self.reason
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the envelope."""
-        asked = self.case.asked
-        return {
-            "name": self.case.name,
-            "path": self.case.path,
-            "line": self.case.line,
-            "question": asked.question,
-            "kind": asked.kind,
-            "connection": self.case.connection,
-            "status": self.status,
-            "message": self.what,
-            "milliseconds": self.milliseconds,
-            "expected": None if asked.expect is None else asked.expect.to_json(),
-            "answer": None if self.answer is None else _answer(self.answer),
-            "difference": None if self.difference is None else _cut(self.difference).to_json(),
-            "query": self.query,
-            "model": None if self.taken is None else self.taken.to_json(),
-            "previous": None if self.before is None else self.before.to_json(),
-            "accepted": self.accepted,
-            "error": None if self.error is None else self.error.to_json(),
-        }
+    @property
+    def shown_difference(self) -> Difference | None:
+        """The difference with as many rows of each side as stand in the envelope."""
+        found = self.difference
+        if found is None:
+            return None
+        return replace(found, missing=found.missing[:SHOWN_ROWS], unexpected=found.unexpected[:SHOWN_ROWS])
 
-
-def _answer(answer: Answer) -> dict[str, Any]:
-    rows = [list(row) for row in answer.rows[:SHOWN_ROWS]]
-    return {"columns": list(answer.columns), "rows": rows, "row_count": len(answer.rows)}
-
-
-def _cut(difference: Difference) -> Difference:
-    return Difference(
-        difference.message, difference.columns, difference.missing[:SHOWN_ROWS], difference.unexpected[:SHOWN_ROWS]
+    json_keys = (
+        *("name=case.name", "path=case.path", "line=case.line", "question=case.asked.question", "kind=case.asked.kind"),
+        *("connection=case.connection", "status", "message=what", "milliseconds", "expected=case.asked.expect"),
+        *("answer", "difference=shown_difference", "query", "model=taken", "previous=before", "accepted", "error"),
     )
 
 
 @dataclass(slots=True)
-class EvalReport:
+class EvalReport(Record):
     """How all cases that were run ended, in their order. `seconds`: all together, with what they share."""
 
     results: list[CaseResult] = field(default_factory=list)
@@ -388,16 +370,12 @@ class EvalReport:
         known = [price for price in prices if price is not None]
         return sum(known) if len(known) == len(prices) else None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the `data` of the envelope."""
-        return {
-            "cases": [result.to_json() for result in self.results],
-            "counts": self.counts,
-            "milliseconds": round(self.seconds * 1000),
-            "tokens": self.tokens,
-            "cost_usd": self.usd,
-            "saved": self.saved,
-        }
+    @property
+    def milliseconds(self) -> int:
+        """How long it took."""
+        return round(self.seconds * 1000)
+
+    json_keys = ("cases=results", "counts", "milliseconds", "tokens", "cost_usd=usd", "saved")
 
     def error(self) -> KtxError | None:
         """Return the error to end with; where no case could be run for one reason of the way there, that reason."""

@@ -410,7 +410,7 @@ class LintedProject:
         except KtxError as error:
             rows = {}
             self.warn(ResultWarning("state_unreadable", error.message, hint=error.hint))
-        by_model = has_describer(self.config)
+        by_model = self.config.scan.enrichment.mode == "llm" and bool(bindings(self.config))
         return [
             DescribedLayer(self.layers[name], load_manifest(self.layout, name).tables, rows.get(name, {}), by_model)
             for name in self.linted_layers
@@ -465,11 +465,6 @@ class LintedProject:
         for warning in warnings:
             self.warn(warning)
         return [change for change in changed if self.connection in (None, change.target.connection)]
-
-
-def has_describer(config: KtxConfig) -> bool:
-    """Whether a scan asks a model for descriptions."""
-    return config.scan.enrichment.mode == "llm" and bool(bindings(config))
 
 
 def _row_counts(database: sqlite3.Connection) -> dict[str, dict[str, int]]:

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktx_cli.core import Command, Diagnostic, KtxError, Location, ResultWarning, Severity, plural
+from ktx_cli.core import Command, Diagnostic, Location, Severity, plural
 from ktx_cli.jobs.check.lint.lint import LintedProject, Rule
-from ktx_cli.jobs.review import WorkingFiles
+from ktx_cli.jobs.review import standing_counts
 from ktx_cli.project import DATABASE_SOURCE, Layout
-from ktx_cli.scan import RELATIONSHIPS, Standing, counted, read_review
-from ktx_cli.semantic import ParsedCopies
+from ktx_cli.scan import RELATIONSHIPS, Standing
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
     """Yield how many inferred joins of each connection wait; a record nobody can read is a warning of the command."""
-    layout = project.layout
     for connection in project.linted_layers:
-        try:
-            review = read_review(WorkingFiles(layout.root), connection, ParsedCopies(layout, connection))
-        except KtxError as error:
-            project.warn(ResultWarning("relationships_unreadable", error.message, hint=error.hint))
-            continue
-        waiting = 0 if review is None else counted(review.edges).get(Standing.REVIEW, 0)
+        waiting = (standing_counts(project.layout, connection, project.warn) or {}).get(Standing.REVIEW, 0)
         if waiting:
             verb = "waits" if waiting == 1 else "wait"
             message = f"{plural(waiting, 'found join')} of `{connection}` {verb} for a decision"
