@@ -1,1 +1,1 @@
-"""Whether a project is ready: `ktx status`, `ktx doctor`."""
+"""`ktx status` and `ktx doctor` say whether a project is ready."""

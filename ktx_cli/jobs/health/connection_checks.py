@@ -1,4 +1,4 @@
-"""The check of connections: every database and context source is reached, side by side, by the code a run uses."""
+"""Checks of connections, by the code a run uses: each is reached, its last scan is complete, its history readable."""
 
 from __future__ import annotations
 

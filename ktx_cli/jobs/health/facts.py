@@ -1,4 +1,4 @@
-"""How much context a connection has: counted from its files, or as a run counted the very same files.
+"""The facts of `ktx status` about connections and clients; context is counted from files, or as a run counted them.
 
 A run keeps the counts in `.ktx/cache`, with the sizes and times of the files they came from: to count a warehouse of
 thousands of tables takes longer than `ktx status` may. What was edited since is counted again, and never written here.

@@ -1,4 +1,4 @@
-"""Checks of the machine: Python and its packages, those of drivers, SQLite, git."""
+"""Checks of the machine: Python, packages, SQLite, git, secrets, and the private folder on its disk."""
 
 from __future__ import annotations
 

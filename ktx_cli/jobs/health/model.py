@@ -1,4 +1,4 @@
-"""What a check is and what it answers."""
+"""Checks and their results: level, sentence, hint and repair; checks run side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the model backends without asking a model: settings, the local session, the last probes."""
+"""Facts and checks of the model backends: settings, the local session, probes, embeddings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What git holds of the project: the branch, and the files of ktx that are not committed."""
+"""`ktx status`: whether a project is ready, and the facts of its connections, models, index, git and clients."""
 
 from __future__ import annotations
 

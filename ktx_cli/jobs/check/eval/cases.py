@@ -1,4 +1,4 @@
-"""What stands in a file of evals: cases, what each asks and what has to come out."""
+"""The files of evals: cases, each with what it asks and what has to come out."""
 
 from __future__ import annotations
 

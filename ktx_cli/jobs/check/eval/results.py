@@ -1,4 +1,4 @@
-"""Whether an answer is the expected one, and how each eval ended, now and the last time.
+"""Compares answers with the expected ones, and keeps how each eval ended, now and the last time.
 
 Answers are compared exactly, but for the tolerance that is asked for. Numbers are compared as decimals (`1` is `1.0`),
 floats to 15 significant digits (`0.30000000000000004` is `0.3`), and so is a text that is a number with a number:
