@@ -12,7 +12,7 @@ import typer
 from ktx_cli import __version__
 from ktx_cli.cli import streams
 from ktx_cli.cli.contract import ContractGroup, show_group
-from ktx_cli.cli.hints import know_commands
+from ktx_cli.cli.help import know_commands
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings
 
 
@@ -65,21 +65,38 @@ def _root_signature() -> inspect.Signature:
 _root.__signature__ = _root_signature()  # type: ignore[attr-defined]
 
 
-_COMMANDS: Final = (
+COMMANDS: Final = (
     *("setup", "status", "doctor", "connection", "ingest", "scan", "memory"),
     *("sl", "wiki", "search", "index", "sql", "lint", "diff", "eval", "agents"),
     *("mcp", "runs", "llm", "usage", "config", "demo", "completion"),
 )
-"""The modules of the commands, in the order of `ktx --help`."""
+"""The commands, in the order of `ktx --help`."""
+
+_SHARED: Final = {
+    **dict.fromkeys(("status", "doctor"), "health"),
+    **dict.fromkeys(("lint", "diff", "eval"), "check"),
+    "index": "search", "usage": "llm",
+}
+"""The module of each command that has none of its own name; its function there is `register_` and the name."""
 
 
 @functools.cache
 def whole_app() -> typer.Typer:
     """Return the root with all commands."""
-    whole = new_app()
-    for name in _COMMANDS:
-        import_module(f"ktx_cli.cli.commands.{name}").register(whole)
-    return whole
+    return _with(*COMMANDS)
+
+
+def of_one(name: str) -> typer.Typer:
+    """Return the root with one command, which is all that most command lines need."""
+    return _with(name)
+
+
+def _with(*names: str) -> typer.Typer:
+    app = new_app()
+    for name in names:
+        module = import_module(f"ktx_cli.cli.commands.{_SHARED.get(name, name)}")
+        getattr(module, f"register_{name}" if name in _SHARED else "register")(app)
+    return app
 
 
 know_commands(whole_app)

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ktx_cli.cli.help import OWN, OwnCommand, OwnCommandOfIds
+
+if TYPE_CHECKING:
+    from ktx_cli.project import KtxConfig, Layout
+
 import contextlib
 import functools
 import inspect
@@ -21,8 +28,7 @@ from typer.core import TyperGroup
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Lines, render_plain, render_pretty
-from ktx_cli.cli.help import HelpCommand, HelpGroup, command_of
-from ktx_cli.cli.hints import Place, runnable
+from ktx_cli.cli.help import HelpCommand, HelpGroup, Place, command_of, runnable
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, current_folder, use_colour
 from ktx_cli.core import (
     EXIT_OK,
@@ -119,6 +125,15 @@ class Session:
 
         self.project = require_project(self.settings.project_dir, os.environ, current_folder())
         return self.project
+
+    def load_project(self) -> tuple[Layout, KtxConfig]:
+        """Return the paths and the configuration of the project, whose warnings become the command's."""
+        from ktx_cli.project import Layout, load_config
+
+        layout = Layout(self.require_project())
+        loaded = load_config(layout.config)
+        self.warn(*loaded.notices())
+        return layout, loaded.config
 
     def confirm(self, question: str) -> None:
         """Return when the user agrees (`--yes`, or by typing it); `CancelledError` when not."""
@@ -319,7 +334,7 @@ class ContractGroup(HelpGroup):
         argv = _with_wait_values(list(args) if args is not None else sys.argv[1:])
         name = prog_name or "ktx"
         if f"_{name.upper()}_COMPLETE" in os.environ:
-            from ktx_cli.cli.help import prepare
+            from ktx_cli.cli.commands.completion import prepare
 
             prepare()
         self._main_shell_completion(extra, name, complete_var)
@@ -437,3 +452,19 @@ def shown_log() -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+def own_command(
+    commands: typer.Typer, *, schema: str, ids: bool = False
+) -> Callable[[Callable[..., Result]], Callable[..., None]]:
+    """Register a function as what the group does by itself, as `contract.command` does.
+
+    `schema` names the envelope. `ids`: its words are ids of connections, not free text.
+    """
+
+    def register(function: Callable[..., Result]) -> Callable[..., None]:
+        run = command(commands, OWN, schema=schema)(function)
+        commands.registered_commands[-1].cls = OwnCommandOfIds if ids else OwnCommand
+        return run
+
+    return register

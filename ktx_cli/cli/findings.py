@@ -1,24 +1,67 @@
-"""The findings of `ktx doctor` for people, GitHub and JUnit: each with what helps."""
+"""Findings as CI systems take them: annotations of GitHub Actions, JUnit XML; and those of `ktx doctor` for people."""
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
+from xml.etree import ElementTree
 
 from ktx_cli.cli.blocks import terminal_width
-from ktx_cli.cli.hints import runnable
-from ktx_cli.cli.junit import JunitCase
-from ktx_cli.cli.unattended import annotation, repository_prefix
-from ktx_cli.core import Hint, one_line, one_line_typed
+from ktx_cli.cli.contract import Session
+from ktx_cli.cli.help import runnable
+from ktx_cli.core import Diagnostic, Hint, KtxError, Severity, UsageError, one_line, one_line_typed
+from ktx_cli.project import storage_error
 
 if TYPE_CHECKING:
-    from ktx_cli.cli.contract import Session
-    from ktx_cli.cli.hints import Place
+    from ktx_cli.cli.help import Place
     from ktx_cli.jobs.health.doctor import Diagnosis
     from ktx_cli.jobs.health.model import CheckResult
+
+
+LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+"""What GitHub calls a severity. It shows only the first ten annotations of each from one step."""
+
+
+def annotation(diagnostic: Diagnostic, prefix: str = "", *, title: str | None = None) -> str:
+    """Return the line to print for a diagnostic, without its end; its code is the title unless one is given.
+
+    `prefix`: the way from the top of the repository to the project.
+    """
+    file, line = diagnostic.location.path, diagnostic.location.line
+    properties = {
+        "file": f"{prefix}{file}" if file else None,
+        "line": line if file else None,
+        "title": diagnostic.code if title is None else title,
+    }
+    given = ",".join(f"{name}={_property(str(value))}" for name, value in properties.items() if value not in (None, ""))
+    command = f"::{LEVELS[diagnostic.severity]}"
+    return f"{command} {given}::{_data(diagnostic.message)}" if given else f"{command}::{_data(diagnostic.message)}"
+
+
+def repository_prefix(project: Path) -> str:
+    """Return the way from the top of the repository to the project, with `/` at its end; empty where there is none."""
+    from ktx_cli.project import discover_layout
+
+    try:
+        found = discover_layout(project)
+    except KtxError:  # the annotations name the files from the project then
+        return ""
+    return "" if found is None else found[1].prefix
+
+
+def _data(text: str) -> str:
+    """Return a message that stays one command: GitHub decodes exactly these three. What does not show is blanked."""
+    encoded = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return "".join(character if character.isprintable() else " " for character in encoded)
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 WIDEST_NAME: Final = 22
@@ -105,3 +148,74 @@ def _status(finding: CheckResult, *, strict: bool) -> Literal["ok", "fail", "ski
 
 def _fix(finding: CheckResult, place: Place) -> list[Hint]:
     return [Hint("fix: {}", place.command(finding.hint))] if finding.hint else []
+
+
+_NO_XML: Final = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
+"""What a document of XML 1.0 cannot hold, or is asked not to: control characters, lone surrogates, no characters."""
+
+_HEAD: Final = 1_000
+"""Bytes of a file that are looked at."""
+
+_ELEMENTS: Final = {"fail": "failure", "error": "error", "skip": "skipped"}
+
+
+@dataclass(frozen=True, slots=True)
+class JunitCase:
+    """One finding as a test: `fail` is a wrong answer, `error` one that could not be had.
+
+    `message` is one line about it, `detail` the text behind it; both are shown of a case that is not `ok`.
+    """
+
+    name: str
+    classname: str
+    seconds: float = 0.0
+    status: Literal["ok", "fail", "error", "skip"] = "ok"
+    message: str = ""
+    detail: str = ""
+
+
+def junit_xml(suite: str, cases: Sequence[JunitCase]) -> bytes:
+    """Return the report of one suite as UTF-8: the same cases give the same bytes."""
+    seconds = f"{sum(case.seconds for case in cases):.3f}"
+    counts = {"tests": str(len(cases)), **{key: _count(cases, status) for key, status in _COUNTED}}
+    root = ElementTree.Element("testsuites", {"name": _clean(suite), **counts, "time": seconds})
+    written = ElementTree.SubElement(root, "testsuite", dict(root.attrib))
+    for case in cases:
+        _write(written, case)
+    ElementTree.indent(root)
+    return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def require_report(path: Path) -> None:
+    """Raise `UsageError` where something is at a path that no report of JUnit was: nothing of anybody's is replaced."""
+    try:
+        if not path.exists() or path.is_dir():  # that nothing can be written there is told when it is tried
+            return
+        if path.is_file():
+            with path.open("rb") as stream:
+                head = stream.read(_HEAD)
+            if not head.strip() or b"<testsuite" in head:
+                return
+    except OSError as error:
+        raise storage_error(path, error, "read") from error
+    raise UsageError(f"{path} is there and is no report of JUnit", hint="choose another file: --junit ktx-junit.xml")
+
+
+_COUNTED: Final = (("failures", "fail"), ("errors", "error"), ("skipped", "skip"))
+
+
+def _count(cases: Sequence[JunitCase], status: str) -> str:
+    return str(sum(case.status == status for case in cases))
+
+
+def _write(suite: ElementTree.Element, case: JunitCase) -> None:
+    about = {"name": _clean(case.name), "classname": _clean(case.classname), "time": f"{case.seconds:.3f}"}
+    element = ElementTree.SubElement(suite, "testcase", about)
+    if case.status != "ok":
+        found = ElementTree.SubElement(element, _ELEMENTS[case.status], {"message": _clean(case.message)})
+        found.text = _clean(case.detail) or None
+
+
+def _clean(text: str) -> str:
+    """Return the text with what XML cannot hold as U+FFFD, so that a reader sees that something was there."""
+    return _NO_XML.sub("\ufffd", text)

@@ -1,16 +1,25 @@
-"""Help as plain text, options grouped by panel: a third of the start-up time of drawing it with rich."""
+"""Help and hints: which words a command line takes, and what to type next.
+
+Help is plain text, options grouped by panel: a third of the start-up time of drawing it with rich. A group may do
+something by itself: `ktx scan shop` scans, `ktx scan diagram` is a command of the group; the first word behind the
+group's name decides. Hints work where they are typed: on the project of this command line, by the `ktx` that runs.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
-import re
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ktx_cli.cli.settings import current_folder, read_ourselves
-from ktx_cli.core import Command, did_you_mean
+from ktx_cli.cli.settings import read_ourselves
+from ktx_cli.core import Command, Hint, did_you_mean, one_line, one_line_typed
 
 
 def format_options(command: Any, ctx: Any, formatter: Any) -> None:
@@ -85,42 +94,184 @@ def group(app: typer.Typer, name: str, help: str) -> typer.Typer:
     return made
 
 
-_MEANT_BY_BASH = re.compile(r"[ \t\"'\\()<>|&;$`*?\[\]#~!{}]")
-"""What bash takes for more than a letter."""
+OWN = "(own)"
+"""Under which name the group's own command is registered; nobody can reach it by this name."""
 
 
-def prepare() -> None:
-    """Make typer's shells known; their descriptions are our help as it is, which has no markup for rich to draw."""
-    from typer import _completion_classes
+class OwnCommand(HelpCommand):
+    """What a group does by itself. Its words may be free text: only the first can be meant as a subcommand."""
 
-    _completion_classes._sanitize_help_text = lambda text: text
-    _completion_classes.BashComplete.format_completion = _for_bash  # type: ignore[method-assign,assignment]
-    _completion_classes.completion_init()
+    group: HelpGroup
+    takes_ids = False
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words; `WordError` where one of them names a subcommand that options stand before."""
+        rest = super().parse_args(ctx, list(args))
+        if not ctx.resilient_parsing:
+            self._refuse_names(ctx, free="--" in args and not self.takes_ids)
+        return rest
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """Write how the group is used by itself, then with a subcommand."""
+        super().format_usage(ctx, formatter)
+        formatter.write_usage(ctx.command_path, self.group.subcommand_metavar, prefix="       ")
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the subcommands, then arguments and options."""
+        self.group.format_commands(ctx, formatter)
+        super().format_options(ctx, formatter)
+
+    def _refuse_names(self, ctx: Any, *, free: bool) -> None:
+        words = list(self._words(ctx))
+        for word in words if self.takes_ids else words[: 0 if free else 1]:
+            if word in self.group.commands:
+                raise self._taken(ctx, word)
+
+    def _words(self, ctx: Any) -> Iterator[str]:
+        for parameter in self.params:
+            value = ctx.params.get(parameter.name) if parameter.param_type_name == "argument" else None
+            yield from (value if isinstance(value, list | tuple) else [] if value is None else [str(value)])
+
+    def _taken(self, ctx: Any, word: str) -> WordError:
+        what = "no connection goes by that id here" if self.takes_ids else "stands first where it is meant"
+        message = f"`{one_line(word, 60)}` is a subcommand of `{ctx.command_path}`: {what}"
+        hint: Hint = command_of(ctx, word)
+        if not self.takes_ids:
+            hint = Hint("{}, or to look for the word: {}", hint, command_of(ctx, "--", word))
+        return WordError(message, hint=hint, ctx=ctx)
 
 
-def _for_bash(shell: Any, item: Any) -> str:
-    """Return a value as it has to stand on bash's line, which takes it as it is; in open quotes nothing is escaped."""
-    quotes = re.sub(r"\\.|[^'\"]", "", os.environ.get("COMP_WORDS", ""))
-    if any(quotes.count(mark) % 2 for mark in "'\""):
-        return str(item.value)
-    return _MEANT_BY_BASH.sub(lambda found: f"\\{found[0]}", str(item.value))
+class OwnCommandOfIds(OwnCommand):
+    """What a group does by itself to connections: none of their ids may be the name of a subcommand."""
+
+    takes_ids = True
 
 
-def connection_ids(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the ids of `ktx.yaml` that begin with what was typed; none where there is no readable project.
+class OwnGroup(HelpGroup):
+    """A group with a command of its own, `own`, which is not among `commands`."""
 
-    The project is that of a `--project-dir` earlier on the line, else the one around the current folder.
-    Only the names are read; nothing is checked, opened or written.
+    own: OwnCommand
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        own = self.commands.pop(OWN)
+        if not isinstance(own, OwnCommand):
+            raise TypeError(f"the own command of {self.name} is not one")
+        own.group, self.own = self, own
+        self.help = own.help
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Return the context of the group when a subcommand is named, else that of its own command."""
+        named = args[0] in self.commands if args else bool(extra.get("resilient_parsing"))
+        responsible: Any = super() if named else self.own
+        return responsible.make_context(info_name, args, parent=parent, **extra)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return what the first word may be: a subcommand, or what the group's own command takes."""
+        subcommands = [item for item in super().shell_complete(ctx, incomplete) if item.value in self.commands]
+        own = self.own.make_context(ctx.info_name, [], parent=ctx.parent, resilient_parsing=True)
+        first = next((each for each in self.own.params if each.param_type_name == "argument"), None)
+        taker = self.own if incomplete.startswith("-") or first is None else first
+        return subcommands + [item for item in taker.shell_complete(own, incomplete) if item.value not in self.commands]
+
+
+def own_group(app: typer.Typer, name: str) -> typer.Typer:
+    """Add a group that does something by itself to the app and return it; its help is that of its own command."""
+    made = typer.Typer(cls=OwnGroup, rich_markup_mode=None)
+    app.add_typer(made, name=name)
+    return made
+
+
+ELSEWHERE: Final = frozenset({"demo", "completion"})
+"""Commands that work on no project, or on one they are given as an argument."""
+
+ANYWHERE: Final = frozenset({"-C", "config", "ls-remote"})
+"""First words of a git command that works in every folder."""
+
+
+def with_program(hint: str, argv: Sequence[str], environ: Mapping[str, str]) -> Hint:
+    """Return commands that run as they stand: `ktx` becomes the path of the running one where PATH has no such `ktx`.
+
+    `argv`: the words that started this process. A `ktx` that was not started as a program of that name stays `ktx`.
     """
-    from ktx_cli.core import KtxError, yaml
-    from ktx_cli.project import CONFIG_NAME, find_project, read_bytes
+    from ktx_cli.jobs.clients.targets import NAME, found_program
 
-    try:
-        named = [context.params.get("project_dir") for context in (ctx, ctx.find_root())]
-        folder = find_project(next((name for name in named if name is not None), None), os.environ, current_folder())
-        text = read_bytes(folder / CONFIG_NAME) if folder else None
-        document = yaml.load(text, where=CONFIG_NAME) if text else None
-    except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
-        return []
-    connections = document.get("connections") if isinstance(document, dict) else None
-    return [str(key) for key in connections if str(key).startswith(incomplete)] if isinstance(connections, dict) else []
+    running = Path(argv[0]) if argv else Path()
+    if running.name != NAME or not running.is_file():
+        return Hint(hint)
+    found = found_program(environ)
+    if found is not None and found.samefile(running):
+        return Hint(hint)
+    program = os.path.abspath(running)  # noqa: PTH100 - resolve() would follow links
+
+    def by_path(part: str) -> str:
+        is_ktx = isinstance(part, Command) and part.program == NAME
+        return Command(*part.words, program=program) if is_ktx else part  # type: ignore[attr-defined]
+
+    return Hint(hint).rewrite(by_path)
+
+
+def runnable(hint: str) -> str:
+    """Return a hint or a next step on one line, with the path of this `ktx` where PATH does not have it."""
+    return one_line_typed(with_program(hint, sys.argv, os.environ))
+
+
+_tree: list[Callable[[], Any]] = []
+
+
+def know_commands(tree: Callable[[], Any]) -> None:
+    """Take the function that returns the app with all commands; whoever builds the app hands it over."""
+    _tree.append(tree)
+
+
+def _naming(words: Sequence[str]) -> int:
+    """Return how many of the words name a command; 0 for one that takes no project."""
+    if not words or words[0] in ELSEWHERE:
+        return 0
+    group, count = _commands(), 0
+    for word in words:
+        known = getattr(group, "commands", {})
+        if word not in known:
+            break
+        group, count = known[word], count + 1
+    return count
+
+
+@functools.cache
+def _commands() -> Any:
+    """Return the tree of all commands, as click has it; a command line has no need of it but for a hint."""
+    import typer.main
+
+    return typer.main.get_command(_tree[-1]())
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The project of a command line: as it was typed (None: not at all), and where git has to run (None: here)."""
+
+    typed: str | None
+    folder: Path | None
+
+    def command(self, hint: str) -> Hint:
+        """Return a hint or a next step whose commands work on this project, typed in the same folder."""
+        return Hint(hint).rewrite(self._placed)
+
+    def _placed(self, part: str) -> str:
+        if not isinstance(part, Command):
+            return part
+        if part.program == "git" and self.folder is not None and part.words[0] not in ANYWHERE:
+            return part.with_words("-C", self.typed or self.folder, after=0)
+        if part.program == "ktx" and self.typed is not None and "--project-dir" not in part.words:
+            count = _naming(part.words)
+            return part.with_words("--project-dir", self.typed, after=count) if count else part
+        return part
+
+    def data(self, value: Any) -> Any:
+        """Return an answer whose hints and next steps are changed likewise; other texts are not."""
+        if isinstance(value, Hint):
+            return self.command(value)
+        if isinstance(value, Mapping):
+            return {key: self.data(item) for key, item in value.items()}
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            return [self.data(item) for item in value]
+        return value

@@ -8,8 +8,6 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -54,30 +52,12 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-_COMMANDS = Path(__file__).with_name("commands")
-
-
 def command_line(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> typer.Typer:
     """Return the app for a command line: with the one command it begins with, or with all.
 
     All are needed to complete words, and to say which command was meant.
     """
+    from ktx_cli.cli.app import COMMANDS, of_one, whole_app
+
     first = argv[0] if argv else ""
-    if (
-        "_KTX_COMPLETE" in environ
-        or not (first.isascii() and first.isalpha())
-        or not (_COMMANDS / f"{first}.py").is_file()
-    ):
-        from ktx_cli.cli.app import whole_app
-
-        return whole_app()
-    return of_one(first)
-
-
-def of_one(name: str) -> typer.Typer:
-    """Return the root with the one command of a name: each has a module of its name."""
-    from ktx_cli.cli.app import new_app
-
-    app = new_app()
-    import_module(f"ktx_cli.cli.commands.{name}").register(app)
-    return app
+    return whole_app() if "_KTX_COMPLETE" in environ or first not in COMMANDS else of_one(first)

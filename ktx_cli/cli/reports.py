@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Table
+from ktx_cli.cli.commands.completion import connection_ids
 from ktx_cli.cli.contract import Result, Session
-from ktx_cli.cli.help import connection_ids
 from ktx_cli.cli.streams import STDIN, text_of
 from ktx_cli.core import Command, KtxError, PartialError, listing, plural
 
@@ -218,7 +218,7 @@ def _is_shown(record: Mapping[str, Any]) -> bool:
 
 
 def _noted(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    from ktx_cli.cli.runs_view import noted_text
+    from ktx_cli.cli.commands.runs import noted_text
 
     what, about, notes = noted_text(record)
     return what, str(record["by"]), about, notes

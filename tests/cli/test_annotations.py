@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.cli.unattended import annotation
+from ktx_cli.cli.findings import annotation
 from ktx_cli.core.diagnostics import Diagnostic, Location, Severity
 from ktx_cli.jobs.health.model import CheckResult, Level
 

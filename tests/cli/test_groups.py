@@ -11,8 +11,8 @@ import typer
 from typer.testing import CliRunner
 
 from ktx_cli.cli.blocks import Lines
-from ktx_cli.cli.contract import ContractGroup, Result, Session, command
-from ktx_cli.cli.groups import own_command, own_group
+from ktx_cli.cli.contract import ContractGroup, Result, Session, command, own_command
+from ktx_cli.cli.help import own_group
 
 Run = Callable[..., Any]
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ktx_cli.cli.junit import JunitCase, junit_xml
+from ktx_cli.cli.findings import JunitCase, junit_xml
 
 CASES = (
     JunitCase("revenue", "evals.sales", 0.25),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.cli.commands.sl_question import OPTIONS, question_of
+from ktx_cli.cli.commands.sl_query import OPTIONS, question_of
 from ktx_cli.core.errors import UsageError
 
 Run = Callable[..., Any]

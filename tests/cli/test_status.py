@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.cli import blocks
-from ktx_cli.cli.commands.status import _ago
+from ktx_cli.cli.commands.health import _ago
 from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE
 from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import UNAUTHORIZED, says

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.cli.hints import Place
+from ktx_cli.cli.help import Place
 from ktx_cli.core import Command, Hint
 from tests.cli.conftest import ingested_shop
 

@@ -1,14 +1,24 @@
-"""`ktx completion`: the script that teaches a shell to complete ktx."""
+"""`ktx completion`: the script that teaches a shell to complete ktx, and the values it completes."""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.help import HelpCommand
+from ktx_cli.cli.settings import current_folder
+from ktx_cli.core import KtxError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ktx_cli.search import Shown
 
 
 class Shell(StrEnum):
@@ -29,3 +39,118 @@ def register(app: typer.Typer) -> None:
 
         script = get_completion_script(prog_name="ktx", complete_var="_KTX_COMPLETE", shell=shell.value)
         streams.write_out(script + "\n")
+
+
+_MEANT_BY_BASH = re.compile(r"[ \t\"'\\()<>|&;$`*?\[\]#~!{}]")
+"""What bash takes for more than a letter."""
+
+
+def prepare() -> None:
+    """Make typer's shells known; their descriptions are our help as it is, which has no markup for rich to draw."""
+    from typer import _completion_classes
+
+    _completion_classes._sanitize_help_text = lambda text: text
+    _completion_classes.BashComplete.format_completion = _for_bash  # type: ignore[method-assign,assignment]
+    _completion_classes.completion_init()
+
+
+def _for_bash(shell: Any, item: Any) -> str:
+    """Return a value as it has to stand on bash's line, which takes it as it is; in open quotes nothing is escaped."""
+    quotes = re.sub(r"\\.|[^'\"]", "", os.environ.get("COMP_WORDS", ""))
+    if any(quotes.count(mark) % 2 for mark in "'\""):
+        return str(item.value)
+    return _MEANT_BY_BASH.sub(lambda found: f"\\{found[0]}", str(item.value))
+
+
+def connection_ids(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the ids of `ktx.yaml` that begin with what was typed; none where there is no readable project.
+
+    Only the names are read; nothing is checked, opened or written.
+    """
+    from ktx_cli.core import yaml
+    from ktx_cli.project import CONFIG_NAME, read_bytes
+
+    try:
+        folder = _project(ctx)
+        text = read_bytes(folder / CONFIG_NAME) if folder else None
+        document = yaml.load(text, where=CONFIG_NAME) if text else None
+    except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
+        return []
+    connections = document.get("connections") if isinstance(document, dict) else None
+    return _begun(map(str, connections), incomplete) if isinstance(connections, dict) else []
+
+
+def _project(ctx: typer.Context) -> Path | None:
+    """Return the project of a `--project-dir` earlier on the line, else the one around the current folder."""
+    from ktx_cli.project import find_project
+
+    named = [context.params.get("project_dir") for context in (ctx, ctx.find_root())]
+    return find_project(next((name for name in named if name is not None), None), os.environ, current_folder())
+
+
+def source_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of sources that begin with what was typed."""
+    return _begun((source.name for shown in _layers(ctx) for source in shown.sources()), incomplete)
+
+
+def measure_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return `source.measure` of the measures that begin with what was typed."""
+    return _begun(_refs(ctx, "measures"), incomplete)
+
+
+def dimension_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return `source.column` of the columns that begin with what was typed; behind `:` the grains of time."""
+    field, colon, _ = incomplete.rpartition(":")
+    if colon:
+        from ktx_cli.semantic import GRAINS
+
+        return _begun((f"{field}:{grain}" for grain in GRAINS), incomplete)
+    return _begun(_refs(ctx, "columns"), incomplete)
+
+
+def segment_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return `source.segment` of the segments that begin with what was typed."""
+    return _begun(_refs(ctx, "segments"), incomplete)
+
+
+def _refs(ctx: typer.Context, kind: str) -> Iterator[str]:
+    for shown in _layers(ctx):
+        for source in shown.sources():
+            names = {
+                "measures": [each.name for each in shown.measures(source)],
+                "columns": [each.name for each in shown.columns(source)],
+                "segments": list(source.segments),
+            }
+            yield from (f"{source.name}.{name}" for name in names[kind])
+
+
+def _layers(ctx: typer.Context) -> Iterable[Shown]:
+    """Return the semantic layers of the project around, or of the one named earlier; none where one cannot be read."""
+    from ktx_cli.jobs.semantic.read import read_layers
+    from ktx_cli.project import Layout, load_config
+
+    try:
+        folder = _project(ctx)
+        if folder is None:
+            return ()
+        layout = Layout(folder)
+        return read_layers(layout, load_config(layout.config).config, ctx.params.get("connection")).shown
+    except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
+        return ()
+
+
+def _begun(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def edge_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of edges that begin with what was typed; none where there is no readable project."""
+    from ktx_cli.jobs.review.relationships import edge_names
+
+    try:
+        folder = _project(ctx)
+    except KtxError:
+        return []
+    known = connection_ids(ctx, "")
+    wanted = [id for id in ctx.params.get("ids") or () if id in known]
+    return [] if folder is None else _begun(edge_names(folder, wanted or known), incomplete)

@@ -9,8 +9,9 @@ import typer
 
 from ktx_cli.cli.attempts import Attempt
 from ktx_cli.cli.blocks import Fields, Table
+from ktx_cli.cli.commands.completion import connection_ids
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.help import connection_ids, group
+from ktx_cli.cli.help import group
 from ktx_cli.cli.reports import IDS
 from ktx_cli.core import Command, KtxError, UsageError, listing
 

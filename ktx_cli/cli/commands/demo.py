@@ -10,7 +10,7 @@ import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.hints import runnable
+from ktx_cli.cli.help import runnable
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import Command, Hint, shell_words
 

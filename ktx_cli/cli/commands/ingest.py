@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ktx_cli.cli.contract import envelope
+from ktx_cli.cli.settings import current_folder
+from ktx_cli.core import EXIT_INTERRUPTED, EXIT_OK, CommandFinished, Event, RunFinished, RunStarted, monotonic
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.unattended import CommandLog
+
 import os
 from typing import Annotated
 
@@ -22,8 +32,87 @@ from ktx_cli.cli.reports import (
     requests_of,
     texts_of,
 )
-from ktx_cli.cli.unattended import LOG_FILE, NOTIFY, watch
 from ktx_cli.core import RUN_ID, Command, Hint, UsageError
+
+LOG_FILE = Annotated[
+    str | None,
+    typer.Option("--log-file", metavar="FILE", help="Append events and exit code as JSON Lines; rotated at 5 MB."),
+]
+
+
+NOTIFY = Annotated[
+    str | None,
+    typer.Option(
+        "--notify", metavar="COMMAND", help="Run this by sh when the exit code is not 0: the report is on its stdin."
+    ),
+]
+
+
+@dataclass(slots=True)
+class _Unattended:
+    """What is known of a command while it runs: the run it made, and how that ended."""
+
+    session: Session
+    command: str | None
+    started: float = field(default_factory=monotonic)
+    run_id: str | None = None
+    status: str | None = None
+
+    def observe(self, event: Event) -> None:
+        """Take from an event which run this is."""
+        if isinstance(event, RunStarted):
+            self.run_id = event.run_id
+        elif isinstance(event, RunFinished) and event.run_id == self.run_id:
+            self.status = event.status
+
+    def conclude(self, result: Result) -> None:
+        """Run the command of `--notify`, unless all went well or a person ended it."""
+        error = result.error
+        if self.command is None or error is None or error.exit_code in (EXIT_OK, EXIT_INTERRUPTED):
+            return
+        from ktx_cli.jobs.unattended import Failure, notify
+
+        report: dict[str, Any] = envelope(self.session.name, result, self.session.warnings)
+        failure = Failure(error.exit_code, error.code, error.message, report, self.run_id, self.session.project)
+        warning = notify(self.command, failure, os.environ)
+        if warning is not None:
+            self.session.warn(warning)
+
+    def logged(self, log: CommandLog, result: Result) -> None:
+        """Write the last line of the log."""
+        error = result.error
+        ended = CommandFinished(
+            command=f"ktx {self.session.name}",
+            exit_code=EXIT_OK if error is None else error.exit_code,
+            seconds=round(monotonic() - self.started, 3),
+            run_id=self.run_id,
+            status=self.status,
+            error=None if error is None else error.code,
+            message=None if error is None else error.message,
+        )
+        log.emit(ended)
+        log.close()
+        self.session.warn(*log.warnings)
+
+
+def watch(session: Session, log_file: str | None, notify: str | None) -> None:
+    """Have a command's events and end logged, and its failure told: also one before it has a project.
+
+    Raises as `CommandLog`; that is told too.
+    """
+    if log_file is None and notify is None:
+        return
+    if notify is not None and not notify.strip():
+        raise UsageError("the command of --notify is empty", hint="--notify 'mail data@example.com'")
+    known = _Unattended(session, notify)
+    session.listeners.append(known.observe)
+    session.concluding.append(known.conclude)
+    if log_file is not None:
+        from ktx_cli.jobs.unattended import CommandLog
+
+        log = CommandLog(current_folder() / log_file)
+        session.listeners.append(log.emit)
+        session.concluding.append(lambda result: known.logged(log, result))
 
 
 def _run_id(value: str | None) -> str | None:

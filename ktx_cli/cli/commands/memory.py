@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands.sl_question import project_of
+from ktx_cli.cli.commands.completion import connection_ids
 from ktx_cli.cli.contract import Result, Session, command, harmless
-from ktx_cli.cli.help import connection_ids, group
+from ktx_cli.cli.help import group
 from ktx_cli.cli.reports import (
     FILES,
     MAX_TOKENS,
@@ -130,7 +130,7 @@ def _register_list(commands: typer.Typer) -> None:
         from ktx_cli.jobs.capture.queue import listed
         from ktx_cli.jobs.capture.records import Status
 
-        layout, _ = project_of(session)
+        layout, _ = session.load_project()
         wanted = None if status is None else Status(status.value)
         records, warnings = listed(layout, status=wanted, limit=limit)
         session.warn(*warnings)
@@ -144,7 +144,7 @@ def _register_show(commands: typer.Typer) -> None:
         """Show a capture: its text, what it wrote as a diff, contradictions, and how to review it."""
         from ktx_cli.jobs.capture.history import show
 
-        layout, _ = project_of(session)
+        layout, _ = session.load_project()
         found = show(layout, run)
         return Result(found.to_json(), _shown_blocks(found, verbose=session.settings.verbose), next_steps=found.review)
 
@@ -178,7 +178,7 @@ def _register_revert(commands: typer.Typer) -> None:
         from ktx_cli.jobs.capture.records import find
         from ktx_cli.jobs.capture.revert import revert
 
-        layout, _ = project_of(session)
+        layout, _ = session.load_project()
         done = revert(find(layout, run), options_of(session, wait=wait))
         session.warn(*done.warnings)
         facts = (
@@ -200,7 +200,7 @@ def _register_retry(commands: typer.Typer) -> None:
         from ktx_cli.jobs.capture.capture import capture
         from ktx_cli.jobs.capture.queue import again
 
-        layout, _ = project_of(session)
+        layout, _ = session.load_project()
         record = again(layout, run)
         options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
         return captured_result(session, capture(record, options))
@@ -214,7 +214,7 @@ def _register_work(commands: typer.Typer) -> None:
 
         from ktx_cli.jobs.capture.queue import Tether, drain
 
-        project_of(session)
+        session.load_project()
         options = dataclasses.replace(options_of(session, wait=None), patient=False)
         shown = []
         with Tether(sys.stdin.fileno()) as tether:

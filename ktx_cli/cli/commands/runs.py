@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.contract import Result, Session, command, harmless
 from ktx_cli.cli.help import group
-from ktx_cli.cli.runs_view import cost, details_blocks, transcript_lines
-from ktx_cli.core import plural
+from ktx_cli.core import listing, plural
 
 if TYPE_CHECKING:
+    from ktx_cli.llm import UsageRow
     from ktx_cli.project import Layout
-    from ktx_cli.runs import RunRecord
+    from ktx_cli.runs import RunDetails, RunRecord
 
 
 RUN = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, its unique beginning, or `latest`.")]
@@ -45,11 +47,10 @@ def _register_list(commands: typer.Typer) -> None:
         limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
     ) -> Result:
         """List the runs of this project, the newest first; one that was killed says so."""
-        from ktx_cli.cli.commands.sl_question import project_of
         from ktx_cli.jobs.setup.request import first_step
         from ktx_cli.runs import list_runs
 
-        layout, config = project_of(session)
+        layout, config = session.load_project()
         found, warnings = list_runs(layout, limit)
         session.warn(*warnings)
         columns = ("run", "command", "status", "started", "seconds", "units", "tokens", "cost", "commit")
@@ -150,3 +151,140 @@ def _draw(session: Session, documents: list[dict[str, Any]], speed: float | None
         shown.emit(event)
     notes = ["cut at their largest size"] if replay.is_cut else []
     return notes + ([f"{plural(replay.unknown, 'event')} of another version"] if replay.unknown else [])
+
+
+USAGE_COLUMNS = ("calls", "input", "output", "cached", "cost")
+MOST_RAW = 5
+"""How many raw files of an artifact are named without `--verbose`."""
+
+
+def cost(run: RunRecord) -> str:
+    """Return what a run took, at list prices; empty where it asked no model."""
+    if not run.tokens:
+        return ""
+    return "unknown" if run.usd is None else f"${run.usd:.4f}{' +?' if run.unpriced else ''}"
+
+
+def details_blocks(found: RunDetails, *, verbose: bool) -> list[Block]:
+    """Draw a run in full."""
+    report = found.report or {}
+    tables: list[tuple[tuple[str, ...], list[tuple[str, ...]]]] = [
+        (("connection", "status", "result"), list(_parts(report))),
+        (("unit", "status", "steps", "tool calls", "reason"), list(map(_unit, found.units))),
+        (("artifact", "from"), [(name, _raw(raw, verbose)) for name, raw in found.artifacts.items()]),
+        (("noted", "by", "about", "what"), list(map(_noted, found.records))),
+        (("role", "model", *USAGE_COLUMNS), list(map(usage_cells, found.usage))),
+    ]
+    blocks: list[Block] = [Fields(tuple(_facts(found)))]
+    return blocks + [Table(columns, tuple(rows)) for columns, rows in tables if rows]
+
+
+def _facts(found: RunDetails) -> Iterator[tuple[str, str]]:
+    run, report = found.record, found.report or {}
+    yield from (("run", run.run_id), ("command", run.command), ("status", run.status), ("started", run.started))
+    if run.seconds is not None:
+        yield "seconds", f"{run.seconds:.1f}"
+    if run.tokens:
+        yield "took", f"{run.tokens:,} tokens, {cost(run)}"
+    yield "commit", run.commit or "none"
+    for name in ("failure", "stopped"):
+        if report.get(name):
+            yield ("ended by" if name == "failure" else "agents stopped by"), str(report[name].get("message"))
+    if found.report is None:
+        yield "report", "none: what follows is what its events say"
+    for held in report.get("held") or ():
+        yield "left alone", f"{held.get('path')} ({held.get('reason')})"
+    for repaired in report.get("repaired") or ():
+        yield "repaired", str(repaired)
+    if found.transcripts:
+        yield "transcripts", listing(dict.fromkeys(each.label for each in found.transcripts))
+
+
+def _parts(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for each in report.get("connections") or ():
+        yield str(each.get("connection")), str(each.get("status")), str(each.get("result") or "")
+    for each in report.get("sources") or ():
+        yield f"{each.get('connection')} ({each.get('kind')})", str(each.get("status")), str(each.get("result") or "")
+
+
+def _unit(unit: Mapping[str, Any]) -> tuple[str, ...]:
+    notes = [str(unit.get("reason") or "")]
+    notes += ["taken from an earlier run"] if unit.get("replayed") else []
+    notes += ["gone on with after steps of an earlier run"] if unit.get("resumed") else []
+    notes += ["used all its steps"] if unit.get("budget_used") else []
+    name = f"{unit.get('connection')}:{unit.get('unit')}"
+    counts = (str(unit.get("steps") or 0), str(unit.get("tool_calls") or 0))
+    return name, str(unit.get("status")), *counts, "; ".join(filter(None, notes))
+
+
+def _raw(raw: tuple[str, ...], verbose: bool) -> str:
+    return listing(raw, len(raw) if verbose else MOST_RAW)
+
+
+def noted_text(record: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return of something an agent noted: what it is, what it is about, and what was said."""
+    match record.get("record"):
+        case "conflicts":
+            flagged = "conflict for a person" if record.get("flagged") else "conflict"
+            return flagged, str(record.get("artifact")), f"{record.get('kind')}: {record.get('detail')}"
+        case "evictions":
+            detail = f"{record.get('action')}: {record.get('reason')} ({record.get('raw_path')} is gone)"
+            return "eviction", str(record.get("artifact")), detail
+        case "resolutions":
+            detail = f"{record.get('kind')} into {record.get('into')}: {record.get('reason')}"
+            return "resolution", str(record.get("artifact")), detail
+    about = " ".join(filter(None, (str(record.get("raw_path")), str(record.get("table_ref") or ""))))
+    detail = "; ".join(filter(None, (str(record.get("detail")), str(record.get("clarification") or ""))))
+    return "not mapped", about, f"{detail} ({record.get('fallback')})"
+
+
+def _noted(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    what, about, detail = noted_text(record)
+    return what, str(record.get("by")), about, detail
+
+
+def usage_cells(row: UsageRow) -> tuple[str, ...]:
+    """Return a sum of usage as a row of a table: what it is summed by, then `USAGE_COLUMNS`."""
+    return (
+        *row.keys,
+        str(row.units),
+        f"{row.usage.input_tokens + row.usage.cache_write_tokens:,}",
+        f"{row.usage.output_tokens:,}",
+        f"{row.usage.cache_read_tokens:,}",
+        "unknown" if row.cost.usd is None else f"${row.cost.usd:.4f}{' +?' if row.unpriced else ''}",
+    )
+
+
+def transcript_lines(lines: Iterable[Mapping[str, Any]], *, verbose: bool) -> Iterator[str]:
+    """Yield a transcript as a person reads it, each line safe for a terminal; `verbose`: with the system prompt."""
+    for line in lines:
+        for text in _line_texts(line, verbose=verbose):
+            yield from map(harmless, text.splitlines() or [""])
+
+
+def _line_texts(line: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
+    match line.get("event"):
+        case "loop_started":
+            role, label = line.get("role"), line.get("label")
+            yield f"== {label or role}: {role}, {line.get('model')}, {line.get('at')}"
+            yield from (("-- system", str(line.get("system"))) if verbose else ())
+            yield from ("-- prompt", str(line.get("prompt")))
+        case "resumed":
+            yield f"-- goes on after step {line.get('steps')} of an interrupted run"
+        case "text":
+            yield from ("-- says", str(line.get("text")))
+        case "tool_started":
+            yield f"-- calls {line.get('name')} {json.dumps(line.get('arguments'), ensure_ascii=False)}"
+        case "tool_finished":
+            yield f"-- {line.get('name')} {'refused' if line.get('is_error') else 'gave'}"
+            yield str(line.get("result"))
+        case "step_finished":
+            yield f"-- step {line.get('index')} of at most {line.get('budget')} is over"
+        case "rate_limit_wait" if line.get("state") == "started":
+            yield f"-- waits: {line.get('reason')}"
+        case "final":
+            yield f"== ended: {line.get('stop_reason')}"
+        case "failed":
+            yield f"== failed: {line.get('error_code')} ({(line.get('details') or {}).get('code')})"
+        case "cut":
+            yield "== the rest is not kept"

@@ -12,12 +12,12 @@ import typer
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.groups import own_command, own_group
-from ktx_cli.cli.help import connection_ids
+from ktx_cli.cli.commands.completion import connection_ids, edge_names
+from ktx_cli.cli.contract import Result, Session, command, own_command
+from ktx_cli.cli.help import own_group
 from ktx_cli.cli.reports import IDS, NO_LLM, WAIT, ingest_result
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import CancelledError, Command, Hint, KtxError, UsageError, listing, one_line, plural
+from ktx_cli.core import CancelledError, Command, Hint, UsageError, listing, one_line, plural
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.review import Choice, DecisionReport, Listed
@@ -133,22 +133,6 @@ class Status(StrEnum):
     DISABLED = "disabled"
     DECLARED = "declared"
     ALL = "all"
-
-
-def edge_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of edges that begin with what was typed; none where there is no readable project."""
-    from ktx_cli.jobs.review import edge_names
-    from ktx_cli.project import find_project
-
-    try:
-        named = [context.params.get("project_dir") for context in (ctx, ctx.find_root())]
-        folder = find_project(next((name for name in named if name is not None), None), os.environ, current_folder())
-    except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
-        return []
-    known = connection_ids(ctx, "")
-    wanted = [id for id in ctx.params.get("ids") or () if id in known]
-    names = [] if folder is None else edge_names(folder, wanted or known)
-    return [name for name in names if name.startswith(incomplete)]
 
 
 EDGES = "; repeatable. Its name, in quotes, or the part before the arrow."

@@ -1,4 +1,4 @@
-"""`ktx search`: everything the project knows, found by words and by meaning."""
+"""`ktx search` and `ktx index`: everything the project knows, found by words and by meaning."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ktx_cli.cli.blocks import Fields, Table
-from ktx_cli.cli.commands.sl_question import project_of
+from ktx_cli.cli.commands.completion import connection_ids
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.help import connection_ids
-from ktx_cli.core import ResultWarning, one_line
+from ktx_cli.cli.reports import WAIT
+from ktx_cli.core import ResultWarning, one_line, plural
 
 if TYPE_CHECKING:
-    from ktx_cli.search import Hit
+    from ktx_cli.search import Hit, Refreshed
 
 
 _SUMMARY = 100
@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
         from ktx_cli.project import file_name_warnings
         from ktx_cli.search import Scope
 
-        layout, config = project_of(session)
+        layout, config = session.load_project()
         query = " ".join(words).strip()
         scope = Scope(tuple(each.value for each in kind or ()), connection, user)
         answer = search(layout, config, query, environ=os.environ, scope=scope, limit=limit)
@@ -88,3 +88,24 @@ def _hits_table(hits: tuple[Hit, ...]) -> Table:
 
 def _where(hit: Hit) -> str:
     return ", ".join(hit.matched_on)
+
+
+def register_index(app: typer.Typer) -> None:
+    """Add the command to the app."""
+
+    @command(app, "index")
+    def index(session: Session, wait: WAIT = None) -> Result:
+        """Write the search index: after edits by hand, a fresh clone, or a change of the embeddings model."""
+        from ktx_cli.jobs.index import index_project
+
+        layout, config = session.load_project()
+        done = index_project(
+            layout, config, os.environ, wait_seconds=wait or 0.0, emit=session.emitter(), warn=session.warn
+        )
+        return Result(done.to_json(), [Fields(tuple(_facts(done)))], done.error)
+
+
+def _facts(done: Refreshed) -> list[tuple[str, str]]:
+    changed = f"{done.added:,} added, {done.removed:,} removed" if done.added or done.removed else "nothing changed"
+    facts = [("documents", f"{done.documents:,}"), ("changes", "built anew" if done.rebuilt else changed)]
+    return facts + ([("vectors", f"{plural(done.vectors, 'text')} embedded")] if done.vectors else [])

@@ -12,9 +12,10 @@ import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.commands import sl_query
-from ktx_cli.cli.commands.sl_question import Connection, Internal, UserAttributes, project_of, source_names
-from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.groups import own_command, own_group
+from ktx_cli.cli.commands.completion import source_names
+from ktx_cli.cli.commands.sl_query import Connection, Internal, UserAttributes
+from ktx_cli.cli.contract import Result, Session, command, own_command
+from ktx_cli.cli.help import own_group
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import EXIT_UNREACHABLE, Command, Hint, ResultWarning, counted, one_line
 
@@ -99,7 +100,7 @@ def _register_read(commands: typer.Typer) -> None:
 def _layers(session: Session, connection: str | None, internal: bool) -> tuple[Layout, KtxConfig, Layers]:
     from ktx_cli.jobs.semantic.layers import read_layers
 
-    layout, config = project_of(session)
+    layout, config = session.load_project()
     layers = read_layers(layout, config, connection, internal=internal)
     session.warn(*layers.warnings())
     return layout, config, layers
@@ -221,7 +222,7 @@ def _register_import(commands: typer.Typer) -> None:
         """
         from ktx_cli.jobs.semantic.layers import import_model
 
-        layout, config = project_of(session)
+        layout, config = session.load_project()
         done = import_model(
             *(layout, config, format.value, current_folder() / path), connection=connection, dry_run=dry_run
         )
@@ -242,7 +243,7 @@ def _register_export(commands: typer.Typer) -> None:
         """Write a semantic layer as Open Semantic Interchange (OSI) YAML; what it cannot say is told."""
         from ktx_cli.jobs.semantic.layers import export_model
 
-        layout, config = project_of(session)
+        layout, config = session.load_project()
         target = None if output is None else current_folder() / Path(output)
         done = export_model(layout, config, connection=connection, output=target)
         session.warn(*_lost(done))
@@ -306,7 +307,7 @@ def _register_validate(commands: typer.Typer) -> None:
         """Check the semantic layer: its files, its definitions, and whether tables, keys and joins are as they say."""
         from ktx_cli.jobs.semantic.validate import validate_layers
 
-        layout, config = project_of(session)
+        layout, config = session.load_project()
         found = validate_layers(
             *(layout, config, sources or ()), environ=os.environ, connection=connection, data=data, seconds=budget
         )
@@ -326,7 +327,7 @@ def _register_test(commands: typer.Typer) -> None:
         from ktx_cli.jobs.semantic.answer import read_attributes
         from ktx_cli.jobs.semantic.validate import run_tests
 
-        layout, config = project_of(session)
+        layout, config = session.load_project()
         attributes = read_attributes(user_attribute)
         report = run_tests(
             *(layout, config, sources or ()), environ=os.environ, connection=connection, attributes=attributes

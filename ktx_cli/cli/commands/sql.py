@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ktx_cli.cli.blocks import Block, Lines, RowFormat, as_lines, as_table
+from ktx_cli.cli.commands.completion import connection_ids
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.help import connection_ids
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import Command, Hint, Placeholder, ResultWarning, UsageError
 

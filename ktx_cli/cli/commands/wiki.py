@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands.sl_question import project_of
-from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.groups import own_command, own_group
+from ktx_cli.cli.contract import Result, Session, command, own_command
+from ktx_cli.cli.help import own_group
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.cli.streams import text_of
 from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, one_line
@@ -86,7 +85,7 @@ def _register_search(commands: typer.Typer) -> None:
         """Find wiki pages. Without words: list them."""
         from ktx_cli.jobs.wiki import broken_pages, place_of_hit, read_wiki, scope_of, search_pages
 
-        layout, config = project_of(session)
+        layout, config = session.load_project()
         scope = scope_of(user)
         query = " ".join(words or ()).strip()
         if query:
@@ -116,7 +115,7 @@ def _register_read(commands: typer.Typer) -> None:
         """Show a page: what its front matter says, its text, and which pages refer to it."""
         from ktx_cli.jobs.wiki import find_page, referring, scope_of
 
-        layout, _ = project_of(session)
+        layout, _ = session.load_project()
         page = find_page(layout, key, scope_of(user))
         data = _page_data(page, referring(layout, page))
         if raw:
@@ -149,7 +148,7 @@ def _register_write(commands: typer.Typer) -> None:
         from ktx_cli.jobs.wiki import scope_of, write_page
         from ktx_cli.wiki import Revision, warnings_of
 
-        layout, config = project_of(session)
+        layout, config = session.load_project()
         lists = {"tags": tag, "refs": ref, "sl_refs": sl_ref}
         fields: dict[str, Any] = {name: [each for each in value if each] for name, value in lists.items() if value}
         fields |= {} if summary is None else {"summary": summary}
@@ -176,7 +175,7 @@ def _register_lint(commands: typer.Typer) -> None:
         """
         from ktx_cli.jobs.wiki import lint_wiki
 
-        layout, config = project_of(session)
+        layout, config = session.load_project()
         done = lint_wiki(layout, config, keys or ())
         rows = tuple((f"{each.path}:{each.line}", each.code, each.message, each.hint or "") for each in done.findings)
         table = [Table(("place", "code", "problem", "hint"), rows)] if rows else []

@@ -1,0 +1,318 @@
+"""`ktx lint`, `ktx diff` and `ktx eval`: the files of a project, its databases and its golden questions, checked."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ktx_cli.cli import streams
+from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table
+from ktx_cli.cli.commands.completion import connection_ids
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.findings import annotation, repository_prefix
+from ktx_cli.cli.reports import IDS
+from ktx_cli.cli.settings import current_folder
+from ktx_cli.core import Command, Diagnostic, Hint, Location, Severity, counted, one_line, plural
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ktx_cli.cli.findings import JunitCase
+    from ktx_cli.jobs.check.diff.model import Change, Drift
+    from ktx_cli.jobs.check.eval.results import CaseResult, EvalReport
+    from ktx_cli.jobs.check.lint.lint import LintReport
+
+
+Codes = list[str] | None
+Connection = Annotated[
+    str | None,
+    typer.Option(
+        "--connection-id", "-c", metavar="ID", help="Only what is about this connection.", autocompletion=connection_ids
+    ),
+]
+
+
+def register_lint(app: typer.Typer) -> None:
+    """Add the command to the app."""
+
+    @command(app, "lint")
+    def lint(
+        session: Session,
+        connection: Connection = None,
+        min_coverage: Annotated[
+            float | None,
+            typer.Option(
+                "--min-coverage", metavar="PERCENT", min=0, max=100, help="Fail when fewer have a description."
+            ),
+        ] = None,
+        select: Annotated[Codes, typer.Option("--select", metavar="CODE", help="Only these: KTX2,KTX101.")] = None,
+        ignore: Annotated[Codes, typer.Option("--ignore", metavar="CODE", help="All but these.")] = None,
+        github: Annotated[
+            bool, typer.Option("--github", help="Print annotations for GitHub Actions too, on stderr.")
+        ] = False,
+        limit: Annotated[
+            int, typer.Option("--limit", min=0, help="Findings of one code that are printed; 0: all.")
+        ] = 20,
+    ) -> Result:
+        """Look through the project's files: coverage of descriptions, stale pages, dangling references, definitions.
+
+        Exits 1 when something is a warning or an error; what has no description is information, unless --min-coverage
+        asks for more. No database is opened, no model is asked.
+        """
+        from ktx_cli.jobs.check.lint.lint import lint_project
+        from ktx_cli.jobs.check.lint.registry import Selection
+
+        layout, config = session.load_project()
+        selection = Selection.of(select or (), ignore or ())
+        report, warnings = lint_project(
+            layout, config, connection=connection, selection=selection, min_coverage=min_coverage
+        )
+        session.warn(*warnings)
+        shown = _first(report.diagnostics, limit)
+        if github:
+            prefix = repository_prefix(layout.root)
+            streams.write_err("".join(f"{_annotation(diagnostic, prefix)}\n" for diagnostic in shown))
+        blocks = [*_tables(session, report, shown), _facts(report, len(report.diagnostics) - len(shown))]
+        return Result(report.to_json(), blocks, report.error())
+
+
+def _first(diagnostics: Iterable[Diagnostic], limit: int) -> list[Diagnostic]:
+    """Return the diagnostics to print: of each code the first ones."""
+    seen: Counter[str] = Counter()
+    shown = []
+    for diagnostic in diagnostics:
+        seen[diagnostic.code] += 1
+        if not limit or seen[diagnostic.code] <= limit:
+            shown.append(diagnostic)
+    return shown
+
+
+def _annotation(diagnostic: Diagnostic, prefix: str) -> str:
+    return annotation(replace(diagnostic, message=f"{diagnostic.message}\nfix: {diagnostic.hint}"), prefix)
+
+
+def _tables(session: Session, report: LintReport, shown: Iterable[Diagnostic]) -> list[Block]:
+    shares = [*report.coverage.items(), *([("all", report.total)] if len(report.coverage) > 1 else [])]
+    covered = tuple(
+        (name, each.tables.text, each.columns.text, each.measures.text, each.all.text) for name, each in shares
+    )
+    place = session.place
+    rows = tuple(
+        (each.severity.value, each.code, _shown_place(each.location), each.message, place.command(each.hint or ""))
+        for each in shown
+    )
+    tables: list[Block] = []
+    if covered:
+        tables.append(Table(("described", "tables", "columns", "measures", "together"), covered))
+    if rows:
+        tables.append(Table(("level", "code", "place", "finding", "fix"), rows))
+    return tables
+
+
+def _shown_place(location: Location) -> str:
+    return "" if location.path is None else f"{location.path}:{location.line}"
+
+
+def _facts(report: LintReport, more: int) -> Fields:
+    facts = [("wiki pages", str(report.pages)), ("findings", counted(report.counts()))]
+    return Fields((*facts, *([("not shown", f"{more}; --limit 0 shows all")] if more else [])))
+
+
+_CELL = 60
+_MOST_USES = 5
+"""How many of the parts that refer to a change are printed without `--verbose`."""
+
+
+def register_diff(app: typer.Typer) -> None:
+    """Add the command to the app."""
+
+    @command(app, "diff")
+    def diff(
+        session: Session,
+        ids: IDS = None,
+        breaking: Annotated[
+            bool, typer.Option("--breaking", help="Exit 1 only for what breaks references, or the type of a column.")
+        ] = False,
+    ) -> Result:
+        """Compare databases with their last scan: tables, columns, types, keys, and what in the context refers to them.
+
+        Exits 1 when something changed. Reads the structure of the databases once and writes nothing.
+        """
+        from ktx_cli.jobs.check.diff.diff import find_drift
+
+        layout, config = session.load_project()
+        found, warnings = find_drift(layout, config, ids or (), environ=os.environ)
+        session.warn(*warnings)
+        return Result(found.to_json(), _blocks(found, verbose=session.settings.verbose), found.error(breaking=breaking))
+
+
+def _blocks(found: Drift, *, verbose: bool) -> list[Block]:
+    results = tuple((each.connection, each.status, each.result) for each in found.connections)
+    blocks: list[Block] = [Table(("connection", "status", "result"), results)]
+    changes = tuple(
+        (each.connection, change.kind.value, change.what, _values(change), "yes" if change.breaking else "no")
+        for each in found.connections
+        for change in each.changes
+    )
+    if changes:
+        blocks.append(Table(("connection", "change", "of", "before -> after", "breaking"), changes))
+    uses = tuple(row for each in found.connections for change in each.changes for row in _uses(change, verbose))
+    if uses:
+        blocks.append(Table(("change", "is used by", "place"), uses))
+    counts = found.counts()
+    summary = f"{counts['changes']}, {counts['breaking']} breaking" if counts["changes"] else "none"
+    looked = any(each.error is None for each in found.connections)
+    return [*blocks, Fields((("changes", summary),))] if looked else blocks
+
+
+def _values(change: Change) -> str:
+    before, after = (one_line(each or "-", _CELL) for each in (change.before, change.after))
+    return f"{before} -> {after}"
+
+
+def _uses(change: Change, verbose: bool) -> list[tuple[str, str, str]]:
+    shown = change.uses if verbose else change.uses[:_MOST_USES]
+    what = f"{change.kind.value} {change.what}"
+    rows = [(what, str(use), "" if use.part.place is None else str(use.part.place)) for use in shown]
+    more = len(change.uses) - len(shown)
+    return [*rows, *([(what, Hint("{}: {}", plural(more, "other"), Command("diff", "--verbose")), "")] if more else [])]
+
+
+_SHOWN = 10
+"""How many rows of an answer or a difference are drawn without `--verbose`."""
+_WIDEST = 2_000
+"""Letters of a line that quotes values: they may hold anything, line breaks too."""
+
+
+def register_eval(app: typer.Typer) -> None:
+    """Add the command to the app."""
+
+    @command(app, "eval")
+    def evaluate(
+        session: Session,
+        names: Annotated[
+            list[str] | None,
+            typer.Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all."),
+        ] = None,
+        accept: Annotated[
+            bool, typer.Option("--accept", help="Write the answers of new cases into their files as expected.")
+        ] = False,
+        save: Annotated[
+            bool, typer.Option("--save/--no-save", help="Keep how cases ended, to tell regressions the next time.")
+        ] = True,
+        github: Annotated[
+            bool, typer.Option("--github", help="Print annotations for GitHub Actions too, on stderr.")
+        ] = False,
+        junit: Annotated[
+            str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit XML report too.")
+        ] = None,
+    ) -> Result:
+        """Ask the golden questions of evals/*.yaml and compare: exit 1 where an answer is not the expected one."""
+        from ktx_cli.cli.findings import require_report
+        from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
+        from ktx_cli.project import Layout, load_config
+
+        if junit is not None:
+            require_report(current_folder() / junit)
+        layout = Layout(session.require_project())
+        loaded = load_config(layout.config)
+        session.warn(*loaded.notices())
+        request = EvalRequest(
+            layout=layout,
+            config=loaded.config,
+            environ=os.environ,
+            names=tuple(names or ()),
+            accept=accept,
+            save=save,
+            emit=session.emitter(),
+            warn=session.warn,
+        )
+        report = run_evals(request)
+        if junit is not None:
+            _write_junit(current_folder() / junit, report)
+        if github:
+            streams.write_err("".join(f"{line}\n" for line in _annotations(report, repository_prefix(layout.root))))
+        verbose = session.settings.verbose
+        return Result(report.to_json(), list(_eval_blocks(report, verbose)), report.error(), _next_steps(report))
+
+
+def _eval_blocks(report: EvalReport, verbose: bool) -> Iterator[Block]:
+    rows = [
+        (each.case.name, each.status, f"{each.milliseconds:,}", one_line(each.what, 200)) for each in report.results
+    ]
+    if rows:
+        yield Table(("eval", "status", "ms", "what"), tuple(rows))
+    for each in report.results:
+        yield from _details(each, None if verbose else _SHOWN)
+    counts = ", ".join(f"{count:,} {status}" for status, count in report.counts.items() if count) or "none"
+    facts = [("evals", counts), ("took", f"{report.seconds:.1f} s")]
+    if report.tokens:
+        price = "no price is known" if report.usd is None else f"${report.usd:.4f} at list prices"
+        facts.append(("models took", f"{report.tokens:,} tokens, {price}"))
+    yield Fields(tuple(facts))
+
+
+def _details(result: CaseResult, most: int | None) -> Iterator[Block]:
+    """Yield the rows of an answer that is new, and those by which another differs from what is expected."""
+    found = result.difference
+    if result.status == "new" and result.answer is not None and not result.accepted:
+        yield Lines((f"{result.case.name}: {_of(len(result.answer.rows), most)}",))
+        yield as_table(result.answer.columns, result.answer.rows[:most], result.answer.formats)
+    elif found is not None and (found.missing or found.unexpected):
+        signed = [("expected", row) for row in found.missing[:most]] + [("got", row) for row in found.unexpected[:most]]
+        yield Lines((f"{result.case.name}: {one_line(found.message, _WIDEST)}",))
+        yield as_table(("is", *found.columns), [(sign, *row) for sign, row in signed])
+    if result.query is not None and result.status != "pass":
+        asked = one_line(json.dumps(result.query, ensure_ascii=False), _WIDEST)
+        yield Lines((f"{result.case.name}: the model asked: {asked}",))
+    if result.error is not None and result.error.hint:
+        yield Lines((f"{result.case.name}: hint: {one_line(result.error.hint, _WIDEST)}",))
+
+
+def _of(count: int, most: int | None) -> str:
+    return f"the first {most} of {count:,} rows" if most is not None and count > most else "the answer"
+
+
+def _next_steps(report: EvalReport) -> list[str]:
+    new = [each.case.name for each in report.results if each.status == "new" and not each.accepted]
+    return [Command("eval", *new[:_SHOWN], "--accept")] if new else []
+
+
+def _annotations(report: EvalReport, prefix: str) -> Iterator[str]:
+    from ktx_cli.jobs.check.eval.results import WRONG
+
+    for each in report.results:
+        if each.status in WRONG:
+            place = Location(each.case.path, each.case.line)
+            title = f"ktx eval: {each.case.name} ({each.status})"
+            yield annotation(Diagnostic(title, Severity.ERROR, each.what, place), prefix)
+
+
+def _write_junit(path: Path, report: EvalReport) -> None:
+    from ktx_cli.cli.findings import junit_xml
+    from ktx_cli.project import write_atomic
+
+    write_atomic(path, junit_xml("ktx eval", [_junit(each) for each in report.results]))
+
+
+def _junit(result: CaseResult) -> JunitCase:
+    from ktx_cli.cli.findings import JunitCase
+
+    statuses: dict[str, Any] = {"regress": "fail", "pass": "ok", "new": "skip"}
+    found = result.difference
+    signed = [] if found is None else [("-", found.missing), ("+", found.unexpected)]
+    rows = [f"{sign} {json.dumps(list(row), ensure_ascii=False)}" for sign, rows in signed for row in rows]
+    return JunitCase(
+        name=result.case.asked.id,
+        classname=f"evals.{result.case.file}",
+        seconds=result.seconds,
+        status=statuses.get(result.status, result.status),
+        message=result.what,
+        detail="\n".join(rows),
+    )
