@@ -73,11 +73,11 @@ COMMANDS: Final = (
 """The commands, in the order of `ktx --help`."""
 
 _SHARED: Final = {
-    **dict.fromkeys(("status", "doctor"), "health"),
+    **dict.fromkeys(("status", "doctor", "usage"), "health"),
     **dict.fromkeys(("lint", "diff", "eval"), "check"),
-    "index": "search", "usage": "llm",
+    "index": "search",
 }
-"""The module of each command that has none of its own name; its function there is `register_` and the name."""
+"""The module of each command that has none of its own name."""
 
 
 @functools.cache
@@ -94,8 +94,11 @@ def of_one(name: str) -> typer.Typer:
 def _with(*names: str) -> typer.Typer:
     app = new_app()
     for name in names:
-        module = import_module(f"ktx_cli.cli.commands.{_SHARED.get(name, name)}")
-        getattr(module, f"register_{name}" if name in _SHARED else "register")(app)
+        commands = import_module(f"ktx_cli.cli.commands.{_SHARED.get(name, name)}").commands
+        alone = [each for each in commands.registered_commands if each.name == name]
+        app.registered_commands += alone
+        if not alone:
+            app.add_typer(commands, name=name)
     return app
 
 

@@ -87,13 +87,6 @@ def command_of(ctx: Any, *words: str) -> Command:
     return Command(*ctx.command_path.split()[1:], *words)
 
 
-def group(app: typer.Typer, name: str, help: str) -> typer.Typer:
-    """Add a group of commands to the app and return it."""
-    made = typer.Typer(cls=HelpGroup, help=help, no_args_is_help=True, rich_markup_mode=None)
-    app.add_typer(made, name=name)
-    return made
-
-
 OWN = "(own)"
 """Under which name the group's own command is registered; nobody can reach it by this name."""
 
@@ -175,11 +168,14 @@ class OwnGroup(HelpGroup):
         return subcommands + [item for item in taker.shell_complete(own, incomplete) if item.value not in self.commands]
 
 
-def own_group(app: typer.Typer, name: str) -> typer.Typer:
-    """Add a group that does something by itself to the app and return it; its help is that of its own command."""
-    made = typer.Typer(cls=OwnGroup, rich_markup_mode=None)
-    app.add_typer(made, name=name)
-    return made
+def group(help: str) -> typer.Typer:
+    """Return a group of commands, still without one."""
+    return typer.Typer(cls=HelpGroup, help=help, no_args_is_help=True, rich_markup_mode=None)
+
+
+def own_group() -> typer.Typer:
+    """Return a group that does something by itself; its help is that of its own command."""
+    return typer.Typer(cls=OwnGroup, rich_markup_mode=None)
 
 
 ELSEWHERE: Final = frozenset({"demo", "completion"})

@@ -21,7 +21,8 @@ def made(*, ids: bool) -> typer.Typer:
     """Return a program with a group `find`, whose own command takes words, and a command `list` in it."""
     app = typer.Typer(cls=ContractGroup, add_completion=False, rich_markup_mode=None)
     app.callback()(lambda: None)
-    commands = own_group(app, "find")
+    commands = own_group()
+    app.add_typer(commands, name="find")
 
     @own_command(commands, schema="find", ids=ids)
     def find(

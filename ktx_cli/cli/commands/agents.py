@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.clients.targets import Where
     from ktx_cli.project import KtxConfig
 
+commands = group("Put this project into the configuration of agent clients.")
+
 
 TARGETS = Annotated[list[Target] | None, typer.Option("--target", help="An agent client; repeatable.")]
 SCOPE = Annotated[
@@ -28,91 +30,80 @@ SCOPE = Annotated[
 DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Print the diff, write nothing.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group to the app."""
-    commands = group(app, "agents", "Put this project into the configuration of agent clients.")
-    _register_install(commands)
-    _register_list(commands)
-    _register_uninstall(commands)
+@command(commands, "install", schema="agents-install")
+def install(
+    session: Session,
+    target: TARGETS = None,
+    scope: SCOPE = None,
+    name: Annotated[str | None, typer.Option("--name", help="The server's name there. Default: ktx.")] = None,
+    http: Annotated[
+        str | None,
+        typer.Option("--http", metavar="URL", help="A server that is running, instead of one the client starts."),
+    ] = None,
+    token_env: Annotated[
+        str | None, typer.Option("--token-env", metavar="NAME", help="The variable with that server's token.")
+    ] = None,
+    user_attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--user-attribute",
+            metavar="NAME=TEXT",
+            help="Attribute of the caller that the server is started with, used by row policies: NAME=TEXT or"
+            " NAME:=JSON. Repeatable. Default: those of the entry that is there.",
+        ),
+    ] = None,
+    dry_run: DRY_RUN = False,
+) -> Result:
+    """Add the MCP server of this project, and skills, to agent clients; everything else there stays as it is."""
+    from ktx_cli.jobs.clients.install import Wanted, install
+    from ktx_cli.jobs.clients.manifest import Address
+    from ktx_cli.jobs.serve.state import server_attributes
+    from ktx_cli.llm import secret_names
+
+    where, config = _place(session)
+    if not target:
+        raise UsageError("no client is named", hint=f"add --target: one of {', '.join(Target)}")
+    if http is None and token_env is not None:
+        raise UsageError("--token-env goes with --http", hint="name the server, for example: --http URL")
+    if http is not None and user_attribute:
+        raise UsageError(
+            "--user-attribute is for a server that the client starts, and --http names one that is running",
+            hint=Hint("start that server with it: {}", Command("mcp", "start", "--user-attribute", "NAME=TEXT")),
+        )
+    server_attributes(user_attribute)
+    address = None if http is None else Address.parse(http, token_env)
+    variables = sorted(secret_names(config))
+    report = install(Wanted(target, scope, name, address, variables, dry_run, user_attribute), where)
+    session.warn(*report.warnings)
+    steps = [] if dry_run else [Command("agents", "list")]
+    return Result(report.to_json(), [*_shown(report), *_to_paste(report)], report.error, steps)
 
 
-def _register_install(commands: typer.Typer) -> None:
-    @command(commands, "install", schema="agents-install")
-    def install(
-        session: Session,
-        target: TARGETS = None,
-        scope: SCOPE = None,
-        name: Annotated[str | None, typer.Option("--name", help="The server's name there. Default: ktx.")] = None,
-        http: Annotated[
-            str | None,
-            typer.Option("--http", metavar="URL", help="A server that is running, instead of one the client starts."),
-        ] = None,
-        token_env: Annotated[
-            str | None, typer.Option("--token-env", metavar="NAME", help="The variable with that server's token.")
-        ] = None,
-        user_attribute: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--user-attribute",
-                metavar="NAME=TEXT",
-                help="Attribute of the caller that the server is started with, used by row policies: NAME=TEXT or"
-                " NAME:=JSON. Repeatable. Default: those of the entry that is there.",
-            ),
-        ] = None,
-        dry_run: DRY_RUN = False,
-    ) -> Result:
-        """Add the MCP server of this project, and skills, to agent clients; everything else there stays as it is."""
-        from ktx_cli.jobs.clients.install import Wanted, install
-        from ktx_cli.jobs.clients.manifest import Address
-        from ktx_cli.jobs.serve.state import server_attributes
-        from ktx_cli.llm import secret_names
+@command(commands, "list", schema="agents-list")
+def list_agents(session: Session) -> Result:
+    """Show in which clients this project is installed, what was changed there since, and what is stale."""
+    from ktx_cli.jobs.clients.uninstall import list_clients
 
-        where, config = _place(session)
-        if not target:
-            raise UsageError("no client is named", hint=f"add --target: one of {', '.join(Target)}")
-        if http is None and token_env is not None:
-            raise UsageError("--token-env goes with --http", hint="name the server, for example: --http URL")
-        if http is not None and user_attribute:
-            raise UsageError(
-                "--user-attribute is for a server that the client starts, and --http names one that is running",
-                hint=Hint("start that server with it: {}", Command("mcp", "start", "--user-attribute", "NAME=TEXT")),
-            )
-        server_attributes(user_attribute)
-        address = None if http is None else Address.parse(http, token_env)
-        variables = sorted(secret_names(config))
-        report = install(Wanted(target, scope, name, address, variables, dry_run, user_attribute), where)
-        session.warn(*report.warnings)
-        steps = [] if dry_run else [Command("agents", "list")]
-        return Result(report.to_json(), [*_shown(report), *_to_paste(report)], report.error, steps)
+    where, _ = _place(session)
+    states = list_clients(where)
+    rows = [
+        (each.target, each.scope, each.state, each.name or "", "; ".join(each.reasons) or str(each.path or ""))
+        for each in states
+    ]
+    table = Table(("client", "scope", "state", "name", "file"), tuple(rows))
+    any_installed = any(each.state != "not_installed" for each in states)
+    steps = [] if any_installed else [Command("agents", "install", "--target", "claude-code")]
+    return Result({"clients": [each.to_json() for each in states]}, [table], next_steps=steps)
 
 
-def _register_list(commands: typer.Typer) -> None:
-    @command(commands, "list", schema="agents-list")
-    def list_agents(session: Session) -> Result:
-        """Show in which clients this project is installed, what was changed there since, and what is stale."""
-        from ktx_cli.jobs.clients.install import list_clients
+@command(commands, "uninstall", schema="agents-uninstall")
+def uninstall(session: Session, target: TARGETS = None, scope: SCOPE = None, dry_run: DRY_RUN = False) -> Result:
+    """Take this project out of agent clients: of those named, else of all; files are what they were before."""
+    from ktx_cli.jobs.clients.uninstall import uninstall
 
-        where, _ = _place(session)
-        states = list_clients(where)
-        rows = [
-            (each.target, each.scope, each.state, each.name or "", "; ".join(each.reasons) or str(each.path or ""))
-            for each in states
-        ]
-        table = Table(("client", "scope", "state", "name", "file"), tuple(rows))
-        any_installed = any(each.state != "not_installed" for each in states)
-        steps = [] if any_installed else [Command("agents", "install", "--target", "claude-code")]
-        return Result({"clients": [each.to_json() for each in states]}, [table], next_steps=steps)
-
-
-def _register_uninstall(commands: typer.Typer) -> None:
-    @command(commands, "uninstall", schema="agents-uninstall")
-    def uninstall(session: Session, target: TARGETS = None, scope: SCOPE = None, dry_run: DRY_RUN = False) -> Result:
-        """Take this project out of agent clients: of those named, else of all; files are what they were before."""
-        from ktx_cli.jobs.clients.install import uninstall
-
-        where, _ = _place(session)
-        report = uninstall(where, target or [], scope, dry_run=dry_run)
-        return Result(report.to_json(), _shown(report), report.error)
+    where, _ = _place(session)
+    report = uninstall(where, target or [], scope, dry_run=dry_run)
+    return Result(report.to_json(), _shown(report), report.error)
 
 
 def _place(session: Session) -> tuple[Where, KtxConfig]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.check.eval.results import CaseResult, EvalReport
     from ktx_cli.jobs.check.lint.lint import LintReport
 
+commands = typer.Typer()
+
 
 Codes = list[str] | None
 Connection = Annotated[
@@ -38,48 +40,41 @@ Connection = Annotated[
 ]
 
 
-def register_lint(app: typer.Typer) -> None:
-    """Add the command to the app."""
+@command(commands, "lint")
+def lint(
+    session: Session,
+    connection: Connection = None,
+    min_coverage: Annotated[
+        float | None,
+        typer.Option("--min-coverage", metavar="PERCENT", min=0, max=100, help="Fail when fewer have a description."),
+    ] = None,
+    select: Annotated[Codes, typer.Option("--select", metavar="CODE", help="Only these: KTX2,KTX101.")] = None,
+    ignore: Annotated[Codes, typer.Option("--ignore", metavar="CODE", help="All but these.")] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="Print annotations for GitHub Actions too, on stderr.")
+    ] = False,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Findings of one code that are printed; 0: all.")] = 20,
+) -> Result:
+    """Look through the project's files: coverage of descriptions, stale pages, dangling references, definitions.
 
-    @command(app, "lint")
-    def lint(
-        session: Session,
-        connection: Connection = None,
-        min_coverage: Annotated[
-            float | None,
-            typer.Option(
-                "--min-coverage", metavar="PERCENT", min=0, max=100, help="Fail when fewer have a description."
-            ),
-        ] = None,
-        select: Annotated[Codes, typer.Option("--select", metavar="CODE", help="Only these: KTX2,KTX101.")] = None,
-        ignore: Annotated[Codes, typer.Option("--ignore", metavar="CODE", help="All but these.")] = None,
-        github: Annotated[
-            bool, typer.Option("--github", help="Print annotations for GitHub Actions too, on stderr.")
-        ] = False,
-        limit: Annotated[
-            int, typer.Option("--limit", min=0, help="Findings of one code that are printed; 0: all.")
-        ] = 20,
-    ) -> Result:
-        """Look through the project's files: coverage of descriptions, stale pages, dangling references, definitions.
+    Exits 1 when something is a warning or an error; what has no description is information, unless --min-coverage
+    asks for more. No database is opened, no model is asked.
+    """
+    from ktx_cli.jobs.check.lint.lint import lint_project
+    from ktx_cli.jobs.check.lint.registry import Selection
 
-        Exits 1 when something is a warning or an error; what has no description is information, unless --min-coverage
-        asks for more. No database is opened, no model is asked.
-        """
-        from ktx_cli.jobs.check.lint.lint import lint_project
-        from ktx_cli.jobs.check.lint.registry import Selection
-
-        layout, config = session.load_project()
-        selection = Selection.of(select or (), ignore or ())
-        report, warnings = lint_project(
-            layout, config, connection=connection, selection=selection, min_coverage=min_coverage
-        )
-        session.warn(*warnings)
-        shown = _first(report.diagnostics, limit)
-        if github:
-            prefix = repository_prefix(layout.root)
-            streams.write_err("".join(f"{_annotation(diagnostic, prefix)}\n" for diagnostic in shown))
-        blocks = [*_tables(session, report, shown), _facts(report, len(report.diagnostics) - len(shown))]
-        return Result(report.to_json(), blocks, report.error())
+    layout, config = session.load_project()
+    selection = Selection.of(select or (), ignore or ())
+    report, warnings = lint_project(
+        layout, config, connection=connection, selection=selection, min_coverage=min_coverage
+    )
+    session.warn(*warnings)
+    shown = _first(report.diagnostics, limit)
+    if github:
+        prefix = repository_prefix(layout.root)
+        streams.write_err("".join(f"{_annotation(diagnostic, prefix)}\n" for diagnostic in shown))
+    blocks = [*_tables(session, report, shown), _facts(report, len(report.diagnostics) - len(shown))]
+    return Result(report.to_json(), blocks, report.error())
 
 
 def _first(diagnostics: Iterable[Diagnostic], limit: int) -> list[Diagnostic]:
@@ -129,27 +124,24 @@ _MOST_USES = 5
 """How many of the parts that refer to a change are printed without `--verbose`."""
 
 
-def register_diff(app: typer.Typer) -> None:
-    """Add the command to the app."""
+@command(commands, "diff")
+def diff(
+    session: Session,
+    ids: IDS = None,
+    breaking: Annotated[
+        bool, typer.Option("--breaking", help="Exit 1 only for what breaks references, or the type of a column.")
+    ] = False,
+) -> Result:
+    """Compare databases with their last scan: tables, columns, types, keys, and what in the context refers to them.
 
-    @command(app, "diff")
-    def diff(
-        session: Session,
-        ids: IDS = None,
-        breaking: Annotated[
-            bool, typer.Option("--breaking", help="Exit 1 only for what breaks references, or the type of a column.")
-        ] = False,
-    ) -> Result:
-        """Compare databases with their last scan: tables, columns, types, keys, and what in the context refers to them.
+    Exits 1 when something changed. Reads the structure of the databases once and writes nothing.
+    """
+    from ktx_cli.jobs.check.diff.diff import find_drift
 
-        Exits 1 when something changed. Reads the structure of the databases once and writes nothing.
-        """
-        from ktx_cli.jobs.check.diff.diff import find_drift
-
-        layout, config = session.load_project()
-        found, warnings = find_drift(layout, config, ids or (), environ=os.environ)
-        session.warn(*warnings)
-        return Result(found.to_json(), _blocks(found, verbose=session.settings.verbose), found.error(breaking=breaking))
+    layout, config = session.load_project()
+    found, warnings = find_drift(layout, config, ids or (), environ=os.environ)
+    session.warn(*warnings)
+    return Result(found.to_json(), _blocks(found, verbose=session.settings.verbose), found.error(breaking=breaking))
 
 
 def _blocks(found: Drift, *, verbose: bool) -> list[Block]:
@@ -190,56 +182,50 @@ _WIDEST = 2_000
 """Letters of a line that quotes values: they may hold anything, line breaks too."""
 
 
-def register_eval(app: typer.Typer) -> None:
-    """Add the command to the app."""
+@command(commands, "eval")
+def evaluate(
+    session: Session,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Write the answers of new cases into their files as expected.")
+    ] = False,
+    save: Annotated[
+        bool, typer.Option("--save/--no-save", help="Keep how cases ended, to tell regressions the next time.")
+    ] = True,
+    github: Annotated[
+        bool, typer.Option("--github", help="Print annotations for GitHub Actions too, on stderr.")
+    ] = False,
+    junit: Annotated[str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit XML report too.")] = None,
+) -> Result:
+    """Ask the golden questions of evals/*.yaml and compare: exit 1 where an answer is not the expected one."""
+    from ktx_cli.cli.findings import require_report
+    from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
+    from ktx_cli.project import Layout, load_config
 
-    @command(app, "eval")
-    def evaluate(
-        session: Session,
-        names: Annotated[
-            list[str] | None,
-            typer.Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all."),
-        ] = None,
-        accept: Annotated[
-            bool, typer.Option("--accept", help="Write the answers of new cases into their files as expected.")
-        ] = False,
-        save: Annotated[
-            bool, typer.Option("--save/--no-save", help="Keep how cases ended, to tell regressions the next time.")
-        ] = True,
-        github: Annotated[
-            bool, typer.Option("--github", help="Print annotations for GitHub Actions too, on stderr.")
-        ] = False,
-        junit: Annotated[
-            str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit XML report too.")
-        ] = None,
-    ) -> Result:
-        """Ask the golden questions of evals/*.yaml and compare: exit 1 where an answer is not the expected one."""
-        from ktx_cli.cli.findings import require_report
-        from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
-        from ktx_cli.project import Layout, load_config
-
-        if junit is not None:
-            require_report(current_folder() / junit)
-        layout = Layout(session.require_project())
-        loaded = load_config(layout.config)
-        session.warn(*loaded.notices())
-        request = EvalRequest(
-            layout=layout,
-            config=loaded.config,
-            environ=os.environ,
-            names=tuple(names or ()),
-            accept=accept,
-            save=save,
-            emit=session.emitter(),
-            warn=session.warn,
-        )
-        report = run_evals(request)
-        if junit is not None:
-            _write_junit(current_folder() / junit, report)
-        if github:
-            streams.write_err("".join(f"{line}\n" for line in _annotations(report, repository_prefix(layout.root))))
-        verbose = session.settings.verbose
-        return Result(report.to_json(), list(_eval_blocks(report, verbose)), report.error(), _next_steps(report))
+    if junit is not None:
+        require_report(current_folder() / junit)
+    layout = Layout(session.require_project())
+    loaded = load_config(layout.config)
+    session.warn(*loaded.notices())
+    request = EvalRequest(
+        layout=layout,
+        config=loaded.config,
+        environ=os.environ,
+        names=tuple(names or ()),
+        accept=accept,
+        save=save,
+        emit=session.emitter(),
+        warn=session.warn,
+    )
+    report = run_evals(request)
+    if junit is not None:
+        _write_junit(current_folder() / junit, report)
+    if github:
+        streams.write_err("".join(f"{line}\n" for line in _annotations(report, repository_prefix(layout.root))))
+    verbose = session.settings.verbose
+    return Result(report.to_json(), list(_eval_blocks(report, verbose)), report.error(), _next_steps(report))
 
 
 def _eval_blocks(report: EvalReport, verbose: bool) -> Iterator[Block]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from ktx_cli.search import Shown
 
+commands = typer.Typer()
+
 
 class Shell(StrEnum):
     """The shells with a completion script."""
@@ -29,16 +31,13 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
+@commands.command("completion", cls=HelpCommand)
+def completion(shell: Annotated[Shell, typer.Argument(help="The shell to print the script for.")]) -> None:
+    """Print a completion script: `source <(ktx completion bash)`. Plain text in every mode."""
+    from typer._completion_shared import get_completion_script
 
-    @app.command("completion", cls=HelpCommand)
-    def completion(shell: Annotated[Shell, typer.Argument(help="The shell to print the script for.")]) -> None:
-        """Print a completion script: `source <(ktx completion bash)`. Plain text in every mode."""
-        from typer._completion_shared import get_completion_script
-
-        script = get_completion_script(prog_name="ktx", complete_var="_KTX_COMPLETE", shell=shell.value)
-        streams.write_out(script + "\n")
+    script = get_completion_script(prog_name="ktx", complete_var="_KTX_COMPLETE", shell=shell.value)
+    streams.write_out(script + "\n")
 
 
 _MEANT_BY_BASH = re.compile(r"[ \t\"'\\()<>|&;$`*?\[\]#~!{}]")

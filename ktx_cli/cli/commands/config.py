@@ -12,6 +12,9 @@ from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
 from ktx_cli.core import Command, ConfigError, Hint
 
+commands = group("Look at, change and check the settings of ktx.yaml.")
+
+
 THRESHOLDS = {
     "scan.relationships.acceptThreshold": "scan.relationships.reviewThreshold",
     "scan.relationships.reviewThreshold": "scan.relationships.acceptThreshold",
@@ -19,16 +22,6 @@ THRESHOLDS = {
 """Settings that limit each other: of either the one that has to move first when it would pass it."""
 
 KEY = Annotated[str, typer.Argument(help="A dotted key, as `llm.provider.backend` or `connections.warehouse.path`.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group to the app."""
-    commands = group(app, "config", "Look at, change and check the settings of ktx.yaml.")
-    _register_show(commands)
-    _register_get(commands)
-    _register_set(commands)
-    _register_schema(commands)
-    _register_validate(commands)
 
 
 def _load(session: Session, *, everything: bool = False) -> Any:
@@ -39,47 +32,42 @@ def _load(session: Session, *, everything: bool = False) -> Any:
     return loaded
 
 
-def _register_show(commands: typer.Typer) -> None:
-    @command(commands, "show", schema="config-show")
-    def show(session: Session) -> Result:
-        """Show ktx.yaml as ktx reads it, with the defaults filled in. Secrets given literally are masked."""
-        from ktx_cli.core import yaml
-        from ktx_cli.project import shown_config
+@command(commands, "show", schema="config-show")
+def show(session: Session) -> Result:
+    """Show ktx.yaml as ktx reads it, with the defaults filled in. Secrets given literally are masked."""
+    from ktx_cli.core import yaml
+    from ktx_cli.project import shown_config
 
-        settings = shown_config(_load(session))
-        return Result(settings, [Lines(tuple(yaml.dump(settings).splitlines()))])
-
-
-def _register_get(commands: typer.Typer) -> None:
-    @command(commands, "get", schema="config-get")
-    def get(session: Session, key: KEY) -> Result:
-        """Print one setting, or a block of them, with its default when it is not set."""
-        from ktx_cli.core import yaml
-        from ktx_cli.project import get_value
-
-        value = get_value(_load(session), key)
-        lines = [str(value)] if isinstance(value, str) else yaml.dump(value).splitlines()
-        return Result({"key": key, "value": value}, [Lines(tuple(lines))])
+    settings = shown_config(_load(session))
+    return Result(settings, [Lines(tuple(yaml.dump(settings).splitlines()))])
 
 
-def _register_set(commands: typer.Typer) -> None:
-    @command(commands, "set", schema="config-set")
-    def set_(
-        session: Session,
-        key: KEY,
-        value: Annotated[str, typer.Argument(help="The new value, as it would stand in YAML.")],
-    ) -> Result:
-        """Change one setting in ktx.yaml. Comments, order and layout of the file stay as they are."""
-        from ktx_cli.jobs.connections import set_setting
-        from ktx_cli.project import Layout
+@command(commands, "get", schema="config-get")
+def get(session: Session, key: KEY) -> Result:
+    """Print one setting, or a block of them, with its default when it is not set."""
+    from ktx_cli.core import yaml
+    from ktx_cli.project import get_value
 
-        try:
-            changed, warnings = set_setting(Layout(session.require_project()), key, value)
-        except ConfigError as error:
-            raise _in_order(error, key, value) from error
-        session.warn(*warnings)
-        state = "saved" if changed else "unchanged"
-        return Result({"key": key, "changed": changed}, [Fields((("key", key), ("ktx.yaml", state)))])
+    value = get_value(_load(session), key)
+    lines = [str(value)] if isinstance(value, str) else yaml.dump(value).splitlines()
+    return Result({"key": key, "value": value}, [Lines(tuple(lines))])
+
+
+@command(commands, "set", schema="config-set")
+def set_(
+    session: Session, key: KEY, value: Annotated[str, typer.Argument(help="The new value, as it would stand in YAML.")]
+) -> Result:
+    """Change one setting in ktx.yaml. Comments, order and layout of the file stay as they are."""
+    from ktx_cli.jobs.connections import set_setting
+    from ktx_cli.project import Layout
+
+    try:
+        changed, warnings = set_setting(Layout(session.require_project()), key, value)
+    except ConfigError as error:
+        raise _in_order(error, key, value) from error
+    session.warn(*warnings)
+    state = "saved" if changed else "unchanged"
+    return Result({"key": key, "changed": changed}, [Fields((("key", key), ("ktx.yaml", state)))])
 
 
 def _in_order(error: ConfigError, key: str, value: str) -> ConfigError:
@@ -93,26 +81,24 @@ def _in_order(error: ConfigError, key: str, value: str) -> ConfigError:
     return error
 
 
-def _register_schema(commands: typer.Typer) -> None:
-    @command(commands, "schema", schema="config-schema")
-    def schema(session: Session) -> Result:
-        """Print the JSON Schema of ktx.yaml, for editors. Needs no project."""
-        from ktx_cli.project import json_schema
+@command(commands, "schema", schema="config-schema")
+def schema(session: Session) -> Result:
+    """Print the JSON Schema of ktx.yaml, for editors. Needs no project."""
+    from ktx_cli.project import json_schema
 
-        document = json_schema()
-        return Result(document, [Lines(tuple(json.dumps(document, indent=2).splitlines()))])
+    document = json_schema()
+    return Result(document, [Lines(tuple(json.dumps(document, indent=2).splitlines()))])
 
 
-def _register_validate(commands: typer.Typer) -> None:
-    @command(commands, "validate", schema="config-validate")
-    def validate(session: Session) -> Result:
-        """Check ktx.yaml: exit 2 when anything in it cannot be used; warnings name settings without effect."""
-        from ktx_cli.llm import require_runnable
+@command(commands, "validate", schema="config-validate")
+def validate(session: Session) -> Result:
+    """Check ktx.yaml: exit 2 when anything in it cannot be used; warnings name settings without effect."""
+    from ktx_cli.llm import require_runnable
 
-        loaded = _load(session, everything=True)
-        loaded.require_valid()
-        require_runnable(loaded.config)
-        loaded.require_complete()
-        warnings = [w.to_json() for w in loaded.warnings()]
-        blocks: list[Fields | Table] = [Fields((("ktx.yaml", "valid"), ("warnings", str(len(warnings)))))]
-        return Result({"valid": True, "warnings": len(warnings)}, blocks)
+    loaded = _load(session, everything=True)
+    loaded.require_valid()
+    require_runnable(loaded.config)
+    loaded.require_complete()
+    warnings = [w.to_json() for w in loaded.warnings()]
+    blocks: list[Fields | Table] = [Fields((("ktx.yaml", "valid"), ("warnings", str(len(warnings)))))]
+    return Result({"valid": True, "warnings": len(warnings)}, blocks)

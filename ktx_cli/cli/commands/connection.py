@@ -20,33 +20,25 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.health.facts import ConnectionStatus
     from ktx_cli.warehouses import ConnectionTest
 
-
-def register(app: typer.Typer) -> None:
-    """Add the group to the app."""
-    commands = group(app, "connection", "List, test, add and remove the connections of ktx.yaml.")
-    _register_list(commands)
-    _register_test(commands)
-    _register_add(commands)
-    _register_remove(commands)
+commands = group("List, test, add and remove the connections of ktx.yaml.")
 
 
-def _register_list(commands: typer.Typer) -> None:
-    @command(commands, "list", schema="connection-list")
-    def list_connections(session: Session) -> Result:
-        """List the connections of this project."""
-        from ktx_cli.jobs.health.facts import connection_statuses
-        from ktx_cli.jobs.health.model import CheckContext
-        from ktx_cli.jobs.setup.request import first_step
-        from ktx_cli.project import Layout, load_config
+@command(commands, "list", schema="connection-list")
+def list_connections(session: Session) -> Result:
+    """List the connections of this project."""
+    from ktx_cli.jobs.health.facts import connection_statuses
+    from ktx_cli.jobs.health.model import CheckContext
+    from ktx_cli.jobs.setup.request import first_step
+    from ktx_cli.project import Layout, load_config
 
-        layout = Layout(session.require_project())
-        loaded = load_config(layout.config)
-        connections, warnings = connection_statuses(CheckContext(layout, loaded, os.environ))
-        session.warn(*loaded.notices(), *warnings)
-        rows = [(c.id, c.driver, c.kind, _last_read(c)) for c in connections]
-        table = Table(("id", "driver", "kind", "last read"), tuple(rows))
-        hint = [] if rows else [first_step(layout.root, loaded.config)]
-        return Result({"connections": [c.to_json() for c in connections]}, [table], next_steps=hint)
+    layout = Layout(session.require_project())
+    loaded = load_config(layout.config)
+    connections, warnings = connection_statuses(CheckContext(layout, loaded, os.environ))
+    session.warn(*loaded.notices(), *warnings)
+    rows = [(c.id, c.driver, c.kind, _last_read(c)) for c in connections]
+    table = Table(("id", "driver", "kind", "last read"), tuple(rows))
+    hint = [] if rows else [first_step(layout.root, loaded.config)]
+    return Result({"connections": [c.to_json() for c in connections]}, [table], next_steps=hint)
 
 
 def _last_read(connection: ConnectionStatus) -> str:
@@ -55,30 +47,29 @@ def _last_read(connection: ConnectionStatus) -> str:
     return "never" if last is None else last.finished
 
 
-def _register_test(commands: typer.Typer) -> None:
-    @command(commands, "test", schema="connection-test")
-    def test(session: Session, ids: IDS = None) -> Result:
-        """Connect as ingest does: latency, version, privileges; of a source, where it is. Exit 4 when unreachable."""
-        from ktx_cli.jobs.connections import check_connection_of
-        from ktx_cli.project import Layout, connection_of, load_config
+@command(commands, "test", schema="connection-test")
+def test(session: Session, ids: IDS = None) -> Result:
+    """Connect as ingest does: latency, version, privileges; of a source, where it is. Exit 4 when unreachable."""
+    from ktx_cli.jobs.connections import check_connection_of
+    from ktx_cli.project import Layout, connection_of, load_config
 
-        project = session.require_project()
-        loaded = load_config(Layout(project).config)
-        session.warn(*loaded.notices())
-        answers: list[dict[str, Any]] = []
-        errors: list[KtxError] = []
-        for connection in ids or ():
-            connection_of(loaded.config, connection)
-        for connection in ids or sorted(loaded.config.usable()):
-            try:
-                found = check_connection_of(loaded.config, connection, project_dir=project, environ=os.environ)
-            except KtxError as error:
-                errors.append(error)
-                answers.append({"id": connection, "ok": False, "error": error.to_json()})
-                continue
-            answers.append({"id": connection, "ok": True, "latency_ms": round(found.latency_ms, 2), **_found(found)})
-        table = Table(("id", "result"), tuple((a["id"], _verdict(a)) for a in answers))
-        return Result({"connections": answers}, [table], _combined(errors))
+    project = session.require_project()
+    loaded = load_config(Layout(project).config)
+    session.warn(*loaded.notices())
+    answers: list[dict[str, Any]] = []
+    errors: list[KtxError] = []
+    for connection in ids or ():
+        connection_of(loaded.config, connection)
+    for connection in ids or sorted(loaded.config.usable()):
+        try:
+            found = check_connection_of(loaded.config, connection, project_dir=project, environ=os.environ)
+        except KtxError as error:
+            errors.append(error)
+            answers.append({"id": connection, "ok": False, "error": error.to_json()})
+            continue
+        answers.append({"id": connection, "ok": True, "latency_ms": round(found.latency_ms, 2), **_found(found)})
+    table = Table(("id", "result"), tuple((a["id"], _verdict(a)) for a in answers))
+    return Result({"connections": answers}, [table], _combined(errors))
 
 
 def _found(found: ConnectionTest | SourceCheck) -> dict[str, Any]:
@@ -113,66 +104,62 @@ def _combined(errors: list[KtxError]) -> KtxError | None:
     return KtxError(listing((error.message for error in errors), 3), hint=errors[0].hint, code=code)
 
 
-def _register_add(commands: typer.Typer) -> None:
-    @command(commands, "add", schema="connection-add")
-    def add(
-        session: Session,
-        id: Annotated[str, typer.Argument(help="The new connection's id.")],
-        driver: Annotated[str, typer.Option("--driver", help="sqlite, duckdb, files, postgres, mysql, ...")],
-        url: Annotated[str | None, typer.Option("--url", help="URL, better as env:NAME or file:PATH.")] = None,
-        path: Annotated[str | None, typer.Option("--path", help="File or folder, relative to the project.")] = None,
-        include: Annotated[list[str] | None, typer.Option("--include", help="Pattern of tables wanted.")] = None,
-        exclude: Annotated[list[str] | None, typer.Option("--exclude", help="Pattern of tables unwanted.")] = None,
-        field: Annotated[
-            list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other field; repeatable.")
-        ] = None,
-        no_test: Annotated[bool, typer.Option("--no-test", help="Save without connecting.")] = False,
-    ) -> Result:
-        """Test a connection and write it into ktx.yaml."""
-        from ktx_cli.jobs.connections import SourceCheck, add_connection
-        from ktx_cli.jobs.setup.plan import put, read_value
-        from ktx_cli.project import Layout
+@command(commands, "add", schema="connection-add")
+def add(
+    session: Session,
+    id: Annotated[str, typer.Argument(help="The new connection's id.")],
+    driver: Annotated[str, typer.Option("--driver", help="sqlite, duckdb, files, postgres, mysql, ...")],
+    url: Annotated[str | None, typer.Option("--url", help="URL, better as env:NAME or file:PATH.")] = None,
+    path: Annotated[str | None, typer.Option("--path", help="File or folder, relative to the project.")] = None,
+    include: Annotated[list[str] | None, typer.Option("--include", help="Pattern of tables wanted.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option("--exclude", help="Pattern of tables unwanted.")] = None,
+    field: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other field; repeatable.")
+    ] = None,
+    no_test: Annotated[bool, typer.Option("--no-test", help="Save without connecting.")] = False,
+) -> Result:
+    """Test a connection and write it into ktx.yaml."""
+    from ktx_cli.jobs.connections import SourceCheck, add_connection
+    from ktx_cli.jobs.setup.answers_file import put, read_value
+    from ktx_cli.project import Layout
 
-        fields: dict[str, Any] = {"driver": driver, "url": url, "path": path, "include": include, "exclude": exclude}
-        fields = {key: value for key, value in fields.items() if value}
-        for pair in field or ():
-            key, equals, value = pair.partition("=")
-            if not equals or not key:
-                raise UsageError(f"--set {pair} is not KEY=VALUE", hint="for example --set host=localhost")
-            put(fields, key, read_value(driver, key, value, where=f"--set {key}"))
-        layout = Layout(session.require_project())
-        begins = Command("connection", "add", *session.settings.project_words)
-        flags = {key: f"--{key}" for key in ("driver", "url", "path", "include", "exclude")}
-        with Attempt(begins, id, fields, flags, other_flag="--set").hinting():
-            found, warnings = add_connection(layout, id, fields, environ=os.environ, test=not no_test)
-        session.warn(*warnings)
-        tables = getattr(found, "tables", None)
-        tested = ("found", found.origin) if isinstance(found, SourceCheck) else ("tables", str(tables))
-        rows = (("connection", id), ("ktx.yaml", "saved"), ("tables", "not tested") if found is None else tested)
-        return Result(
-            {"id": id, "tested": found is not None, "tables": tables},
-            [Fields(rows)],
-            next_steps=[Command("ingest", id)],
-        )
+    fields: dict[str, Any] = {"driver": driver, "url": url, "path": path, "include": include, "exclude": exclude}
+    fields = {key: value for key, value in fields.items() if value}
+    for pair in field or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set {pair} is not KEY=VALUE", hint="for example --set host=localhost")
+        put(fields, key, read_value(driver, key, value, where=f"--set {key}"))
+    layout = Layout(session.require_project())
+    begins = Command("connection", "add", *session.settings.project_words)
+    flags = {key: f"--{key}" for key in ("driver", "url", "path", "include", "exclude")}
+    with Attempt(begins, id, fields, flags, other_flag="--set").hinting():
+        found, warnings = add_connection(layout, id, fields, environ=os.environ, test=not no_test)
+    session.warn(*warnings)
+    tables = getattr(found, "tables", None)
+    tested = ("found", found.origin) if isinstance(found, SourceCheck) else ("tables", str(tables))
+    rows = (("connection", id), ("ktx.yaml", "saved"), ("tables", "not tested") if found is None else tested)
+    return Result(
+        {"id": id, "tested": found is not None, "tables": tables}, [Fields(rows)], next_steps=[Command("ingest", id)]
+    )
 
 
-def _register_remove(commands: typer.Typer) -> None:
-    @command(commands, "remove", schema="connection-remove")
-    def remove(
-        session: Session, id: Annotated[str, typer.Argument(help="The connection's id.", autocompletion=connection_ids)]
-    ) -> Result:
-        """Take a connection out of ktx.yaml. Its context (semantic layer, snapshot) stays."""
-        from ktx_cli.core import ResultWarning
-        from ktx_cli.jobs.connections import remove_connection
-        from ktx_cli.project import Layout, known_connection, load_config
-        from ktx_cli.semantic import stray_problems
+@command(commands, "remove", schema="connection-remove")
+def remove(
+    session: Session, id: Annotated[str, typer.Argument(help="The connection's id.", autocompletion=connection_ids)]
+) -> Result:
+    """Take a connection out of ktx.yaml. Its context (semantic layer, snapshot) stays."""
+    from ktx_cli.core import ResultWarning
+    from ktx_cli.jobs.connections import remove_connection
+    from ktx_cli.project import Layout, known_connection, load_config
+    from ktx_cli.semantic import stray_problems
 
-        layout = Layout(session.require_project())
-        known_connection(load_config(layout.config).config, id)
-        session.confirm(f"Take connection `{id}` out of ktx.yaml?")
-        kept = remove_connection(layout, id)
-        for each in stray_problems(layout, load_config(layout.config).config):
-            message = f"{each.location}: {each.message}, so agents cannot run SQL on any database"
-            session.warn(ResultWarning.of(each, each.code, message, path=each.path))
-        rows = [("removed", id), *(("kept", path) for path in kept)]
-        return Result({"id": id, "kept": kept}, [Fields(tuple(rows))])
+    layout = Layout(session.require_project())
+    known_connection(load_config(layout.config).config, id)
+    session.confirm(f"Take connection `{id}` out of ktx.yaml?")
+    kept = remove_connection(layout, id)
+    for each in stray_problems(layout, load_config(layout.config).config):
+        message = f"{each.location}: {each.message}, so agents cannot run SQL on any database"
+        session.warn(ResultWarning.of(each, each.code, message, path=each.path))
+    rows = [("removed", id), *(("kept", path) for path in kept)]
+    return Result({"id": id, "kept": kept}, [Fields(tuple(rows))])

@@ -17,6 +17,8 @@ from ktx_cli.core import Command, Hint, shell_words
 if TYPE_CHECKING:
     from ktx_cli.jobs.demo.demo import Asked, SecondHalf
 
+commands = typer.Typer()
+
 
 _KNOWN: Final = {
     "descriptions": "descriptions of tables and columns",
@@ -33,54 +35,47 @@ _ADD: Final = Hint(
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
+@command(commands, "demo")
+def demo(
+    session: Session,
+    folder: Annotated[str, typer.Argument(help="A new or empty folder.")] = "ktx-demo",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed, another company's numbers.")] = 7,
+) -> Result:
+    """Build a small company (warehouse, dbt project, handbook) and its context, without any key."""
+    from ktx_cli.jobs.demo.demo import demo as build
 
-    @command(app, "demo")
-    def demo(
-        session: Session,
-        folder: Annotated[str, typer.Argument(help="A new or empty folder.")] = "ktx-demo",
-        seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed, another company's numbers.")] = 7,
-    ) -> Result:
-        """Build a small company (warehouse, dbt project, handbook) and its context, without any key."""
-        from ktx_cli.jobs.demo.demo import demo as build
-
-        report = build(current_folder() / folder, seed, environ=os.environ, emit=session.emitter())
-        scanned = report.ingest.connections[0]
-        blocks: list[Block] = [
-            Table(
-                ("table", "rows"),
-                tuple((name, f"{rows:,}") for name, rows in report.rows.items()),
-                title="The company's warehouse",
-            ),
-            Fields(
-                (
-                    ("folder", str(report.folder)),
-                    ("scanned", scanned.result),
-                    ("commit", (report.ingest.commit or "")[:10]),
-                )
-            ),
-            Table(
-                ("join", "score", "why"),
-                tuple((each.name, f"{each.edge.probability:g}", each.edge.reason) for each in report.joins),
-                title="Joins that no key declares, found in the rows",
-            ),
-            *_asked(report.asked),
-            *_second_half(report.second),
-        ]
-        here = f"cd {shell_words(folder)}"
-        steps = [
-            Hint(
-                "{} && {}",
-                here,
-                Command("sl", "query", "-m", "order_revenue.net_revenue", "-d", "customer_value.is_active"),
-            ),
-            Hint("{} && {}", here, Command("search", "guest", "card")),
-            Hint("{} && {}", here, Command("scan", "relationships")),
-            Hint("{} && {}", here, Command("sl", "read", "order_lines")),
-            Hint("{} && {}", here, Command("status")),
-        ]
-        return Result(report.to_json(), blocks, next_steps=steps)
+    report = build(current_folder() / folder, seed, environ=os.environ, emit=session.emitter())
+    scanned = report.ingest.connections[0]
+    blocks: list[Block] = [
+        Table(
+            ("table", "rows"),
+            tuple((name, f"{rows:,}") for name, rows in report.rows.items()),
+            title="The company's warehouse",
+        ),
+        Fields(
+            (("folder", str(report.folder)), ("scanned", scanned.result), ("commit", (report.ingest.commit or "")[:10]))
+        ),
+        Table(
+            ("join", "score", "why"),
+            tuple((each.name, f"{each.edge.score:g}", each.edge.reason) for each in report.joins),
+            title="Joins that no key declares, found in the rows",
+        ),
+        *_asked(report.asked),
+        *_second_half(report.second),
+    ]
+    here = f"cd {shell_words(folder)}"
+    steps = [
+        Hint(
+            "{} && {}",
+            here,
+            Command("sl", "query", "-m", "order_revenue.net_revenue", "-d", "customer_value.is_active"),
+        ),
+        Hint("{} && {}", here, Command("search", "guest", "card")),
+        Hint("{} && {}", here, Command("scan", "relationships")),
+        Hint("{} && {}", here, Command("sl", "read", "order_lines")),
+        Hint("{} && {}", here, Command("status")),
+    ]
+    return Result(report.to_json(), blocks, next_steps=steps)
 
 
 def _second_half(half: SecondHalf) -> list[Block]:

@@ -1,4 +1,4 @@
-"""`ktx status` and `ktx doctor`: facts and readiness of this project, and every check for real."""
+"""`ktx status`, `ktx doctor` and `ktx usage`: the state of this project, every check for real, and what models took."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
+from ktx_cli.cli.commands.runs import USAGE_COLUMNS, usage_cells
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.core import Command, UsageError, plural
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.health.doctor import Diagnosis
     from ktx_cli.jobs.health.facts import ConnectionStatus
     from ktx_cli.jobs.health.status import Status
+
+commands = typer.Typer()
 
 
 PROBE = Annotated[
@@ -33,28 +36,25 @@ FAST = Annotated[
 _READY = {"ready": "yes", "unverified": "unverified", "not_ready": "no"}
 
 
-def register_status(app: typer.Typer) -> None:
-    """Add the command to the app."""
+@command(commands, "status")
+def status(session: Session, probe: PROBE = False, fast: FAST = False) -> Result:
+    """Show facts and readiness of this project; changes nothing in it. Exit 3 when not ready.
 
-    @command(app, "status")
-    def status(session: Session, probe: PROBE = False, fast: FAST = False) -> Result:
-        """Show facts and readiness of this project; changes nothing in it. Exit 3 when not ready.
+    Asks no database and, without --probe, no model. A role on the local Claude Code session is ready when the
+    binary says that there is one and the last probe succeeded.
+    """
+    from ktx_cli.jobs.health.status import probe_now, project_status
 
-        Asks no database and, without --probe, no model. A role on the local Claude Code session is ready when the
-        binary says that there is one and the last probe succeeded.
-        """
-        from ktx_cli.jobs.health.status import probe_now, project_status
-
-        if probe and fast:
-            raise UsageError("--probe and --fast exclude each other", hint=Command("status", "--probe"))
-        project = session.require_project()
-        probes = probe_now(project, os.environ, warn=session.warn, emit=session.emitter()) if probe else []
-        facts = project_status(project, os.environ, fast=fast, around=True, probes=probes)
-        session.warn(*facts.warnings)
-        blocks: list[Fields | Table] = [Fields(tuple(_rows(facts)))]
-        blocks += [table for table in (_databases(facts), _sources(facts), _runs(facts)) if table.rows]
-        steps = [] if facts.next_command is None else [facts.next_command]
-        return Result(facts.to_json(), blocks, facts.error(), next_steps=steps)
+    if probe and fast:
+        raise UsageError("--probe and --fast exclude each other", hint=Command("status", "--probe"))
+    project = session.require_project()
+    probes = probe_now(project, os.environ, warn=session.warn, emit=session.emitter()) if probe else []
+    facts = project_status(project, os.environ, fast=fast, around=True, probes=probes)
+    session.warn(*facts.warnings)
+    blocks: list[Fields | Table] = [Fields(tuple(_rows(facts)))]
+    blocks += [table for table in (_databases(facts), _sources(facts), _runs(facts)) if table.rows]
+    steps = [] if facts.next_command is None else [facts.next_command]
+    return Result(facts.to_json(), blocks, facts.error(), next_steps=steps)
 
 
 def _rows(facts: Status) -> list[tuple[str, str]]:
@@ -117,43 +117,40 @@ def _ago(seconds: int | None) -> str:
 Ids = list[str] | None
 
 
-def register_doctor(app: typer.Typer) -> None:
-    """Add the command to the app."""
+@command(commands, "doctor")
+def doctor(
+    session: Session,
+    only: Annotated[Ids, typer.Option("--only", metavar="ID", help="Run this check only; repeatable.")] = None,
+    skip: Annotated[Ids, typer.Option("--skip", metavar="ID", help="Leave this check out; repeatable.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="A warning counts as a failure.")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Mend what needs no decision: stale locks, the index, permissions.")
+    ] = False,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Write the findings as JUnit XML too.")
+    ] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="Print what is not well as annotations for GitHub Actions.")
+    ] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the checks, and run none.")] = False,
+) -> Result:
+    """Run every check for real: machine, project, secrets, models, connections.
 
-    @command(app, "doctor")
-    def doctor(
-        session: Session,
-        only: Annotated[Ids, typer.Option("--only", metavar="ID", help="Run this check only; repeatable.")] = None,
-        skip: Annotated[Ids, typer.Option("--skip", metavar="ID", help="Leave this check out; repeatable.")] = None,
-        strict: Annotated[bool, typer.Option("--strict", help="A warning counts as a failure.")] = False,
-        fix: Annotated[
-            bool, typer.Option("--fix", help="Mend what needs no decision: stale locks, the index, permissions.")
-        ] = False,
-        junit: Annotated[
-            Path | None, typer.Option("--junit", metavar="FILE", help="Write the findings as JUnit XML too.")
-        ] = None,
-        github: Annotated[
-            bool, typer.Option("--github", help="Print what is not well as annotations for GitHub Actions.")
-        ] = False,
-        list_: Annotated[bool, typer.Option("--list", help="List the checks, and run none.")] = False,
-    ) -> Result:
-        """Run every check for real: machine, project, secrets, models, connections.
+    Exit 0 when all is well, 3 when only setup or authentication is missing, 2 when ktx.yaml cannot be read, else 1.
+    """
+    if list_:
+        return _listed()
+    from ktx_cli.cli.findings import require_report
+    from ktx_cli.jobs.health.doctor import verdict
 
-        Exit 0 when all is well, 3 when only setup or authentication is missing, 2 when ktx.yaml cannot be read, else 1.
-        """
-        if list_:
-            return _listed()
-        from ktx_cli.cli.findings import require_report
-        from ktx_cli.jobs.health.doctor import verdict
-
-        if junit is not None:
-            require_report(junit)
-        found = _examined(session, only or (), skip or (), fix)
-        error = verdict(found, strict=strict)
-        if junit is not None:
-            _write_junit(junit, found, session, strict)
-        blocks = _shown(session, found, github)
-        return Result(found.to_json(), blocks, error)
+    if junit is not None:
+        require_report(junit)
+    found = _examined(session, only or (), skip or (), fix)
+    error = verdict(found, strict=strict)
+    if junit is not None:
+        _write_junit(junit, found, session, strict)
+    blocks = _shown(session, found, github)
+    return Result(found.to_json(), blocks, error)
 
 
 def _listed() -> Result:
@@ -191,3 +188,24 @@ def _shown(session: Session, found: Diagnosis, github: bool) -> list[Block]:
     if annotations and session.settings.json:
         streams.write_err("".join(f"{line}\n" for line in annotations))
     return [Lines((*lines_of(found, session, quiet=github), *annotations), whole=True)]
+
+
+@command(commands, "usage")
+def usage(
+    session: Session,
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", help="Sum by day, role, model, backend, command or run; repeatable (day, model)."),
+    ] = None,
+    since: Annotated[str | None, typer.Option("--since", help="From this day on, as 2026-01-31 (UTC).")] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="RUN", help="Of this run: its id, the id's beginning, `latest`.")
+    ] = None,
+) -> Result:
+    """Show tokens and cost of model calls. Costs are list prices, also of calls in a local session."""
+    from ktx_cli.jobs.llm import usage_report
+
+    report = usage_report(session.require_project(), by=by or ["day", "model"], since=since, run=run)
+    session.warn(*report.warnings)
+    table = Table((*report.dimensions, *USAGE_COLUMNS), tuple(map(usage_cells, report.rows)))
+    return Result(report.to_json(), [table])

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.serve.state import ServerSettings, ServerState
     from ktx_cli.project import Layout
 
+commands = group("The server for agents: stdio for clients that start it, HTTP for one that stays.")
+
 
 READ_ONLY = Annotated[bool, typer.Option("--read-only", help="Leave out the tools that change the project.")]
 PRIVACY = Annotated[bool, typer.Option("--privacy", help="No value of a row leaves; arguments are not logged.")]
@@ -36,112 +38,101 @@ ATTRIBUTES = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group to the app."""
-    commands = group(app, "mcp", "The server for agents: stdio for clients that start it, HTTP for one that stays.")
-    _register_stdio(commands)
-    _register_start(commands)
-    _register_stop(commands)
-    _register_status(commands)
-    _register_logs(commands)
-
-
 def _layout(session: Session) -> Layout:
     from ktx_cli.project import Layout
 
     return Layout(session.require_project())
 
 
-def _register_stdio(commands: typer.Typer) -> None:
-    @command(commands, "stdio", schema="mcp-stdio")
-    def stdio(
-        session: Session, read_only: READ_ONLY = False, privacy: PRIVACY = False, user_attribute: ATTRIBUTES = None
-    ) -> Result:
-        """Serve one agent over stdin and stdout, until it closes them. Stdout carries the protocol alone.
+@command(commands, "stdio", schema="mcp-stdio")
+def stdio(
+    session: Session, read_only: READ_ONLY = False, privacy: PRIVACY = False, user_attribute: ATTRIBUTES = None
+) -> Result:
+    """Serve one agent over stdin and stdout, until it closes them. Stdout carries the protocol alone.
 
-        For the configuration of an agent's client, which starts it: nobody types it.
-        """
-        session.settings = replace(session.settings, json=False)
-        from ktx_cli.project import load_config
+    For the configuration of an agent's client, which starts it: nobody types it.
+    """
+    session.settings = replace(session.settings, json=False)
+    from ktx_cli.project import load_config
 
-        layout = _layout(session)
-        load_config(layout.config)
-        from ktx_cli.jobs.serve.project import ServedProject
-        from ktx_cli.jobs.serve.state import server_attributes
-        from ktx_cli.mcp.server import ProjectServer
-        from ktx_cli.mcp.serving import leave, serve_stdio
-        from ktx_cli.mcp.tool import Options
+    layout = _layout(session)
+    load_config(layout.config)
+    from ktx_cli.jobs.serve.project import ServedProject
+    from ktx_cli.jobs.serve.state import server_attributes
+    from ktx_cli.mcp.server import ProjectServer
+    from ktx_cli.mcp.serving import leave
+    from ktx_cli.mcp.stdio import serve_stdio
+    from ktx_cli.mcp.tool import Options
 
-        options = Options(read_only, privacy, server_attributes(user_attribute))
-        project = ServedProject(layout, dict(os.environ))
-        try:
-            code = serve_stdio(ProjectServer(project, options))
-        finally:
-            project.close()
-        return leave(code)
+    options = Options(read_only, privacy, server_attributes(user_attribute))
+    project = ServedProject(layout, dict(os.environ))
+    try:
+        code = serve_stdio(ProjectServer(project, options))
+    finally:
+        project.close()
+    return leave(code)
 
 
-def _register_start(commands: typer.Typer) -> None:
-    @command(commands, "start", schema="mcp-start")
-    def start(
-        session: Session,
-        folders: Annotated[
-            list[str] | None, typer.Argument(metavar="[DIR]...", help="More projects, behind --projects.")
-        ] = None,
-        projects: Annotated[
-            list[str] | None,
-            typer.Option("--projects", metavar="DIR...", help="Serve these projects, each at its own address."),
-        ] = None,
-        host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-        port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: whichever is free.")] = 7878,
-        read_only: READ_ONLY = False,
-        privacy: PRIVACY = False,
-        user_attribute: ATTRIBUTES = None,
-        allowed_host: Annotated[
-            list[str] | None,
-            typer.Option("--allowed-host", metavar="NAME", help="A host name clients may use; may be repeated."),
-        ] = None,
-        allowed_origin: Annotated[
-            list[str] | None,
-            typer.Option("--allowed-origin", metavar="ORIGIN", help="A web page's origin that may ask; repeatable."),
-        ] = None,
-        token_file: Annotated[
-            str | None,
-            typer.Option("--token-file", metavar="FILE", help="The token clients must show. Else KTX_MCP_TOKEN."),
-        ] = None,
-        token: Annotated[str | None, typer.Option("--token", hidden=True)] = None,
-        foreground: Annotated[bool, typer.Option("--foreground", help="Serve in this process.")] = False,
-        wait: Annotated[
-            float, typer.Option("--wait", min=0, metavar="[SECONDS]", help="How long to wait until it answers.")
-        ] = 30.0,
-    ) -> Result:
-        """Start the server over HTTP, which stays when this command is done; wait until it answers.
+@command(commands, "start", schema="mcp-start")
+def start(
+    session: Session,
+    folders: Annotated[
+        list[str] | None, typer.Argument(metavar="[DIR]...", help="More projects, behind --projects.")
+    ] = None,
+    projects: Annotated[
+        list[str] | None,
+        typer.Option("--projects", metavar="DIR...", help="Serve these projects, each at its own address."),
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: whichever is free.")] = 7878,
+    read_only: READ_ONLY = False,
+    privacy: PRIVACY = False,
+    user_attribute: ATTRIBUTES = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option("--allowed-host", metavar="NAME", help="A host name clients may use; may be repeated."),
+    ] = None,
+    allowed_origin: Annotated[
+        list[str] | None,
+        typer.Option("--allowed-origin", metavar="ORIGIN", help="A web page's origin that may ask; repeatable."),
+    ] = None,
+    token_file: Annotated[
+        str | None,
+        typer.Option("--token-file", metavar="FILE", help="The token clients must show. Else KTX_MCP_TOKEN."),
+    ] = None,
+    token: Annotated[str | None, typer.Option("--token", hidden=True)] = None,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Serve in this process.")] = False,
+    wait: Annotated[
+        float, typer.Option("--wait", min=0, metavar="[SECONDS]", help="How long to wait until it answers.")
+    ] = 30.0,
+) -> Result:
+    """Start the server over HTTP, which stays when this command is done; wait until it answers.
 
-        Off loopback it needs a token, from KTX_MCP_TOKEN or --token-file.
-        """
-        if token is not None:
-            raise UsageError(
-                "a token on the command line can be read by everybody on this machine",
-                hint="export KTX_MCP_TOKEN=..., or name a file: --token-file FILE",
-            )
-        from ktx_cli.jobs.serve.state import server_attributes
+    Off loopback it needs a token, from KTX_MCP_TOKEN or --token-file.
+    """
+    if token is not None:
+        raise UsageError(
+            "a token on the command line can be read by everybody on this machine",
+            hint="export KTX_MCP_TOKEN=..., or name a file: --token-file FILE",
+        )
+    from ktx_cli.jobs.serve.state import server_attributes
 
-        if folders and not projects:
-            raise UsageError(
-                f"`{folders[0]}` is given without --projects", hint=Command("mcp", "start", "--projects", *folders)
-            )
-        asked = {
-            "host": host,
-            "port": port,
-            "read_only": read_only,
-            "privacy": privacy,
-            "allowed_hosts": tuple(allowed_host or ()),
-            "allowed_origins": tuple(allowed_origin or ()),
-            "user_attributes": server_attributes(user_attribute),
-            "token_file": None if token_file is None else str((current_folder() / token_file).resolve()),
-        }
-        layout, settings = _settings(session, [*(projects or ()), *(folders or ())], asked)
-        return _foreground(session, layout, settings) if foreground else _background(session, layout, settings, wait)
+    if folders and not projects:
+        raise UsageError(
+            f"`{folders[0]}` is given without --projects", hint=Command("mcp", "start", "--projects", *folders)
+        )
+    asked = {
+        "host": host,
+        "port": port,
+        "read_only": read_only,
+        "privacy": privacy,
+        "allowed_hosts": tuple(allowed_host or ()),
+        "allowed_origins": tuple(allowed_origin or ()),
+        "user_attributes": server_attributes(user_attribute),
+        "token_file": None if token_file is None else str((current_folder() / token_file).resolve()),
+    }
+    layout, settings = _settings(session, [*(projects or ()), *(folders or ())], asked)
+    return _foreground(session, layout, settings) if foreground else _background(session, layout, settings, wait)
 
 
 def _settings(session: Session, folders: list[str], asked: dict[str, Any]) -> tuple[Layout, ServerSettings]:
@@ -196,35 +187,33 @@ def _say(session: Session, state: ServerState) -> None:
             streams.write_err(f"serving {each.folder} at {state.base}{each.path} (pid {state.pid})\n")
 
 
-def _register_stop(commands: typer.Typer) -> None:
-    @command(commands, "stop", schema="mcp-stop")
-    def stop(session: Session) -> Result:
-        """Stop the server of this project, of its other projects too; nothing to stop is no error."""
-        from ktx_cli.jobs.serve.daemon import stop_server
+@command(commands, "stop", schema="mcp-stop")
+def stop(session: Session) -> Result:
+    """Stop the server of this project, of its other projects too; nothing to stop is no error."""
+    from ktx_cli.jobs.serve.daemon import stop_server
 
-        done = stop_server(_layout(session))
-        words = {
-            "stopped": f"stopped (pid {done.pid})",
-            "killed": f"killed (pid {done.pid}): it did not end in time",
-            "stale": "nothing was running; what the last server left was removed",
-            "nothing": "nothing was running",
-        }
-        return Result({"outcome": done.outcome, "pid": done.pid}, [Lines((words[done.outcome],))])
+    done = stop_server(_layout(session))
+    words = {
+        "stopped": f"stopped (pid {done.pid})",
+        "killed": f"killed (pid {done.pid}): it did not end in time",
+        "stale": "nothing was running; what the last server left was removed",
+        "nothing": "nothing was running",
+    }
+    return Result({"outcome": done.outcome, "pid": done.pid}, [Lines((words[done.outcome],))])
 
 
-def _register_status(commands: typer.Typer) -> None:
-    @command(commands, "status", schema="mcp-status")
-    def status(session: Session) -> Result:
-        """Tell whether a server over HTTP runs on this project, and how. Changes nothing."""
-        from ktx_cli.jobs.serve.daemon import server_status
+@command(commands, "status", schema="mcp-status")
+def status(session: Session) -> Result:
+    """Tell whether a server over HTTP runs on this project, and how. Changes nothing."""
+    from ktx_cli.jobs.serve.daemon import server_status
 
-        layout = _layout(session)
-        found = server_status(layout)
-        if found.status == "running" and found.problem:
-            session.warn(ResultWarning("audit_log", found.problem, hint="free some space, or see who may write there"))
-        steps = {"stopped": [Command("mcp", "start")], "stale": [Command("mcp", "stop")], "running": []}[found.status]
-        data = found.to_json(str(layout.root))
-        return Result(data, [_shown(data)], next_steps=steps)
+    layout = _layout(session)
+    found = server_status(layout)
+    if found.status == "running" and found.problem:
+        session.warn(ResultWarning("audit_log", found.problem, hint="free some space, or see who may write there"))
+    steps = {"stopped": [Command("mcp", "start")], "stale": [Command("mcp", "stop")], "running": []}[found.status]
+    data = found.to_json(str(layout.root))
+    return Result(data, [_shown(data)], next_steps=steps)
 
 
 def _shown(data: dict[str, Any]) -> Block:
@@ -238,30 +227,29 @@ def _shown(data: dict[str, Any]) -> Block:
     return Fields((*rows, *([("user attributes", ", ".join(given))] if given else [])))
 
 
-def _register_logs(commands: typer.Typer) -> None:
-    @command(commands, "logs", schema="mcp-logs")
-    def logs(
-        session: Session,
-        follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl-C.")] = False,
-        lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=10_000, help="How many, the last ones.")] = 50,
-        audit: Annotated[bool, typer.Option("--audit", help="What agents asked instead, as JSON Lines.")] = False,
-    ) -> Result:
-        """Show what the server of this project said of itself, or what agents asked it. Changes nothing.
+@command(commands, "logs", schema="mcp-logs")
+def logs(
+    session: Session,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=10_000, help="How many, the last ones.")] = 50,
+    audit: Annotated[bool, typer.Option("--audit", help="What agents asked instead, as JSON Lines.")] = False,
+) -> Result:
+    """Show what the server of this project said of itself, or what agents asked it. Changes nothing.
 
-        With --follow stdout carries the lines alone, also with --json.
-        """
-        from ktx_cli.jobs.serve.daemon import last_lines
+    With --follow stdout carries the lines alone, also with --json.
+    """
+    from ktx_cli.jobs.serve.daemon import last_lines
 
-        layout = _layout(session)
-        path = layout.mcp_audit if audit else layout.mcp_log
-        if not follow:
-            found = last_lines(path, lines)
-            steps = [] if audit or path.exists() else [Command("mcp", "start")]
-            shown = Lines(tuple(found)) if found else Fields((("log", str(path)), ("lines", "0")))
-            return Result({"path": str(path), "lines": found}, [shown], next_steps=steps)
-        session.settings = replace(session.settings, json=False)
-        _follow(path, lines)
-        return Result()
+    layout = _layout(session)
+    path = layout.mcp_audit if audit else layout.mcp_log
+    if not follow:
+        found = last_lines(path, lines)
+        steps = [] if audit or path.exists() else [Command("mcp", "start")]
+        shown = Lines(tuple(found)) if found else Fields((("log", str(path)), ("lines", "0")))
+        return Result({"path": str(path), "lines": found}, [shown], next_steps=steps)
+    session.settings = replace(session.settings, json=False)
+    _follow(path, lines)
+    return Result()
 
 
 def _follow(path: Path, last: int) -> None:

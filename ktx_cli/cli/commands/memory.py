@@ -29,6 +29,8 @@ from ktx_cli.core import CancelledError, Command, Placeholder, UsageError, listi
 if TYPE_CHECKING:
     from ktx_cli.jobs.capture.history import Shown
 
+commands = group("Turn texts into wiki pages and measures; list, show and take back what came of them.")
+
 
 RUN = Annotated[str, typer.Argument(metavar="RUN", help="A capture's id, its unique beginning, or `latest`.")]
 
@@ -53,100 +55,84 @@ class CaptureStatus(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group to the app."""
-    commands = group(
-        app, "memory", "Turn texts into wiki pages and measures; list, show and take back what came of them."
-    )
-    _register_capture(commands)
-    _register_list(commands)
-    _register_show(commands)
-    _register_revert(commands)
-    _register_retry(commands)
-    _register_work(commands)
+@command(commands, "capture", schema="memory-capture")
+def capture(
+    session: Session,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[TEXT]...", help="A text to remember; `-`: what is on stdin.")
+    ] = None,
+    text: TEXTS = None,
+    file: FILES = None,
+    connection: Annotated[
+        str | None,
+        typer.Option(
+            *("--connection-id", "-c"),
+            metavar="ID",
+            help="The one database whose semantic layer it is about.",
+            autocompletion=connection_ids,
+        ),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="ID", help="Write pages of this user alone, no definitions.")
+    ] = None,
+    source_type: Annotated[
+        TypeOfText, typer.Option("--source-type", help="What kind of text it is: how much of it is taken.")
+    ] = TypeOfText.EXTERNAL_INGEST,
+    propose: Annotated[
+        bool, typer.Option("--propose", help="Leave the change on a branch for review; change nothing else.")
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Let accepted context be changed where the text contradicts it.")
+    ] = False,
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first text that fails.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be asked; ask and write nothing.")
+    ] = False,
+    max_usd: MAX_USD = None,
+    max_tokens: MAX_TOKENS = None,
+    wait: WAIT = None,
+) -> Result:
+    """Let an agent turn texts into wiki pages, measures and segments; a run and a commit for each text."""
+    from ktx_cli.jobs.capture.records import CaptureRequest, SourceType
+
+    options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
+    kind = SourceType(source_type.value)
+    requests = [
+        CaptureRequest(given, name, connection, user, kind, propose, replace)
+        for given, name in texts_of(text, file, words)
+    ]
+    if not requests:
+        example = Command("memory", "capture", "--text", Placeholder('"Revenue is net."'))
+        raise UsageError("there is no text to remember", hint=example)
+    return capture_result(session, requests, options, dry_run=dry_run, fail_fast=fail_fast)
 
 
-def _register_capture(commands: typer.Typer) -> None:
-    @command(commands, "capture", schema="memory-capture")
-    def capture(
-        session: Session,
-        words: Annotated[
-            list[str] | None, typer.Argument(metavar="[TEXT]...", help="A text to remember; `-`: what is on stdin.")
-        ] = None,
-        text: TEXTS = None,
-        file: FILES = None,
-        connection: Annotated[
-            str | None,
-            typer.Option(
-                *("--connection-id", "-c"),
-                metavar="ID",
-                help="The one database whose semantic layer it is about.",
-                autocompletion=connection_ids,
-            ),
-        ] = None,
-        user: Annotated[
-            str | None, typer.Option("--user", metavar="ID", help="Write pages of this user alone, no definitions.")
-        ] = None,
-        source_type: Annotated[
-            TypeOfText, typer.Option("--source-type", help="What kind of text it is: how much of it is taken.")
-        ] = TypeOfText.EXTERNAL_INGEST,
-        propose: Annotated[
-            bool, typer.Option("--propose", help="Leave the change on a branch for review; change nothing else.")
-        ] = False,
-        replace: Annotated[
-            bool, typer.Option("--replace", help="Let accepted context be changed where the text contradicts it.")
-        ] = False,
-        fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first text that fails.")] = False,
-        dry_run: Annotated[
-            bool, typer.Option("--dry-run", help="Show what would be asked; ask and write nothing.")
-        ] = False,
-        max_usd: MAX_USD = None,
-        max_tokens: MAX_TOKENS = None,
-        wait: WAIT = None,
-    ) -> Result:
-        """Let an agent turn texts into wiki pages, measures and segments; a run and a commit for each text."""
-        from ktx_cli.jobs.capture.records import CaptureRequest, SourceType
+@command(commands, "list", schema="memory-list")
+def list_captures(
+    session: Session,
+    status: Annotated[CaptureStatus | None, typer.Option("--status", help="Only those with this status.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+) -> Result:
+    """List what was captured, the newest first; one whose process was killed says so."""
+    from ktx_cli.jobs.capture.queue import listed
+    from ktx_cli.jobs.capture.records import Status
 
-        options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
-        kind = SourceType(source_type.value)
-        requests = [
-            CaptureRequest(given, name, connection, user, kind, propose, replace)
-            for given, name in texts_of(text, file, words)
-        ]
-        if not requests:
-            example = Command("memory", "capture", "--text", Placeholder('"Revenue is net."'))
-            raise UsageError("there is no text to remember", hint=example)
-        return capture_result(session, requests, options, dry_run=dry_run, fail_fast=fail_fast)
+    layout, _ = session.load_project()
+    wanted = None if status is None else Status(status.value)
+    records, warnings = listed(layout, status=wanted, limit=limit)
+    session.warn(*warnings)
+    shown = [each.to_json() for each in records]
+    return Result({"captures": shown}, blocks_of(shown))
 
 
-def _register_list(commands: typer.Typer) -> None:
-    @command(commands, "list", schema="memory-list")
-    def list_captures(
-        session: Session,
-        status: Annotated[CaptureStatus | None, typer.Option("--status", help="Only those with this status.")] = None,
-        limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
-    ) -> Result:
-        """List what was captured, the newest first; one whose process was killed says so."""
-        from ktx_cli.jobs.capture.queue import listed
-        from ktx_cli.jobs.capture.records import Status
+@command(commands, "show", schema="memory-show")
+def show(session: Session, run: RUN) -> Result:
+    """Show a capture: its text, what it wrote as a diff, contradictions, and how to review it."""
+    from ktx_cli.jobs.capture.history import show
 
-        layout, _ = session.load_project()
-        wanted = None if status is None else Status(status.value)
-        records, warnings = listed(layout, status=wanted, limit=limit)
-        session.warn(*warnings)
-        shown = [each.to_json() for each in records]
-        return Result({"captures": shown}, blocks_of(shown))
-
-
-def _register_show(commands: typer.Typer) -> None:
-    @command(commands, "show", schema="memory-show")
-    def show(session: Session, run: RUN) -> Result:
-        """Show a capture: its text, what it wrote as a diff, contradictions, and how to review it."""
-        from ktx_cli.jobs.capture.history import show
-
-        layout, _ = session.load_project()
-        found = show(layout, run)
-        return Result(found.to_json(), _shown_blocks(found, verbose=session.settings.verbose), next_steps=found.review)
+    layout, _ = session.load_project()
+    found = show(layout, run)
+    return Result(found.to_json(), _shown_blocks(found, verbose=session.settings.verbose), next_steps=found.review)
 
 
 def _shown_blocks(found: Shown, *, verbose: bool) -> list[Block]:
@@ -171,61 +157,56 @@ def _shown_blocks(found: Shown, *, verbose: bool) -> list[Block]:
 _CONFLICT = ("artifact", "accepted", "captured", "detail")
 
 
-def _register_revert(commands: typer.Typer) -> None:
-    @command(commands, "revert", schema="memory-revert")
-    def revert(session: Session, run: RUN, wait: WAIT = None) -> Result:
-        """Take back what a capture wrote, in a commit of its own; later work stays, or nothing is changed."""
-        from ktx_cli.jobs.capture.records import find
-        from ktx_cli.jobs.capture.revert import revert
+@command(commands, "revert", schema="memory-revert")
+def revert(session: Session, run: RUN, wait: WAIT = None) -> Result:
+    """Take back what a capture wrote, in a commit of its own; later work stays, or nothing is changed."""
+    from ktx_cli.jobs.capture.records import find
+    from ktx_cli.jobs.capture.revert import revert
 
-        layout, _ = session.load_project()
-        done = revert(find(layout, run), options_of(session, wait=wait))
-        session.warn(*done.warnings)
-        facts = (
-            ("taken back", f"{done.record.run_id} ({done.record.label})"),
-            ("run", done.run_id),
-            ("commit", str(done.commit)),
-            ("files", listing(done.files, 20)),
-        )
-        data = {"capture": done.record.to_json(), "run_id": done.run_id, "commit": done.commit, "files": done.files}
-        return Result(data, [Fields(facts)])
-
-
-def _register_retry(commands: typer.Typer) -> None:
-    @command(commands, "retry", schema="memory-retry")
-    def retry(
-        session: Session, run: RUN, max_usd: MAX_USD = None, max_tokens: MAX_TOKENS = None, wait: WAIT = None
-    ) -> Result:
-        """Go on with a capture that failed or was interrupted; what was answered is not asked again."""
-        from ktx_cli.jobs.capture.capture import capture
-        from ktx_cli.jobs.capture.queue import again
-
-        layout, _ = session.load_project()
-        record = again(layout, run)
-        options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
-        return captured_result(session, capture(record, options))
+    layout, _ = session.load_project()
+    done = revert(find(layout, run), options_of(session, wait=wait))
+    session.warn(*done.warnings)
+    facts = (
+        ("taken back", f"{done.record.run_id} ({done.record.label})"),
+        ("run", done.run_id),
+        ("commit", str(done.commit)),
+        ("files", listing(done.files, 20)),
+    )
+    data = {"capture": done.record.to_json(), "run_id": done.run_id, "commit": done.commit, "files": done.files}
+    return Result(data, [Fields(facts)])
 
 
-def _register_work(commands: typer.Typer) -> None:
-    @command(commands, "work", schema="memory-work", hidden=True)
-    def work(session: Session) -> Result:
-        """Work through the queue; stdin is a pipe of the server that started this, see `ktx_cli.jobs.capture.queue`."""
-        import dataclasses
+@command(commands, "retry", schema="memory-retry")
+def retry(
+    session: Session, run: RUN, max_usd: MAX_USD = None, max_tokens: MAX_TOKENS = None, wait: WAIT = None
+) -> Result:
+    """Go on with a capture that failed or was interrupted; what was answered is not asked again."""
+    from ktx_cli.jobs.capture.capture import capture
+    from ktx_cli.jobs.capture.queue import again
 
-        from ktx_cli.jobs.capture.queue import Tether, drain
+    layout, _ = session.load_project()
+    record = again(layout, run)
+    options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
+    return captured_result(session, capture(record, options))
 
-        session.load_project()
-        options = dataclasses.replace(options_of(session, wait=None), patient=False)
-        shown = []
-        with Tether(sys.stdin.fileno()) as tether:
-            try:
-                for captured in drain(options):
-                    session.warn(*captured.warnings)
-                    shown.append(captured.record.to_json())
-            except KeyboardInterrupt:
-                if not tether.was_cut:
-                    raise
-                raise CancelledError(
-                    "the server this process belongs to is gone", hint=Command("memory", "list")
-                ) from None
-        return Result({"captures": shown}, blocks_of(shown))
+
+@command(commands, "work", schema="memory-work", hidden=True)
+def work(session: Session) -> Result:
+    """Work through the queue; stdin is a pipe of the server that started this, see `ktx_cli.jobs.capture.queue`."""
+    import dataclasses
+
+    from ktx_cli.jobs.capture.queue import Tether, drain
+
+    session.load_project()
+    options = dataclasses.replace(options_of(session, wait=None), patient=False)
+    shown = []
+    with Tether(sys.stdin.fileno()) as tether:
+        try:
+            for captured in drain(options):
+                session.warn(*captured.warnings)
+                shown.append(captured.record.to_json())
+        except KeyboardInterrupt:
+            if not tether.was_cut:
+                raise
+            raise CancelledError("the server this process belongs to is gone", hint=Command("memory", "list")) from None
+    return Result({"captures": shown}, blocks_of(shown))

@@ -18,18 +18,12 @@ if TYPE_CHECKING:
     from ktx_cli.project import Layout
     from ktx_cli.runs import RunDetails, RunRecord
 
+commands = group("What runs did: reports, transcripts of agents, events. Changes nothing.")
+
 
 RUN = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, its unique beginning, or `latest`.")]
 FASTER = 8.0
 """How much faster a run is shown again on a terminal that can draw it moving."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group to the app."""
-    commands = group(app, "runs", "What runs did: reports, transcripts of agents, events. Changes nothing.")
-    _register_list(commands)
-    _register_show(commands)
-    _register_replay(commands)
 
 
 def _layout(session: Session) -> Layout:
@@ -40,23 +34,22 @@ def _layout(session: Session) -> Layout:
     return layout
 
 
-def _register_list(commands: typer.Typer) -> None:
-    @command(commands, "list", schema="runs-list")
-    def list_runs(
-        session: Session,
-        limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
-    ) -> Result:
-        """List the runs of this project, the newest first; one that was killed says so."""
-        from ktx_cli.jobs.setup.request import first_step
-        from ktx_cli.runs import list_runs
+@command(commands, "list", schema="runs-list")
+def list_runs(
+    session: Session,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+) -> Result:
+    """List the runs of this project, the newest first; one that was killed says so."""
+    from ktx_cli.jobs.setup.request import first_step
+    from ktx_cli.runs import list_runs
 
-        layout, config = session.load_project()
-        found, warnings = list_runs(layout, limit)
-        session.warn(*warnings)
-        columns = ("run", "command", "status", "started", "seconds", "units", "tokens", "cost", "commit")
-        table = Table(columns, tuple(map(_row, found)))
-        hint = [] if found else [first_step(layout.root, config)]
-        return Result({"runs": [each.to_json() for each in found]}, [table], next_steps=hint)
+    layout, config = session.load_project()
+    found, warnings = list_runs(layout, limit)
+    session.warn(*warnings)
+    columns = ("run", "command", "status", "started", "seconds", "units", "tokens", "cost", "commit")
+    table = Table(columns, tuple(map(_row, found)))
+    hint = [] if found else [first_step(layout.root, config)]
+    return Result({"runs": [each.to_json() for each in found]}, [table], next_steps=hint)
 
 
 def _row(run: RunRecord) -> tuple[str, ...]:
@@ -74,27 +67,26 @@ def _row(run: RunRecord) -> tuple[str, ...]:
     )
 
 
-def _register_show(commands: typer.Typer) -> None:
-    @command(commands, "show", schema="runs-show")
-    def show(
-        session: Session,
-        run: RUN,
-        transcript: Annotated[
-            str | None,
-            typer.Option(
-                "--transcript", metavar="UNIT", help="What a unit's agent said and did; --verbose: all it was told."
-            ),
-        ] = None,
-    ) -> Result:
-        """Show what a run read, wrote and took: units with their reasons, artifacts with their raw files, conflicts."""
-        layout = _layout(session)
-        if transcript is not None:
-            return _transcript(session, layout, run, transcript)
-        from ktx_cli.runs import run_details
+@command(commands, "show", schema="runs-show")
+def show(
+    session: Session,
+    run: RUN,
+    transcript: Annotated[
+        str | None,
+        typer.Option(
+            "--transcript", metavar="UNIT", help="What a unit's agent said and did; --verbose: all it was told."
+        ),
+    ] = None,
+) -> Result:
+    """Show what a run read, wrote and took: units with their reasons, artifacts with their raw files, conflicts."""
+    layout = _layout(session)
+    if transcript is not None:
+        return _transcript(session, layout, run, transcript)
+    from ktx_cli.runs import run_details
 
-        found = run_details(layout, run)
-        session.warn(*found.warnings)
-        return Result(found.to_json(), details_blocks(found, verbose=session.settings.verbose))
+    found = run_details(layout, run)
+    session.warn(*found.warnings)
+    return Result(found.to_json(), details_blocks(found, verbose=session.settings.verbose))
 
 
 def _transcript(session: Session, layout: Layout, run: str, unit: str) -> Result:
@@ -108,34 +100,27 @@ def _transcript(session: Session, layout: Layout, run: str, unit: str) -> Result
     return Result({"run_id": record.run_id, "transcripts": data}, [Lines(tuple(shown))])
 
 
-def _register_replay(commands: typer.Typer) -> None:
-    @command(commands, "replay", schema="runs-replay")
-    def replay(
-        session: Session,
-        run: RUN,
-        speed: Annotated[
-            float | None,
-            typer.Option(
-                "--speed", min=0, help=f"How many times as fast; 0: no pauses ({FASTER:g} where the view moves)."
-            ),
-        ] = None,
-    ) -> Result:
-        """Draw the events of a run again as it drew them, with --progress jsonl too."""
-        from ktx_cli.runs import find_run, stored_events
+@command(commands, "replay", schema="runs-replay")
+def replay(
+    session: Session,
+    run: RUN,
+    speed: Annotated[
+        float | None,
+        typer.Option("--speed", min=0, help=f"How many times as fast; 0: no pauses ({FASTER:g} where the view moves)."),
+    ] = None,
+) -> Result:
+    """Draw the events of a run again as it drew them, with --progress jsonl too."""
+    from ktx_cli.runs import find_run, stored_events
 
-        layout = _layout(session)
-        record, warnings = find_run(layout, run)
-        session.warn(*warnings)
-        documents = stored_events(layout, record.run_id)
-        notes = _draw(session, documents, speed)
-        data = {"run": record.to_json(), "events": documents}
-        rows = (
-            ("run", record.run_id),
-            ("status", record.status),
-            ("events", ", ".join([f"{len(documents):,}", *notes])),
-        )
-        blocks: list[Block] = [Fields(rows)]
-        return Result(data, blocks)
+    layout = _layout(session)
+    record, warnings = find_run(layout, run)
+    session.warn(*warnings)
+    documents = stored_events(layout, record.run_id)
+    notes = _draw(session, documents, speed)
+    data = {"run": record.to_json(), "events": documents}
+    rows = (("run", record.run_id), ("status", record.status), ("events", ", ".join([f"{len(documents):,}", *notes])))
+    blocks: list[Block] = [Fields(rows)]
+    return Result(data, blocks)
 
 
 def _draw(session: Session, documents: list[dict[str, Any]], speed: float | None) -> list[str]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ktx_cli.project import Layout
     from ktx_cli.scan import ReviewedEdge, Standing
 
+commands = own_group()
+
 
 class Depth(StrEnum):
     """How deep a scan looks."""
@@ -40,39 +42,30 @@ DEPTHS = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group to the app."""
-    commands = own_group(app, "scan")
-    _register_scan(commands)
-    register_diagram(commands)
-    register_relationships(commands)
+@own_command(commands, schema="scan", ids=True)
+def scan(
+    session: Session,
+    ids: IDS = None,
+    depth: Annotated[Depth | None, typer.Option("--depth", help=DEPTHS, show_default=False)] = None,
+    no_llm: NO_LLM = False,
+    wait: WAIT = None,
+) -> Result:
+    """Read the structure of databases, and what their rows tell, and commit what changed. Without IDs: all."""
+    from ktx_cli.jobs.ingest.plan import IngestRequest
+    from ktx_cli.scan import Depth as ScanDepth
 
-
-def _register_scan(commands: typer.Typer) -> None:
-    @own_command(commands, schema="scan", ids=True)
-    def scan(
-        session: Session,
-        ids: IDS = None,
-        depth: Annotated[Depth | None, typer.Option("--depth", help=DEPTHS, show_default=False)] = None,
-        no_llm: NO_LLM = False,
-        wait: WAIT = None,
-    ) -> Result:
-        """Read the structure of databases, and what their rows tell, and commit what changed. Without IDs: all."""
-        from ktx_cli.jobs.ingest.plan import IngestRequest
-        from ktx_cli.scan import Depth as ScanDepth
-
-        request = IngestRequest(
-            project_dir=session.require_project(),
-            environ=os.environ,
-            connections=tuple(ids or ()),
-            command=Command("scan"),
-            databases_only=True,
-            depth=None if depth is None else ScanDepth(depth.value),
-            no_llm=no_llm,
-            wait_seconds=wait or 0.0,
-            emit=session.emitter(),
-        )
-        return ingest_result(session, request)
+    request = IngestRequest(
+        project_dir=session.require_project(),
+        environ=os.environ,
+        connections=tuple(ids or ()),
+        command=Command("scan"),
+        databases_only=True,
+        depth=None if depth is None else ScanDepth(depth.value),
+        no_llm=no_llm,
+        wait_seconds=wait or 0.0,
+        emit=session.emitter(),
+    )
+    return ingest_result(session, request)
 
 
 class Format(StrEnum):
@@ -83,44 +76,39 @@ class Format(StrEnum):
     DOT = "dot"
 
 
-def register_diagram(commands: typer.Typer) -> None:
-    """Add the command to the group."""
+@command(commands, "diagram", schema="scan-diagram")
+def diagram(
+    session: Session,
+    id: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="Connection; none: the only one scanned.", autocompletion=connection_ids),
+    ] = None,
+    format: Annotated[
+        Format, typer.Option("--format", help="mermaid, svg (drawn by Graphviz) or dot (its input).")
+    ] = Format.MERMAID,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead of to stdout.")
+    ] = None,
+    keys_only: Annotated[bool, typer.Option("--keys-only", help="Only keys and columns of joins.")] = False,
+    tables: Annotated[
+        list[str] | None,
+        typer.Option("--tables", metavar="PATTERN", help="Only these, as mart.* or order*; repeatable."),
+    ] = None,
+) -> Result:
+    """Draw the tables of a database and their joins, from the last scan."""
+    from ktx_cli.jobs.review.diagram import draw, save
+    from ktx_cli.project import Layout
 
-    @command(commands, "diagram", schema="scan-diagram")
-    def diagram(
-        session: Session,
-        id: Annotated[
-            str | None,
-            typer.Argument(
-                metavar="[ID]", help="Connection; none: the only one scanned.", autocompletion=connection_ids
-            ),
-        ] = None,
-        format: Annotated[
-            Format, typer.Option("--format", help="mermaid, svg (drawn by Graphviz) or dot (its input).")
-        ] = Format.MERMAID,
-        output: Annotated[
-            Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead of to stdout.")
-        ] = None,
-        keys_only: Annotated[bool, typer.Option("--keys-only", help="Only keys and columns of joins.")] = False,
-        tables: Annotated[
-            list[str] | None,
-            typer.Option("--tables", metavar="PATTERN", help="Only these, as mart.* or order*; repeatable."),
-        ] = None,
-    ) -> Result:
-        """Draw the tables of a database and their joins, from the last scan."""
-        from ktx_cli.jobs.review import draw, save
-        from ktx_cli.project import Layout
-
-        drawing, warnings = draw(
-            Layout(session.require_project()), id, format=format.value, patterns=tables or (), keys_only=keys_only
-        )
-        session.warn(*warnings)
-        if output is None:
-            return Result(drawing.to_json(), [Lines(tuple(drawing.text.splitlines()))])
-        path = current_folder() / output
-        save(drawing, path)
-        facts = f"{plural(drawing.tables, 'table')}, {plural(drawing.joins, 'join')}"
-        return Result(drawing.to_json(path), [Fields((("written", str(path)), ("drawn", facts)))])
+    drawing, warnings = draw(
+        Layout(session.require_project()), id, format=format.value, patterns=tables or (), keys_only=keys_only
+    )
+    session.warn(*warnings)
+    if output is None:
+        return Result(drawing.to_json(), [Lines(tuple(drawing.text.splitlines()))])
+    path = current_folder() / output
+    save(drawing, path)
+    facts = f"{plural(drawing.tables, 'table')}, {plural(drawing.joins, 'join')}"
+    return Result(drawing.to_json(path), [Fields((("written", str(path)), ("drawn", facts)))])
 
 
 class Status(StrEnum):
@@ -138,66 +126,63 @@ class Status(StrEnum):
 EDGES = "; repeatable. Its name, in quotes, or the part before the arrow."
 
 
-def register_relationships(commands: typer.Typer) -> None:
-    """Add the command to the group."""
+@command(commands, "relationships", schema="scan-relationships")
+def relationships(
+    session: Session,
+    ids: IDS = None,
+    status: Annotated[
+        list[Status] | None,
+        typer.Option(
+            "--status",
+            help="Only these; repeatable. Without it: accepted, manual and review; with --review: review.",
+            show_default=False,
+        ),
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option("--table", metavar="NAME", help="Only those of this table, on either side.")
+    ] = None,
+    review: Annotated[bool, typer.Option("--review", help="Ask about one after the other.")] = False,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option("--accept", metavar="EDGE", help=f"It is a join{EDGES}", autocompletion=edge_names),
+    ] = None,
+    reject: Annotated[
+        list[str] | None,
+        typer.Option("--reject", metavar="EDGE", help=f"It is no join{EDGES}", autocompletion=edge_names),
+    ] = None,
+    accept_all_above: Annotated[
+        float | None,
+        typer.Option(
+            "--accept-all-above",
+            metavar="SCORE",
+            min=0,
+            help="Accept those to review with at least this score, 0 to 1.",
+        ),
+    ] = None,
+    wait: WAIT = None,
+) -> Result:
+    """List the joins a scan found that nobody declared; accept or reject them, in one commit."""
+    from ktx_cli.jobs.review.relationships import SHOWN, Choice
+    from ktx_cli.project import Layout
+    from ktx_cli.scan import Decision, Standing
 
-    @command(commands, "relationships", schema="scan-relationships")
-    def relationships(
-        session: Session,
-        ids: IDS = None,
-        status: Annotated[
-            list[Status] | None,
-            typer.Option(
-                "--status",
-                help="Only these; repeatable. Without it: accepted, manual and review; with --review: review.",
-                show_default=False,
-            ),
-        ] = None,
-        table: Annotated[
-            str | None, typer.Option("--table", metavar="NAME", help="Only those of this table, on either side.")
-        ] = None,
-        review: Annotated[bool, typer.Option("--review", help="Ask about one after the other.")] = False,
-        accept: Annotated[
-            list[str] | None,
-            typer.Option("--accept", metavar="EDGE", help=f"It is a join{EDGES}", autocompletion=edge_names),
-        ] = None,
-        reject: Annotated[
-            list[str] | None,
-            typer.Option("--reject", metavar="EDGE", help=f"It is no join{EDGES}", autocompletion=edge_names),
-        ] = None,
-        accept_all_above: Annotated[
-            float | None,
-            typer.Option(
-                "--accept-all-above",
-                metavar="SCORE",
-                min=0,
-                help="Accept those to review with at least this score, 0 to 1.",
-            ),
-        ] = None,
-        wait: WAIT = None,
-    ) -> Result:
-        """List the joins a scan found that nobody declared; accept or reject them, in one commit."""
-        from ktx_cli.jobs.review import SHOWN, Choice
-        from ktx_cli.project import Layout
-        from ktx_cli.scan import Decision, Standing
-
-        named = [Choice(edge, Decision.ACCEPT) for edge in accept or ()]
-        named += [Choice(edge, Decision.REJECT) for edge in reject or ()]
-        if accept_all_above is not None and not 0 <= accept_all_above <= 1:
-            raise _no_score(accept_all_above)
-        _check(session, review=review, deciding=bool(named) or accept_all_above is not None, status=status)
-        layout = Layout(session.require_project())
-        open_only = frozenset({Standing.REVIEW})
-        if named or accept_all_above is not None:
-            if accept_all_above is not None:
-                edges = _listed(session, layout, ids, open_only, table).edges
-                named += _all_above(session, edges, accept_all_above)
-            return _decided(session, layout, ids, named, wait)
-        statuses = _standings(status) if status else open_only if review else SHOWN
-        found = _listed(session, layout, ids, statuses, table)
-        if review:
-            return _reviewed(session, layout, ids, found.edges, wait)
-        return _listing(found, ids or ())
+    named = [Choice(edge, Decision.ACCEPT) for edge in accept or ()]
+    named += [Choice(edge, Decision.REJECT) for edge in reject or ()]
+    if accept_all_above is not None and not 0 <= accept_all_above <= 1:
+        raise _no_score(accept_all_above)
+    _check(session, review=review, deciding=bool(named) or accept_all_above is not None, status=status)
+    layout = Layout(session.require_project())
+    open_only = frozenset({Standing.REVIEW})
+    if named or accept_all_above is not None:
+        if accept_all_above is not None:
+            edges = _listed(session, layout, ids, open_only, table).edges
+            named += _all_above(session, edges, accept_all_above)
+        return _decided(session, layout, ids, named, wait)
+    statuses = _standings(status) if status else open_only if review else SHOWN
+    found = _listed(session, layout, ids, statuses, table)
+    if review:
+        return _reviewed(session, layout, ids, found.edges, wait)
+    return _listing(found, ids or ())
 
 
 def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[Status] | None) -> None:

@@ -17,6 +17,8 @@ from ktx_cli.core import ResultWarning, one_line, plural
 if TYPE_CHECKING:
     from ktx_cli.search import Hit, Refreshed
 
+commands = typer.Typer()
+
 
 _SUMMARY = 100
 
@@ -33,48 +35,43 @@ class Kind(StrEnum):
     VALUE = "value"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
+@command(commands, "search")
+def search(
+    session: Session,
+    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="Words to look for.")],
+    kind: Annotated[list[Kind] | None, typer.Option("--kind", help="Only this kind. Repeatable.")] = None,
+    connection: Annotated[
+        str | None,
+        typer.Option(
+            *("--connection-id", "-c"),
+            metavar="ID",
+            help="Only what belongs to this connection, or to none.",
+            autocompletion=connection_ids,
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Find the pages of this user too.")] = None,
+) -> Result:
+    """Find wiki pages, sources, measures, segments, columns, values of columns and passages of documents."""
+    from ktx_cli.agent_tools import search
+    from ktx_cli.project import file_name_warnings
+    from ktx_cli.search import Scope
 
-    @command(app, "search")
-    def search(
-        session: Session,
-        words: Annotated[list[str], typer.Argument(metavar="QUERY", help="Words to look for.")],
-        kind: Annotated[list[Kind] | None, typer.Option("--kind", help="Only this kind. Repeatable.")] = None,
-        connection: Annotated[
-            str | None,
-            typer.Option(
-                *("--connection-id", "-c"),
-                metavar="ID",
-                help="Only what belongs to this connection, or to none.",
-                autocompletion=connection_ids,
-            ),
-        ] = None,
-        limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
-        user: Annotated[
-            str | None, typer.Option("--user", metavar="ID", help="Find the pages of this user too.")
-        ] = None,
-    ) -> Result:
-        """Find wiki pages, sources, measures, segments, columns, values of columns and passages of documents."""
-        from ktx_cli.agent_tools import search
-        from ktx_cli.project import file_name_warnings
-        from ktx_cli.search import Scope
-
-        layout, config = session.load_project()
-        query = " ".join(words).strip()
-        scope = Scope(tuple(each.value for each in kind or ()), connection, user)
-        answer = search(layout, config, query, environ=os.environ, scope=scope, limit=limit)
-        found = answer.found
-        session.warn(*answer.warnings, *file_name_warnings(layout.root))
-        for word, meant in found.corrected.items():
-            session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
-        data = {
-            "query": query,
-            "hits": [hit.to_json() for hit in found.hits],
-            "total": found.total,
-            "corrected": dict(found.corrected),
-        }
-        return Result(data, [_hits_table(found.hits) if found.hits else Fields((("found", "nothing"),))])
+    layout, config = session.load_project()
+    query = " ".join(words).strip()
+    scope = Scope(tuple(each.value for each in kind or ()), connection, user)
+    answer = search(layout, config, query, environ=os.environ, scope=scope, limit=limit)
+    found = answer.found
+    session.warn(*answer.warnings, *file_name_warnings(layout.root))
+    for word, meant in found.corrected.items():
+        session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
+    data = {
+        "query": query,
+        "hits": [hit.to_json() for hit in found.hits],
+        "total": found.total,
+        "corrected": dict(found.corrected),
+    }
+    return Result(data, [_hits_table(found.hits) if found.hits else Fields((("found", "nothing"),))])
 
 
 def _hits_table(hits: tuple[Hit, ...]) -> Table:
@@ -90,19 +87,16 @@ def _where(hit: Hit) -> str:
     return ", ".join(hit.matched_on)
 
 
-def register_index(app: typer.Typer) -> None:
-    """Add the command to the app."""
+@command(commands, "index")
+def index(session: Session, wait: WAIT = None) -> Result:
+    """Write the search index: after edits by hand, a fresh clone, or a change of the embeddings model."""
+    from ktx_cli.jobs.index import index_project
 
-    @command(app, "index")
-    def index(session: Session, wait: WAIT = None) -> Result:
-        """Write the search index: after edits by hand, a fresh clone, or a change of the embeddings model."""
-        from ktx_cli.jobs.index import index_project
-
-        layout, config = session.load_project()
-        done = index_project(
-            layout, config, os.environ, wait_seconds=wait or 0.0, emit=session.emitter(), warn=session.warn
-        )
-        return Result(done.to_json(), [Fields(tuple(_facts(done)))], done.error)
+    layout, config = session.load_project()
+    done = index_project(
+        layout, config, os.environ, wait_seconds=wait or 0.0, emit=session.emitter(), warn=session.warn
+    )
+    return Result(done.to_json(), [Fields(tuple(_facts(done)))], done.error)
 
 
 def _facts(done: Refreshed) -> list[tuple[str, str]]:

@@ -19,24 +19,24 @@ from ktx_cli.jobs.setup.answers import Answers, Step
 if TYPE_CHECKING:
     from ktx_cli.jobs.setup.request import SetupRequest
 
+commands = typer.Typer()
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
 
-    def setup(session: Session, **values: Any) -> Result:
-        """Make a project here, or change the one that is here.
+def setup(session: Session, **values: Any) -> Result:
+    """Make a project here, or change the one that is here.
 
-        In a terminal and without flags it asks; every question has a flag. Flags and a file of answers change only what
-        they name. What is set up is tried before it is saved.
-        """
-        request = _request(session, values)
-        if values["print_plan"]:
-            return _plan(session, request)
-        if not values["answers"] and not any(request.answers.steps()) and session.settings.interactive:
-            return _asked(session, request, tuple(values["only"] or ()))
-        return _done(session, request, values)
+    In a terminal and without flags it asks; every question has a flag. Flags and a file of answers change only what
+    they name. What is set up is tried before it is saved.
+    """
+    request = _request(session, values)
+    if values["print_plan"]:
+        return _plan(session, request)
+    if not values["answers"] and not any(request.answers.steps()) and session.settings.interactive:
+        return _asked(session, request, tuple(values["only"] or ()))
+    return _done(session, request, values)
 
-    command(app, "setup")(with_flags(setup))
+
+command(commands, "setup")(with_flags(setup))
 
 
 def _request(session: Session, values: Mapping[str, Any]) -> SetupRequest:

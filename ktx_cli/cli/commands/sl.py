@@ -25,76 +25,67 @@ if TYPE_CHECKING:
     from ktx_cli.project import KtxConfig, Layout
     from ktx_cli.search import Hit
 
+commands = own_group()
+
 
 _SUMMARY = 100
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group to the app."""
-    commands = own_group(app, "sl")
-    _register_search(commands)
-    _register_list(commands)
-    _register_read(commands)
-    sl_query.register(commands)
-    register_checks(commands)
-    register_exchange(commands)
+@own_command(commands, schema="sl")
+def sl(
+    session: Session,
+    words: Annotated[list[str] | None, typer.Argument(metavar="QUERY", help="Words to look for.")] = None,
+    connection: Connection = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
+    internal: Internal = False,
+) -> Result:
+    """Find sources, measures, segments and columns of the semantic layer. Without words: list the sources."""
+    layout, config, layers = _layers(session, connection, internal)
+    query = " ".join(words or ()).strip()
+    if not query:
+        return _listing(layout, config, layers, query=None)
+    found = layers.search(query, limit)
+    for word, meant in found.corrected.items():
+        session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
+    data = {
+        "query": query,
+        "hits": [hit.to_json() for hit in found.hits],
+        "total": found.total,
+        "corrected": dict(found.corrected),
+        "sources": [],
+    }
+    if not found.hits:
+        return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("sl", "list")])
+    return Result(data, [_hits_table(layers, found.hits)])
 
 
-def _register_search(commands: typer.Typer) -> None:
-    @own_command(commands, schema="sl")
-    def sl(
-        session: Session,
-        words: Annotated[list[str] | None, typer.Argument(metavar="QUERY", help="Words to look for.")] = None,
-        connection: Connection = None,
-        limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
-        internal: Internal = False,
-    ) -> Result:
-        """Find sources, measures, segments and columns of the semantic layer. Without words: list the sources."""
-        layout, config, layers = _layers(session, connection, internal)
-        query = " ".join(words or ()).strip()
-        if not query:
-            return _listing(layout, config, layers, query=None)
-        found = layers.search(query, limit)
-        for word, meant in found.corrected.items():
-            session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
-        data = {
-            "query": query,
-            "hits": [hit.to_json() for hit in found.hits],
-            "total": found.total,
-            "corrected": dict(found.corrected),
-            "sources": [],
-        }
-        if not found.hits:
-            return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("sl", "list")])
-        return Result(data, [_hits_table(layers, found.hits)])
+@command(commands, "list", schema="sl-list")
+def list_(session: Session, connection: Connection = None, internal: Internal = False) -> Result:
+    """List the sources of the semantic layer."""
+    return _listing(*_layers(session, connection, internal))
 
 
-def _register_list(commands: typer.Typer) -> None:
-    @command(commands, "list", schema="sl-list")
-    def list_(session: Session, connection: Connection = None, internal: Internal = False) -> Result:
-        """List the sources of the semantic layer."""
-        return _listing(*_layers(session, connection, internal))
+@command(commands, "read", schema="sl-read")
+def read(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="SOURCE", help="The source's name.", autocompletion=source_names)],
+    connection: Connection = None,
+    internal: Internal = False,
+    as_yaml: Annotated[bool, typer.Option("--yaml", help="The texts of its files, as they stand.")] = False,
+) -> Result:
+    """Show a source: columns, measures, joins, segments, everything its files say put together."""
+    from ktx_cli.jobs.semantic.read import described, find_source, source_files
+
+    layout, _, layers = _layers(session, connection, internal)
+    if as_yaml:
+        of, files = source_files(layout, layers, name)
+        data = {"connection": of, "name": name, "files": [{"path": path, "text": text} for path, text in files]}
+        return Result(data, [Lines(tuple(_file_lines(files)))])
+    data = described(*find_source(layers, name))
+    return Result(data, _source_blocks(data))
 
 
-def _register_read(commands: typer.Typer) -> None:
-    @command(commands, "read", schema="sl-read")
-    def read(
-        session: Session,
-        name: Annotated[str, typer.Argument(metavar="SOURCE", help="The source's name.", autocompletion=source_names)],
-        connection: Connection = None,
-        internal: Internal = False,
-        as_yaml: Annotated[bool, typer.Option("--yaml", help="The texts of its files, as they stand.")] = False,
-    ) -> Result:
-        """Show a source: columns, measures, joins, segments, everything its files say put together."""
-        from ktx_cli.jobs.semantic.layers import described, find_source, source_files
-
-        layout, _, layers = _layers(session, connection, internal)
-        if as_yaml:
-            of, files = source_files(layout, layers, name)
-            data = {"connection": of, "name": name, "files": [{"path": path, "text": text} for path, text in files]}
-            return Result(data, [Lines(tuple(_file_lines(files)))])
-        data = described(*find_source(layers, name))
-        return Result(data, _source_blocks(data))
+commands.registered_commands += sl_query.commands.registered_commands
 
 
 def _layers(session: Session, connection: str | None, internal: bool) -> tuple[Layout, KtxConfig, Layers]:
@@ -184,99 +175,6 @@ def _cell(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-class ImportFormat(StrEnum):
-    """What can be read."""
-
-    DBT = "dbt"
-    LOOKML = "lookml"
-    OSI = "osi"
-
-
-class ExportFormat(StrEnum):
-    """What can be written."""
-
-    OSI = "osi"
-
-
-def register_exchange(commands: typer.Typer) -> None:
-    """Add the commands to the group."""
-    _register_import(commands)
-    _register_export(commands)
-
-
-def _register_import(commands: typer.Typer) -> None:
-    @command(commands, "import", schema="sl-import")
-    def import_(
-        session: Session,
-        format: Annotated[ImportFormat, typer.Argument(help="The tool whose models to read.")],
-        path: Annotated[str, typer.Argument(metavar="PATH", help="A file, or the folder of the project.")],
-        connection: Connection = None,
-        dry_run: Annotated[
-            bool, typer.Option("--dry-run", help="Only tell what would be kept, approximated and dropped.")
-        ] = False,
-    ) -> Result:
-        """Read semantic models of dbt (MetricFlow), LookML or OSI into files of the semantic layer.
-
-        Writes new files and those of an earlier import, never yours, and commits nothing. Every part of the input is
-        told: kept, approximated or dropped, with file and line.
-        """
-        from ktx_cli.jobs.semantic.layers import import_model
-
-        layout, config = session.load_project()
-        done = import_model(
-            *(layout, config, format.value, current_folder() / path), connection=connection, dry_run=dry_run
-        )
-        steps = [] if dry_run else [Command("sl", "validate"), Command("diff", program="git")]
-        return Result(done.to_json(), _blocks(done), done.error(), steps)
-
-
-def _register_export(commands: typer.Typer) -> None:
-    @command(commands, "export", schema="sl-export")
-    def export(
-        session: Session,
-        format: Annotated[ExportFormat, typer.Argument(help="The format to write.")],
-        connection: Connection = None,
-        output: Annotated[
-            str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")
-        ] = None,
-    ) -> Result:
-        """Write a semantic layer as Open Semantic Interchange (OSI) YAML; what it cannot say is told."""
-        from ktx_cli.jobs.semantic.layers import export_model
-
-        layout, config = session.load_project()
-        target = None if output is None else current_folder() / Path(output)
-        done = export_model(layout, config, connection=connection, output=target)
-        session.warn(*_lost(done))
-        if target is not None or session.settings.json:
-            return Result(done.to_json(), _blocks(done))
-        return Result(done.to_json(), text=done.text or "")
-
-
-def _lost(done: Exchange) -> list[ResultWarning]:
-    counts = done.counts
-    if not counts["dropped"] and not counts["approximated"]:
-        return []
-    message = f"{counts['dropped']:,} parts cannot be said in OSI, {counts['approximated']:,} only nearly"
-    return [
-        ResultWarning(
-            "fidelity", message, hint=Hint("{} lists them under report", Command("sl", "export", "osi", "--json"))
-        )
-    ]
-
-
-def _blocks(done: Exchange) -> list[Block]:
-    changed = [item for item in done.report if item.kind.value != "kept"]
-    rows = tuple((item.kind.value, str(item.place), item.what, item.why, item.target or "") for item in changed)
-    facts = [(kind, f"{count:,}") for kind, count in done.counts.items()]
-    if done.placed is not None:
-        facts += [("written", path) for path in done.placed.written]
-        facts += [("unchanged", path) for path in done.placed.same]
-    else:
-        facts += [("file", path) for path in done.files]
-    table = [Table(("result", "place", "what", "why", "becomes"), rows)] if rows else []
-    return [*table, Fields(tuple(facts))]
-
-
 _CELL = 200
 
 Sources = Annotated[
@@ -284,55 +182,45 @@ Sources = Annotated[
 ]
 
 
-def register_checks(commands: typer.Typer) -> None:
-    """Add the commands to the group."""
-    _register_validate(commands)
-    _register_test(commands)
+@command(commands, "validate", schema="sl-validate")
+def validate(
+    session: Session,
+    sources: Sources = None,
+    connection: Connection = None,
+    data: Annotated[bool, typer.Option("--data/--no-data", help="Look at the rows too, or at the files alone.")] = True,
+    budget: Annotated[
+        float, typer.Option("--budget", metavar="SECONDS", min=0, help="How long checks on the data are begun.")
+    ] = 60.0,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for warnings too.")] = False,
+) -> Result:
+    """Check the semantic layer: its files, its definitions, and whether tables, keys and joins are as they say."""
+    from ktx_cli.jobs.semantic.validate import validate_layers
+
+    layout, config = session.load_project()
+    found = validate_layers(
+        *(layout, config, sources or ()), environ=os.environ, connection=connection, data=data, seconds=budget
+    )
+    error = found.error(strict=strict)
+    session.warn(*found.warnings(), *_unread(found, error))
+    if error is not None and error.exit_code == EXIT_UNREACHABLE:
+        error.hint = Hint("{}; or leave the data out: --no-data", error.hint) if error.hint else "add --no-data"
+    return Result(found.to_json(), _validation_blocks(found), error)
 
 
-def _register_validate(commands: typer.Typer) -> None:
-    @command(commands, "validate", schema="sl-validate")
-    def validate(
-        session: Session,
-        sources: Sources = None,
-        connection: Connection = None,
-        data: Annotated[
-            bool, typer.Option("--data/--no-data", help="Look at the rows too, or at the files alone.")
-        ] = True,
-        budget: Annotated[
-            float, typer.Option("--budget", metavar="SECONDS", min=0, help="How long checks on the data are begun.")
-        ] = 60.0,
-        strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for warnings too.")] = False,
-    ) -> Result:
-        """Check the semantic layer: its files, its definitions, and whether tables, keys and joins are as they say."""
-        from ktx_cli.jobs.semantic.validate import validate_layers
+@command(commands, "test", schema="sl-test")
+def test(
+    session: Session, sources: Sources = None, connection: Connection = None, user_attribute: UserAttributes = None
+) -> Result:
+    """Run the tests in the files of sources: a question each, and what must come out."""
+    from ktx_cli.jobs.semantic.answer import read_attributes
+    from ktx_cli.jobs.semantic.validate import run_tests
 
-        layout, config = session.load_project()
-        found = validate_layers(
-            *(layout, config, sources or ()), environ=os.environ, connection=connection, data=data, seconds=budget
-        )
-        error = found.error(strict=strict)
-        session.warn(*found.warnings(), *_unread(found, error))
-        if error is not None and error.exit_code == EXIT_UNREACHABLE:
-            error.hint = Hint("{}; or leave the data out: --no-data", error.hint) if error.hint else "add --no-data"
-        return Result(found.to_json(), _validation_blocks(found), error)
-
-
-def _register_test(commands: typer.Typer) -> None:
-    @command(commands, "test", schema="sl-test")
-    def test(
-        session: Session, sources: Sources = None, connection: Connection = None, user_attribute: UserAttributes = None
-    ) -> Result:
-        """Run the tests in the files of sources: a question each, and what must come out."""
-        from ktx_cli.jobs.semantic.answer import read_attributes
-        from ktx_cli.jobs.semantic.validate import run_tests
-
-        layout, config = session.load_project()
-        attributes = read_attributes(user_attribute)
-        report = run_tests(
-            *(layout, config, sources or ()), environ=os.environ, connection=connection, attributes=attributes
-        )
-        return Result(report.to_json(), _test_blocks(report), report.error())
+    layout, config = session.load_project()
+    attributes = read_attributes(user_attribute)
+    report = run_tests(
+        *(layout, config, sources or ()), environ=os.environ, connection=connection, attributes=attributes
+    )
+    return Result(report.to_json(), _test_blocks(report), report.error())
 
 
 def _unread(found: Validation, error: object) -> list[ResultWarning]:
@@ -376,3 +264,88 @@ def _test_blocks(report: TestReport) -> list[Block]:
 
 def _shown(value: Any) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _CELL)
+
+
+class ImportFormat(StrEnum):
+    """What can be read."""
+
+    DBT = "dbt"
+    LOOKML = "lookml"
+    OSI = "osi"
+
+
+class ExportFormat(StrEnum):
+    """What can be written."""
+
+    OSI = "osi"
+
+
+@command(commands, "import", schema="sl-import")
+def import_(
+    session: Session,
+    format: Annotated[ImportFormat, typer.Argument(help="The tool whose models to read.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A file, or the folder of the project.")],
+    connection: Connection = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be kept, approximated and dropped.")
+    ] = False,
+) -> Result:
+    """Read semantic models of dbt (MetricFlow), LookML or OSI into files of the semantic layer.
+
+    Writes new files and those of an earlier import, never yours, and commits nothing. Every part of the input is
+    told: kept, approximated or dropped, with file and line.
+    """
+    from ktx_cli.jobs.semantic.exchange import import_model
+
+    layout, config = session.load_project()
+    done = import_model(
+        *(layout, config, format.value, current_folder() / path), connection=connection, dry_run=dry_run
+    )
+    steps = [] if dry_run else [Command("sl", "validate"), Command("diff", program="git")]
+    return Result(done.to_json(), _blocks(done), done.error(), steps)
+
+
+@command(commands, "export", schema="sl-export")
+def export(
+    session: Session,
+    format: Annotated[ExportFormat, typer.Argument(help="The format to write.")],
+    connection: Connection = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")
+    ] = None,
+) -> Result:
+    """Write a semantic layer as Open Semantic Interchange (OSI) YAML; what it cannot say is told."""
+    from ktx_cli.jobs.semantic.exchange import export_model
+
+    layout, config = session.load_project()
+    target = None if output is None else current_folder() / Path(output)
+    done = export_model(layout, config, connection=connection, output=target)
+    session.warn(*_lost(done))
+    if target is not None or session.settings.json:
+        return Result(done.to_json(), _blocks(done))
+    return Result(done.to_json(), text=done.text or "")
+
+
+def _lost(done: Exchange) -> list[ResultWarning]:
+    counts = done.counts
+    if not counts["dropped"] and not counts["approximated"]:
+        return []
+    message = f"{counts['dropped']:,} parts cannot be said in OSI, {counts['approximated']:,} only nearly"
+    return [
+        ResultWarning(
+            "fidelity", message, hint=Hint("{} lists them under report", Command("sl", "export", "osi", "--json"))
+        )
+    ]
+
+
+def _blocks(done: Exchange) -> list[Block]:
+    changed = [item for item in done.report if item.kind.value != "kept"]
+    rows = tuple((item.kind.value, str(item.place), item.what, item.why, item.target or "") for item in changed)
+    facts = [(kind, f"{count:,}") for kind, count in done.counts.items()]
+    if done.placed is not None:
+        facts += [("written", path) for path in done.placed.written]
+        facts += [("unchanged", path) for path in done.placed.same]
+    else:
+        facts += [("file", path) for path in done.files]
+    table = [Table(("result", "place", "what", "why", "becomes"), rows)] if rows else []
+    return [*table, Fields(tuple(facts))]

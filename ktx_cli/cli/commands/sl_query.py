@@ -23,6 +23,8 @@ from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, shell_wor
 if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.answer import Explained, LayerAnswer, Question
 
+commands = typer.Typer()
+
 
 LARGEST: Final = 1_000_000
 """How many bytes of a question are read from a file or stdin."""
@@ -303,55 +305,47 @@ _ANSWERING: Final[dict[str, tuple[Any, Any]]] = {
 }
 
 
-def register(commands: typer.Typer) -> None:
-    """Add the commands to the group."""
-    _register_query(commands)
-    _register_explain(commands)
+@command(commands, "query", schema="sl-query")
+@with_question(_ANSWERING)
+def query(
+    session: Session, question: Question, *, execute: bool, form: AnswerFormat, verify: bool | None, receipt: bool
+) -> Result:
+    """Ask the semantic layer. The answer has a receipt: which rows it is made of, by which joins."""
+    if not execute or form is AnswerFormat.SQL:
+        if verify:
+            raise UsageError("--verify needs an answer", hint="leave out --no-execute and --format sql")
+        return _compiled(session, question, form)
+    from ktx_cli.jobs.semantic.answer import ask_layer
+
+    layout, config = session.load_project()
+    printed = not session.settings.json and form is not AnswerFormat.JSON
+    asked = replace(question, verified=verify)
+    with _paths_as_flags():
+        reply = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
+    session.warn(*reply.warnings)
+    _warn_when_cut(session, reply)
+    if session.settings.json:
+        return Result(reply.to_json(), error=reply.error())
+    notes = tuple(_notes(reply, form, receipt))
+    if form is AnswerFormat.TABLE:
+        return Result(reply.to_json(), [_table(reply)], reply.error(), notes=notes)
+    return Result(reply.to_json(), error=reply.error(), text=_text(reply, form), notes=notes)
 
 
-def _register_query(commands: typer.Typer) -> None:
-    @command(commands, "query", schema="sl-query")
-    @with_question(_ANSWERING)
-    def query(
-        session: Session, question: Question, *, execute: bool, form: AnswerFormat, verify: bool | None, receipt: bool
-    ) -> Result:
-        """Ask the semantic layer. The answer has a receipt: which rows it is made of, by which joins."""
-        if not execute or form is AnswerFormat.SQL:
-            if verify:
-                raise UsageError("--verify needs an answer", hint="leave out --no-execute and --format sql")
-            return _compiled(session, question, form)
-        from ktx_cli.jobs.semantic.answer import ask_layer
+@command(commands, "explain", schema="sl-explain")
+@with_question()
+def explain(session: Session, question: Question) -> Result:
+    """Say how a question would be answered: facts, joins, conditions, SQL. No database is asked."""
+    from ktx_cli.jobs.semantic.answer import choices_of, explain_question
 
-        layout, config = session.load_project()
-        printed = not session.settings.json and form is not AnswerFormat.JSON
-        asked = replace(question, verified=verify)
+    layout, config = session.load_project()
+    try:
         with _paths_as_flags():
-            reply = ask_layer(layout, config, asked, environ=os.environ, suggest=True, formats=printed)
-        session.warn(*reply.warnings)
-        _warn_when_cut(session, reply)
-        if session.settings.json:
-            return Result(reply.to_json(), error=reply.error())
-        notes = tuple(_notes(reply, form, receipt))
-        if form is AnswerFormat.TABLE:
-            return Result(reply.to_json(), [_table(reply)], reply.error(), notes=notes)
-        return Result(reply.to_json(), error=reply.error(), text=_text(reply, form), notes=notes)
-
-
-def _register_explain(commands: typer.Typer) -> None:
-    @command(commands, "explain", schema="sl-explain")
-    @with_question()
-    def explain(session: Session, question: Question) -> Result:
-        """Say how a question would be answered: facts, joins, conditions, SQL. No database is asked."""
-        from ktx_cli.jobs.semantic.answer import choices_of, explain_question
-
-        layout, config = session.load_project()
-        try:
-            with _paths_as_flags():
-                explained = explain_question(layout, config, question)
-        except KtxError as error:
-            choices = tuple(choices_of(error.details))
-            return Result(blocks=[Table(("choice", "means"), choices)] if choices else (), error=error)
-        return Result(explained.to_json(), _explained_blocks(explained))
+            explained = explain_question(layout, config, question)
+    except KtxError as error:
+        choices = tuple(choices_of(error.details))
+        return Result(blocks=[Table(("choice", "means"), choices)] if choices else (), error=error)
+    return Result(explained.to_json(), _explained_blocks(explained))
 
 
 @contextlib.contextmanager

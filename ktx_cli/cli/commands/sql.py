@@ -18,62 +18,59 @@ from ktx_cli.core import Command, Hint, Placeholder, ResultWarning, UsageError
 if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.answer import SqlAnswer
 
+commands = typer.Typer()
+
 
 LARGEST = 1_000_000
 """How many bytes of a statement are read from a file or stdin; longer ones are refused anyway."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
+@command(commands, "sql")
+def sql(
+    session: Session,
+    statement: Annotated[
+        str | None, typer.Argument(metavar="[SQL]", help="One statement that reads; `-` reads it from stdin.")
+    ] = None,
+    connection: Annotated[
+        str | None,
+        typer.Option(
+            "--connection-id",
+            "-c",
+            metavar="ID",
+            help="The database to ask; may be left out where there is one.",
+            autocompletion=connection_ids,
+        ),
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file; `-`: stdin.")
+    ] = None,
+    max_rows: Annotated[int, typer.Option("--max-rows", min=1, max=100_000, help="Rows to print at most.")] = 1000,
+    form: Annotated[RowFormat, typer.Option("--format", help="How rows are printed without --json.")] = RowFormat.TABLE,
+) -> Result:
+    """Run one read-only statement and print its rows.
 
-    @command(app, "sql")
-    def sql(
-        session: Session,
-        statement: Annotated[
-            str | None, typer.Argument(metavar="[SQL]", help="One statement that reads; `-` reads it from stdin.")
-        ] = None,
-        connection: Annotated[
-            str | None,
-            typer.Option(
-                "--connection-id",
-                "-c",
-                metavar="ID",
-                help="The database to ask; may be left out where there is one.",
-                autocompletion=connection_ids,
-            ),
-        ] = None,
-        file: Annotated[
-            str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file; `-`: stdin.")
-        ] = None,
-        max_rows: Annotated[int, typer.Option("--max-rows", min=1, max=100_000, help="Rows to print at most.")] = 1000,
-        form: Annotated[
-            RowFormat, typer.Option("--format", help="How rows are printed without --json.")
-        ] = RowFormat.TABLE,
-    ) -> Result:
-        """Run one read-only statement and print its rows.
+    The statement is parsed first: one query, of functions that only compute. See docs/concepts/read-only.md.
+    """
+    from ktx_cli.jobs.sql import run_sql
+    from ktx_cli.project import Layout, load_config
 
-        The statement is parsed first: one query, of functions that only compute. See docs/concepts/read-only.md.
-        """
-        from ktx_cli.jobs.semantic.answer import run_sql
-        from ktx_cli.project import Layout, load_config
-
-        layout = Layout(session.require_project())
-        loaded = load_config(layout.config)
-        text = _statement(statement, file)
-        session.warn(*loaded.notices())
-        answer = run_sql(
-            layout,
-            loaded.config,
-            text,
-            environ=os.environ,
-            connection=connection,
-            max_rows=max_rows,
-            formats=not session.settings.json and form is not RowFormat.JSONL,
-        )
-        _warn_when_cut(session, answer)
-        if form is RowFormat.TABLE or session.settings.json:
-            return Result(answer.to_json(), [_shown(answer)])
-        return Result(answer.to_json(), text=as_lines(form, answer.columns, answer.rows, answer.formats))
+    layout = Layout(session.require_project())
+    loaded = load_config(layout.config)
+    text = _statement(statement, file)
+    session.warn(*loaded.notices())
+    answer = run_sql(
+        layout,
+        loaded.config,
+        text,
+        environ=os.environ,
+        connection=connection,
+        max_rows=max_rows,
+        formats=not session.settings.json and form is not RowFormat.JSONL,
+    )
+    _warn_when_cut(session, answer)
+    if form is RowFormat.TABLE or session.settings.json:
+        return Result(answer.to_json(), [_shown(answer)])
+    return Result(answer.to_json(), text=as_lines(form, answer.columns, answer.rows, answer.formats))
 
 
 def _shown(answer: SqlAnswer) -> Block:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ktx_cli.search import Found
     from ktx_cli.wiki import Page
 
+commands = own_group()
+
 
 _SUMMARY: Final = 100
 
@@ -64,123 +66,108 @@ SlRefs = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group to the app."""
-    commands = own_group(app, "wiki")
-    _register_search(commands)
-    _register_read(commands)
-    _register_write(commands)
-    _register_lint(commands)
+@own_command(commands, schema="wiki")
+def wiki(
+    session: Session,
+    words: Annotated[list[str] | None, typer.Argument(metavar="QUERY", help="Words to look for.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only pages with this tag.")] = None,
+    user: User = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
+) -> Result:
+    """Find wiki pages. Without words: list them."""
+    from ktx_cli.jobs.wiki import broken_pages, place_of_hit, read_wiki, scope_of, search_pages
+
+    layout, config = session.load_project()
+    scope = scope_of(user)
+    query = " ".join(words or ()).strip()
+    if query:
+        answer = search_pages(layout, config, query, environ=os.environ, user=user, tag=tag, limit=limit)
+        session.warn(*answer.warnings)
+        return _found(session, query, answer.found, lambda key: place_of_hit(layout, key, user))
+    book = read_wiki(layout)
+    session.warn(*broken_pages(book))
+    pages = [page for page in book.seen_from(scope) if tag is None or tag in page.tags]
+    if pages:
+        return _listing(pages, list(book.tags(scope)))
+    from ktx_cli.jobs.setup.request import first_step
+
+    nothing = [Fields((("pages", "none"),))]
+    steps = [first_step(layout.root, config), Command("wiki", "write", "--help")]
+    return Result(_listed([], list(book.tags(scope))), nothing, next_steps=steps)
 
 
-def _register_search(commands: typer.Typer) -> None:
-    @own_command(commands, schema="wiki")
-    def wiki(
-        session: Session,
-        words: Annotated[list[str] | None, typer.Argument(metavar="QUERY", help="Words to look for.")] = None,
-        tag: Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only pages with this tag.")] = None,
-        user: User = None,
-        limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
-    ) -> Result:
-        """Find wiki pages. Without words: list them."""
-        from ktx_cli.jobs.wiki import broken_pages, place_of_hit, read_wiki, scope_of, search_pages
+@command(commands, "read", schema="wiki-read")
+def read(
+    session: Session,
+    key: Key,
+    user: User = None,
+    raw: Annotated[bool, typer.Option("--raw", help="The file as it stands.")] = False,
+) -> Result:
+    """Show a page: what its front matter says, its text, and which pages refer to it."""
+    from ktx_cli.jobs.wiki import find_page, referring, scope_of
 
-        layout, config = session.load_project()
-        scope = scope_of(user)
-        query = " ".join(words or ()).strip()
-        if query:
-            answer = search_pages(layout, config, query, environ=os.environ, user=user, tag=tag, limit=limit)
-            session.warn(*answer.warnings)
-            return _found(session, query, answer.found, lambda key: place_of_hit(layout, key, user))
-        book = read_wiki(layout)
-        session.warn(*broken_pages(book))
-        pages = [page for page in book.seen_from(scope) if tag is None or tag in page.tags]
-        if pages:
-            return _listing(pages, list(book.tags(scope)))
-        from ktx_cli.jobs.setup.request import first_step
-
-        nothing = [Fields((("pages", "none"),))]
-        steps = [first_step(layout.root, config), Command("wiki", "write", "--help")]
-        return Result(_listed([], list(book.tags(scope))), nothing, next_steps=steps)
+    layout, _ = session.load_project()
+    page = find_page(layout, key, scope_of(user))
+    data = _page_data(page, referring(layout, page))
+    if raw:
+        return Result({**data, "text": page.text}, [Lines(tuple(page.text.splitlines()))])
+    return Result(data, _page_blocks(page, data))
 
 
-def _register_read(commands: typer.Typer) -> None:
-    @command(commands, "read", schema="wiki-read")
-    def read(
-        session: Session,
-        key: Key,
-        user: User = None,
-        raw: Annotated[bool, typer.Option("--raw", help="The file as it stands.")] = False,
-    ) -> Result:
-        """Show a page: what its front matter says, its text, and which pages refer to it."""
-        from ktx_cli.jobs.wiki import find_page, referring, scope_of
+@command(commands, "write", schema="wiki-write")
+def write(
+    session: Session,
+    key: Key,
+    content: Annotated[str | None, typer.Option("--content", metavar="TEXT", help="The page's text.")] = None,
+    file: Annotated[
+        str | None, typer.Option("--file", metavar="FILE", help="Read the page's text there; `-`: stdin.")
+    ] = None,
+    summary: Annotated[
+        str | None, typer.Option("--summary", metavar="TEXT", help="What it says, in a sentence.")
+    ] = None,
+    tag: Tags = None,
+    ref: Refs = None,
+    sl_ref: SlRefs = None,
+    user: User = None,
+) -> Result:
+    """Write a page, new or again: what is not given stays as it is. Nothing is committed.
 
-        layout, _ = session.load_project()
-        page = find_page(layout, key, scope_of(user))
-        data = _page_data(page, referring(layout, page))
-        if raw:
-            return Result({**data, "text": page.text}, [Lines(tuple(page.text.splitlines()))])
-        return Result(data, _page_blocks(page, data))
+    The page is checked first, as a page of an agent is: a reference that leads nowhere, too long a text and what
+    looks like a secret keep it from being written; what else `ktx wiki lint` would find in it is a warning.
+    """
+    from ktx_cli.jobs.wiki import scope_of, write_page
+    from ktx_cli.wiki import Revision, warnings_of
 
-
-def _register_write(commands: typer.Typer) -> None:
-    @command(commands, "write", schema="wiki-write")
-    def write(
-        session: Session,
-        key: Key,
-        content: Annotated[str | None, typer.Option("--content", metavar="TEXT", help="The page's text.")] = None,
-        file: Annotated[
-            str | None, typer.Option("--file", metavar="FILE", help="Read the page's text there; `-`: stdin.")
-        ] = None,
-        summary: Annotated[
-            str | None, typer.Option("--summary", metavar="TEXT", help="What it says, in a sentence.")
-        ] = None,
-        tag: Tags = None,
-        ref: Refs = None,
-        sl_ref: SlRefs = None,
-        user: User = None,
-    ) -> Result:
-        """Write a page, new or again: what is not given stays as it is. Nothing is committed.
-
-        The page is checked first, as a page of an agent is: a reference that leads nowhere, too long a text and what
-        looks like a secret keep it from being written; what else `ktx wiki lint` would find in it is a warning.
-        """
-        from ktx_cli.jobs.wiki import scope_of, write_page
-        from ktx_cli.wiki import Revision, warnings_of
-
-        layout, config = session.load_project()
-        lists = {"tags": tag, "refs": ref, "sl_refs": sl_ref}
-        fields: dict[str, Any] = {name: [each for each in value if each] for name, value in lists.items() if value}
-        fields |= {} if summary is None else {"summary": summary}
-        revision = Revision(fields, _content(content, file))
-        done = write_page(layout, config, key, revision, scope_of(user))
-        session.warn(*warnings_of(done.notes))
-        what = "created" if done.created else "changed" if done.changed else "unchanged"
-        return Result(
-            done.to_json(), [Fields(((what, done.page.path),))], None, [Command("index")] if done.changed else []
-        )
+    layout, config = session.load_project()
+    lists = {"tags": tag, "refs": ref, "sl_refs": sl_ref}
+    fields: dict[str, Any] = {name: [each for each in value if each] for name, value in lists.items() if value}
+    fields |= {} if summary is None else {"summary": summary}
+    revision = Revision(fields, _content(content, file))
+    done = write_page(layout, config, key, revision, scope_of(user))
+    session.warn(*warnings_of(done.notes))
+    what = "created" if done.created else "changed" if done.changed else "unchanged"
+    return Result(done.to_json(), [Fields(((what, done.page.path),))], None, [Command("index")] if done.changed else [])
 
 
-def _register_lint(commands: typer.Typer) -> None:
-    @command(commands, "lint", schema="wiki-lint")
-    def lint(
-        session: Session,
-        keys: Annotated[
-            list[str] | None, typer.Argument(metavar="KEY", help="Only these pages.", autocompletion=page_keys)
-        ] = None,
-    ) -> Result:
-        """Look for what is wrong in pages: dangling references, sentences to agents, hidden text, secrets, odd links.
+@command(commands, "lint", schema="wiki-lint")
+def lint(
+    session: Session,
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY", help="Only these pages.", autocompletion=page_keys)
+    ] = None,
+) -> Result:
+    """Look for what is wrong in pages: dangling references, sentences to agents, hidden text, secrets, odd links.
 
-        Exits 1 when it found something.
-        """
-        from ktx_cli.jobs.wiki import lint_wiki
+    Exits 1 when it found something.
+    """
+    from ktx_cli.jobs.wiki import lint_wiki
 
-        layout, config = session.load_project()
-        done = lint_wiki(layout, config, keys or ())
-        rows = tuple((f"{each.path}:{each.line}", each.code, each.message, each.hint or "") for each in done.findings)
-        table = [Table(("place", "code", "problem", "hint"), rows)] if rows else []
-        facts = (("pages", str(done.pages)), ("problems", str(len(rows)) if rows else "none"))
-        return Result(done.to_json(), [*table, Fields(facts)], done.error())
+    layout, config = session.load_project()
+    done = lint_wiki(layout, config, keys or ())
+    rows = tuple((f"{each.path}:{each.line}", each.code, each.message, each.hint or "") for each in done.findings)
+    table = [Table(("place", "code", "problem", "hint"), rows)] if rows else []
+    facts = (("pages", str(done.pages)), ("problems", str(len(rows)) if rows else "none"))
+    return Result(done.to_json(), [*table, Fields(facts)], done.error())
 
 
 def _listing(pages: list[Page], tags: list[str]) -> Result:
