@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
-from xml.etree import ElementTree
 
 from ktx_cli.cli.blocks import terminal_width
 from ktx_cli.cli.contract import Session
@@ -18,6 +17,8 @@ from ktx_cli.core import Diagnostic, Hint, KtxError, Severity, UsageError, one_l
 from ktx_cli.project import storage_error
 
 if TYPE_CHECKING:
+    from xml.etree import ElementTree
+
     from ktx_cli.cli.help import Place
     from ktx_cli.jobs.health.doctor import Diagnosis
     from ktx_cli.jobs.health.model import CheckResult
@@ -176,6 +177,8 @@ class JunitCase:
 
 def junit_xml(suite: str, cases: Sequence[JunitCase]) -> bytes:
     """Return the report of one suite as UTF-8: the same cases give the same bytes."""
+    from xml.etree import ElementTree
+
     seconds = f"{sum(case.seconds for case in cases):.3f}"
     counts = {"tests": str(len(cases)), **{key: _count(cases, status) for key, status in _COUNTED}}
     root = ElementTree.Element("testsuites", {"name": _clean(suite), **counts, "time": seconds})
@@ -209,6 +212,8 @@ def _count(cases: Sequence[JunitCase], status: str) -> str:
 
 
 def _write(suite: ElementTree.Element, case: JunitCase) -> None:
+    from xml.etree import ElementTree
+
     about = {"name": _clean(case.name), "classname": _clean(case.classname), "time": f"{case.seconds:.3f}"}
     element = ElementTree.SubElement(suite, "testcase", about)
     if case.status != "ok":

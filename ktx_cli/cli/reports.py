@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
+from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Block, Fields, Table
 from ktx_cli.cli.commands.completion import connection_ids
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 
 IDS = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID]...", help="Connections of ktx.yaml; none: all.", autocompletion=connection_ids),
+    Argument(metavar="[ID]...", help="Connections of ktx.yaml; none: all.", autocompletion=connection_ids),
 ]
-NO_LLM = Annotated[
-    bool, typer.Option("--no-llm", help="Do the part that needs no model, whatever backend is configured.")
-]
+NO_LLM = Annotated[bool, Option("--no-llm", help="Do the part that needs no model, whatever backend is configured.")]
 WAIT = Annotated[
     float | None,
-    typer.Option(
+    Option(
         "--wait",
         metavar="[SECONDS]",
         min=0,
@@ -246,17 +244,15 @@ def _model_facts(report: IngestReport) -> list[tuple[str, str]]:
     return facts
 
 
-TEXTS = Annotated[list[str] | None, typer.Option("--text", metavar="TEXT", help="A text to remember. Repeatable.")]
+TEXTS = Annotated[list[str] | None, Option("--text", metavar="TEXT", help="A text to remember. Repeatable.")]
 FILES = Annotated[
     list[str] | None,
-    typer.Option("--file", metavar="FILE", help="A file whose text is to be remembered; `-`: stdin. Repeatable."),
+    Option("--file", metavar="FILE", help="A file whose text is to be remembered; `-`: stdin. Repeatable."),
 ]
 MAX_USD = Annotated[
-    float | None, typer.Option("--max-usd", metavar="USD", min=0, help="End model work at this cost, at list prices.")
+    float | None, Option("--max-usd", metavar="USD", min=0, help="End model work at this cost, at list prices.")
 ]
-MAX_TOKENS = Annotated[
-    int | None, typer.Option("--max-tokens", metavar="N", min=1, help="End model work at so many tokens.")
-]
+MAX_TOKENS = Annotated[int | None, Option("--max-tokens", metavar="N", min=1, help="End model work at so many tokens.")]
 
 _TOO_LARGE: Final = "cut it into parts"
 _STDIN_NAME: Final = "stdin"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
+from typer import Option
 from typer._coercion import RuntimeParam
 
 from ktx_cli.core import UsageError, did_you_mean, one_line
@@ -87,45 +88,26 @@ def use_colour(stream: Any) -> bool:
     return bool(stream.isatty())
 
 
+def _common(*names: str, help: str, kind: Any = bool, default: Any = False, metavar: str | None = None) -> Any:
+    return Annotated[kind, Option(*names, metavar=metavar, help=help, rich_help_panel=PANEL)], default
+
+
 COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
-    "project_dir": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--project-dir",
-                metavar="DIR",
-                help="The project's folder. Else KTX_PROJECT_DIR, else the nearest parent with a ktx.yaml.",
-                rich_help_panel=PANEL,
-            ),
-        ],
-        None,
+    "project_dir": _common(
+        "--project-dir",
+        help="The project's folder. Else KTX_PROJECT_DIR, else the nearest parent with a ktx.yaml.",
+        kind=str | None,
+        default=None,
+        metavar="DIR",
     ),
-    "json": (
-        Annotated[bool, typer.Option("--json", help="One JSON envelope on stdout.", rich_help_panel=PANEL)],
-        False,
-    ),
-    "plain": (
-        Annotated[bool, typer.Option("--plain", help="Stable text without colour or lines.", rich_help_panel=PANEL)],
-        False,
-    ),
-    "quiet": (
-        Annotated[bool, typer.Option("--quiet", "-q", help="Data and errors only.", rich_help_panel=PANEL)],
-        False,
-    ),
-    "verbose": (Annotated[bool, typer.Option("--verbose", help="Say more.", rich_help_panel=PANEL)], False),
-    "progress": (
-        Annotated[
-            ProgressMode | None,
-            typer.Option("--progress", help="How progress is shown on stderr.", rich_help_panel=PANEL),
-        ],
-        None,
-    ),
-    "no_input": (Annotated[bool, typer.Option("--no-input", help="Never ask anything.", rich_help_panel=PANEL)], False),
-    "yes": (Annotated[bool, typer.Option("--yes", "-y", help="Answer confirmations.", rich_help_panel=PANEL)], False),
-    "debug": (
-        Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=PANEL)],
-        False,
-    ),
+    "json": _common("--json", help="One JSON envelope on stdout."),
+    "plain": _common("--plain", help="Stable text without colour or lines."),
+    "quiet": _common("--quiet", "-q", help="Data and errors only."),
+    "verbose": _common("--verbose", help="Say more."),
+    "progress": _common("--progress", help="How progress is shown on stderr.", kind=ProgressMode | None, default=None),
+    "no_input": _common("--no-input", help="Never ask anything."),
+    "yes": _common("--yes", "-y", help="Answer confirmations."),
+    "debug": _common("--debug", help="Show the traceback of an error."),
 }
 """Name -> (annotation, default) of the options that `contract.command` adds to every command."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
+from typer import Option
 
 from ktx_cli.cli.blocks import Block, Fields, Lines
 from ktx_cli.core import UsageError, plural
@@ -50,12 +50,12 @@ Values = Mapping[str, Any]
 
 
 def _text(flag: str, help: str, panel: str, *, several: bool = False, metavar: str | None = None) -> Any:
-    option = typer.Option(flag, help=help, rich_help_panel=panel, metavar=metavar)
+    option = Option(flag, help=help, rich_help_panel=panel, metavar=metavar)
     return Annotated[list[str] | None, option] if several else Annotated[str | None, option]
 
 
 def _choice(kind: Any, flag: str, help: str, panel: str) -> Any:
-    return Annotated[kind | None, typer.Option(flag, help=help, rich_help_panel=panel)]
+    return Annotated[kind | None, Option(flag, help=help, rich_help_panel=panel)]
 
 
 _OPTIONS: Final[dict[str, Any]] = {
@@ -71,8 +71,7 @@ _OPTIONS: Final[dict[str, Any]] = {
     "embeddings": _text("--embeddings", "none, model2vec, sentence-transformers or openai.", EMBEDDINGS),
     "embedding_model": _text("--embedding-model", "Name of the model, or its folder.", EMBEDDINGS),
     "embedding_dimensions": Annotated[
-        int | None,
-        typer.Option("--embedding-dimensions", min=1, help="Length of a vector.", rich_help_panel=EMBEDDINGS),
+        int | None, Option("--embedding-dimensions", min=1, help="Length of a vector.", rich_help_panel=EMBEDDINGS)
     ],
     "embedding_api_key": _text("--embedding-api-key", "Key of the API, better as env:NAME.", EMBEDDINGS),
     "embedding_base_url": _text("--embedding-base-url", "Address of the API, or of a server.", EMBEDDINGS),
@@ -86,7 +85,7 @@ _OPTIONS: Final[dict[str, Any]] = {
     ),
     "query_history": Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--query-history/--no-query-history",
             help="Read what people ask the database, too.",
             rich_help_panel=DATABASE,
@@ -101,7 +100,7 @@ _OPTIONS: Final[dict[str, Any]] = {
     "build": _choice(Build, "--build", "What to read at once. Without it: nothing.", BUILD),
     "agents": Annotated[
         list[Target] | None,
-        typer.Option(
+        Option(
             "--agents",
             metavar="CLIENT",
             help=f"Agent client that gets the project; repeatable: {', '.join(Target)}.",
@@ -110,23 +109,20 @@ _OPTIONS: Final[dict[str, Any]] = {
     ],
     "agents_scope": _choice(Scope, "--agents-scope", "Shared files beside ktx.yaml, or this user's own.", BUILD),
     "answers": Annotated[
-        Path | None,
-        typer.Option("--answers", metavar="FILE", help="Read the answers from a YAML file.", rich_help_panel=HOW),
+        Path | None, Option("--answers", metavar="FILE", help="Read the answers from a YAML file.", rich_help_panel=HOW)
     ],
     "only": Annotated[
         list[Step] | None,
-        typer.Option(
-            "--only", metavar="STEP", help=f"Only this step; repeatable: {', '.join(Step)}.", rich_help_panel=HOW
-        ),
+        Option("--only", metavar="STEP", help=f"Only this step; repeatable: {', '.join(Step)}.", rich_help_panel=HOW),
     ],
     "print_plan": Annotated[
-        bool, typer.Option("--print-plan", help="Show what would change; write nothing.", rich_help_panel=HOW)
+        bool, Option("--print-plan", help="Show what would change; write nothing.", rich_help_panel=HOW)
     ],
     "keep_secrets": _choice(
         Keeping, "--keep-secrets", "Where a secret goes that is given in clear. Default: file.", HOW
     ),
     "no_test": Annotated[
-        bool, typer.Option("--no-test", help="Save without connecting or asking the model.", rich_help_panel=HOW)
+        bool, Option("--no-test", help="Save without connecting or asking the model.", rich_help_panel=HOW)
     ],
 }
 

@@ -99,8 +99,14 @@ LARGEST: Final = 1_000_000
 STDIN: Final = "-"
 
 
-def text_of(file: str, *, too_large: str) -> str:
-    """Return the text of a file, of stdin for `-`; `UsageError` for one that cannot be read or is too large."""
+def text_of(
+    file: str, *, too_large: str, name: str | None = None, unread: str | None = None, what: str | None = None
+) -> str:
+    """Return the text of a file, of stdin for `-`; `UsageError` for one that cannot be read or is too large.
+
+    `name`: how errors name the file; `unread`: what helps where it cannot be read; `what`: what the text is.
+    """
+    name = name or file
     try:
         if file == STDIN:
             read = sys.stdin.buffer.read(LARGEST + 1)
@@ -108,11 +114,11 @@ def text_of(file: str, *, too_large: str) -> str:
             with (current_folder() / file).open("rb") as stream:
                 read = stream.read(LARGEST + 1)
     except OSError as error:
-        hint = Command("-l", file, program="ls")
-        raise UsageError(f"cannot read {file}: {error.strerror or error}", hint=hint) from error
+        hint = unread or Command("-l", file, program="ls")
+        raise UsageError(f"cannot read {name}: {error.strerror or error}", hint=hint) from error
     if len(read) > LARGEST:
-        raise UsageError(f"{file} is over {LARGEST:,} bytes", hint=too_large)
+        raise UsageError(f"{name} is over {LARGEST:,} bytes", hint=too_large)
     try:
         return read.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is not UTF-8", hint=f"save {file} as UTF-8") from error
+        raise UsageError(f"{name} is not UTF-8", hint=f"save {what or name} as UTF-8") from error

@@ -51,7 +51,7 @@ measures: [{name: order_count, expr: count(*)}]
 def ktx(work: Path) -> Run:
     """Run `ktx wiki ...` in this process: its envelope, exit code and texts."""
     app = typer.Typer(cls=ContractGroup, name="ktx", rich_markup_mode=None)
-    wiki.register(app)
+    app.add_typer(wiki.commands, name="wiki")
     other = typer.Typer()
     app.add_typer(other, name="other")
 
@@ -287,7 +287,7 @@ def test_links_of_pages_that_people_wrote_are_their_own(ktx: Run, book: Path) ->
 
 def test_the_shell_completes_keys(work: Path, book: Path) -> None:
     app = typer.Typer()
-    wiki.register(app)
+    app.add_typer(wiki.commands, name="wiki")
     root = typer.main.get_command(app)
     context = typer.Context(root)
     assert wiki.page_keys(context, "re") == ["refunds", "revenue"]

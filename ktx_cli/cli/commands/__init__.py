@@ -1,1 +1,1 @@
-"""One thin file a command; each registers itself on the app it is given."""
+"""The commands: each module has its own, or its group, as `commands`."""

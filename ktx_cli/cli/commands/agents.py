@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from ktx_cli.cli.blocks import Block, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 commands = group("Put this project into the configuration of agent clients.")
 
 
-TARGETS = Annotated[list[Target] | None, typer.Option("--target", help="An agent client; repeatable.")]
+TARGETS = Annotated[list[Target] | None, Option("--target", help="An agent client; repeatable.")]
 SCOPE = Annotated[
     Scope | None,
-    typer.Option("--scope", help="Shared files beside ktx.yaml, or this user's own. Default: the client's first."),
+    Option("--scope", help="Shared files beside ktx.yaml, or this user's own. Default: the client's first."),
 ]
-DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Print the diff, write nothing.")]
+DRY_RUN = Annotated[bool, Option("--dry-run", help="Print the diff, write nothing.")]
 
 
 @command(commands, "install", schema="agents-install")
@@ -35,17 +35,16 @@ def install(
     session: Session,
     target: TARGETS = None,
     scope: SCOPE = None,
-    name: Annotated[str | None, typer.Option("--name", help="The server's name there. Default: ktx.")] = None,
+    name: Annotated[str | None, Option("--name", help="The server's name there. Default: ktx.")] = None,
     http: Annotated[
-        str | None,
-        typer.Option("--http", metavar="URL", help="A server that is running, instead of one the client starts."),
+        str | None, Option("--http", metavar="URL", help="A server that is running, instead of one the client starts.")
     ] = None,
     token_env: Annotated[
-        str | None, typer.Option("--token-env", metavar="NAME", help="The variable with that server's token.")
+        str | None, Option("--token-env", metavar="NAME", help="The variable with that server's token.")
     ] = None,
     user_attribute: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--user-attribute",
             metavar="NAME=TEXT",
             help="Attribute of the caller that the server is started with, used by row policies: NAME=TEXT or"

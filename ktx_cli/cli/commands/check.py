@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table
-from ktx_cli.cli.commands.completion import connection_ids
+from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.findings import annotation, repository_prefix
 from ktx_cli.cli.reports import IDS
@@ -32,12 +33,7 @@ commands = typer.Typer()
 
 
 Codes = list[str] | None
-Connection = Annotated[
-    str | None,
-    typer.Option(
-        "--connection-id", "-c", metavar="ID", help="Only what is about this connection.", autocompletion=connection_ids
-    ),
-]
+Connection = Annotated[str | None, connection_option("Only what is about this connection.")]
 
 
 @command(commands, "lint")
@@ -46,14 +42,12 @@ def lint(
     connection: Connection = None,
     min_coverage: Annotated[
         float | None,
-        typer.Option("--min-coverage", metavar="PERCENT", min=0, max=100, help="Fail when fewer have a description."),
+        Option("--min-coverage", metavar="PERCENT", min=0, max=100, help="Fail when fewer have a description."),
     ] = None,
-    select: Annotated[Codes, typer.Option("--select", metavar="CODE", help="Only these: KTX2,KTX101.")] = None,
-    ignore: Annotated[Codes, typer.Option("--ignore", metavar="CODE", help="All but these.")] = None,
-    github: Annotated[
-        bool, typer.Option("--github", help="Print annotations for GitHub Actions too, on stderr.")
-    ] = False,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Findings of one code that are printed; 0: all.")] = 20,
+    select: Annotated[Codes, Option("--select", metavar="CODE", help="Only these: KTX2,KTX101.")] = None,
+    ignore: Annotated[Codes, Option("--ignore", metavar="CODE", help="All but these.")] = None,
+    github: Annotated[bool, Option("--github", help="Print annotations for GitHub Actions too, on stderr.")] = False,
+    limit: Annotated[int, Option("--limit", min=0, help="Findings of one code that are printed; 0: all.")] = 20,
 ) -> Result:
     """Look through the project's files: coverage of descriptions, stale pages, dangling references, definitions.
 
@@ -129,7 +123,7 @@ def diff(
     session: Session,
     ids: IDS = None,
     breaking: Annotated[
-        bool, typer.Option("--breaking", help="Exit 1 only for what breaks references, or the type of a column.")
+        bool, Option("--breaking", help="Exit 1 only for what breaks references, or the type of a column.")
     ] = False,
 ) -> Result:
     """Compare databases with their last scan: tables, columns, types, keys, and what in the context refers to them.
@@ -186,18 +180,16 @@ _WIDEST = 2_000
 def evaluate(
     session: Session,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
+        list[str] | None, Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
     ] = None,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Write the answers of new cases into their files as expected.")
+        bool, Option("--accept", help="Write the answers of new cases into their files as expected.")
     ] = False,
     save: Annotated[
-        bool, typer.Option("--save/--no-save", help="Keep how cases ended, to tell regressions the next time.")
+        bool, Option("--save/--no-save", help="Keep how cases ended, to tell regressions the next time.")
     ] = True,
-    github: Annotated[
-        bool, typer.Option("--github", help="Print annotations for GitHub Actions too, on stderr.")
-    ] = False,
-    junit: Annotated[str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit XML report too.")] = None,
+    github: Annotated[bool, Option("--github", help="Print annotations for GitHub Actions too, on stderr.")] = False,
+    junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Write a JUnit XML report too.")] = None,
 ) -> Result:
     """Ask the golden questions of evals/*.yaml and compare: exit 1 where an answer is not the expected one."""
     from ktx_cli.cli.findings import require_report

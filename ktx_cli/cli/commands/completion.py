@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.help import HelpCommand
@@ -32,7 +33,7 @@ class Shell(StrEnum):
 
 
 @commands.command("completion", cls=HelpCommand)
-def completion(shell: Annotated[Shell, typer.Argument(help="The shell to print the script for.")]) -> None:
+def completion(shell: Annotated[Shell, Argument(help="The shell to print the script for.")]) -> None:
     """Print a completion script: `source <(ktx completion bash)`. Plain text in every mode."""
     from typer._completion_shared import get_completion_script
 
@@ -61,30 +62,41 @@ def _for_bash(shell: Any, item: Any) -> str:
     return _MEANT_BY_BASH.sub(lambda found: f"\\{found[0]}", str(item.value))
 
 
-def connection_ids(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the ids of `ktx.yaml` that begin with what was typed; none where there is no readable project.
+_T = TypeVar("_T")
 
-    Only the names are read; nothing is checked, opened or written.
+
+def read_around(ctx: typer.Context, read: Callable[[Path], Iterable[_T]]) -> list[_T]:
+    """Return what `read` finds in the project of a `--project-dir` earlier on the line, else in the one around.
+
+    Nothing where there is no readable project: a shell cannot show an error in the middle of a line, the command will.
     """
-    from ktx_cli.core import yaml
-    from ktx_cli.project import CONFIG_NAME, read_bytes
-
-    try:
-        folder = _project(ctx)
-        text = read_bytes(folder / CONFIG_NAME) if folder else None
-        document = yaml.load(text, where=CONFIG_NAME) if text else None
-    except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
-        return []
-    connections = document.get("connections") if isinstance(document, dict) else None
-    return _begun(map(str, connections), incomplete) if isinstance(connections, dict) else []
-
-
-def _project(ctx: typer.Context) -> Path | None:
-    """Return the project of a `--project-dir` earlier on the line, else the one around the current folder."""
     from ktx_cli.project import find_project
 
     named = [context.params.get("project_dir") for context in (ctx, ctx.find_root())]
-    return find_project(next((name for name in named if name is not None), None), os.environ, current_folder())
+    try:
+        folder = find_project(next((name for name in named if name is not None), None), os.environ, current_folder())
+        return [] if folder is None else list(read(folder))
+    except KtxError:
+        return []
+
+
+def connection_ids(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the ids of `ktx.yaml` that begin with what was typed; nothing but their names is read."""
+    from ktx_cli.core import yaml
+    from ktx_cli.project import CONFIG_NAME, read_bytes
+
+    def ids(folder: Path) -> Iterable[str]:
+        text = read_bytes(folder / CONFIG_NAME)
+        document = yaml.load(text, where=CONFIG_NAME) if text else None
+        connections = document.get("connections") if isinstance(document, dict) else None
+        return map(str, connections) if isinstance(connections, dict) else ()
+
+    return _begun(read_around(ctx, ids), incomplete)
+
+
+def connection_option(help: str) -> Any:
+    """Return the option that names one connection."""
+    return Option("--connection-id", "-c", metavar="ID", help=help, autocompletion=connection_ids)
 
 
 def source_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -123,33 +135,37 @@ def _refs(ctx: typer.Context, kind: str) -> Iterator[str]:
             yield from (f"{source.name}.{name}" for name in names[kind])
 
 
-def _layers(ctx: typer.Context) -> Iterable[Shown]:
-    """Return the semantic layers of the project around, or of the one named earlier; none where one cannot be read."""
-    from ktx_cli.jobs.semantic.read import read_layers
-    from ktx_cli.project import Layout, load_config
+def _layers(ctx: typer.Context) -> list[Shown]:
+    def layers(folder: Path) -> Iterable[Shown]:
+        from ktx_cli.jobs.semantic.read import read_layers
+        from ktx_cli.project import Layout, load_config
 
-    try:
-        folder = _project(ctx)
-        if folder is None:
-            return ()
         layout = Layout(folder)
         return read_layers(layout, load_config(layout.config).config, ctx.params.get("connection")).shown
-    except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
-        return ()
+
+    return read_around(ctx, layers)
+
+
+def edge_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of edges that begin with what was typed."""
+    from ktx_cli.jobs.review.relationships import edge_names
+
+    known = connection_ids(ctx, "")
+    wanted = [id for id in ctx.params.get("ids") or () if id in known]
+    return _begun(read_around(ctx, lambda folder: edge_names(folder, wanted or known)), incomplete)
+
+
+def page_keys(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the keys of everybody's pages that begin with what was typed."""
+    from ktx_cli.project import WorkingTree
+    from ktx_cli.wiki import GLOBAL, page_path, place_of
+
+    def places(folder: Path) -> Iterable[Any]:
+        below = page_path(GLOBAL, incomplete).removesuffix(".md")
+        return map(place_of, WorkingTree(folder).paths(below))
+
+    return [place[1] for place in read_around(ctx, places) if place is not None]
 
 
 def _begun(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
-
-
-def edge_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of edges that begin with what was typed; none where there is no readable project."""
-    from ktx_cli.jobs.review.relationships import edge_names
-
-    try:
-        folder = _project(ctx)
-    except KtxError:
-        return []
-    known = connection_ids(ctx, "")
-    wanted = [id for id in ctx.params.get("ids") or () if id in known]
-    return [] if folder is None else _begun(edge_names(folder, wanted or known), incomplete)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-import typer
+from typer import Argument
 
 from ktx_cli.cli.blocks import Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
@@ -21,7 +21,7 @@ THRESHOLDS = {
 }
 """Settings that limit each other: of either the one that has to move first when it would pass it."""
 
-KEY = Annotated[str, typer.Argument(help="A dotted key, as `llm.provider.backend` or `connections.warehouse.path`.")]
+KEY = Annotated[str, Argument(help="A dotted key, as `llm.provider.backend` or `connections.warehouse.path`.")]
 
 
 def _load(session: Session, *, everything: bool = False) -> Any:
@@ -55,7 +55,7 @@ def get(session: Session, key: KEY) -> Result:
 
 @command(commands, "set", schema="config-set")
 def set_(
-    session: Session, key: KEY, value: Annotated[str, typer.Argument(help="The new value, as it would stand in YAML.")]
+    session: Session, key: KEY, value: Annotated[str, Argument(help="The new value, as it would stand in YAML.")]
 ) -> Result:
     """Change one setting in ktx.yaml. Comments, order and layout of the file stay as they are."""
     from ktx_cli.jobs.connections import set_setting

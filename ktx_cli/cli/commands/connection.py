@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from ktx_cli.cli.attempts import Attempt
 from ktx_cli.cli.blocks import Fields, Table
@@ -107,16 +107,16 @@ def _combined(errors: list[KtxError]) -> KtxError | None:
 @command(commands, "add", schema="connection-add")
 def add(
     session: Session,
-    id: Annotated[str, typer.Argument(help="The new connection's id.")],
-    driver: Annotated[str, typer.Option("--driver", help="sqlite, duckdb, files, postgres, mysql, ...")],
-    url: Annotated[str | None, typer.Option("--url", help="URL, better as env:NAME or file:PATH.")] = None,
-    path: Annotated[str | None, typer.Option("--path", help="File or folder, relative to the project.")] = None,
-    include: Annotated[list[str] | None, typer.Option("--include", help="Pattern of tables wanted.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option("--exclude", help="Pattern of tables unwanted.")] = None,
+    id: Annotated[str, Argument(help="The new connection's id.")],
+    driver: Annotated[str, Option("--driver", help="sqlite, duckdb, files, postgres, mysql, ...")],
+    url: Annotated[str | None, Option("--url", help="URL, better as env:NAME or file:PATH.")] = None,
+    path: Annotated[str | None, Option("--path", help="File or folder, relative to the project.")] = None,
+    include: Annotated[list[str] | None, Option("--include", help="Pattern of tables wanted.")] = None,
+    exclude: Annotated[list[str] | None, Option("--exclude", help="Pattern of tables unwanted.")] = None,
     field: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any other field; repeatable.")
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Any other field; repeatable.")
     ] = None,
-    no_test: Annotated[bool, typer.Option("--no-test", help="Save without connecting.")] = False,
+    no_test: Annotated[bool, Option("--no-test", help="Save without connecting.")] = False,
 ) -> Result:
     """Test a connection and write it into ktx.yaml."""
     from ktx_cli.jobs.connections import SourceCheck, add_connection
@@ -146,7 +146,7 @@ def add(
 
 @command(commands, "remove", schema="connection-remove")
 def remove(
-    session: Session, id: Annotated[str, typer.Argument(help="The connection's id.", autocompletion=connection_ids)]
+    session: Session, id: Annotated[str, Argument(help="The connection's id.", autocompletion=connection_ids)]
 ) -> Result:
     """Take a connection out of ktx.yaml. Its context (semantic layer, snapshot) stays."""
     from ktx_cli.core import ResultWarning

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table
 from ktx_cli.cli.contract import Result, Session, command
@@ -38,8 +39,8 @@ _ADD: Final = Hint(
 @command(commands, "demo")
 def demo(
     session: Session,
-    folder: Annotated[str, typer.Argument(help="A new or empty folder.")] = "ktx-demo",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Another seed, another company's numbers.")] = 7,
+    folder: Annotated[str, Argument(help="A new or empty folder.")] = "ktx-demo",
+    seed: Annotated[int, Option("--seed", min=0, help="Another seed, another company's numbers.")] = 7,
 ) -> Result:
     """Build a small company (warehouse, dbt project, handbook) and its context, without any key."""
     from ktx_cli.jobs.demo.demo import demo as build

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
@@ -23,11 +24,11 @@ commands = typer.Typer()
 
 
 PROBE = Annotated[
-    bool, typer.Option("--probe", help="First ask every model of a role for one short answer, and keep when it did.")
+    bool, Option("--probe", help="First ask every model of a role for one short answer, and keep when it did.")
 ]
 FAST = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--fast",
         help="Do not ask the local Claude Code binary for its session: a project that needs one is then unverified, "
         "which is not ready (exit 3).",
@@ -120,19 +121,19 @@ Ids = list[str] | None
 @command(commands, "doctor")
 def doctor(
     session: Session,
-    only: Annotated[Ids, typer.Option("--only", metavar="ID", help="Run this check only; repeatable.")] = None,
-    skip: Annotated[Ids, typer.Option("--skip", metavar="ID", help="Leave this check out; repeatable.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="A warning counts as a failure.")] = False,
+    only: Annotated[Ids, Option("--only", metavar="ID", help="Run this check only; repeatable.")] = None,
+    skip: Annotated[Ids, Option("--skip", metavar="ID", help="Leave this check out; repeatable.")] = None,
+    strict: Annotated[bool, Option("--strict", help="A warning counts as a failure.")] = False,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Mend what needs no decision: stale locks, the index, permissions.")
+        bool, Option("--fix", help="Mend what needs no decision: stale locks, the index, permissions.")
     ] = False,
     junit: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Write the findings as JUnit XML too.")
+        Path | None, Option("--junit", metavar="FILE", help="Write the findings as JUnit XML too.")
     ] = None,
     github: Annotated[
-        bool, typer.Option("--github", help="Print what is not well as annotations for GitHub Actions.")
+        bool, Option("--github", help="Print what is not well as annotations for GitHub Actions.")
     ] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List the checks, and run none.")] = False,
+    list_: Annotated[bool, Option("--list", help="List the checks, and run none.")] = False,
 ) -> Result:
     """Run every check for real: machine, project, secrets, models, connections.
 
@@ -195,11 +196,11 @@ def usage(
     session: Session,
     by: Annotated[
         list[str] | None,
-        typer.Option("--by", help="Sum by day, role, model, backend, command or run; repeatable (day, model)."),
+        Option("--by", help="Sum by day, role, model, backend, command or run; repeatable (day, model)."),
     ] = None,
-    since: Annotated[str | None, typer.Option("--since", help="From this day on, as 2026-01-31 (UTC).")] = None,
+    since: Annotated[str | None, Option("--since", help="From this day on, as 2026-01-31 (UTC).")] = None,
     run: Annotated[
-        str | None, typer.Option("--run", metavar="RUN", help="Of this run: its id, the id's beginning, `latest`.")
+        str | None, Option("--run", metavar="RUN", help="Of this run: its id, the id's beginning, `latest`.")
     ] = None,
 ) -> Result:
     """Show tokens and cost of model calls. Costs are list prices, also of calls in a local session."""

@@ -16,6 +16,7 @@ import os
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.reports import (
@@ -38,14 +39,13 @@ commands = typer.Typer()
 
 
 LOG_FILE = Annotated[
-    str | None,
-    typer.Option("--log-file", metavar="FILE", help="Append events and exit code as JSON Lines; rotated at 5 MB."),
+    str | None, Option("--log-file", metavar="FILE", help="Append events and exit code as JSON Lines; rotated at 5 MB.")
 ]
 
 
 NOTIFY = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--notify", metavar="COMMAND", help="Run this by sh when the exit code is not 0: the report is on its stdin."
     ),
 ]
@@ -129,7 +129,7 @@ def _run_id(value: str | None) -> str | None:
 def ingest(
     session: Session,
     ids: IDS = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would change; write nothing.")] = False,
     no_llm: NO_LLM = False,
     text: TEXTS = None,
     file: FILES = None,
@@ -138,7 +138,7 @@ def ingest(
     wait: WAIT = None,
     log_file: LOG_FILE = None,
     notify: NOTIFY = None,
-    run_id: Annotated[str | None, typer.Option("--run-id", hidden=True, callback=_run_id)] = None,
+    run_id: Annotated[str | None, Option("--run-id", hidden=True, callback=_run_id)] = None,
 ) -> Result:
     """Read the connections and commit what changed, once. Without IDs: all of them. With texts: capture these."""
     watch(session, log_file, notify)

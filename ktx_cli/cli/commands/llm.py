@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 commands = typer.Typer(cls=HelpGroup, help="Try the configured model backend by hand.", no_args_is_help=False)
 
 
-ROLE = Annotated[str, typer.Option("--role", help="Role of llm.models: default, triage, curator, ...")]
-MODEL = Annotated[str | None, typer.Option("--model", help="Instead of the role's: MODEL or BACKEND:MODEL.")]
+ROLE = Annotated[str, Option("--role", help="Role of llm.models: default, triage, curator, ...")]
+MODEL = Annotated[str | None, Option("--model", help="Instead of the role's: MODEL or BACKEND:MODEL.")]
 
 
 @command(commands, "probe", schema="llm-probe")
@@ -41,13 +42,11 @@ def probe(session: Session, model: MODEL = None) -> Result:
 @command(commands, "ask", schema="llm-ask")
 def ask(
     session: Session,
-    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask; `-` reads it from stdin.")],
+    question: Annotated[str, Argument(metavar="QUESTION", help="What to ask; `-` reads it from stdin.")],
     role: ROLE = "default",
     model: MODEL = None,
-    system: Annotated[str, typer.Option("--system", help="A system prompt.")] = "",
-    schema: Annotated[
-        Path | None, typer.Option("--schema", help="File with a JSON Schema the answer has to fit.")
-    ] = None,
+    system: Annotated[str, Option("--system", help="A system prompt.")] = "",
+    schema: Annotated[Path | None, Option("--schema", help="File with a JSON Schema the answer has to fit.")] = None,
 ) -> Result:
     """Ask one question through the runtime port and print the answer."""
     from ktx_cli.jobs.llm import ask_project

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 commands = group("The server for agents: stdio for clients that start it, HTTP for one that stays.")
 
 
-READ_ONLY = Annotated[bool, typer.Option("--read-only", help="Leave out the tools that change the project.")]
-PRIVACY = Annotated[bool, typer.Option("--privacy", help="No value of a row leaves; arguments are not logged.")]
+READ_ONLY = Annotated[bool, Option("--read-only", help="Leave out the tools that change the project.")]
+PRIVACY = Annotated[bool, Option("--privacy", help="No value of a row leaves; arguments are not logged.")]
 ATTRIBUTES = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--user-attribute",
         metavar="NAME=TEXT",
         help="Attribute of the caller, used by row policies: NAME=TEXT or NAME:=JSON. Repeatable.",
@@ -76,34 +76,29 @@ def stdio(
 @command(commands, "start", schema="mcp-start")
 def start(
     session: Session,
-    folders: Annotated[
-        list[str] | None, typer.Argument(metavar="[DIR]...", help="More projects, behind --projects.")
-    ] = None,
+    folders: Annotated[list[str] | None, Argument(metavar="[DIR]...", help="More projects, behind --projects.")] = None,
     projects: Annotated[
-        list[str] | None,
-        typer.Option("--projects", metavar="DIR...", help="Serve these projects, each at its own address."),
+        list[str] | None, Option("--projects", metavar="DIR...", help="Serve these projects, each at its own address.")
     ] = None,
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: whichever is free.")] = 7878,
+    host: Annotated[str, Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option("--port", min=0, max=65535, help="0: whichever is free.")] = 7878,
     read_only: READ_ONLY = False,
     privacy: PRIVACY = False,
     user_attribute: ATTRIBUTES = None,
     allowed_host: Annotated[
-        list[str] | None,
-        typer.Option("--allowed-host", metavar="NAME", help="A host name clients may use; may be repeated."),
+        list[str] | None, Option("--allowed-host", metavar="NAME", help="A host name clients may use; may be repeated.")
     ] = None,
     allowed_origin: Annotated[
         list[str] | None,
-        typer.Option("--allowed-origin", metavar="ORIGIN", help="A web page's origin that may ask; repeatable."),
+        Option("--allowed-origin", metavar="ORIGIN", help="A web page's origin that may ask; repeatable."),
     ] = None,
     token_file: Annotated[
-        str | None,
-        typer.Option("--token-file", metavar="FILE", help="The token clients must show. Else KTX_MCP_TOKEN."),
+        str | None, Option("--token-file", metavar="FILE", help="The token clients must show. Else KTX_MCP_TOKEN.")
     ] = None,
-    token: Annotated[str | None, typer.Option("--token", hidden=True)] = None,
-    foreground: Annotated[bool, typer.Option("--foreground", help="Serve in this process.")] = False,
+    token: Annotated[str | None, Option("--token", hidden=True)] = None,
+    foreground: Annotated[bool, Option("--foreground", help="Serve in this process.")] = False,
     wait: Annotated[
-        float, typer.Option("--wait", min=0, metavar="[SECONDS]", help="How long to wait until it answers.")
+        float, Option("--wait", min=0, metavar="[SECONDS]", help="How long to wait until it answers.")
     ] = 30.0,
 ) -> Result:
     """Start the server over HTTP, which stays when this command is done; wait until it answers.
@@ -230,9 +225,9 @@ def _shown(data: dict[str, Any]) -> Block:
 @command(commands, "logs", schema="mcp-logs")
 def logs(
     session: Session,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl-C.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=10_000, help="How many, the last ones.")] = 50,
-    audit: Annotated[bool, typer.Option("--audit", help="What agents asked instead, as JSON Lines.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on with what is added, until Ctrl-C.")] = False,
+    lines: Annotated[int, Option("--lines", "-n", min=0, max=10_000, help="How many, the last ones.")] = 50,
+    audit: Annotated[bool, Option("--audit", help="What agents asked instead, as JSON Lines.")] = False,
 ) -> Result:
     """Show what the server of this project said of itself, or what agents asked it. Changes nothing.
 

@@ -6,10 +6,10 @@ import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands.completion import connection_ids
+from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command, harmless
 from ktx_cli.cli.help import group
 from ktx_cli.cli.reports import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 commands = group("Turn texts into wiki pages and measures; list, show and take back what came of them.")
 
 
-RUN = Annotated[str, typer.Argument(metavar="RUN", help="A capture's id, its unique beginning, or `latest`.")]
+RUN = Annotated[str, Argument(metavar="RUN", help="A capture's id, its unique beginning, or `latest`.")]
 
 
 class TypeOfText(StrEnum):
@@ -59,35 +59,25 @@ class CaptureStatus(StrEnum):
 def capture(
     session: Session,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]...", help="A text to remember; `-`: what is on stdin.")
+        list[str] | None, Argument(metavar="[TEXT]...", help="A text to remember; `-`: what is on stdin.")
     ] = None,
     text: TEXTS = None,
     file: FILES = None,
-    connection: Annotated[
-        str | None,
-        typer.Option(
-            *("--connection-id", "-c"),
-            metavar="ID",
-            help="The one database whose semantic layer it is about.",
-            autocompletion=connection_ids,
-        ),
-    ] = None,
+    connection: Annotated[str | None, connection_option("The one database whose semantic layer it is about.")] = None,
     user: Annotated[
-        str | None, typer.Option("--user", metavar="ID", help="Write pages of this user alone, no definitions.")
+        str | None, Option("--user", metavar="ID", help="Write pages of this user alone, no definitions.")
     ] = None,
     source_type: Annotated[
-        TypeOfText, typer.Option("--source-type", help="What kind of text it is: how much of it is taken.")
+        TypeOfText, Option("--source-type", help="What kind of text it is: how much of it is taken.")
     ] = TypeOfText.EXTERNAL_INGEST,
     propose: Annotated[
-        bool, typer.Option("--propose", help="Leave the change on a branch for review; change nothing else.")
+        bool, Option("--propose", help="Leave the change on a branch for review; change nothing else.")
     ] = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Let accepted context be changed where the text contradicts it.")
+        bool, Option("--replace", help="Let accepted context be changed where the text contradicts it.")
     ] = False,
-    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop at the first text that fails.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be asked; ask and write nothing.")
-    ] = False,
+    fail_fast: Annotated[bool, Option("--fail-fast", help="Stop at the first text that fails.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would be asked; ask and write nothing.")] = False,
     max_usd: MAX_USD = None,
     max_tokens: MAX_TOKENS = None,
     wait: WAIT = None,
@@ -110,8 +100,8 @@ def capture(
 @command(commands, "list", schema="memory-list")
 def list_captures(
     session: Session,
-    status: Annotated[CaptureStatus | None, typer.Option("--status", help="Only those with this status.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+    status: Annotated[CaptureStatus | None, Option("--status", help="Only those with this status.")] = None,
+    limit: Annotated[int, Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
 ) -> Result:
     """List what was captured, the newest first; one whose process was killed says so."""
     from ktx_cli.jobs.capture.queue import listed

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.contract import Result, Session, command, harmless
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 commands = group("What runs did: reports, transcripts of agents, events. Changes nothing.")
 
 
-RUN = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, its unique beginning, or `latest`.")]
+RUN = Annotated[str, Argument(metavar="RUN", help="A run's id, its unique beginning, or `latest`.")]
 FASTER = 8.0
 """How much faster a run is shown again on a terminal that can draw it moving."""
 
@@ -36,8 +36,7 @@ def _layout(session: Session) -> Layout:
 
 @command(commands, "list", schema="runs-list")
 def list_runs(
-    session: Session,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+    session: Session, limit: Annotated[int, Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20
 ) -> Result:
     """List the runs of this project, the newest first; one that was killed says so."""
     from ktx_cli.jobs.setup.request import first_step
@@ -73,9 +72,7 @@ def show(
     run: RUN,
     transcript: Annotated[
         str | None,
-        typer.Option(
-            "--transcript", metavar="UNIT", help="What a unit's agent said and did; --verbose: all it was told."
-        ),
+        Option("--transcript", metavar="UNIT", help="What a unit's agent said and did; --verbose: all it was told."),
     ] = None,
 ) -> Result:
     """Show what a run read, wrote and took: units with their reasons, artifacts with their raw files, conflicts."""
@@ -106,7 +103,7 @@ def replay(
     run: RUN,
     speed: Annotated[
         float | None,
-        typer.Option("--speed", min=0, help=f"How many times as fast; 0: no pauses ({FASTER:g} where the view moves)."),
+        Option("--speed", min=0, help=f"How many times as fast; 0: no pauses ({FASTER:g} where the view moves)."),
     ] = None,
 ) -> Result:
     """Draw the events of a run again as it drew them, with --progress jsonl too."""

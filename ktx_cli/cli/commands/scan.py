@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
@@ -46,7 +46,7 @@ DEPTHS = (
 def scan(
     session: Session,
     ids: IDS = None,
-    depth: Annotated[Depth | None, typer.Option("--depth", help=DEPTHS, show_default=False)] = None,
+    depth: Annotated[Depth | None, Option("--depth", help=DEPTHS, show_default=False)] = None,
     no_llm: NO_LLM = False,
     wait: WAIT = None,
 ) -> Result:
@@ -81,18 +81,17 @@ def diagram(
     session: Session,
     id: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="Connection; none: the only one scanned.", autocompletion=connection_ids),
+        Argument(metavar="[ID]", help="Connection; none: the only one scanned.", autocompletion=connection_ids),
     ] = None,
     format: Annotated[
-        Format, typer.Option("--format", help="mermaid, svg (drawn by Graphviz) or dot (its input).")
+        Format, Option("--format", help="mermaid, svg (drawn by Graphviz) or dot (its input).")
     ] = Format.MERMAID,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead of to stdout.")
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write it there instead of to stdout.")
     ] = None,
-    keys_only: Annotated[bool, typer.Option("--keys-only", help="Only keys and columns of joins.")] = False,
+    keys_only: Annotated[bool, Option("--keys-only", help="Only keys and columns of joins.")] = False,
     tables: Annotated[
-        list[str] | None,
-        typer.Option("--tables", metavar="PATTERN", help="Only these, as mart.* or order*; repeatable."),
+        list[str] | None, Option("--tables", metavar="PATTERN", help="Only these, as mart.* or order*; repeatable.")
     ] = None,
 ) -> Result:
     """Draw the tables of a database and their joins, from the last scan."""
@@ -132,27 +131,25 @@ def relationships(
     ids: IDS = None,
     status: Annotated[
         list[Status] | None,
-        typer.Option(
+        Option(
             "--status",
             help="Only these; repeatable. Without it: accepted, manual and review; with --review: review.",
             show_default=False,
         ),
     ] = None,
     table: Annotated[
-        str | None, typer.Option("--table", metavar="NAME", help="Only those of this table, on either side.")
+        str | None, Option("--table", metavar="NAME", help="Only those of this table, on either side.")
     ] = None,
-    review: Annotated[bool, typer.Option("--review", help="Ask about one after the other.")] = False,
+    review: Annotated[bool, Option("--review", help="Ask about one after the other.")] = False,
     accept: Annotated[
-        list[str] | None,
-        typer.Option("--accept", metavar="EDGE", help=f"It is a join{EDGES}", autocompletion=edge_names),
+        list[str] | None, Option("--accept", metavar="EDGE", help=f"It is a join{EDGES}", autocompletion=edge_names)
     ] = None,
     reject: Annotated[
-        list[str] | None,
-        typer.Option("--reject", metavar="EDGE", help=f"It is no join{EDGES}", autocompletion=edge_names),
+        list[str] | None, Option("--reject", metavar="EDGE", help=f"It is no join{EDGES}", autocompletion=edge_names)
     ] = None,
     accept_all_above: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--accept-all-above",
             metavar="SCORE",
             min=0,

@@ -7,9 +7,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Fields, Table
-from ktx_cli.cli.commands.completion import connection_ids
+from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.reports import WAIT
 from ktx_cli.core import ResultWarning, one_line, plural
@@ -38,19 +39,11 @@ class Kind(StrEnum):
 @command(commands, "search")
 def search(
     session: Session,
-    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="Words to look for.")],
-    kind: Annotated[list[Kind] | None, typer.Option("--kind", help="Only this kind. Repeatable.")] = None,
-    connection: Annotated[
-        str | None,
-        typer.Option(
-            *("--connection-id", "-c"),
-            metavar="ID",
-            help="Only what belongs to this connection, or to none.",
-            autocompletion=connection_ids,
-        ),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
-    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Find the pages of this user too.")] = None,
+    words: Annotated[list[str], Argument(metavar="QUERY", help="Words to look for.")],
+    kind: Annotated[list[Kind] | None, Option("--kind", help="Only this kind. Repeatable.")] = None,
+    connection: Annotated[str | None, connection_option("Only what belongs to this connection, or to none.")] = None,
+    limit: Annotated[int, Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
+    user: Annotated[str | None, Option("--user", metavar="ID", help="Find the pages of this user too.")] = None,
 ) -> Result:
     """Find wiki pages, sources, measures, segments, columns, values of columns and passages of documents."""
     from ktx_cli.agent_tools import search

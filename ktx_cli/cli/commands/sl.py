@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.commands import sl_query
@@ -34,9 +34,9 @@ _SUMMARY = 100
 @own_command(commands, schema="sl")
 def sl(
     session: Session,
-    words: Annotated[list[str] | None, typer.Argument(metavar="QUERY", help="Words to look for.")] = None,
+    words: Annotated[list[str] | None, Argument(metavar="QUERY", help="Words to look for.")] = None,
     connection: Connection = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
+    limit: Annotated[int, Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
     internal: Internal = False,
 ) -> Result:
     """Find sources, measures, segments and columns of the semantic layer. Without words: list the sources."""
@@ -68,10 +68,10 @@ def list_(session: Session, connection: Connection = None, internal: Internal = 
 @command(commands, "read", schema="sl-read")
 def read(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="SOURCE", help="The source's name.", autocompletion=source_names)],
+    name: Annotated[str, Argument(metavar="SOURCE", help="The source's name.", autocompletion=source_names)],
     connection: Connection = None,
     internal: Internal = False,
-    as_yaml: Annotated[bool, typer.Option("--yaml", help="The texts of its files, as they stand.")] = False,
+    as_yaml: Annotated[bool, Option("--yaml", help="The texts of its files, as they stand.")] = False,
 ) -> Result:
     """Show a source: columns, measures, joins, segments, everything its files say put together."""
     from ktx_cli.jobs.semantic.read import described, find_source, source_files
@@ -178,7 +178,7 @@ def _cell(value: Any) -> str:
 _CELL = 200
 
 Sources = Annotated[
-    list[str] | None, typer.Argument(metavar="SOURCE", help="Only these sources.", autocompletion=source_names)
+    list[str] | None, Argument(metavar="SOURCE", help="Only these sources.", autocompletion=source_names)
 ]
 
 
@@ -187,11 +187,11 @@ def validate(
     session: Session,
     sources: Sources = None,
     connection: Connection = None,
-    data: Annotated[bool, typer.Option("--data/--no-data", help="Look at the rows too, or at the files alone.")] = True,
+    data: Annotated[bool, Option("--data/--no-data", help="Look at the rows too, or at the files alone.")] = True,
     budget: Annotated[
-        float, typer.Option("--budget", metavar="SECONDS", min=0, help="How long checks on the data are begun.")
+        float, Option("--budget", metavar="SECONDS", min=0, help="How long checks on the data are begun.")
     ] = 60.0,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for warnings too.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Exit 1 for warnings too.")] = False,
 ) -> Result:
     """Check the semantic layer: its files, its definitions, and whether tables, keys and joins are as they say."""
     from ktx_cli.jobs.semantic.validate import validate_layers
@@ -283,11 +283,11 @@ class ExportFormat(StrEnum):
 @command(commands, "import", schema="sl-import")
 def import_(
     session: Session,
-    format: Annotated[ImportFormat, typer.Argument(help="The tool whose models to read.")],
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A file, or the folder of the project.")],
+    format: Annotated[ImportFormat, Argument(help="The tool whose models to read.")],
+    path: Annotated[str, Argument(metavar="PATH", help="A file, or the folder of the project.")],
     connection: Connection = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what would be kept, approximated and dropped.")
+        bool, Option("--dry-run", help="Only tell what would be kept, approximated and dropped.")
     ] = False,
 ) -> Result:
     """Read semantic models of dbt (MetricFlow), LookML or OSI into files of the semantic layer.
@@ -308,11 +308,9 @@ def import_(
 @command(commands, "export", schema="sl-export")
 def export(
     session: Session,
-    format: Annotated[ExportFormat, typer.Argument(help="The format to write.")],
+    format: Annotated[ExportFormat, Argument(help="The format to write.")],
     connection: Connection = None,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")
-    ] = None,
+    output: Annotated[str | None, Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")] = None,
 ) -> Result:
     """Write a semantic layer as Open Semantic Interchange (OSI) YAML; what it cannot say is told."""
     from ktx_cli.jobs.semantic.exchange import export_model

@@ -6,18 +6,18 @@ import contextlib
 import inspect
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, RowFormat, Table, as_lines, as_table, render_plain
-from ktx_cli.cli.commands.completion import connection_ids, dimension_names, measure_names, segment_names
+from ktx_cli.cli.commands.completion import connection_option, dimension_names, measure_names, segment_names
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.settings import current_folder
+from ktx_cli.cli.streams import STDIN, text_of
 from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, shell_words
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-
-LARGEST: Final = 1_000_000
-"""How many bytes of a question are read from a file or stdin."""
 
 EXAMPLE: Final = Command("sl", "query", "--measure", "orders.revenue", "--dimension", "customers.country")
 
@@ -112,9 +109,11 @@ def _json_query(text: str | None, file: str | None) -> dict[str, Any]:
     if text is None and file is None:
         return {}
     where = "the query" if file is None and text != "-" else "stdin" if "-" in (text, file) else str(file)
-    content = text if file is None and text != "-" else _read(where)
+    if file is not None or text == STDIN:
+        hints = {"too_large": "a query is shorter", "unread": "check --query-file"}
+        text = text_of(file or STDIN, name=where, what="the query", **hints)
     try:
-        query = json.loads(content or "")
+        query = json.loads(text or "")
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where} is not valid JSON: {error}", hint='{"measures": ["orders.revenue"]}') from error
     if not isinstance(query, dict):
@@ -122,36 +121,13 @@ def _json_query(text: str | None, file: str | None) -> dict[str, Any]:
     return query
 
 
-def _read(where: str) -> str:
-    try:
-        if where == "stdin":
-            content = sys.stdin.buffer.read(LARGEST + 1)
-        else:
-            with (current_folder() / where).open("rb") as stream:
-                content = stream.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise UsageError(f"{where} is over {LARGEST:,} bytes", hint="a query is shorter")
-        return content.decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"cannot read {where}: {error.strerror or error}", hint="check --query-file") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{where} is not UTF-8", hint="save the query as UTF-8") from error
-
-
 Connection = Annotated[
-    str | None,
-    typer.Option(
-        "--connection-id",
-        "-c",
-        metavar="ID",
-        help="The connection whose semantic layer is meant; may be left out where there is one.",
-        autocompletion=connection_ids,
-    ),
+    str | None, connection_option("The connection whose semantic layer is meant; may be left out where there is one.")
 ]
-Internal = Annotated[bool, typer.Option("--internal", help="Show what is internal too.")]
+Internal = Annotated[bool, Option("--internal", help="Show what is internal too.")]
 UserAttributes = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--user-attribute",
         metavar="NAME=VALUE",
         help="Who asks, for policies: NAME=TEXT, or NAME:=JSON for another value than a text. Repeatable.",
@@ -160,7 +136,7 @@ UserAttributes = Annotated[
 
 
 def _option(kind: Any, *names: str, help: str, metavar: str | None = None, **more: Any) -> Any:
-    return Annotated[kind, typer.Option(*names, help=help, metavar=metavar, show_default=False, **more)]
+    return Annotated[kind, Option(*names, help=help, metavar=metavar, show_default=False, **more)]
 
 
 def _repeated(*names: str, help: str, metavar: str, **more: Any) -> Any:
@@ -168,7 +144,7 @@ def _repeated(*names: str, help: str, metavar: str, **more: Any) -> Any:
 
 
 OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
-    "text": (Annotated[str | None, typer.Argument(metavar="JSON", help="The query as JSON; `-`: from stdin.")], None),
+    "text": (Annotated[str | None, Argument(metavar="JSON", help="The query as JSON; `-`: from stdin.")], None),
     "connection": (Connection, None),
     "file": (_option(str | None, "--query-file", help="Read the query as JSON; `-`: stdin.", metavar="FILE"), None),
     "measure": (
@@ -275,21 +251,17 @@ class AnswerFormat(StrEnum):
 _TOTAL: Final = "total"
 
 _ANSWERING: Final[dict[str, tuple[Any, Any]]] = {
-    "execute": (
-        Annotated[bool, typer.Option("--execute/--no-execute", help="Ask the database, or only compile.")],
-        True,
-    ),
+    "execute": (Annotated[bool, Option("--execute/--no-execute", help="Ask the database, or only compile.")], True),
     "form": (
         Annotated[
-            AnswerFormat,
-            typer.Option("--format", help="How the answer is printed without --json; sql asks no database."),
+            AnswerFormat, Option("--format", help="How the answer is printed without --json; sql asks no database.")
         ],
         AnswerFormat.TABLE,
     ),
     "verify": (
         Annotated[
             bool | None,
-            typer.Option(
+            Option(
                 "--verify/--no-verify",
                 show_default=False,
                 help="Recompute every row from raw rows, or none; exit 1 where a number differs. Without it: a sample, "
@@ -298,10 +270,7 @@ _ANSWERING: Final[dict[str, tuple[Any, Any]]] = {
         ],
         None,
     ),
-    "receipt": (
-        Annotated[bool, typer.Option("--receipt", help="Print the whole receipt; --json always has it.")],
-        False,
-    ),
+    "receipt": (Annotated[bool, Option("--receipt", help="Print the whole receipt; --json always has it.")], False),
 }
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Block, Lines, RowFormat, as_lines, as_table
-from ktx_cli.cli.commands.completion import connection_ids
+from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import current_folder
+from ktx_cli.cli.streams import STDIN, text_of
 from ktx_cli.core import Command, Hint, Placeholder, ResultWarning, UsageError
 
 if TYPE_CHECKING:
@@ -21,31 +21,20 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
-LARGEST = 1_000_000
-"""How many bytes of a statement are read from a file or stdin; longer ones are refused anyway."""
-
-
 @command(commands, "sql")
 def sql(
     session: Session,
     statement: Annotated[
-        str | None, typer.Argument(metavar="[SQL]", help="One statement that reads; `-` reads it from stdin.")
+        str | None, Argument(metavar="[SQL]", help="One statement that reads; `-` reads it from stdin.")
     ] = None,
     connection: Annotated[
-        str | None,
-        typer.Option(
-            "--connection-id",
-            "-c",
-            metavar="ID",
-            help="The database to ask; may be left out where there is one.",
-            autocompletion=connection_ids,
-        ),
+        str | None, connection_option("The database to ask; may be left out where there is one.")
     ] = None,
     file: Annotated[
-        str | None, typer.Option("--file", "-f", metavar="FILE", help="Read the statement from a file; `-`: stdin.")
+        str | None, Option("--file", "-f", metavar="FILE", help="Read the statement from a file; `-`: stdin.")
     ] = None,
-    max_rows: Annotated[int, typer.Option("--max-rows", min=1, max=100_000, help="Rows to print at most.")] = 1000,
-    form: Annotated[RowFormat, typer.Option("--format", help="How rows are printed without --json.")] = RowFormat.TABLE,
+    max_rows: Annotated[int, Option("--max-rows", min=1, max=100_000, help="Rows to print at most.")] = 1000,
+    form: Annotated[RowFormat, Option("--format", help="How rows are printed without --json.")] = RowFormat.TABLE,
 ) -> Result:
     """Run one read-only statement and print its rows.
 
@@ -86,26 +75,12 @@ def _statement(statement: str | None, file: str | None) -> str:
         problem = "there is no statement" if file is None else "both a statement and --file are given"
         example = Command("sql", Placeholder('"SELECT count(*) FROM orders"'))
         raise UsageError(problem, hint=Hint("for example: {}", example))
-    if "-" in (statement, file):
-        return _decoded(sys.stdin.buffer.read(LARGEST + 1), "stdin")
-    return statement if statement is not None else _read(current_folder() / str(file))
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            return _decoded(stream.read(LARGEST + 1), str(path))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}", hint="check --file") from error
-
-
-def _decoded(content: bytes, where: str) -> str:
-    if len(content) > LARGEST:
-        raise UsageError(f"{where} is over {LARGEST:,} bytes", hint="a statement is shorter")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{where} is not UTF-8", hint="save the statement as UTF-8") from error
+    if statement is not None and statement != STDIN:
+        return statement
+    name = "stdin" if STDIN in (statement, file) else str(current_folder() / str(file))
+    return text_of(
+        file or STDIN, name=name, too_large="a statement is shorter", unread="check --file", what="the statement"
+    )
 
 
 def _warn_when_cut(session: Session, answer: SqlAnswer) -> None:

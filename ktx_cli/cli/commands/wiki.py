@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
+from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
+from ktx_cli.cli.commands.completion import page_keys
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
-from ktx_cli.cli.settings import current_folder
 from ktx_cli.cli.streams import text_of
-from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, one_line
+from ktx_cli.core import Command, ResultWarning, UsageError, one_line
 
 if TYPE_CHECKING:
     from ktx_cli.search import Found
@@ -25,31 +25,16 @@ commands = own_group()
 _SUMMARY: Final = 100
 
 
-def page_keys(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the keys of everybody's pages that begin with what was typed."""
-    from ktx_cli.project import WorkingTree, find_project
-    from ktx_cli.wiki import GLOBAL, page_path, place_of
-
-    try:
-        named = [context.params.get("project_dir") for context in (ctx, ctx.find_root())]
-        folder = find_project(next((name for name in named if name is not None), None), os.environ, current_folder())
-        below = page_path(GLOBAL, incomplete).removesuffix(".md")
-        places = [place_of(path) for path in WorkingTree(folder).paths(below)] if folder else []
-    except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
-        return []
-    return [place[1] for place in places if place is not None]
-
-
 User = Annotated[
-    str | None, typer.Option("--user", metavar="ID", help="The pages of this user too; theirs come before everybody's.")
+    str | None, Option("--user", metavar="ID", help="The pages of this user too; theirs come before everybody's.")
 ]
-Key = Annotated[str, typer.Argument(metavar="KEY", help="The page's key.", autocompletion=page_keys)]
+Key = Annotated[str, Argument(metavar="KEY", help="The page's key.", autocompletion=page_keys)]
 
 
-Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help='A tag. Repeatable; "" for none.')]
+Tags = Annotated[list[str] | None, Option("--tag", metavar="TAG", help='A tag. Repeatable; "" for none.')]
 Refs = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--ref",
         metavar="KEY",
         help='The key of a page this one refers to. Repeatable; "" for none.',
@@ -58,7 +43,7 @@ Refs = Annotated[
 ]
 SlRefs = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--sl-ref",
         metavar="REF",
         help='What of the semantic layer it is about: [connection/]source[.entity]. Repeatable; "" for none.',
@@ -69,10 +54,10 @@ SlRefs = Annotated[
 @own_command(commands, schema="wiki")
 def wiki(
     session: Session,
-    words: Annotated[list[str] | None, typer.Argument(metavar="QUERY", help="Words to look for.")] = None,
-    tag: Annotated[str | None, typer.Option("--tag", metavar="TAG", help="Only pages with this tag.")] = None,
+    words: Annotated[list[str] | None, Argument(metavar="QUERY", help="Words to look for.")] = None,
+    tag: Annotated[str | None, Option("--tag", metavar="TAG", help="Only pages with this tag.")] = None,
     user: User = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
+    limit: Annotated[int, Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
 ) -> Result:
     """Find wiki pages. Without words: list them."""
     from ktx_cli.jobs.wiki import broken_pages, place_of_hit, read_wiki, scope_of, search_pages
@@ -101,7 +86,7 @@ def read(
     session: Session,
     key: Key,
     user: User = None,
-    raw: Annotated[bool, typer.Option("--raw", help="The file as it stands.")] = False,
+    raw: Annotated[bool, Option("--raw", help="The file as it stands.")] = False,
 ) -> Result:
     """Show a page: what its front matter says, its text, and which pages refer to it."""
     from ktx_cli.jobs.wiki import find_page, referring, scope_of
@@ -118,13 +103,11 @@ def read(
 def write(
     session: Session,
     key: Key,
-    content: Annotated[str | None, typer.Option("--content", metavar="TEXT", help="The page's text.")] = None,
+    content: Annotated[str | None, Option("--content", metavar="TEXT", help="The page's text.")] = None,
     file: Annotated[
-        str | None, typer.Option("--file", metavar="FILE", help="Read the page's text there; `-`: stdin.")
+        str | None, Option("--file", metavar="FILE", help="Read the page's text there; `-`: stdin.")
     ] = None,
-    summary: Annotated[
-        str | None, typer.Option("--summary", metavar="TEXT", help="What it says, in a sentence.")
-    ] = None,
+    summary: Annotated[str | None, Option("--summary", metavar="TEXT", help="What it says, in a sentence.")] = None,
     tag: Tags = None,
     ref: Refs = None,
     sl_ref: SlRefs = None,
@@ -153,7 +136,7 @@ def write(
 def lint(
     session: Session,
     keys: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY", help="Only these pages.", autocompletion=page_keys)
+        list[str] | None, Argument(metavar="KEY", help="Only these pages.", autocompletion=page_keys)
     ] = None,
 ) -> Result:
     """Look for what is wrong in pages: dangling references, sentences to agents, hidden text, secrets, odd links.
