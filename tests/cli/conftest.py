@@ -170,6 +170,12 @@ def project(shop: Path, copies: Callable[[Build, Path], Path]) -> Path:
     return copies(_set_up, shop.parent)
 
 
+@pytest.fixture
+def ingested(work: Path, copies: Callable[[Build, Path], Path]) -> Path:
+    """The project over the shop after its first ingest."""
+    return copies(ingested_shop, work)
+
+
 def git(folder: Path, *args: str, **environ: str) -> str:
     """Run git as the user would."""
     identity = ["-c", "user.name=User", "-c", "user.email=user@example.com"]

@@ -79,19 +79,17 @@ def test_add_takes_a_field_inside_another(ktx: Run, project: Path) -> None:
     assert (shown["repoUrl"], shown["branch"]) == ("git@host:a/b.git", "main")
 
 
-def test_remove_keeps_the_context_and_says_so(ktx: Run, project: Path) -> None:
-    ktx("ingest")
+def test_remove_keeps_the_context_and_says_so(ktx: Run, ingested: Path) -> None:
     answer = ktx("connection", "remove", "warehouse", "--yes", "--json")
     assert answer.code == 0
     assert answer.data["kept"] == ["semantic-layer/warehouse", "raw-sources/warehouse"]
-    assert (project / "semantic-layer" / "warehouse" / "_schema" / "main.yaml").exists()
+    assert (ingested / "semantic-layer" / "warehouse" / "_schema" / "main.yaml").exists()
     assert ktx("connection", "list", "--json").data["connections"] == []
 
 
-def test_remove_says_that_what_stays_closes_the_other_databases(ktx: Run, project: Path) -> None:
-    ktx("ingest")
+def test_remove_says_that_what_stays_closes_the_other_databases(ktx: Run, ingested: Path) -> None:
     ktx("connection", "add", "other", "--driver", "sqlite", "--path", "shop.sqlite")
-    overlay = project / "semantic-layer" / "warehouse" / "orders.yaml"
+    overlay = ingested / "semantic-layer" / "warehouse" / "orders.yaml"
     overlay.write_text("name: orders\npolicies: [{name: own, filter: \"status = 'paid'\"}]\n")
     answer = ktx("connection", "remove", "warehouse", "--yes", "--json")
     (warning,) = answer.envelope["warnings"]

@@ -206,22 +206,21 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_fix_mends_what_needs_no_decision_and_touches_nothing_else(ktx: Run, project: Path) -> None:
-    assert ktx("ingest").code == 0
-    page = project / "wiki" / "global" / "a.md"
+def test_fix_mends_what_needs_no_decision_and_touches_nothing_else(ktx: Run, ingested: Path) -> None:
+    page = ingested / "wiki" / "global" / "a.md"
     page.parent.mkdir(parents=True)
     page.write_text("---\nsummary: A\nrefs: [nowhere]\n---\n\n# A\n")
-    (project / ".ktx").chmod(0o755)
-    with sqlite3.connect(project / ".ktx" / "state.sqlite") as state:
+    (ingested / ".ktx").chmod(0o755)
+    with sqlite3.connect(ingested / ".ktx" / "state.sqlite") as state:
         state.execute("INSERT INTO leases VALUES ('run', 'r', 'ktx ingest', 4194000, '1', 'e', 'e', 0, 0)")
     state.close()
-    Layout(project).mcp_state.write_text("{}")
-    before = tree(project)
+    Layout(ingested).mcp_state.write_text("{}")
+    before = tree(ingested)
     answer = ktx("doctor", "--fix", "--json")
     repaired = {each["check"]: each["done"] for each in answer.data["repaired"]}
     assert repaired == {"index": True, "state": True, "lease": True, "mcp": True}
     assert {each["check"] for each in answer.data["findings"] if each["level"] == "warn"} == {"wiki"}
-    assert (answer.code, tree(project)) == (0, before)
+    assert (answer.code, tree(ingested)) == (0, before)
     again = ktx("doctor", "--fix", "--json")
     assert again.data["repaired"] == []
 

@@ -51,32 +51,29 @@ def test_first_ingest(ktx: Run, project: Path, git: Git) -> None:
     assert stored["commit"] == report["commit"]
 
 
-def test_nothing_changed_makes_no_commit_and_says_so(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    tip = git(project, "rev-parse", "HEAD")
+def test_nothing_changed_makes_no_commit_and_says_so(ktx: Run, ingested: Path, git: Git) -> None:
+    tip = git(ingested, "rev-parse", "HEAD")
     answer = ktx("ingest")
     assert answer.code == 0
     assert "nothing changed" in answer.out
-    assert git(project, "rev-parse", "HEAD") == tip
+    assert git(ingested, "rev-parse", "HEAD") == tip
 
 
-def test_state_is_disposable(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    tip = git(project, "rev-parse", "HEAD")
-    shutil.rmtree(project / ".ktx")
+def test_state_is_disposable(ktx: Run, ingested: Path, git: Git) -> None:
+    tip = git(ingested, "rev-parse", "HEAD")
+    shutil.rmtree(ingested / ".ktx")
     assert ktx("ingest", "--json").data["status"] == "unchanged"
-    assert git(project, "rev-parse", "HEAD") == tip
-    assert (project / ".ktx" / "state.sqlite").exists()
+    assert git(ingested, "rev-parse", "HEAD") == tip
+    assert (ingested / ".ktx" / "state.sqlite").exists()
 
 
-def test_a_dropped_table_is_removed_and_reported(ktx: Run, project: Path) -> None:
-    ktx("ingest")
-    database = sqlite3.connect(project / "shop.sqlite")
+def test_a_dropped_table_is_removed_and_reported(ktx: Run, ingested: Path) -> None:
+    database = sqlite3.connect(ingested / "shop.sqlite")
     database.execute('DROP TABLE "Order Lines"')
     database.close()
     answer = ktx("ingest", "--json")
     assert answer.data["connections"][0]["changes"]["removed"] == ['"Order Lines"']
-    assert "Order Lines" not in tables(project)
+    assert "Order Lines" not in tables(ingested)
 
 
 def test_dry_run_writes_nothing(ktx: Run, project: Path, git: Git) -> None:
@@ -101,9 +98,8 @@ def test_dry_run_says_what_would_change_and_that_nothing_was_written(ktx: Run, p
     assert answer.err.splitlines()[-1] == "next: ktx ingest warehouse"
 
 
-def test_dry_run_names_removed_tables_and_files(ktx: Run, project: Path) -> None:
-    ktx("ingest")
-    database = sqlite3.connect(project / "shop.sqlite")
+def test_dry_run_names_removed_tables_and_files(ktx: Run, ingested: Path) -> None:
+    database = sqlite3.connect(ingested / "shop.sqlite")
     database.executescript('DROP TABLE "Order Lines"; ALTER TABLE customers ADD COLUMN vip INTEGER')
     database.close()
     written = set(ktx("ingest", "--dry-run", "--json").data["connections"][0]["files"]["written"])
@@ -114,8 +110,7 @@ def test_dry_run_names_removed_tables_and_files(ktx: Run, project: Path) -> None
     assert {line.split("\t")[2] for line in lines if "\twrite file\t" in line} == written
 
 
-def test_dry_run_with_nothing_to_do(ktx: Run, project: Path) -> None:
-    ktx("ingest")
+def test_dry_run_with_nothing_to_do(ktx: Run, ingested: Path) -> None:
     answer = ktx("ingest", "--dry-run")
     assert answer.out.splitlines()[-2:] == ["a run would: change nothing", "written now: nothing, this was a dry run"]
     assert "next:" not in answer.err
@@ -134,65 +129,62 @@ def test_dry_run_caps_the_text_and_not_the_json(ktx: Run, project: Path) -> None
     assert (len(connection["changes"]["added"]), len(connection["files"]["written"])) == (33, 36)
 
 
-def test_the_users_work_survives(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    git(project, "config", "commit.gpgsign", "true")
-    git(project, "config", "gpg.program", "false")
+def test_the_users_work_survives(ktx: Run, ingested: Path, git: Git) -> None:
+    git(ingested, "config", "commit.gpgsign", "true")
+    git(ingested, "config", "gpg.program", "false")
     for hook in ("pre-commit", "commit-msg", "post-commit", "reference-transaction", "post-index-change"):
-        path = project / ".git" / "hooks" / hook
-        path.write_text(f"#!/bin/sh\necho {hook} >> {project}/hooks-ran\nexit 1\n")
+        path = ingested / ".git" / "hooks" / hook
+        path.write_text(f"#!/bin/sh\necho {hook} >> {ingested}/hooks-ran\nexit 1\n")
         path.chmod(0o755)
-    (project / "staged.txt").write_text("staged")
-    (project / "mine.txt").write_text("committed")
-    subprocess.run(["git", "-c", "core.hooksPath=/dev/null", "add", "staged.txt"], cwd=project, check=True)
-    (project / "untracked.txt").write_text("untracked")
-    index = subprocess.run(["git", "ls-files", "-s"], cwd=project, capture_output=True, check=True).stdout
-    add_table(project)
+    (ingested / "staged.txt").write_text("staged")
+    (ingested / "mine.txt").write_text("committed")
+    subprocess.run(["git", "-c", "core.hooksPath=/dev/null", "add", "staged.txt"], cwd=ingested, check=True)
+    (ingested / "untracked.txt").write_text("untracked")
+    index = subprocess.run(["git", "ls-files", "-s"], cwd=ingested, capture_output=True, check=True).stdout
+    add_table(ingested)
     answer = ktx("ingest", "--json")
     assert answer.code == 0, answer
-    assert not (project / "hooks-ran").exists()
-    changed = git(project, "show", "--name-only", "--format=", "HEAD").split()
+    assert not (ingested / "hooks-ran").exists()
+    changed = git(ingested, "show", "--name-only", "--format=", "HEAD").split()
     assert changed
     assert all(path.startswith(("semantic-layer/", "raw-sources/")) for path in changed)
-    after = subprocess.run(["git", "ls-files", "-s"], cwd=project, capture_output=True, check=True).stdout
+    after = subprocess.run(["git", "ls-files", "-s"], cwd=ingested, capture_output=True, check=True).stdout
     assert [line for line in index.splitlines() if b"staged.txt" in line] == [
         line for line in after.splitlines() if b"staged.txt" in line
     ]
-    status = git(project, "-c", "core.hooksPath=/dev/null", "status", "--porcelain").splitlines()
+    status = git(ingested, "-c", "core.hooksPath=/dev/null", "status", "--porcelain").splitlines()
     assert "A  staged.txt" in status
     assert "?? untracked.txt" in status
     assert not [line for line in status if "semantic-layer" in line or "raw-sources" in line]
 
 
-def test_a_file_the_user_edits_is_left_alone_and_offered_again(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    shard = project / SHARD
+def test_a_file_the_user_edits_is_left_alone_and_offered_again(ktx: Run, ingested: Path, git: Git) -> None:
+    shard = ingested / SHARD
     edited = shard.read_text() + "# my note\n"
     shard.write_text(edited)
-    add_table(project)
+    add_table(ingested)
     answer = ktx("ingest", "--json")
     assert answer.code == 7
     assert answer.envelope["error"]["code"] == "partial"
     assert answer.data["held"] == [{"path": SHARD, "reason": "modified"}]
     assert shard.read_text() == edited
-    assert "extra" not in git(project, "show", f"HEAD:{SHARD}")
-    git(project, "checkout", "--", SHARD)
+    assert "extra" not in git(ingested, "show", f"HEAD:{SHARD}")
+    git(ingested, "checkout", "--", SHARD)
     again = ktx("ingest", "--json")
     assert again.code == 0
-    assert "extra" in tables(project)
+    assert "extra" in tables(ingested)
 
 
-def test_what_people_wrote_into_a_shard_survives(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    shard = project / SHARD
+def test_what_people_wrote_into_a_shard_survives(ktx: Run, ingested: Path, git: Git) -> None:
+    shard = ingested / SHARD
     document = yaml.load(shard.read_bytes(), where=SHARD)
     document["tables"]["customers"]["descriptions"] = {"user": "People: who pay"}
     shard.write_text(yaml.dump(document))
-    git(project, "commit", "-qam", "describe customers")
-    add_table(project)
+    git(ingested, "commit", "-qam", "describe customers")
+    add_table(ingested)
     assert ktx("ingest").code == 0
-    assert tables(project)["customers"]["descriptions"] == {"user": "People: who pay"}
-    assert "extra" in tables(project)
+    assert tables(ingested)["customers"]["descriptions"] == {"user": "People: who pay"}
+    assert "extra" in tables(ingested)
 
 
 def test_ignored_paths_are_written_and_reported(ktx: Run, project: Path, git: Git) -> None:
@@ -209,20 +201,19 @@ def test_ignored_paths_are_written_and_reported(ktx: Run, project: Path, git: Gi
 
 
 @pytest.mark.parametrize("state", ["detached", "merge"])
-def test_a_repository_in_the_middle_of_something_is_refused(ktx: Run, project: Path, git: Git, state: str) -> None:
-    ktx("ingest")
+def test_a_repository_in_the_middle_of_something_is_refused(ktx: Run, ingested: Path, git: Git, state: str) -> None:
     if state == "detached":
-        git(project, "checkout", "-q", "--detach")
+        git(ingested, "checkout", "-q", "--detach")
     else:
-        (project / ".git" / "MERGE_HEAD").write_text(git(project, "rev-parse", "HEAD"))
-    tip = git(project, "rev-parse", "HEAD")
-    add_table(project)
+        (ingested / ".git" / "MERGE_HEAD").write_text(git(ingested, "rev-parse", "HEAD"))
+    tip = git(ingested, "rev-parse", "HEAD")
+    add_table(ingested)
     answer = ktx("ingest", "--json")
     assert answer.code == 1
     assert answer.envelope["error"]["code"] == "git"
     assert answer.envelope["error"]["hint"]
-    assert git(project, "rev-parse", "HEAD") == tip
-    assert "extra" not in tables(project)
+    assert git(ingested, "rev-parse", "HEAD") == tip
+    assert "extra" not in tables(ingested)
 
 
 @pytest.mark.parametrize("layout", ["sha256", "linked-worktree", "subfolder", "unborn"])
@@ -260,10 +251,9 @@ def test_every_layout_of_a_repository(ktx: Run, shop: Path, git: Git, layout: st
 
 
 def test_without_git_reading_works_and_ingest_says_what_to_install(
-    ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+    ktx: Run, ingested: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ktx("ingest")
-    monkeypatch.setenv("PATH", str(project / "no-programs-here"))
+    monkeypatch.setenv("PATH", str(ingested / "no-programs-here"))
     assert ktx("status", "--json").envelope["schema"] == "ktx/status/v1"
     assert ktx("connection", "list").code == 0
     assert ktx("config", "show").code == 0
@@ -386,46 +376,43 @@ def change(project: Path, *statements: str) -> None:
     database.close()
 
 
-def test_what_a_held_shard_missed_comes_with_the_next_run(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    shard = project / SHARD
+def test_what_a_held_shard_missed_comes_with_the_next_run(ktx: Run, ingested: Path, git: Git) -> None:
+    shard = ingested / SHARD
     shard.write_text(shard.read_text() + "# note\n")
     change(
-        project,
+        ingested,
         "ALTER TABLE customers ADD COLUMN boss INTEGER REFERENCES customers(id)",
         "DROP TABLE orders",
         "CREATE TABLE orders (id TEXT PRIMARY KEY, customer_id INTEGER REFERENCES customers)",
     )
     held = ktx("ingest", "--json")
     assert held.code == 7
-    git(project, "checkout", "--", SHARD)
+    git(ingested, "checkout", "--", SHARD)
     assert ktx("ingest", "--json").code == 0
-    customers = tables(project)["customers"]
+    customers = tables(ingested)["customers"]
     assert "customers" in {join["to"] for join in customers["joins"]}
-    assert tables(project)["orders"]["columns"][0]["type"] == "string"
+    assert tables(ingested)["orders"]["columns"][0]["type"] == "string"
     assert ktx("ingest", "--json").data["status"] == "unchanged"
 
 
-def test_a_held_snapshot_file_holds_its_shard_back(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    raw = project / "raw-sources/warehouse/live-database/tables/customers.json"
+def test_a_held_snapshot_file_holds_its_shard_back(ktx: Run, ingested: Path, git: Git) -> None:
+    raw = ingested / "raw-sources/warehouse/live-database/tables/customers.json"
     raw.write_text(raw.read_text() + "\n")
-    change(project, "ALTER TABLE customers ADD COLUMN age INTEGER")
+    change(ingested, "ALTER TABLE customers ADD COLUMN age INTEGER")
     answer = ktx("ingest", "--json")
     assert answer.code == 7
-    assert [h["path"] for h in answer.data["held"]] == [raw.relative_to(project).as_posix()]
-    assert "age" not in (project / SHARD).read_text()
-    git(project, "checkout", "--", "raw-sources")
+    assert [h["path"] for h in answer.data["held"]] == [raw.relative_to(ingested).as_posix()]
+    assert "age" not in (ingested / SHARD).read_text()
+    git(ingested, "checkout", "--", "raw-sources")
     assert ktx("ingest").code == 0
-    assert "age" in (project / SHARD).read_text()
+    assert "age" in (ingested / SHARD).read_text()
 
 
 def test_a_branch_switched_during_the_scan_is_not_taken_for_the_one_scanned(
-    ktx: Run, project: Path, git: Git, monkeypatch: pytest.MonkeyPatch
+    ktx: Run, ingested: Path, git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ktx("ingest")
-    git(project, "branch", "old")
-    add_table(project)
+    git(ingested, "branch", "old")
+    add_table(ingested)
     ktx("ingest")
     from ktx_cli.jobs.ingest import run
 
@@ -433,16 +420,16 @@ def test_a_branch_switched_during_the_scan_is_not_taken_for_the_one_scanned(
 
     def scan_then_switch(*args: Any) -> Any:
         found = scan(*args)
-        git(project, "checkout", "-q", "old")
+        git(ingested, "checkout", "-q", "old")
         return found
 
     monkeypatch.setattr(run, "scan_databases", scan_then_switch)
     assert ktx("ingest", "--json").data["status"] == "unchanged"
     monkeypatch.setattr(run, "scan_databases", scan)
-    assert "extra" not in tables(project)
+    assert "extra" not in tables(ingested)
     again = ktx("ingest", "--json")
     assert again.data["status"] == "done"
-    assert "extra" in tables(project)
+    assert "extra" in tables(ingested)
 
 
 def test_what_people_wrote_into_an_ignored_shard_survives(ktx: Run, project: Path) -> None:
@@ -461,48 +448,45 @@ def test_what_people_wrote_into_an_ignored_shard_survives(ktx: Run, project: Pat
     assert ktx("ingest", "--json").data["status"] == "unchanged"
 
 
-def test_sources_of_peoples_own_over_the_same_table_stay(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    shard = project / SHARD
+def test_sources_of_peoples_own_over_the_same_table_stay(ktx: Run, ingested: Path, git: Git) -> None:
+    shard = ingested / SHARD
     document = yaml.load(shard.read_bytes(), where=SHARD)
     document["tables"]["a_vips"] = {"table": "customers", "columns": [{"name": "id", "type": "number"}]}
     document["tables"]["totals"] = {"sql": "SELECT 1", "columns": [{"name": "one", "type": "number"}]}
     shard.write_text(yaml.dump(document))
-    git(project, "commit", "-qam", "two sources of ours")
-    before = tables(project)
-    add_table(project, "zz")
+    git(ingested, "commit", "-qam", "two sources of ours")
+    before = tables(ingested)
+    add_table(ingested, "zz")
     assert ktx("ingest").code == 0
-    after = tables(project)
+    after = tables(ingested)
     assert {name: after[name] for name in before} == before
     assert "zz" in after
 
 
-def test_a_source_people_renamed_keeps_its_joins(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    shard = project / SHARD
+def test_a_source_people_renamed_keeps_its_joins(ktx: Run, ingested: Path, git: Git) -> None:
+    shard = ingested / SHARD
     document = yaml.load(shard.read_bytes(), where=SHARD)
     document["tables"] = {("clients" if n == "customers" else n): e for n, e in document["tables"].items()}
     shard.write_text(yaml.dump(document))
-    git(project, "commit", "-qam", "we say clients")
-    add_table(project)
+    git(ingested, "commit", "-qam", "we say clients")
+    add_table(ingested)
     assert ktx("ingest").code == 0
-    joins = tables(project)["orders"]["joins"]
+    joins = tables(ingested)["orders"]["joins"]
     assert {"to": "clients", "on": "customer_id = clients.id"} in [{"to": j["to"], "on": j["on"]} for j in joins]
-    assert "customers" not in tables(project)
+    assert "customers" not in tables(ingested)
     assert ktx("ingest", "--json").data["status"] == "unchanged"
 
 
-def test_a_manual_join_to_a_source_of_peoples_own_stays(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    shard = project / SHARD
+def test_a_manual_join_to_a_source_of_peoples_own_stays(ktx: Run, ingested: Path, git: Git) -> None:
+    shard = ingested / SHARD
     document = yaml.load(shard.read_bytes(), where=SHARD)
     manual = {"to": "revenue", "on": "id = revenue.order_id", "relationship": "one_to_one", "source": "manual"}
     document["tables"]["orders"]["joins"].append(manual)
     shard.write_text(yaml.dump(document))
-    git(project, "commit", "-qam", "join")
-    change(project, "ALTER TABLE orders ADD COLUMN note TEXT")
+    git(ingested, "commit", "-qam", "join")
+    change(ingested, "ALTER TABLE orders ADD COLUMN note TEXT")
     assert ktx("ingest").code == 0
-    assert manual in tables(project)["orders"]["joins"]
+    assert manual in tables(ingested)["orders"]["joins"]
 
 
 def test_a_failed_run_is_recorded_as_failed(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -535,47 +519,43 @@ def test_a_bug_in_one_connection_does_not_stop_the_others(
         assert {c["connection"]: c["status"] for c in answer.data["connections"]}["warehouse"] == "unchanged"
 
 
-def test_keys_that_are_no_text_survive_the_parsed_copy(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    shard = project / SHARD
+def test_keys_that_are_no_text_survive_the_parsed_copy(ktx: Run, ingested: Path, git: Git) -> None:
+    shard = ingested / SHARD
     document = yaml.load(shard.read_bytes(), where=SHARD)
     document["tables"]["customers"]["columns"][2]["enum_values"] = {"user": {1: "open"}}
     shard.write_text(yaml.dump(document))
-    git(project, "commit", "-qam", "enum")
+    git(ingested, "commit", "-qam", "enum")
     for name in ("one", "two", "three"):
-        add_table(project, name)
+        add_table(ingested, name)
         assert ktx("ingest").code == 0
-    assert tables(project)["customers"]["columns"][2]["enum_values"] == {"user": {1: "open"}}
+    assert tables(ingested)["customers"]["columns"][2]["enum_values"] == {"user": {1: "open"}}
 
 
-def test_a_removed_table_that_people_wrote_about_is_named(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    shard = project / SHARD
+def test_a_removed_table_that_people_wrote_about_is_named(ktx: Run, ingested: Path, git: Git) -> None:
+    shard = ingested / SHARD
     document = yaml.load(shard.read_bytes(), where=SHARD)
     document["tables"]["customers"]["columns"][1]["descriptions"] = {"user": "as on the invoice"}
     shard.write_text(yaml.dump(document))
-    git(project, "commit", "-qam", "describe")
-    change(project, "DROP TABLE customers", 'DROP TABLE "Order Lines"')
+    git(ingested, "commit", "-qam", "describe")
+    change(ingested, "DROP TABLE customers", 'DROP TABLE "Order Lines"')
     answer = ktx("ingest", "--json")
     (warning,) = [w for w in answer.envelope["warnings"] if w["code"] == "removed_text"]
     assert warning["tables"] == ["customers"]
 
 
-def test_a_database_that_shows_nothing_any_more_is_not_taken_for_an_empty_one(ktx: Run, project: Path) -> None:
-    ktx("ingest")
-    before = (project / SHARD).read_bytes()
-    (project / "shop.sqlite").write_bytes(b"")
+def test_a_database_that_shows_nothing_any_more_is_not_taken_for_an_empty_one(ktx: Run, ingested: Path) -> None:
+    before = (ingested / SHARD).read_bytes()
+    (ingested / "shop.sqlite").write_bytes(b"")
     answer = ktx("ingest", "--json")
     assert answer.code == 4
     assert "no table" in answer.envelope["error"]["message"]
-    assert (project / SHARD).read_bytes() == before
+    assert (ingested / SHARD).read_bytes() == before
 
 
-def test_a_shard_of_the_wrong_shape_is_an_error_with_its_line(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    shard = project / SHARD
+def test_a_shard_of_the_wrong_shape_is_an_error_with_its_line(ktx: Run, ingested: Path, git: Git) -> None:
+    shard = ingested / SHARD
     shard.write_text("tables:\n  customers:\n    table: customers\n    columns: {id: mine}\n")
-    git(project, "commit", "-qam", "wrong shape")
+    git(ingested, "commit", "-qam", "wrong shape")
     answer = ktx("ingest", "--json")
     assert answer.code == 2
     assert f"{SHARD}:4" in answer.envelope["error"]["message"]
@@ -583,22 +563,20 @@ def test_a_shard_of_the_wrong_shape_is_an_error_with_its_line(ktx: Run, project:
     assert ktx("doctor", "--json").code == 1
 
 
-def test_files_of_the_users_in_our_folders_stay(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    note = project / "raw-sources/warehouse/live-database/tables/notes.md"
+def test_files_of_the_users_in_our_folders_stay(ktx: Run, ingested: Path, git: Git) -> None:
+    note = ingested / "raw-sources/warehouse/live-database/tables/notes.md"
     note.write_text("mine")
-    git(project, "add", str(note))
-    git(project, "commit", "-qm", "note")
-    add_table(project)
+    git(ingested, "add", str(note))
+    git(ingested, "commit", "-qm", "note")
+    add_table(ingested)
     assert ktx("ingest").code == 0
     assert note.read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["state.sqlite", "runs", "cache", "memory", "launched", "logs", "agents", "."])
-def test_symbolic_links_in_the_private_folder_are_refused(ktx: Run, project: Path, tmp_path: Path, name: str) -> None:
-    ktx("ingest")
+def test_symbolic_links_in_the_private_folder_are_refused(ktx: Run, ingested: Path, tmp_path: Path, name: str) -> None:
     elsewhere = tmp_path / "elsewhere"
-    private = project / ".ktx"
+    private = ingested / ".ktx"
     shutil.move(private, elsewhere)
     target = elsewhere / name if name != "." else elsewhere
     target.mkdir(exist_ok=True) if name not in ("state.sqlite", ".") else None
@@ -608,7 +586,7 @@ def test_symbolic_links_in_the_private_folder_are_refused(ktx: Run, project: Pat
         private.mkdir()
         (private / name).symlink_to(target)
     before = {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()}
-    add_table(project)
+    add_table(ingested)
     answer = ktx("ingest", "--json")
     assert answer.code == 1
     assert "symbolic link" in answer.envelope["error"]["message"]

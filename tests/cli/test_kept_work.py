@@ -42,17 +42,16 @@ def by_code(answer: Any, code: str) -> Any:
     return found
 
 
-def test_nothing_is_called_removed_while_its_shard_is_held(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    describe(project, "# mine\n")
-    git(project, "commit", "-qam", "describe")
-    change(project, "DROP TABLE customers")
-    edited = (project / SHARD).read_bytes() + b"# more\n"
-    (project / SHARD).write_bytes(edited)
+def test_nothing_is_called_removed_while_its_shard_is_held(ktx: Run, ingested: Path, git: Git) -> None:
+    describe(ingested, "# mine\n")
+    git(ingested, "commit", "-qam", "describe")
+    change(ingested, "DROP TABLE customers")
+    edited = (ingested / SHARD).read_bytes() + b"# more\n"
+    (ingested / SHARD).write_bytes(edited)
     held = ktx("ingest", "--json")
     assert held.code == 7 and "removed_text" not in codes(held) and "removed_comments" not in codes(held)
-    assert (project / SHARD).read_bytes() == edited
-    git(project, "checkout", "-q", "--", SHARD)
+    assert (ingested / SHARD).read_bytes() == edited
+    git(ingested, "checkout", "-q", "--", SHARD)
     done = ktx("ingest", "--json")
     assert done.code == 0
     assert by_code(done, "removed_text")["tables"] == ["customers"]
@@ -91,22 +90,21 @@ def test_lost_comments_are_named_and_the_old_text_can_be_found(
     ("flag", "reason"), [("--skip-worktree", "skip_worktree"), ("--assume-unchanged", "assume_unchanged")]
 )
 def test_edits_git_was_told_to_overlook_are_held_and_named(
-    ktx: Run, project: Path, git: Git, flag: str, reason: str
+    ktx: Run, ingested: Path, git: Git, flag: str, reason: str
 ) -> None:
-    ktx("ingest")
-    git(project, "update-index", flag, SHARD)
-    mine = describe(project)
-    committed = git(project, "show", f"HEAD:{SHARD}")
-    change(project, "CREATE TABLE extra (id INTEGER PRIMARY KEY)")
+    git(ingested, "update-index", flag, SHARD)
+    mine = describe(ingested)
+    committed = git(ingested, "show", f"HEAD:{SHARD}")
+    change(ingested, "CREATE TABLE extra (id INTEGER PRIMARY KEY)")
     answer = ktx("ingest", "--json")
     assert answer.code == 7
     assert answer.data["held"] == [{"path": SHARD, "reason": reason}]
     assert f"--no-{flag[2:]} -- {SHARD}" in answer.envelope["error"]["hint"]
-    assert (project / SHARD).read_bytes() == mine and git(project, "show", f"HEAD:{SHARD}") == committed
-    git(project, "update-index", f"--no-{flag[2:]}", "--", SHARD)
-    git(project, "commit", "-qam", "mine")
+    assert (ingested / SHARD).read_bytes() == mine and git(ingested, "show", f"HEAD:{SHARD}") == committed
+    git(ingested, "update-index", f"--no-{flag[2:]}", "--", SHARD)
+    git(ingested, "commit", "-qam", "mine")
     assert ktx("ingest", "--json").code == 0
-    assert b"as on the invoice" in (project / SHARD).read_bytes() and b"extra" in (project / SHARD).read_bytes()
+    assert b"as on the invoice" in (ingested / SHARD).read_bytes() and b"extra" in (ingested / SHARD).read_bytes()
 
 
 def test_an_error_after_the_branch_moved_is_taken_back(
@@ -132,9 +130,8 @@ def test_an_error_after_the_branch_moved_is_taken_back(
     assert git(project, "status", "--porcelain", "--", ":!shop.sqlite") == ""
 
 
-def test_a_damaged_state_stops_nobody(ktx: Run, project: Path, git: Git) -> None:
-    ktx("ingest")
-    state = project / ".ktx/state.sqlite"
+def test_a_damaged_state_stops_nobody(ktx: Run, ingested: Path, git: Git) -> None:
+    state = ingested / ".ktx/state.sqlite"
     state.write_bytes(b"no database at all" * 500)
     for command in (("status",), ("ingest", "--dry-run")):
         answer = ktx(*command, "--json")
@@ -151,9 +148,8 @@ def test_a_damaged_state_stops_nobody(ktx: Run, project: Path, git: Git) -> None
     assert "state_damaged" not in codes(ktx("ingest", "--json"))
 
 
-def test_a_state_of_a_newer_ktx_is_left_alone(ktx: Run, project: Path) -> None:
-    ktx("ingest")
-    path = project / ".ktx/state.sqlite"
+def test_a_state_of_a_newer_ktx_is_left_alone(ktx: Run, ingested: Path) -> None:
+    path = ingested / ".ktx/state.sqlite"
     database = sqlite3.connect(path)
     database.execute("PRAGMA user_version=99")
     database.close()
@@ -167,9 +163,8 @@ def test_a_state_of_a_newer_ktx_is_left_alone(ktx: Run, project: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_truncated_state_is_mended_by_setup_too(ktx: Run, project: Path) -> None:
-    ktx("ingest")
-    state = project / ".ktx/state.sqlite"
+def test_a_truncated_state_is_mended_by_setup_too(ktx: Run, ingested: Path) -> None:
+    state = ingested / ".ktx/state.sqlite"
     state.write_bytes(state.read_bytes()[:4096])
     answer = ktx("setup", "--no-input", "--json")
     assert answer.code == 0 and "state_damaged" in codes(answer)

@@ -40,9 +40,8 @@ def tree(folder: Path) -> dict[str, tuple[str, int]]:
 
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
 @pytest.mark.parametrize("state", ["set-up", "ingested", "no-repository"])
-def test_reading_changes_nothing(ktx: Run, project: Path, words: tuple[str, ...], state: str) -> None:
-    if state == "ingested":
-        assert ktx("ingest").code == 0
+def test_reading_changes_nothing(ktx: Run, words: tuple[str, ...], state: str, request: pytest.FixtureRequest) -> None:
+    project: Path = request.getfixturevalue("ingested" if state == "ingested" else "project")
     if state == "no-repository":
         shutil.rmtree(project / ".git")
         shutil.rmtree(project / ".ktx")
@@ -60,8 +59,7 @@ def test_status_of_a_fresh_project_is_not_ready_and_names_the_next_command(ktx: 
     assert answer.envelope["error"]["code"] == "not_ready"
 
 
-def test_status_of_an_ingested_project(ktx: Run, project: Path) -> None:
-    ktx("ingest")
+def test_status_of_an_ingested_project(ktx: Run, ingested: Path) -> None:
     answer = ktx("status", "--json")
     assert answer.code == 0
     (warehouse,) = answer.data["connections"]
@@ -73,53 +71,47 @@ def test_status_of_an_ingested_project(ktx: Run, project: Path) -> None:
     assert "warehouse\tsqlite\t3\t9" in text
 
 
-def test_status_with_nothing_left_to_do_names_no_next_command(ktx: Run, project: Path) -> None:
-    ktx("ingest")
+def test_status_with_nothing_left_to_do_names_no_next_command(ktx: Run, ingested: Path) -> None:
     answer = ktx("status")
     assert (answer.code, answer.err) == (0, "")
     assert ktx("status", "--json").data["next"] is None
 
 
-def test_status_names_what_was_never_scanned(ktx: Run, project: Path) -> None:
-    ktx("ingest")
-    shutil.rmtree(project / ".ktx")  # a fresh clone: context, and no memory of a scan
+def test_status_names_what_was_never_scanned(ktx: Run, ingested: Path) -> None:
+    shutil.rmtree(ingested / ".ktx")  # a fresh clone: context, and no memory of a scan
     answer = ktx("status")
     assert (answer.code, answer.err) == (0, "next: ktx ingest warehouse\n")
     ktx("connection", "add", "copy", "--driver", "sqlite", "--path", "shop.sqlite")
-    shutil.copytree(project / "semantic-layer" / "warehouse", project / "semantic-layer" / "copy")
+    shutil.copytree(ingested / "semantic-layer" / "warehouse", ingested / "semantic-layer" / "copy")
     assert ktx("status", "--json").data["next"] == "ktx ingest"
 
 
 @pytest.mark.parametrize(("ended", "next_command"), [("interrupted", "ktx ingest"), ("failed", "ktx doctor")])
 def test_status_names_how_to_go_on_after_a_run_that_ended_badly(
-    ktx: Run, project: Path, ended: str, next_command: str
+    ktx: Run, ingested: Path, ended: str, next_command: str
 ) -> None:
-    ktx("ingest")
-    database = sqlite3.connect(project / ".ktx" / "state.sqlite")
+    database = sqlite3.connect(ingested / ".ktx" / "state.sqlite")
     database.execute("UPDATE runs SET status = ?", (ended,))
     database.commit()
     database.close()
     assert ktx("status", "--json").data["next"] == next_command
 
 
-def test_status_with_a_backend_that_cannot_run_is_not_ready(ktx: Run, project: Path) -> None:
-    ktx("ingest")
+def test_status_with_a_backend_that_cannot_run_is_not_ready(ktx: Run, ingested: Path) -> None:
     ktx("config", "set", "llm.provider.backend", "anthropic")
     answer = ktx("status", "--json")
     assert answer.code == 3
     assert [c["level"] for c in answer.data["checks"] if c["check"] == "llm"] == ["fail"]
 
 
-def test_status_shows_a_broken_shard_and_counts_the_rest(ktx: Run, project: Path) -> None:
-    ktx("ingest")
-    (project / "semantic-layer" / "warehouse" / "_schema" / "broken.yaml").write_text("tables: [\n")
+def test_status_shows_a_broken_shard_and_counts_the_rest(ktx: Run, ingested: Path) -> None:
+    (ingested / "semantic-layer" / "warehouse" / "_schema" / "broken.yaml").write_text("tables: [\n")
     answer = ktx("status", "--json")
     assert answer.data["connections"][0]["sources"] == 3
     assert "broken_shard" in [w["code"] for w in answer.envelope["warnings"]]
 
 
-def test_doctor_is_well(ktx: Run, project: Path) -> None:
-    ktx("ingest")
+def test_doctor_is_well(ktx: Run, ingested: Path) -> None:
     answer = ktx("doctor", "--json")
     assert answer.code == 0, answer
     levels = {f["check"]: f["level"] for f in answer.data["findings"]}
@@ -167,10 +159,9 @@ def break_lease(project: Path) -> None:
     ids=["database", "secret", "repository", "state", "lease"],
 )
 def test_doctor_finds(
-    ktx: Run, project: Path, break_it: Callable[[Path], None], check: str, level: str, code: int
+    ktx: Run, ingested: Path, break_it: Callable[[Path], None], check: str, level: str, code: int
 ) -> None:
-    ktx("ingest")
-    break_it(project)
+    break_it(ingested)
     answer = ktx("doctor", "--json")
     found = [f for f in answer.data["findings"] if f["check"] == check]
     assert [f["level"] for f in found] == [level]
@@ -196,8 +187,7 @@ def test_a_newer_state_database_is_not_read_and_not_touched(ktx: Run, project: P
     assert tree(project) == before
 
 
-def test_status_reads_every_manifest_once(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ktx("ingest")
+def test_status_reads_every_manifest_once(ktx: Run, ingested: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ktx_cli.jobs.health import model
 
     read: list[str] = []

@@ -145,12 +145,11 @@ def test_commands_in_prose(hint: str, shown: str) -> None:
     assert Place("a b", Path("a b")).command(hint) == shown
 
 
-def test_below_the_project_git_is_told_where(ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ktx("ingest")
-    shutil.rmtree(project / "semantic-layer")
-    monkeypatch.chdir(project / "raw-sources")
-    assert typed(ktx("status").err) == ["git", "-C", str(project), "restore", "--", "semantic-layer"]
-    monkeypatch.chdir(project)
+def test_below_the_project_git_is_told_where(ktx: Run, ingested: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(ingested / "semantic-layer")
+    monkeypatch.chdir(ingested / "raw-sources")
+    assert typed(ktx("status").err) == ["git", "-C", str(ingested), "restore", "--", "semantic-layer"]
+    monkeypatch.chdir(ingested)
     assert typed(ktx("status").err) == ["git", "restore", "--", "semantic-layer"]
 
 
