@@ -165,15 +165,21 @@ def done(*words: str) -> None:
 
 
 @pytest.fixture
-def project(shop: Path, copies: Callable[[Build, Path], Path]) -> Path:
+def project_set_up(shop: Path, copies: Callable[[Build, Path], Path]) -> Path:
     """A project over the shop, set up but not ingested."""
     return copies(_set_up, shop.parent)
 
 
 @pytest.fixture
-def ingested(work: Path, copies: Callable[[Build, Path], Path]) -> Path:
+def project(project_set_up: Path) -> Path:
+    """A project over the shop, set up but not ingested; a module may have another one."""
+    return project_set_up
+
+
+@pytest.fixture
+def ingested(shop: Path, copies: Callable[[Build, Path], Path]) -> Path:
     """The project over the shop after its first ingest."""
-    return copies(ingested_shop, work)
+    return copies(ingested_shop, shop.parent)
 
 
 def git(folder: Path, *args: str, **environ: str) -> str:

@@ -48,6 +48,8 @@ class Row(ABC):
     again: ClassVar[Mapping[str, int]] = {}
     one: ClassVar[Mapping[str, int]] = {}
     is_complete: ClassVar[bool] = True
+    troubles: ClassVar[tuple[str, ...]] = ("error", "cut")
+    """How its fetch can fail."""
     projects: ClassVar[bool] = True
     """Whether something is written without a model."""
 
@@ -83,6 +85,7 @@ class Row(ABC):
 class LocalRow(Row):
     """A folder on disk: it can only be there or not."""
 
+    troubles = ("error",)
     place: ClassVar[str]
 
     def write(self, files: Mapping[str, str]) -> None:

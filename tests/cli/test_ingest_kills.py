@@ -133,7 +133,7 @@ def test_killed_at_any_moment_the_next_run_completes_and_nothing_is_paid_twice(
     template: Path, tmp_path: Path, environ: dict[str, str], model_server: ModelServer, forks: Forks
 ) -> None:
     case = Case(template, model_server, model, name_of, start_installed if FULL else forks, environ, AT_ONCE)
-    found = sweep(case, tmp_path / "scratch", kills=100 if FULL else 6, seed=6)
+    found = sweep(case, tmp_path / "scratch", kills=100 if FULL else 4, seed=6)
     print(f"\n{_line(found)}")
     assert found.violations == []
     assert found.asked == 7 + 2 + sum(map(len, UNITS.values())) + 3 + 3

@@ -219,6 +219,7 @@ def test_an_ingest_gives_the_tree_that_the_command_gives(
     assert git(one, "log", "--format=%s") == git(other, "log", "--format=%s")
 
 
+@pytest.mark.slow  # of the commands: tests/cli/test_llm.py
 def test_an_api_key_is_no_session(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,7 +53,7 @@ def subjects(project: Path) -> list[str]:
     [
         ("anthropic", 1),
         ("anthropic", 3),
-        ("claude-cli", 1),
+        pytest.param("claude-cli", 1, marks=pytest.mark.slow),
         pytest.param("claude-cli", 3, marks=pytest.mark.slow),
         pytest.param("claude-code", 1, marks=pytest.mark.slow),
         pytest.param("claude-code", 3, marks=pytest.mark.slow),
