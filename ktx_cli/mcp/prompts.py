@@ -5,75 +5,71 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from string import Template
 from typing import Final
+from urllib.parse import quote, unquote, urlsplit
 
 import mcp_types as types
 
-from ktx_cli.core import UsageError, did_you_mean, listing
-from ktx_cli.jobs.serve.pages import MARKDOWN, SOURCE, WIKI, YAML, places, text_at
+from ktx_cli.agent_tools import visible
+from ktx_cli.core import UsageError, did_you_mean, listing, one_line
+from ktx_cli.jobs.semantic.layers import read_layers
+from ktx_cli.jobs.serve.layers import read_definition
+from ktx_cli.jobs.serve.pages import page_facts
 from ktx_cli.jobs.serve.project import ServedProject
+from ktx_cli.jobs.wiki import read_wiki
 from ktx_cli.mcp.tool import LONGEST, Options
 
 LONGEST_PROMPT: Final = 10_000
 """Characters an argument may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """What a prompt asks for. `default`: stands in its place where it is left out; None: it is needed."""
-
-    name: str
-    description: str
-    default: str | None = None
+_DEFAULTS: Final = {"place": "not said", "scope": "all of it"}
+"""Stand in the place of an argument that is left out; one without a default is needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPrompt:
-    """A prompt: `prompts/mcp/<name>.md` with `$argument` in it."""
-
-    name: str
-    title: str
-    description: str
-    arguments: tuple[Argument, ...]
+def _prompt(name: str, title: str, description: str, **arguments: str) -> types.Prompt:
+    """Return a prompt: `prompts/mcp/<name>.md` with `$argument` in it."""
+    asked = [
+        types.PromptArgument(name=each, description=text, required=each not in _DEFAULTS)
+        for each, text in arguments.items()
+    ]
+    return types.Prompt(name=name, title=title, description=description, arguments=asked)
 
 
 PROMPTS: Final = (
-    ServerPrompt(
+    _prompt(
         "answer_question",
         "Answer a question",
         "Answer a question about data with the semantic layer, and say what the number is made of.",
-        (Argument("question", "The question, as somebody would ask it."),),
+        question="The question, as somebody would ask it.",
     ),
-    ServerPrompt(
+    _prompt(
         "explain_metric",
         "Explain a metric",
         "Say what a metric counts, what it leaves out, and how it is defined.",
-        (Argument("metric", "Its name, or what people call it."),),
+        metric="Its name, or what people call it.",
     ),
-    ServerPrompt(
+    _prompt(
         "trace_number",
         "Find where a number comes from",
         "Find the definition behind a number somebody saw, and why it may differ.",
-        (
-            Argument("number", "The number and what it is said to be."),
-            Argument("place", "Where it was seen: a report, a chart, a mail.", "not said"),
-        ),
+        number="The number and what it is said to be.",
+        place="Where it was seen: a report, a chart, a mail.",
     ),
-    ServerPrompt(
+    _prompt(
         "review_changes",
         "Review what changed",
         "Look through the context for what is wrong, out of date or waiting for a person.",
-        (Argument("scope", "A topic, a source or a connection.", "all of it"),),
+        scope="A topic, a source or a connection.",
     ),
-    ServerPrompt(
+    _prompt(
         "teach_fact",
         "Teach ktx a fact",
         "Put a fact into the context, after a look whether it is known or contradicted.",
-        (Argument("fact", "What holds, in your own words."),),
+        fact="What holds, in your own words.",
     ),
 )
 
@@ -84,46 +80,31 @@ def instructions(options: Options) -> str:
     return "\n".join(_packaged(name) for name, wanted in parts if wanted)
 
 
-def definitions() -> list[types.Prompt]:
-    """Return the prompts as a client lists them."""
-    return [
-        types.Prompt(
-            name=each.name,
-            title=each.title,
-            description=each.description,
-            arguments=[
-                types.PromptArgument(name=one.name, description=one.description, required=one.default is None)
-                for one in each.arguments
-            ],
-        )
-        for each in PROMPTS
-    ]
-
-
 def filled(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
     """Return a prompt with its arguments in place; `UsageError` for a name or arguments it does not have."""
     prompt = next((each for each in PROMPTS if each.name == name), None)
     if prompt is None:
-        near = did_you_mean(name[:100], [each.name for each in PROMPTS])
-        hint = f"did you mean `{near}`?" if near else f"prompts: {listing([each.name for each in PROMPTS], 10)}"
+        names = [each.name for each in PROMPTS]
+        near = did_you_mean(name[:100], names)
+        hint = f"did you mean `{near}`?" if near else f"prompts: {listing(names, 10)}"
         raise UsageError(f"there is no prompt `{name[:100]}`", hint=hint)
     text = Template(_packaged(name)).substitute(_values(prompt, arguments))
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
     return types.GetPromptResult(description=prompt.description, messages=[message])
 
 
-def _values(prompt: ServerPrompt, arguments: Mapping[str, str]) -> dict[str, str]:
-    known = {each.name: each for each in prompt.arguments}
+def _values(prompt: types.Prompt, arguments: Mapping[str, str]) -> dict[str, str]:
+    known = {each.name: each.description for each in prompt.arguments or ()}
     unknown = next((each for each in arguments if each not in known), None)
     if unknown is not None:
         raise UsageError(f"{prompt.name} has no argument `{unknown[:100]}`", hint=f"it takes: {listing(known)}")
-    values = {name: arguments.get(name, "").strip() or each.default for name, each in known.items()}
+    values = {name: arguments.get(name, "").strip() or _DEFAULTS.get(name, "") for name in known}
     for name, value in values.items():
-        if value is None:
-            raise UsageError(f"{prompt.name} needs `{name}`", hint=known[name].description)
+        if not value:
+            raise UsageError(f"{prompt.name} needs `{name}`", hint=known[name])
         if len(value) > LONGEST_PROMPT:
             raise UsageError(f"`{name}` has over {LONGEST_PROMPT:,} characters", hint="say it shorter")
-    return {name: value for name, value in values.items() if value is not None}
+    return values
 
 
 @functools.cache
@@ -133,6 +114,12 @@ def _packaged(name: str) -> str:
 
 AT_ONCE: Final = 100
 """Resources in one page of the list."""
+
+WIKI: Final = "ktx://wiki/{key}"
+SOURCE: Final = "ktx://semantic-layer/{connection}/{source}"
+MARKDOWN: Final = "text/markdown"
+YAML: Final = "application/yaml"
+_LONGEST_URI: Final = 1_000
 
 TEMPLATES: Final = (
     types.ResourceTemplate(
@@ -155,29 +142,58 @@ TEMPLATES: Final = (
 def resource_page(project: ServedProject, cursor: str | None) -> types.ListResourcesResult:
     """Return the resources behind a cursor: those whose address comes after it; `UsageError` for one that is none."""
     after = "" if cursor is None else _decoded(cursor)
-    left = [each for each in places(project) if each.uri > after]
-    shown = left[:AT_ONCE]
+    found = sorted((*_pages(project), *_sources(project)), key=lambda each: str(each.uri))
+    left = [each for each in found if str(each.uri) > after]
+    more = len(left) > AT_ONCE
     return types.ListResourcesResult(
-        resources=[
-            types.Resource(uri=each.uri, name=each.name, description=each.description or None, mime_type=each.mime)
-            for each in shown
-        ],
-        next_cursor=_encoded(shown[-1].uri) if len(left) > AT_ONCE else None,
+        resources=left[:AT_ONCE], next_cursor=_encoded(str(left[AT_ONCE - 1].uri)) if more else None
     )
+
+
+def _pages(project: ServedProject) -> Iterator[types.Resource]:
+    """Yield everybody's pages."""
+    for page in read_wiki(project.layout).seen_from():
+        yield _resource(f"ktx://wiki/{quote(page.key, safe='')}", page.key, page.summary, MARKDOWN)
+
+
+def _sources(project: ServedProject) -> Iterator[types.Resource]:
+    """Yield the sources that may be shown."""
+    for each in read_layers(project.layout, project.config(), None, load=project.load_layer).sources():
+        connection, name = each.connection, each.source.name
+        uri = f"ktx://semantic-layer/{quote(connection, safe='')}/{quote(name, safe='')}"
+        yield _resource(uri, f"{connection}/{name}", each.source.description, YAML)
+
+
+def _resource(uri: str, name: str, description: str | None, mime: str) -> types.Resource:
+    text = one_line(visible(description or ""), 200)
+    return types.Resource(uri=uri, name=name, description=text or None, mime_type=mime)
 
 
 def resource_text(project: ServedProject, uri: str, *, privacy: bool) -> types.ReadResourceResult:
-    """Return what stands at an address, cut to the budget; raises as `text_at`."""
-    found = text_at(project, uri, privacy=privacy)
-    text = found.text
+    """Return what stands at an address, cut to the budget; `UsageError` for one that is none of ours."""
+    kind, parts = _parts(uri)
+    if kind == "wiki" and len(parts) == 1:
+        mime, tool, text = MARKDOWN, "wiki_read", visible(page_facts(project.layout, parts[0]).page.text)
+    elif kind == "semantic-layer" and len(parts) == 2:
+        found = read_definition(project, parts[1], parts[0], "composed", privacy=privacy)
+        mime, tool, text = YAML, "sl_read_source", found.yaml
+    else:
+        raise UsageError(f"there is no resource `{one_line(uri, 200)}`", hint=f"addresses are {WIKI} and {SOURCE}")
     if len(text) > LONGEST:
-        note = (
-            f"\n\n(cut: {LONGEST:,} of {len(text):,} characters are shown; the tool {found.tool} gives all, in pages)"
-        )
-        text = text[:LONGEST] + note
-    return types.ReadResourceResult(
-        contents=[types.TextResourceContents(uri=found.uri, mime_type=found.mime, text=text)]
-    )
+        shown = f"{LONGEST:,} of {len(text):,} characters are shown"
+        text = f"{text[:LONGEST]}\n\n(cut: {shown}; the tool {tool} gives all, in pages)"
+    return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=mime, text=text)])
+
+
+def _parts(uri: str) -> tuple[str, list[str]]:
+    """Return the kind of an address and its decoded parts; none of them can lead to another folder."""
+    try:
+        split = urlsplit(uri)
+    except ValueError:
+        return "", []
+    if len(uri) > _LONGEST_URI or split.scheme != "ktx" or split.query or split.fragment:
+        return "", []
+    return split.netloc, [unquote(each) for each in split.path.removeprefix("/").split("/")]
 
 
 def _encoded(uri: str) -> str:

@@ -10,7 +10,6 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -94,23 +93,23 @@ class ProjectServer:
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         cursor = None if params is None else params.cursor
-        return await self._read(lambda: _resources().resource_page(self.project, cursor))
+        return await self._read(lambda: prompts.resource_page(self.project, cursor))
 
     async def _list_templates(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(resource_templates=list(_resources().TEMPLATES))
+        return types.ListResourceTemplatesResult(resource_templates=list(prompts.TEMPLATES))
 
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri, privacy = str(params.uri), self.options.privacy
-        return await self._read(lambda: _resources().resource_text(self.project, uri, privacy=privacy))
+        return await self._read(lambda: prompts.resource_text(self.project, uri, privacy=privacy))
 
     async def _list_prompts(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=prompts.definitions())
+        return types.ListPromptsResult(prompts=list(prompts.PROMPTS))
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         return await self._read(lambda: prompts.filled(params.name, params.arguments or {}))
@@ -139,12 +138,6 @@ def offered(options: Options) -> dict[str, ServerTool]:
     return {each.name: each for each in TOOLS if not (options.read_only and each.writes)}
 
 
-def _resources() -> ModuleType:
-    from ktx_cli.mcp import prompts
-
-    return prompts
-
-
 def _definition(tool: ServerTool) -> types.Tool:
     return types.Tool(
         name=tool.name,
@@ -155,7 +148,7 @@ def _definition(tool: ServerTool) -> types.Tool:
         annotations=types.ToolAnnotations(
             title=tool.title,
             read_only_hint=not tool.writes,
-            destructive_hint=tool.destructive,
+            destructive_hint=False,
             idempotent_hint=tool.idempotent,
             open_world_hint=tool.open_world,
         ),

@@ -37,7 +37,6 @@ from ktx_cli.jobs.serve.state import (
     only_server,
     remove_server_state,
     required_token,
-    state_of_this_process,
     write_server_state,
 )
 from ktx_cli.mcp.http import LARGEST_BODY, LARGEST_HEADERS, Guard, HttpServer, Served, TimedProtocol
@@ -75,19 +74,15 @@ def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: St
         served = tuple(stack.enter_context(_served(each, settings, kept)) for each in settings.projects)
         bound = stack.enter_context(closing(_bound(settings)))
         port = bound.getsockname()[1]
-        state = state_of_this_process(instance, settings, port, token_required=token is not None)
+        state = ServerState(instance, settings, port, token_required=token is not None)
         for each in served:
             stack.callback(remove_server_state, each.project.project.layout, instance)
             write_server_state(each.project.project.layout, state)
-        guard = _guard(settings, token)
+        guard = Guard.of(
+            settings.host, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins, token=token
+        )
         anyio.run(_run, HttpServer(served, guard, instance), bound, lambda: started(state), ending)
     return ending
-
-
-def _guard(settings: ServerSettings, token: str | None) -> Guard:
-    return Guard.of(
-        settings.host, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins, token=token
-    )
 
 
 @contextmanager
@@ -366,28 +361,21 @@ def main() -> None:
     """Serve; whoever started this process reads whether it began from its stdout, which then is the log too."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    settings = ServerSettings.from_json(json.loads(sys.argv[1]))
     code = 0
+
+    def say(**document: Any) -> None:
+        """Write the line, once, and let go of whoever waits for it."""
+        with contextlib.suppress(BrokenPipeError):  # nobody waits any more: the server is there all the same
+            os.write(1, json.dumps(document).encode() + b"\n")
+        os.dup2(2, 1)
+
     try:
-        serve_http(settings, os.environ, _announce)
+        settings = ServerSettings.from_json(json.loads(sys.argv[1]))
+        serve_http(settings, os.environ, lambda state: say(instance=state.instance))
     except KtxError as error:
-        _say({"error": error.to_json()})
+        say(error=error.to_json())
         code = error.exit_code
     leave(code)
-
-
-def _announce(state: ServerState) -> None:
-    _say({"instance": state.instance})
-
-
-def _say(document: dict[str, Any]) -> None:
-    """Write the line, once, and let go of whoever waits for it."""
-    try:
-        os.write(1, json.dumps(document).encode() + b"\n")
-    except BrokenPipeError:  # nobody waits any more: the server is there all the same
-        pass
-    os.dup2(2, 1)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, get_type_hints
 
 import anyio
 import anyio.to_thread
@@ -18,8 +18,6 @@ from ktx_cli.core import KtxError, ResultWarning, UsageError, did_you_mean, list
 from ktx_cli.jobs.serve.ask import Stop, Watch
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.state import attributes_of_caller
-
-Item = TypeVar("Item")
 
 Offset = Annotated[int, Field(ge=0, le=1_000_000_000, description="Where to begin: `next_offset` of the page before.")]
 Connection = Annotated[str, Field(max_length=200, description="Id of a connection, as connection_list has it.")]
@@ -76,10 +74,6 @@ class Call:
     report: Callable[[float, str], None] = lambda progress, message: None
     stopped: Stop = field(default_factory=Stop)
 
-    def check(self) -> None:
-        """Raise `CancelledError` where the client does not wait any more."""
-        self.watch.check()
-
     @property
     def attributes(self) -> dict[str, Any]:
         """On whose behalf this call asks: as the server was started and `ktx.yaml` has it now."""
@@ -107,7 +101,6 @@ class ServerTool:
     output_model: type[Output]
     run: Callable[[Call, Any], Output]
     writes: bool = False
-    destructive: bool = False
     idempotent: bool = True
     open_world: bool = False
 
@@ -118,6 +111,17 @@ class ServerTool:
     def output_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the answer."""
         return _schema(self.output_model, "serialization")
+
+
+def tool(title: str, **traits: bool) -> Callable[[Callable[[Call, Any], Output]], ServerTool]:
+    """Make a tool of a function: of its name, its docstring (which the model reads), and what it takes and returns."""
+
+    def made(run: Callable[[Call, Any], Output]) -> ServerTool:
+        types = get_type_hints(run)
+        description = " ".join((run.__doc__ or "").split())
+        return ServerTool(run.__name__, title, description, types["value"], types["return"], run, **traits)
+
+    return made
 
 
 def warning_texts(warnings: Iterable[ResultWarning]) -> list[str]:
@@ -134,11 +138,11 @@ def shown(value: Any) -> Any:
     return [shown(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def page_of(items: Sequence[Item], offset: int, limit: int) -> dict[str, Any]:
-    """Return a page of a list, as the fields `items`, `truncated` and `next_offset`."""
-    more = offset + limit < len(items)
-    kept = list(items[offset : offset + limit])
-    return {"items": kept, "truncated": more, "next_offset": offset + limit if more else None}
+def page_of(part: str, items: Sequence[Any], offset: int, limit: int | None = None) -> dict[str, Any]:
+    """Return a page of a list (no limit: all that is left) as the fields of a `Paged` answer."""
+    end = len(items) if limit is None else offset + limit
+    more = end < len(items)
+    return {part: list(items[offset:end]), "truncated": more, "next_offset": end if more else None}
 
 
 @functools.cache
@@ -218,13 +222,11 @@ def _most_text(whole: str, room: int) -> int:
 
 def _short(warnings: list[str]) -> list[str]:
     room = _LINE_WARNINGS
-    kept: list[str] = []
-    for each in warnings:
+    for place, each in enumerate(warnings):
         room -= len(each)
         if room < 0:
-            return [*kept, f"and {len(warnings) - len(kept)} more warnings"]
-        kept.append(each)
-    return kept
+            return [*warnings[:place], f"and {len(warnings) - place} more warnings"]
+    return warnings
 
 
 def _too_long(length: int) -> KtxError:
@@ -256,12 +258,11 @@ class Answer:
 
 def error_data(error: KtxError) -> dict[str, Any]:
     """Return an error as JSON, nothing hidden in its texts, its details left out where they are long."""
-    warning_texts: dict[str, Any] = shown(error.to_json())
-    warning_texts["message"] = warning_texts["message"][:_LONGEST_TEXT]
-    warning_texts["hint"] = warning_texts["hint"] and warning_texts["hint"][:_LONGEST_TEXT]
-    if len(dumped(warning_texts["details"])) > _LONGEST_DETAILS:
-        warning_texts["details"] = {}
-    return warning_texts
+    data: dict[str, Any] = shown(error.to_json())
+    data |= {key: data[key] and data[key][:_LONGEST_TEXT] for key in ("message", "hint")}
+    if len(dumped(data["details"])) > _LONGEST_DETAILS:
+        data["details"] = {}
+    return data
 
 
 async def called(
@@ -271,25 +272,20 @@ async def called(
     try:
         tool = tools.get(name)
         if tool is None:
-            raise _unknown(name, tools)
+            near = did_you_mean(name[:100], tools)
+            hint = f"did you mean `{near}`?" if near else f"tools: {listing(tools, 30)}"
+            raise UsageError(f"there is no tool `{name[:100]}`", hint=hint)
         value = _checked(tool, arguments)
-        run: Callable[[], dict[str, Any]] = lambda: fitted(tool.run(call, value), getattr(value, "offset", 0))  # noqa: E731
-        try:
-            return Answer(await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limit))
-        finally:
-            call.stopped.set()
+
+        def run() -> dict[str, Any]:
+            return fitted(tool.run(call, value), getattr(value, "offset", 0))
+
+        return Answer(await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limit))
     except KtxError as error:
         return Answer(error=error)
     except Exception as problem:  # a bug must not end the session of the agent
         log.exception("the tool %s failed", name)
         return Answer(error=KtxError(f"{name} failed unexpectedly: {type(problem).__name__}", code="internal"))
-
-
-def _unknown(name: str, tools: Mapping[str, ServerTool]) -> UsageError:
-    near = did_you_mean(name[:100], tools)
-    return UsageError(
-        f"there is no tool `{name[:100]}`", hint=f"did you mean `{near}`?" if near else f"tools: {listing(tools, 30)}"
-    )
 
 
 def _checked(tool: ServerTool, arguments: Mapping[str, Any]) -> Any:

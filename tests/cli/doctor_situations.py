@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.jobs.clients.manifest import digest
-from ktx_cli.jobs.serve.state import ServedFolder, ServerSettings, state_of_this_process, write_server_state
+from ktx_cli.jobs.serve.state import ServedFolder, ServerSettings, ServerState, write_server_state
 from ktx_cli.llm.errors import AUTH_HINT
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
@@ -226,7 +226,7 @@ def index_behind(world: World) -> None:
 
 def dead_server(world: World) -> None:
     settings = ServerSettings((ServedFolder("", str(world.project)),))
-    mine = state_of_this_process("gone", settings, free_port(), token_required=False)
+    mine = ServerState("gone", settings, free_port(), token_required=False)
     write_server_state(Layout(world.project), dataclasses.replace(mine, process_start="of another process"))
 
 

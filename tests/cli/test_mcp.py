@@ -15,14 +15,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.serve.state import (
-    ServedFolder,
-    ServerSettings,
-    ServerState,
-    read_server_state,
-    state_of_this_process,
-    write_server_state,
-)
+from ktx_cli.jobs.serve.state import ServedFolder, ServerSettings, ServerState, read_server_state, write_server_state
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import process_start
 from tests.cli.conftest import KTX, Run
@@ -175,7 +168,7 @@ def test_a_killed_server_is_stale(stopped: Path) -> None:
 
 def some_state(folder: Path, **changes: Any) -> ServerState:
     settings = ServerSettings((ServedFolder("", str(folder)),))
-    state = state_of_this_process("0123", settings, 9, token_required=False)
+    state = ServerState("0123", settings, 9, token_required=False)
     fields = {name: getattr(state, name) for name in state.__slots__}
     return ServerState(**{**fields, **changes})
 

@@ -80,6 +80,6 @@ def test_many_warnings_leave_room_for_the_answer() -> None:
 
 
 def test_a_page_of_a_list_says_where_the_next_begins() -> None:
-    assert page_of("abc", 0, 2) == {"items": ["a", "b"], "truncated": True, "next_offset": 2}
-    assert page_of("abc", 2, 2) == {"items": ["c"], "truncated": False, "next_offset": None}
-    assert page_of("abc", 9, 2) == {"items": [], "truncated": False, "next_offset": None}
+    assert page_of("items", "abc", 0, 2) == {"items": ["a", "b"], "truncated": True, "next_offset": 2}
+    assert page_of("items", "abc", 2, 2) == {"items": ["c"], "truncated": False, "next_offset": None}
+    assert page_of("items", "abc", 9, 2) == {"items": [], "truncated": False, "next_offset": None}

@@ -72,7 +72,13 @@ def ask_served(
                     opener=watch.opener(project.pool.open),
                 ),
             )
-        _require_verified(answer, privacy)
+        error = answer.error(values=not privacy)
+        if error is not None:
+            error.hint = Hint(
+                "do not use the answer, and tell the user: a definition or the compiler is wrong; sl_explain shows "
+                "how it was computed"
+            )
+            raise error
         project.answers.put(key, proof, answer, _size(answer.rows))
     watch.check()
     watch.report(1.0, "answered")
@@ -89,7 +95,7 @@ def run_served(
     """
     config = project.config()
     chosen = connection or only_database(project.layout, config)
-    model = _model(project, chosen)
+    model = project.load_layer(project.layout, config, chosen) if chosen in config.databases() else None
     _require_open(project, model, sql)
     if privacy:
         _require_no_made_rows(sql, model)
@@ -116,14 +122,6 @@ def run_served(
     return answer, Rows(rows[offset:], len(answer.rows), (ANEW,) if anew else ())
 
 
-def _model(project: ServedProject, connection: str) -> Model | None:
-    """Return the semantic layer of a connection, an empty one where it has no files; None: it is no database."""
-    config = project.config()
-    if connection not in config.databases():
-        return None
-    return project.load_layer(project.layout, config, connection)
-
-
 def _require_open(project: ServedProject, model: Model | None, sql: str) -> None:
     if model is None:
         return
@@ -146,18 +144,6 @@ def _require_no_made_rows(sql: str, model: Model | None) -> None:
             "with --privacy",
             hint="count rows of tables; arguments in FROM, LIMIT and bounds of a recursion must be constants",
             code="hidden",
-        )
-
-
-def _require_verified(answer: LayerAnswer, privacy: bool) -> None:
-    error = answer.error(values=not privacy)
-    if error is not None:
-        raise KtxError(
-            error.message,
-            hint="do not use the answer, and tell the user: a definition or the compiler is wrong; sl_explain shows "
-            "how it was computed",
-            details=error.details,
-            code=error.code,
         )
 
 
@@ -189,15 +175,12 @@ def row_values_redacted(sql: str, model: Model | None, *, privacy: bool) -> Iter
     except SourceError as error:
         if may_quote_rows(model, privacy=privacy):
             raise
-        refusal = refused_text(error, sql, _names(model), "off")
+        sources = [] if model is None else list(model.sources.values())
+        names = [name for each in sources for name in (each.name, *(each.table or ()), *each.columns)]
+        refusal = refused_text(error, sql, names, "off")
         if refusal.startswith(one_line(error.message, 1_000)):
             raise
         raise KtxError(refusal, hint="ask for counts, or for less", code=error.code) from None
-
-
-def _names(model: Model | None) -> list[str]:
-    sources = [] if model is None else list(model.sources.values())
-    return [name for each in sources for name in (each.name, *(each.table or ()), *each.columns)]
 
 
 class Stop:
@@ -225,7 +208,7 @@ class Stop:
         """Do something that `end` ends: it is called once at most, and only while this lasts."""
         with self._lock:
             if self._set:
-                raise _nobody_waits()
+                raise CancelledError("the client cancelled the call")
             self._ends.append(end)
         try:
             yield
@@ -233,10 +216,6 @@ class Stop:
             with self._lock:
                 if end in self._ends:
                     self._ends.remove(end)
-
-
-def _nobody_waits() -> CancelledError:
-    return CancelledError("the client cancelled the call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +228,7 @@ class Watch:
     def check(self) -> None:
         """Raise `CancelledError` where nobody waits any more."""
         if self.stop.is_set():
-            raise _nobody_waits()
+            raise CancelledError("the client cancelled the call")
 
     def opener(self, opener: Opener) -> Opener:
         """Return an opener of connections whose statements begin, and go on, only while somebody waits."""

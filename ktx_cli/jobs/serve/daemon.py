@@ -241,22 +241,21 @@ def forget_dead(layout: Layout) -> bool:
 
 
 def _ended(state: ServerState, send: Callable[[int], None], grace_seconds: float) -> str:
-    send(signal.SIGTERM)
-    if _gone(state, grace_seconds):
-        return "stopped"
-    send(signal.SIGKILL)
-    if not _gone(state, grace_seconds):
-        raise KtxError(
-            f"the server's process {state.pid} does not end", hint=Hint("see what holds it: {}", Command("mcp", "logs"))
-        )
-    return "killed"
+    for number, outcome in ((signal.SIGTERM, "stopped"), (signal.SIGKILL, "killed")):
+        with contextlib.suppress(ProcessLookupError):
+            send(number)
+        if _gone(state, grace_seconds):
+            return outcome
+    raise KtxError(
+        f"the server's process {state.pid} does not end", hint=Hint("see what holds it: {}", Command("mcp", "logs"))
+    )
 
 
 @contextlib.contextmanager
 def _process(state: ServerState) -> Iterator[Callable[[int], None] | None]:
     """Yield what sends a signal to the server's process and to no other; None where it is gone."""
     if not hasattr(os, "pidfd_open"):
-        yield functools.partial(_send_by_number, state) if state.is_alive() else None
+        yield functools.partial(os.kill, state.pid) if state.is_alive() else None
         return
     try:
         handle = os.pidfd_open(state.pid)
@@ -264,20 +263,9 @@ def _process(state: ServerState) -> Iterator[Callable[[int], None] | None]:
         yield None
         return
     try:  # whether it is the one is asked with the handle taken: from then on its number is no other's
-        yield functools.partial(_send, handle) if state.is_alive() else None
+        yield functools.partial(signal.pidfd_send_signal, handle) if state.is_alive() else None
     finally:
         os.close(handle)
-
-
-def _send(handle: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(handle, number)
-
-
-def _send_by_number(state: ServerState, number: int) -> None:
-    if state.is_alive():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(state.pid, number)
 
 
 def _gone(state: ServerState, seconds: float) -> bool:
@@ -327,7 +315,9 @@ def followed(path: Path, last: int = 0, *, pause: Callable[[float], None] = time
         if _is_another(path, stream):
             if rest:
                 yield rest.decode("utf-8", "replace")
-            stream, rest = _reopened(path, stream), b""
+            if stream is not None:
+                stream.close()
+            stream, rest = _opened(path), b""
             continue
         pause(POLL_SECONDS)
 
@@ -339,12 +329,6 @@ def _opened(path: Path) -> BinaryIO | None:
         return None
     except OSError as error:
         raise storage_error(path, error, "read") from error
-
-
-def _reopened(path: Path, stream: BinaryIO | None) -> BinaryIO | None:
-    if stream is not None:
-        stream.close()
-    return _opened(path)
 
 
 def _is_another(path: Path, stream: BinaryIO | None) -> bool:

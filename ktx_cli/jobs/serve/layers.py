@@ -14,7 +14,7 @@ from ktx_cli.jobs.semantic.layers import Layers, described, find_source, read_la
 from ktx_cli.jobs.semantic.validate import Validation, validate_layers
 from ktx_cli.jobs.serve.ask import Watch, may_quote_rows
 from ktx_cli.jobs.serve.project import ServedProject
-from ktx_cli.project import KtxConfig, Layout, WorkingTree, read_state
+from ktx_cli.project import Layout, WorkingTree, read_state
 from ktx_cli.protection import is_protected, read_relations
 from ktx_cli.scan import SearchedLists, ValueMatch, ValueMatches, find_values
 from ktx_cli.search import Shown, listed_columns
@@ -31,7 +31,7 @@ class Definition:
     """A source in writing. `paths`: the files it is made of."""
 
     connection: str
-    name: str
+    source: str
     yaml: str
     paths: tuple[str, ...]
 
@@ -40,7 +40,7 @@ def listed(project: ServedProject, connection: str | None) -> tuple[list[dict[st
     """Return the sources of a connection, or of all, with the names of what they have; raises as `read_layers`."""
     from ktx_cli.semantic import time_of
 
-    layers = _layers(project, connection)
+    layers = read_layers(project.layout, project.config(), connection, load=project.load_layer)
     rows = []
     for each in layers.sources():
         shown = next(one for one in layers.shown if one.model.connection == each.connection)
@@ -69,7 +69,7 @@ def read_definition(
     The files of one that people hid something of are not shown, nor with `privacy`, for they may hold values of rows:
     `KtxError` (`hidden`).
     """
-    layers = _layers(project, connection)
+    layers = read_layers(project.layout, project.config(), connection, load=project.load_layer)
     try:
         shown, source = find_source(layers, name)
     except SemanticError as error:
@@ -80,19 +80,11 @@ def read_definition(
     paths = tuple(path for path, _ in files)
     if form == "composed":
         return Definition(of, source.name, definition(shown, source, privacy=privacy), paths)
-    if privacy or is_protected(source) or not _all_shown(shown, source):
+    whole = len(shown.columns(source)) == len(source.columns) and len(shown.measures(source)) == len(source.measures)
+    if privacy or is_protected(source) or not whole:
         why = "this server was started with --privacy" if privacy else "something of it is hidden, or limited by policy"
         raise KtxError(f"the files of `{source.name}` are not shown: {why}", hint="form: composed", code="hidden")
     return Definition(of, source.name, "\n".join(f"# {path}\n{visible(text)}" for path, text in files), paths)
-
-
-def _all_shown(shown: Shown, source: Source) -> bool:
-    whole = len(shown.columns(source)) == len(source.columns)
-    return whole and len(shown.measures(source)) == len(source.measures)
-
-
-def _layers(project: ServedProject, connection: str | None) -> Layers:
-    return read_layers(project.layout, project.config(), connection, load=project.load_layer)
 
 
 AT_ONCE: Final = 40
@@ -184,12 +176,12 @@ def _plain(value: Any) -> Any:
     """Return facts without those that say nothing: None, empty, public."""
     if isinstance(value, Mapping):
         kept = {key: _plain(each) for key, each in value.items()}
-        return {key: each for key, each in kept.items() if not _says_nothing(key, each)}
+        return {
+            key: each
+            for key, each in kept.items()
+            if not (each is None or each in ([], {}, "") or (key, each) in _DEFAULTS)
+        }
     return [_plain(each) for each in value] if isinstance(value, list) else value
-
-
-def _says_nothing(key: str, value: Any) -> bool:
-    return value is None or value in ([], {}, "") or (key, value) in _DEFAULTS
 
 
 def _short(value: Any) -> Any:
@@ -293,7 +285,7 @@ class Match:
     column: str
     value: str | int | float | bool | None
     count: int | None
-    kind: str
+    match: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,10 +315,14 @@ def look_up(
     if connection is not None:
         database_of(config, connection)
     asked = [connection] if connection is not None else sorted(config.databases())
-    hidden = _hidden(asked, config, privacy)
-    if hidden:
+    if privacy or config.scan.privacy == "strict":
+        reason, why = "strict", "scan.privacy is strict: no values are kept"
+        if privacy:
+            reason, why = "withheld", "this server was started with --privacy: values of rows stay on its machine"
+        hidden = tuple(Miss(each, reason, why) for each in asked)
         return tuple(ValueFound(each, (), hidden) for each in values)
-    shown = {each: _shown(project, config, each) for each in asked if each in layer_ids(project.layout)}
+    known = set(layer_ids(project.layout)).intersection(asked)
+    shown = {each: Shown(project.load_layer(project.layout, config, each)) for each in known}
     listed = _listed(project)
     return tuple(_found(project, listed, each, connection, shown, asked, limit) for each in values)
 
@@ -344,20 +340,6 @@ def _listed(project: ServedProject) -> _Listed:
         return found[key]
 
     return listed
-
-
-def _hidden(asked: Sequence[str], config: KtxConfig, privacy: bool) -> tuple[Miss, ...]:
-    if privacy:
-        why = "this server was started with --privacy: values of rows stay on its machine"
-        return tuple(Miss(each, "withheld", why) for each in asked)
-    if config.scan.privacy == "strict":
-        why = "scan.privacy is strict: no values are kept"
-        return tuple(Miss(each, "strict", why) for each in asked)
-    return ()
-
-
-def _shown(project: ServedProject, config: KtxConfig, connection: str) -> Shown:
-    return Shown(project.load_layer(project.layout, config, connection))
 
 
 def _found(

@@ -199,15 +199,14 @@ def _stamp(paths: list[Path]) -> Stamp:
     """Return the stamp of files; of a link that of what it leads to, of one that leads nowhere its own."""
     found = []
     for path in paths:
-        try:
-            status = path.stat()
-        except OSError:
+        for look in (path.stat, path.lstat):
             try:
-                status = path.lstat()
+                status = look()
             except OSError:
                 continue
-        facts = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode)
-        found.append((str(path), facts))
+            facts = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode)
+            found.append((str(path), facts))
+            break
     return tuple(sorted(found))
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Hint, KtxError, NotSupportedError, exit_code_for, monotonic, new_run_id
+from ktx_cli.jobs.serve.state import error_from
 from ktx_cli.llm import NO_BACKEND, no_backend
 from ktx_cli.project import (
     Layout,
@@ -110,24 +111,19 @@ def start_ingest(
 def ingest_state(layout: Layout, run_id: str) -> IngestState:
     """Return a run as it is now; `UsageError` for one that is not known."""
     record, _ = find_run(layout, run_id)
-    _reap(layout, record.run_id)
+    child = _CHILDREN.get(record.run_id)
+    if child is not None and child.poll() is not None:
+        del _CHILDREN[record.run_id]
     record, _ = find_run(layout, record.run_id)
     report = read_report(layout, record.run_id) or {}
     units, steps = _so_far(layout, record.run_id)
-    sources = [
+    sources = tuple(
         {key: each.get(key) for key in ("connection", "kind", "status", "result")}
         for each in (*(report.get("connections") or ()), *(report.get("sources") or ()))
-    ]
-    return IngestState(
-        record.run_id,
-        record.status,
-        record.commit,
-        record.seconds,
-        tuple(steps),
-        record.units or units,
-        tuple(sources),
-        report.get("error") or _error_of(layout, record.run_id),
     )
+    error = report.get("error") or _error_of(layout, record.run_id)
+    facts = (record.run_id, record.status, record.commit, record.seconds)
+    return IngestState(*facts, tuple(steps), record.units or units, sources, error)
 
 
 def cancel_ingest(layout: Layout, run_id: str, *, now: bool = False) -> IngestState:
@@ -192,8 +188,8 @@ _CHILDREN: Final[dict[str, subprocess.Popen[bytes]]] = {}
 def _words(run_id: str, wish: IngestWish) -> list[str]:
     words = ["ingest", "--json", "--no-input", "--progress", "none", "--run-id", run_id]
     words += ["--no-llm"] if wish.no_llm else []
-    words += ["--max-usd", str(wish.max_usd)] if wish.max_usd is not None else []
-    words += ["--max-tokens", str(wish.max_tokens)] if wish.max_tokens is not None else []
+    for option, bound in (("--max-usd", wish.max_usd), ("--max-tokens", wish.max_tokens)):
+        words += [option, str(bound)] if bound is not None else []
     return [*words, "--", *wish.connections]
 
 
@@ -205,12 +201,7 @@ def _ended_early(layout: Layout, run_id: str, code: int) -> IngestState:
     error = _error_of(layout, run_id)
     if error is None:
         raise KtxError(f"the run ended with exit code {code} before it began", code="internal")
-    raise KtxError(
-        str(error.get("message")),
-        hint=error.get("hint"),
-        details=error.get("details") or {},
-        code=str(error.get("code") or "failed"),
-    )
+    raise error_from(error)
 
 
 def _error_of(layout: Layout, run_id: str) -> Mapping[str, Any] | None:
@@ -223,12 +214,6 @@ def _error_of(layout: Layout, run_id: str) -> Mapping[str, Any] | None:
         return None
     found = envelope.get("error") if isinstance(envelope, dict) else None
     return found if isinstance(found, dict) else None
-
-
-def _reap(layout: Layout, run_id: str) -> None:
-    child = _CHILDREN.get(run_id)
-    if child is not None and child.poll() is not None:
-        del _CHILDREN[run_id]
 
 
 def _process(layout: Layout, run_id: str) -> int | None:

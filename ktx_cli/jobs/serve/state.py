@@ -11,7 +11,7 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
@@ -99,9 +99,9 @@ def served_folders(folders: Sequence[str], cwd: Path) -> tuple[ServedFolder, ...
     Raises `NoProjectError` for a folder without `ktx.yaml`, `UsageError` for one that is named twice.
     """
     found = [require_project(folder, {}, cwd) for folder in folders]
-    twice = next((each for each in found if found.count(each) > 1), None)
-    if twice is not None:
-        raise UsageError(f"{twice} is named twice", hint="name each project once")
+    for each in found:
+        if found.count(each) > 1:
+            raise UsageError(f"{each} is named twice", hint="name each project once")
     if len(found) == 1:
         return (ServedFolder("", str(found[0])),)
     taken: set[str] = set()
@@ -110,10 +110,8 @@ def served_folders(folders: Sequence[str], cwd: Path) -> tuple[ServedFolder, ...
 
 def _unique(folder: str, taken: set[str]) -> str:
     slug = re.sub(r"[^a-z0-9_-]+", "-", folder.lower()).strip("-_")[:40] or "project"
-    name, count = slug, 1
-    while name in taken:
-        count += 1
-        name = f"{slug}-{count}"
+    names = (slug, *(f"{slug}-{count}" for count in range(2, len(taken) + 2)))
+    name = next(each for each in names if each not in taken)
     taken.add(name)
     return name
 
@@ -166,19 +164,19 @@ _LONGEST: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class ServerState:
-    """A server that was started. `instance`: what its `/health` answers with; `since` in ISO form."""
+class ServerState(Record):
+    """A server that was started: this process. `instance`: what its `/health` answers with; `since` in ISO form."""
 
     instance: str
     settings: ServerSettings
     port: int
     token_required: bool
-    pid: int
-    process_start: str
-    host_identity: str
-    hostname: str
-    since: str
-    version: str
+    pid: int = field(default_factory=os.getpid)
+    process_start: str = field(default_factory=lambda: process_start(os.getpid()) or "")
+    host_identity: str = field(default_factory=host_identity)
+    hostname: str = field(default_factory=socket.gethostname)
+    since: str = field(default_factory=lambda: isoformat(now()))
+    version: str = __version__
 
     @property
     def base(self) -> str:
@@ -196,34 +194,6 @@ class ServerState:
         here = self.host_identity == host_identity()
         return here and bool(self.process_start) and process_start(self.pid) == self.process_start
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the state as it stands in the file."""
-        fields = {name: getattr(self, name) for name in _PLAIN}
-        return {"schema": SCHEMA, "settings": self.settings.to_json(), **fields}
-
-
-_PLAIN: Final = (
-    *("instance", "port", "token_required", "pid", "process_start"),
-    *("host_identity", "hostname", "since", "version"),
-)
-
-
-def state_of_this_process(instance: str, settings: ServerSettings, port: int, *, token_required: bool) -> ServerState:
-    """Return the state of the server this process is."""
-    pid = os.getpid()
-    return ServerState(
-        instance=instance,
-        settings=settings,
-        port=port,
-        token_required=token_required,
-        pid=pid,
-        process_start=process_start(pid) or "",
-        host_identity=host_identity(),
-        hostname=socket.gethostname(),
-        since=isoformat(now()),
-        version=__version__,
-    )
-
 
 def reached_at(host: str) -> str:
     """Return the address under which a program of this machine reaches a server."""
@@ -239,8 +209,8 @@ def read_server_state(layout: Layout) -> ServerState | None:
         return None
     try:
         document = json.loads(data)
-        settings = ServerSettings.from_json(document["settings"])
-        return ServerState(settings=settings, **{name: document[name] for name in _PLAIN})
+        document["settings"] = ServerSettings.from_json(document["settings"])
+        return ServerState(**{each.name: document[each.name] for each in fields(ServerState)})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -248,7 +218,15 @@ def read_server_state(layout: Layout) -> ServerState | None:
 def write_server_state(layout: Layout, state: ServerState) -> None:
     """Write the file, for this user alone."""
     prepare_private_folder(layout)
-    write_atomic(layout.mcp_state, json.dumps(state.to_json(), indent=2).encode() + b"\n", mode=0o600)
+    write_atomic(
+        layout.mcp_state, json.dumps({"schema": SCHEMA, **_stored(state)}, indent=2).encode() + b"\n", mode=0o600
+    )
+
+
+def _stored(state: ServerState) -> dict[str, Any]:
+    """Return the state with the settings first, as it always stood in the file."""
+    data = state.to_json()
+    return {"settings": data.pop("settings"), **data}
 
 
 def remove_server_state(layout: Layout, instance: str | None) -> None:

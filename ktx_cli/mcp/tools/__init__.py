@@ -5,23 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from ktx_cli.mcp.tool import ServerTool
-from ktx_cli.mcp.tools import project as memory
-from ktx_cli.mcp.tools import search
-from ktx_cli.mcp.tools import search as wiki
-from ktx_cli.mcp.tools.layer import ENTITY_TOOLS, READING_TOOLS
-from ktx_cli.mcp.tools.project import CONNECTION_TOOLS, INGEST_TOOLS, STATUS_TOOLS
-from ktx_cli.mcp.tools.query import LAYER_TOOLS, SQL_TOOLS
+from ktx_cli.mcp.tools import layer, project, query, search
 
 TOOLS: Final[tuple[ServerTool, ...]] = (
-    *CONNECTION_TOOLS,
-    *search.SEARCH_TOOLS,
-    *wiki.WIKI_TOOLS,
-    *ENTITY_TOOLS,
-    *READING_TOOLS,
-    *LAYER_TOOLS,
-    *SQL_TOOLS,
-    *STATUS_TOOLS,
-    *INGEST_TOOLS,
-    *memory.MEMORY_TOOLS,
+    project.connection_list,
+    *(search.discover_data, search.dictionary_search, search.wiki_search, search.wiki_read),
+    *(layer.entity_details, layer.sl_list, layer.sl_read_source, layer.sl_validate),
+    *(query.sl_query, query.sl_explain, query.sql_execution),
+    project.context_status,
+    *(project.ingest_start, project.ingest_status, project.ingest_cancel),
+    *(project.memory_ingest, project.memory_ingest_status),
 )
 """All tools, in the order a client shows them."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, ServerTool, page_of, warning_texts
+from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, page_of, tool, warning_texts
 
 Name = Annotated[str, Field(min_length=1, max_length=400)]
 
@@ -105,28 +106,35 @@ class Validation(Paged):
     unread: dict[str, str] = Field(description="Connections whose data could not be looked at, and why.")
 
 
-def _list(call: Call, value: ListSources) -> SourceList:
+@tool("List sources")
+def sl_list(call: Call, value: ListSources) -> SourceList:
+    """List the sources of the semantic layer with the names of their measures, segments and columns. Use it to see what
+    can be asked at all; for a topic discover_data is shorter, for all of one source entity_details."""
     from ktx_cli.jobs.serve.layers import listed
 
     found, warnings = listed(call.project, value.connection)
-    page = page_of(found, value.offset, value.limit)
-    return SourceList(sources=page.pop("items"), total=len(found), warnings=warning_texts(warnings), **page)
+    page = page_of("sources", found, value.offset, value.limit)
+    return SourceList(**page, total=len(found), warnings=warning_texts(warnings))
 
 
-def _read(call: Call, value: ReadSource) -> SourceText:
+@tool("Read a source")
+def sl_read_source(call: Call, value: ReadSource) -> SourceText:
+    """Read the definition of one source as YAML: columns, measures with their expressions, joins, segments. Use it to
+    see how a number is defined. Example: {"source": "orders"}"""
     from ktx_cli.jobs.serve.layers import read_definition
 
     found = read_definition(call.project, value.source, value.connection, value.form, privacy=call.options.privacy)
-    return SourceText(
-        connection=found.connection,
-        source=found.name,
-        form=value.form,
-        paths=list(found.paths),
-        yaml=found.yaml[value.offset :],
-    )
+    return SourceText(**asdict(found) | {"yaml": found.yaml[value.offset :]}, form=value.form)
 
 
-def _validate(call: Call, value: Validate) -> Validation:
+def _cut(fact: Any) -> Any:
+    return fact[:1_000] if isinstance(fact, str) else fact
+
+
+@tool("Check the semantic layer", open_world=True)
+def sl_validate(call: Call, value: Validate) -> Validation:
+    """Check the definitions of the semantic layer, and with `data` whether the rows agree with them. Use it when a name
+    is missing that should be there, or after somebody edited files."""
     from collections import Counter
 
     from ktx_cli.jobs.serve.layers import validate_served
@@ -142,54 +150,18 @@ def _validate(call: Call, value: Validate) -> Validation:
         watch=call.watch,
     )
     found = checked.found
-    problems = [_shown(connection, each.select(PROBLEM_KEYS)) for connection, each in checked.problems]
-    page = page_of(problems, value.offset, len(problems) or 1)
+    problems = [
+        {"connection": connection, **{key: _cut(fact) for key, fact in each.select(PROBLEM_KEYS).items()}}
+        for connection, each in checked.problems
+    ]
     return Validation(
-        problems=page.pop("items"),
+        **page_of("problems", problems, value.offset),
         counts=found.counts(),
         sources=len(found.sources),
         checks=dict(Counter(each.status for _, each in found.checks)),
-        unread={connection: why[:1_000] for connection, why in checked.unread.items()},
+        unread={connection: _cut(why) for connection, why in checked.unread.items()},
         warnings=warning_texts(found.warnings()),
-        **page,
     )
-
-
-def _shown(connection: str, problem: dict[str, Any]) -> dict[str, Any]:
-    fields = {key: each[:1_000] if isinstance(each, str) else each for key, each in problem.items()}
-    return {"connection": connection, **fields}
-
-
-READING_TOOLS: Final = (
-    ServerTool(
-        "sl_list",
-        "List sources",
-        "List the sources of the semantic layer with the names of their measures, segments and columns. Use it to see "
-        "what can be asked at all; for a topic discover_data is shorter, for all of one source entity_details.",
-        ListSources,
-        SourceList,
-        _list,
-    ),
-    ServerTool(
-        "sl_read_source",
-        "Read a source",
-        "Read the definition of one source as YAML: columns, measures with their expressions, joins, segments. Use it "
-        'to see how a number is defined. Example: {"source": "orders"}',
-        ReadSource,
-        SourceText,
-        _read,
-    ),
-    ServerTool(
-        "sl_validate",
-        "Check the semantic layer",
-        "Check the definitions of the semantic layer, and with `data` whether the rows agree with them. Use it when a "
-        "name is missing that should be there, or after somebody edited files.",
-        Validate,
-        Validation,
-        _validate,
-        open_world=True,
-    ),
-)
 
 
 Target = Annotated[str, Field(min_length=1, max_length=400)]
@@ -239,30 +211,16 @@ class Entities(Paged):
     missed: list[MissedTarget] = Field(description="Names nothing has, each with the one that was probably meant.")
 
 
-def _show(call: Call, value: ShowEntities) -> Entities:
+@tool("Details of sources, tables, columns")
+def entity_details(call: Call, value: ShowEntities) -> Entities:
+    """Show what sources, tables or columns have: types, keys, units, values seen, measures, joins. Use it before
+    sl_query for exact names, and before sql_execution so that no name is guessed. Example: {"targets": ["orders",
+    "customers.country"]}"""
     from ktx_cli.jobs.serve.layers import entities
 
     found = entities(call.project, value.connection, value.targets, privacy=call.options.privacy)
     pieces = [
-        EntityFacts(
-            connection=each.pop("connection"), name=each.pop("name"), continues=each.pop("continues"), facts=each
-        )
-        for each in found.pieces
+        {**{key: each.pop(key) for key in ("connection", "name", "continues")}, "facts": each} for each in found.pieces
     ]
-    page = page_of(pieces, value.offset, max(len(pieces), 1))
-    missed = [MissedTarget(target=target[:100], message=message) for target, message in found.missed]
-    return Entities(connection=found.connection, entities=page.pop("items"), missed=missed[:20], **page)
-
-
-ENTITY_TOOLS: Final = (
-    ServerTool(
-        "entity_details",
-        "Details of sources, tables, columns",
-        "Show what sources, tables or columns have: types, keys, units, values seen, measures, joins. Use it before "
-        "sl_query for exact names, and before sql_execution so that no name is guessed. "
-        'Example: {"targets": ["orders", "customers.country"]}',
-        ShowEntities,
-        Entities,
-        _show,
-    ),
-)
+    missed = [MissedTarget(target=target[:100], message=message) for target, message in found.missed[:20]]
+    return Entities(**page_of("entities", pieces, value.offset), connection=found.connection, missed=missed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field
@@ -10,7 +12,7 @@ from ktx_cli.agent_tools import visible
 from ktx_cli.core import one_line
 from ktx_cli.jobs.capture.records import CaptureRequest, MemoryRecord, SourceType, Status
 from ktx_cli.jobs.serve.runs import IngestState, IngestWish, cancel_ingest, ingest_state, start_ingest
-from ktx_cli.mcp.tool import Call, Connection, Input, Output, Paged, ServerTool, warning_texts
+from ktx_cli.mcp.tool import Call, Connection, Input, Output, Paged, tool, warning_texts
 from ktx_cli.project import Database
 from ktx_cli.semantic import layer_ids
 from ktx_cli.warehouses import dialect_of
@@ -36,32 +38,18 @@ class Connections(Output):
     connections: list[ConnectionFacts]
 
 
-def _list(call: Call, value: ListConnections) -> Connections:
+@tool("Connections")
+def connection_list(call: Call, value: ListConnections) -> Connections:
+    """List the databases and context sources of this project. Call it first where a tool asks for a connection."""
     config = call.project.config()
     layers = set(layer_ids(call.project.layout))
-    found = [
-        ConnectionFacts(
-            id=name,
-            driver=entry.driver,
-            kind="database" if isinstance(entry, Database) else "source",
-            dialect=dialect_of(entry.driver),
-            semantic_layer=name in layers and isinstance(entry, Database),
-        )
-        for name, entry in sorted(config.usable().items())
-    ]
+    found = []
+    for name, entry in sorted(config.usable().items()):
+        database = isinstance(entry, Database)
+        kind: Any = "database" if database else "source"
+        facts = {"dialect": dialect_of(entry.driver), "semantic_layer": database and name in layers}
+        found.append(ConnectionFacts(id=name, driver=entry.driver, kind=kind, **facts))
     return Connections(connections=found)
-
-
-CONNECTION_TOOLS: Final = (
-    ServerTool(
-        "connection_list",
-        "Connections",
-        "List the databases and context sources of this project. Call it first where a tool asks for a connection.",
-        ListConnections,
-        Connections,
-        _list,
-    ),
-)
 
 
 class AskStatus(Input):
@@ -105,22 +93,24 @@ class ProjectStatus(Paged):
     privacy: bool = Field(description="This server gives no values of rows.")
 
 
-def _status(call: Call, value: AskStatus) -> ProjectStatus:
+@tool("Status of the context")
+def context_status(call: Call, value: AskStatus) -> ProjectStatus:
+    """Say whether this project is ready, when its databases and sources were read last, and which command helps. Use it
+    when nothing is found, or when it matters how fresh the context is."""
     from ktx_cli.jobs.health.status import project_status
 
     found = project_status(call.project.layout.root, call.project.environ)
     facts = found.to_json()
-    checks = [{key: each.get(key) for key in ("check", "level", "message", "hint")} for each in facts["checks"]]
     return ProjectStatus(
-        project_dir=facts["project_dir"],
-        ready=facts["ready"],
-        next=facts["next"],
-        checks=[CheckFacts(**{key: _bounded(text) for key, text in each.items()}) for each in checks],
+        **{key: facts[key] for key in ("project_dir", "ready", "next")},
+        checks=[
+            CheckFacts(**{key: _bounded(each.get(key)) for key in CheckFacts.model_fields}) for each in facts["checks"]
+        ],
         connections=[
             ConnectionStatus(**{key: each[key] for key in ConnectionStatus.model_fields})
             for each in facts["connections"]
         ],
-        last_run=facts["runs"][0] if facts["runs"] else None,
+        last_run=next(iter(facts["runs"]), None),
         read_only=call.options.read_only,
         privacy=call.options.privacy,
         warnings=warning_texts(found.warnings),
@@ -129,22 +119,6 @@ def _status(call: Call, value: AskStatus) -> ProjectStatus:
 
 def _bounded(text: Any) -> Any:
     return visible(text)[:600] if isinstance(text, str) else text
-
-
-STATUS_TOOLS: Final = (
-    ServerTool(
-        "context_status",
-        "Status of the context",
-        "Say whether this project is ready, when its databases and sources were read last, and which command helps. "
-        "Use it when nothing is found, or when it matters how fresh the context is.",
-        AskStatus,
-        ProjectStatus,
-        _status,
-    ),
-)
-
-
-_ID: Final = Field(max_length=200, description="`run_id` of ingest_start; `latest` for the newest run of the project.")
 
 
 class StartIngest(Input):
@@ -161,7 +135,9 @@ class StartIngest(Input):
 class OfIngest(Input):
     """Which run."""
 
-    run_id: str = _ID
+    run_id: str = Field(
+        max_length=200, description="`run_id` of ingest_start; `latest` for the newest run of the project."
+    )
 
 
 class CancelIngest(OfIngest):
@@ -193,68 +169,36 @@ class IngestRun(Output):
     error: dict[str, Any] | None = Field(description="code, message, hint of a run that failed or did a part.")
 
 
-def _start(call: Call, value: StartIngest) -> IngestRun:
-    project = call.project
-    project.config()
+@tool("Bring the context up to date", writes=True, idempotent=False, open_world=True)
+def ingest_start(call: Call, value: StartIngest) -> IngestRun:
+    """Read databases and context sources again and commit what changed, once, on the model this project has configured.
+    Returns when the model has been checked and the run is at work; watch it with ingest_status. Takes minutes and, with
+    a model, costs tokens: only where the user asks for it. Answers `auth` where the model's session is missing, `busy`
+    where another run is at work."""
+    call.project.config()
     wish = IngestWish(tuple(value.connections or ()), value.no_llm, value.max_usd, value.max_tokens)
-    return _ingest_run(start_ingest(project.layout, project.environ, wish, report=call.report))
+    return _ingest_run(start_ingest(call.project.layout, call.project.environ, wish, report=call.report))
 
 
-def _ingesting_status(call: Call, value: OfIngest) -> IngestRun:
+@tool("How a run is going")
+def ingest_status(call: Call, value: OfIngest) -> IngestRun:
+    """Look how a run of ingest_start (or any other of the project) is going, and what came of it."""
     return _ingest_run(ingest_state(call.project.layout, value.run_id))
 
 
-def _cancel(call: Call, value: CancelIngest) -> IngestRun:
+@tool("End a run", writes=True)
+def ingest_cancel(call: Call, value: CancelIngest) -> IngestRun:
+    """Interrupt a run that ingest_start began. Nothing of it is committed; finished work is kept for the next run."""
     return _ingest_run(cancel_ingest(call.project.layout, value.run_id, now=value.now))
 
 
 def _ingest_run(state: IngestState) -> IngestRun:
-    return IngestRun(
-        run_id=state.run_id,
-        status=state.status,
-        over=state.is_over,
-        commit=state.commit,
-        seconds=state.seconds,
-        steps=list(state.steps),
-        units=dict(state.units),
-        sources=[IngestedSource.model_validate(each) for each in state.sources],
-        error=None if state.error is None else {key: state.error.get(key) for key in ("code", "message", "hint")},
-    )
+    sources = [IngestedSource.model_validate(each) for each in state.sources]
+    return IngestRun(**asdict(state) | {"sources": sources, "error": _error(state.error)}, over=state.is_over)
 
 
-INGEST_TOOLS: Final = (
-    ServerTool(
-        "ingest_start",
-        "Bring the context up to date",
-        "Read databases and context sources again and commit what changed, once, on the model this project has"
-        " configured. Returns when the model has been checked and the run is at work; watch it with ingest_status."
-        " Takes minutes and, with a model, costs tokens: only where the user asks for it. Answers `auth` where the"
-        " model's session is missing, `busy` where another run is at work.",
-        StartIngest,
-        IngestRun,
-        _start,
-        writes=True,
-        idempotent=False,
-        open_world=True,
-    ),
-    ServerTool(
-        "ingest_status",
-        "How a run is going",
-        "Look how a run of ingest_start (or any other of the project) is going, and what came of it.",
-        OfIngest,
-        IngestRun,
-        _ingesting_status,
-    ),
-    ServerTool(
-        "ingest_cancel",
-        "End a run",
-        "Interrupt a run that ingest_start began. Nothing of it is committed; finished work is kept for the next run.",
-        CancelIngest,
-        IngestRun,
-        _cancel,
-        writes=True,
-    ),
-)
+def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if error is None else {key: error.get(key) for key in ("code", "message", "hint")}
 
 
 LONGEST_MEMORY: Final = 48_000
@@ -320,36 +264,33 @@ class MemoryRun(Output):
     error: dict[str, Any] | None = Field(description="code, message, hint of one that failed or did a part.")
 
 
-def _ingest(call: Call, value: IngestMemory) -> MemoryRun:
-    wish = CaptureRequest(
-        value.content,
-        connection=value.connection,
-        user=value.user,
-        source_type=value.source_type,
-        propose=value.propose,
-        proposer=_PROPOSER,
-    )
-    return _memory_run(call.project.memories.remember(wish))
+@tool("Teach ktx something", writes=True, open_world=True)
+def memory_ingest(call: Call, value: IngestMemory) -> MemoryRun:
+    """Hand over a text that is worth keeping: a fact, a rule, a definition that somebody stated or confirmed. An agent
+    of the model this project has configured turns it into wiki pages, measures and segments, and commits them.
+    Returns at once; memory_ingest_status tells what came of it. What is accepted already is never overwritten: a
+    contradiction is a `conflict`. Only where the user wants something kept; no guesses, single results or secrets.
+    Answers `no_backend` where no model is configured."""
+    fields = value.model_dump(exclude={"content"})
+    return _memory_run(call.project.memories.remember(CaptureRequest(value.content, **fields, proposer=_PROPOSER)))
 
 
-def _memory_status(call: Call, value: OfMemory) -> MemoryRun:
+@tool("What became of a text")
+def memory_ingest_status(call: Call, value: OfMemory) -> MemoryRun:
+    """Look what became of a text that was handed to memory_ingest: what was written, what it contradicts, why nothing
+    came of it. Captures are made one after another, and wait for other runs of the project."""
     return _memory_run(call.project.memories.state(value.run_id, go_on=not call.options.read_only))
 
 
 def _memory_run(record: MemoryRecord) -> MemoryRun:
-    error = record.error
     return MemoryRun(
-        run_id=record.run_id,
-        status=record.status,
+        **{key: getattr(record, key) for key in ("run_id", "status", "commit", "branch", "duplicate_of")},
         over=record.status not in (Status.QUEUED, Status.RUNNING),
         reason=one_line(record.reason, 2 * _LONGEST_WORDS),
         wrote=list(record.artifacts[:_MOST_NAMED]),
         files=list(record.files[:_MOST_NAMED]),
         conflicts=[_contradiction(each) for each in record.conflicts[:_MOST]],
-        commit=record.commit,
-        branch=record.branch,
-        duplicate_of=record.duplicate_of,
-        error=None if error is None else {key: error.get(key) for key in ("code", "message", "hint")},
+        error=_error(record.error),
     )
 
 
@@ -359,30 +300,3 @@ def _contradiction(conflict: Any) -> Contradiction:
     if not str(fields["artifact"]).startswith("wiki:"):
         fields["accepted"] = None
     return Contradiction(**{name: each and one_line(str(each), _LONGEST_WORDS) for name, each in fields.items()})
-
-
-MEMORY_TOOLS: Final = (
-    ServerTool(
-        "memory_ingest",
-        "Teach ktx something",
-        "Hand over a text that is worth keeping: a fact, a rule, a definition that somebody stated or confirmed. An"
-        " agent of the model this project has configured turns it into wiki pages, measures and segments, and commits"
-        " them. Returns at once; memory_ingest_status tells what came of it. What is accepted already is never"
-        " overwritten: a contradiction is a `conflict`. Only where the user wants something kept; no guesses, single"
-        " results or secrets. Answers `no_backend` where no model is configured.",
-        IngestMemory,
-        MemoryRun,
-        _ingest,
-        writes=True,
-        open_world=True,
-    ),
-    ServerTool(
-        "memory_ingest_status",
-        "What became of a text",
-        "Look what became of a text that was handed to memory_ingest: what was written, what it contradicts, why"
-        " nothing came of it. Captures are made one after another, and wait for other runs of the project.",
-        OfMemory,
-        MemoryRun,
-        _memory_status,
-    ),
-)

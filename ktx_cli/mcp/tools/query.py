@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ktx_cli.core import ResultWarning
 from ktx_cli.jobs.semantic.answer import DEFAULT_ROWS, Question
-from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Output, Paged, ServerTool, dumped, warning_texts
+from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Output, Paged, dumped, tool, warning_texts
 from ktx_cli.semantic import DEFAULT_LIMIT, GRAINS, LONGEST, MOST_ITEMS, MOST_ROWS
 
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST)]
@@ -176,17 +175,19 @@ class Explanation(Output):
     totals_sql: str | None = None
 
 
-def _ask(call: Call, value: AskLayer) -> LayerAnswer:
+@tool("Ask the semantic layer", open_world=True)
+def sl_query(call: Call, value: AskLayer) -> LayerAnswer:
+    """Ask for numbers: measures by dimensions, from definitions people agreed on. Use it before sql_execution wherever
+    a measure fits; find names with discover_data or sl_list. It joins by declared paths alone and refuses what has
+    no right answer: a refusal says why and what to ask instead, so follow its hint and do not work around it with
+    SQL. `receipt` says what the numbers are made of. Rows come in pages: next_offset. Example: {"measures":
+    ["orders.revenue"], "dimensions": [{"field": "orders.ordered_at", "granularity": "month"}], "filters":
+    ["customers.country = 'NO'"], "time_range": {"last": "12 months"}}"""
     from ktx_cli.jobs.serve.ask import ask_served
 
     privacy = call.options.privacy
-    answer, rows = ask_served(
-        call.project,
-        value.question(call.attributes, verified=value.verify),
-        offset=value.offset,
-        privacy=privacy,
-        watch=call.watch,
-    )
+    question = value.question(call.attributes, verified=value.verify)
+    answer, rows = ask_served(call.project, question, offset=value.offset, privacy=privacy, watch=call.watch)
     receipt = {key: each for key, each in answer.receipt.items() if key != "sql"}
     parts, late = _parts({"sql": answer.sql, "receipt": receipt}, value.include)
     return LayerAnswer(
@@ -212,14 +213,13 @@ def _parts(parts: dict[str, Any], include: list[Part]) -> tuple[dict[str, Any], 
 
 def privacy_warnings(privacy: bool) -> list[str]:
     """Return the warning of a server that gives no values of rows."""
-    if not privacy:
-        return []
-    return warning_texts(
-        [ResultWarning("withheld", "values of rows are withheld: this server was started with --privacy")]
-    )
+    return ["values of rows are withheld: this server was started with --privacy"] if privacy else []
 
 
-def _explain(call: Call, value: LayerQuestion) -> Explanation:
+@tool("Explain a question")
+def sl_explain(call: Call, value: LayerQuestion) -> Explanation:
+    """Say how a question would be answered, without running it: which facts, joins and filters, and the SQL. Use it to
+    see why a number is what it is, or why sl_query refuses. Takes what sl_query takes."""
     from ktx_cli.jobs.semantic.answer import explain_question
     from ktx_cli.jobs.serve.state import user_attributes_required
 
@@ -229,39 +229,10 @@ def _explain(call: Call, value: LayerQuestion) -> Explanation:
         found = explain_question(project.layout, project.config(), question, load=project.load_layer)
     columns = [{key: each for key, each in column.items() if each is not None} for column in found.columns]
     return Explanation(
-        connection=found.connection,
         columns=columns,
         steps=list(found.steps()),
-        sql=found.sql,
-        totals_sql=found.totals_sql,
+        **{key: getattr(found, key) for key in ("connection", "sql", "totals_sql")},
     )
-
-
-LAYER_TOOLS: Final = (
-    ServerTool(
-        "sl_query",
-        "Ask the semantic layer",
-        "Ask for numbers: measures by dimensions, from definitions people agreed on. Use it before sql_execution "
-        "wherever a measure fits; find names with discover_data or sl_list. It joins by declared paths alone and "
-        "refuses what has no right answer: a refusal says why and what to ask instead, so follow its hint and do not "
-        "work around it with SQL. `receipt` says what the numbers are made of. Rows come in pages: next_offset. "
-        'Example: {"measures": ["orders.revenue"], "dimensions": [{"field": "orders.ordered_at", "granularity": '
-        '"month"}], "filters": ["customers.country = \'NO\'"], "time_range": {"last": "12 months"}}',
-        AskLayer,
-        LayerAnswer,
-        _ask,
-        open_world=True,
-    ),
-    ServerTool(
-        "sl_explain",
-        "Explain a question",
-        "Say how a question would be answered, without running it: which facts, joins and filters, and the SQL. Use it "
-        "to see why a number is what it is, or why sl_query refuses. Takes what sl_query takes.",
-        LayerQuestion,
-        Explanation,
-        _explain,
-    ),
-)
 
 
 MOST_SQL_ROWS: Final = 10_000
@@ -295,24 +266,21 @@ class SqlRows(Paged):
     )
 
 
-def _run(call: Call, value: RunSql) -> SqlRows:
+@tool("Run SQL", open_world=True)
+def sql_execution(call: Call, value: RunSql) -> SqlRows:
+    """Run one read-only SELECT on a database. Use it only where no measure of the semantic layer answers: look with
+    discover_data first, ask with sl_query, and take names from entity_details. Statements that write, read files or
+    reach the network are refused, and so are rows and columns people hid. Rows come in pages: next_offset. Example:
+    {"connection": "warehouse", "sql": "SELECT count(*) FROM shop.orders"}"""
     from ktx_cli.jobs.serve.ask import run_served
 
     privacy = call.options.privacy
-    answer, rows = run_served(
-        call.project,
-        value.sql,
-        value.connection,
-        max_rows=value.max_rows,
-        offset=value.offset,
-        privacy=privacy,
-        watch=call.watch,
-    )
-    shortened = answer.sql if len(answer.sql) <= 8_000 else f"{answer.sql[:8_000]}…"
+    bounds = {"max_rows": value.max_rows, "offset": value.offset}
+    answer, rows = run_served(call.project, value.sql, value.connection, **bounds, privacy=privacy, watch=call.watch)
     return SqlRows(
         connection=answer.connection,
         dialect=answer.dialect,
-        sql=shortened,
+        sql=answer.sql if len(answer.sql) <= _LONGEST_PART else f"{answer.sql[:_LONGEST_PART]}…",
         columns=list(answer.columns),
         rows=[list(row) for row in rows.rows],
         row_count=rows.count,
@@ -320,19 +288,3 @@ def _run(call: Call, value: RunSql) -> SqlRows:
         truncated=answer.cut is not None,
         warnings=[*warning_texts(rows.warnings), *privacy_warnings(privacy)],
     )
-
-
-SQL_TOOLS: Final = (
-    ServerTool(
-        "sql_execution",
-        "Run SQL",
-        "Run one read-only SELECT on a database. Use it only where no measure of the semantic layer answers: look with "
-        "discover_data first, ask with sl_query, and take names from entity_details. Statements that write, read files "
-        "or reach the network are refused, and so are rows and columns people hid. Rows come in pages: next_offset. "
-        'Example: {"connection": "warehouse", "sql": "SELECT count(*) FROM shop.orders"}',
-        RunSql,
-        SqlRows,
-        _run,
-        open_world=True,
-    ),
-)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
 from ktx_cli.agent_tools import visible
-from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Output, Paged, ServerTool, User, page_of, warning_texts
+from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Paged, User, page_of, tool, warning_texts
 from ktx_cli.search import KINDS
 
 Kind = Literal["source", "measure", "segment", "page", "column", "passage", "value"]
@@ -107,7 +108,11 @@ class Dictionary(Paged):
     note: str | None = Field(None, description="What a miss means.")
 
 
-def _discover(call: Call, value: Discover) -> Hits:
+@tool("Search everything")
+def discover_data(call: Call, value: Discover) -> Hits:
+    """Find by words what there is about a topic: wiki pages, sources, measures, segments, columns, passages of
+    documents and values of columns. Begin here. Read pages and passages with wiki_read, ask measures with sl_query,
+    see columns with entity_details. Example: {"query": "refund rate by region", "kinds": ["measure", "page"]}"""
     return found(call, value.query, value.kinds, value)
 
 
@@ -116,90 +121,37 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
     from ktx_cli.agent_tools import search
     from ktx_cli.search import Scope
 
-    allowed = [kind for kind in kinds or KINDS if not (call.options.privacy and kind == "value")]
+    privacy = call.options.privacy
+    allowed = [kind for kind in kinds or KINDS if not (privacy and kind == "value")]
     if not allowed:
         return Hits(hits=[], total=0, corrected={}, warnings=["values of rows are withheld: --privacy"])
     project = call.project
     config = project.config()
     scope = Scope(tuple(allowed), getattr(value, "connection", None), value.user, tag=tag)
-    answer = search(
-        project.layout,
-        config,
-        query,
-        environ=project.environ,
-        scope=scope,
-        limit=DEPTH,
-        searcher=project.searcher(config),
-    )
-    hits = [_hit(each.to_json(), call.options.privacy) for each in answer.found.hits]
-    page = page_of(hits, value.offset, value.limit)
+    searcher = project.searcher(config)
+    answer = search(project.layout, config, query, environ=project.environ, scope=scope, limit=DEPTH, searcher=searcher)
+    hits = [each.to_json() for each in answer.found.hits]
+    for hit in hits:
+        if hit["kind"] != "value":  # of a column no text that may hold values, with `privacy`
+            withheld = privacy and "values" in hit["matched_on"]
+            hit |= {"summary": visible(hit["summary"]), "snippet": "" if withheld else visible(hit["snippet"])}
     return Hits(
-        hits=page.pop("items"),
+        **page_of("hits", hits, value.offset, value.limit),
         total=answer.found.total,
         corrected=dict(answer.found.corrected),
         warnings=warning_texts(answer.warnings),
-        **page,
     )
 
 
-def _hit(hit: dict[str, Any], privacy: bool) -> dict[str, Any]:
-    """Return a hit with nothing hidden in its texts; of a column no text that may hold values, with `privacy`."""
-    if hit["kind"] == "value":
-        return hit
-    snippet = "" if privacy and "values" in hit["matched_on"] else visible(hit["snippet"])
-    return hit | {"summary": visible(hit["summary"]), "snippet": snippet}
-
-
-def _look_up(call: Call, value: LookUp) -> Dictionary:
+@tool("Find values")
+def dictionary_search(call: Call, value: LookUp) -> Dictionary:
+    """Find which columns hold a value, and how it is spelled there, before it is used in a filter: `germany` may be
+    stored as `DE`. A miss is no proof of absence; the answer says why. Example: {"values": ["refunded", "Oslo"]}"""
     from ktx_cli.jobs.serve.layers import look_up
 
     found = look_up(call.project, value.values, value.connection, limit=value.limit, privacy=call.options.privacy)
-    page = page_of(found, value.offset, len(found))
-    values = [
-        LookedUp(
-            value=each.value,
-            matches=[
-                MatchFacts(
-                    connection=one.connection,
-                    source=one.source,
-                    column=one.column,
-                    value=one.value,
-                    count=one.count,
-                    match=one.kind,
-                )
-                for one in each.matches
-            ],
-            misses=[MissFacts(connection=m.connection, reason=m.reason, message=m.message) for m in each.misses],
-            more=each.more,
-        )
-        for each in page.pop("items")
-    ]
-    return Dictionary(values=values, note=_NO_PROOF if any(each.misses for each in values) else None, **page)
-
-
-SEARCH_TOOLS: Final = (
-    ServerTool(
-        "discover_data",
-        "Search everything",
-        "Find by words what there is about a topic: wiki pages, sources, measures, segments, columns, passages of "
-        "documents and values of columns. Begin here. Read pages and passages with wiki_read, ask measures with "
-        "sl_query, see columns with entity_details. "
-        'Example: {"query": "refund rate by region", "kinds": ["measure", "page"]}',
-        Discover,
-        Hits,
-        _discover,
-    ),
-    ServerTool(
-        "dictionary_search",
-        "Find values",
-        "Find which columns hold a value, and how it is spelled there, before it is used in a filter: `germany` may be "
-        "stored as `DE`. A miss is no proof of absence; the answer says why. "
-        'Example: {"values": ["refunded", "Oslo"]}',
-        LookUp,
-        Dictionary,
-        _look_up,
-    ),
-)
+    page = page_of("values", [asdict(each) for each in found], value.offset)
+    return Dictionary(**page, note=_NO_PROOF if any(each["misses"] for each in page["values"]) else None)
 
 
 class SearchPages(Input):
@@ -266,7 +218,10 @@ _MOST_REFS: Final = 100
 _ELSEWHERE: Final = "no page of the wiki fits; discover_data looks among documents, measures and columns too"
 
 
-def _search_pages(call: Call, value: SearchPages) -> FoundPages:
+@tool("Search the wiki")
+def wiki_search(call: Call, value: SearchPages) -> FoundPages:
+    """Find pages of the wiki by words: what numbers mean, rules, exceptions, decisions. Use it for the meaning of a
+    term; discover_data looks among data too. Example: {"query": "when is an order late"}"""
     from ktx_cli.jobs.wiki import place_of_hit
 
     answer = found(call, value.query, ["page"], value, tag=value.tag)
@@ -277,16 +232,14 @@ def _search_pages(call: Call, value: SearchPages) -> FoundPages:
         pages.append(FoundPage(key=hit.id, scope=scope, path=path, **facts))
     more = [] if pages or value.offset else [_ELSEWHERE]
     return FoundPages(
-        pages=pages,
-        total=answer.total,
-        corrected=answer.corrected,
-        truncated=answer.truncated,
-        next_offset=answer.next_offset,
-        warnings=[*answer.warnings, *more],
+        pages=pages, **answer.model_dump(exclude={"hits", "warnings"}), warnings=[*answer.warnings, *more]
     )
 
 
-def _read_page(call: Call, value: ReadPage) -> Output:
+@tool("Read a page")
+def wiki_read(call: Call, value: ReadPage) -> PageText:
+    """Read a page of the wiki, with the pages and definitions it refers to and those that refer to it; or a passage of
+    a document that discover_data found. Example: {"key": "refund-policy"}"""
     return _passage(call, value) if ":" in value.key else _page(call, value)
 
 
@@ -325,26 +278,3 @@ def _page(call: Call, value: ReadPage) -> PageText:
         warnings=cut,
         **{name: [visible(each)[:120] for each in found[:_MOST_REFS]] for name, found in lists.items()},
     )
-
-
-WIKI_TOOLS: Final = (
-    ServerTool(
-        "wiki_search",
-        "Search the wiki",
-        "Find pages of the wiki by words: what numbers mean, rules, exceptions, decisions. Use it for the meaning of a "
-        'term; discover_data looks among data too. Example: {"query": "when is an order late"}',
-        SearchPages,
-        FoundPages,
-        _search_pages,
-    ),
-    ServerTool(
-        "wiki_read",
-        "Read a page",
-        "Read a page of the wiki, with the pages and definitions it refers to and those that refer to it; or a passage "
-        "of a document that discover_data found. "
-        'Example: {"key": "refund-policy"}',
-        ReadPage,
-        PageText,
-        _read_page,
-    ),
-)

@@ -22,7 +22,7 @@ from ktx_cli.jobs.health import connection_checks, doctor, machine_checks, model
 from ktx_cli.jobs.health.doctor import CHECKS, diagnose, examine
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, Work, side_by_side
 from ktx_cli.jobs.serve.daemon import ServerStatus
-from ktx_cli.jobs.serve.state import ServedFolder, ServerSettings, state_of_this_process, write_server_state
+from ktx_cli.jobs.serve.state import ServedFolder, ServerSettings, ServerState, write_server_state
 from ktx_cli.llm.errors import llm_error
 from ktx_cli.llm.probe import ProbeResult
 from ktx_cli.llm.settings import ModelRef
@@ -352,7 +352,7 @@ def test_the_server_for_agents(
     hint: str | None,
 ) -> None:
     settings = ServerSettings((ServedFolder("", str(shop_project)),))
-    state = state_of_this_process("x", settings, free_port(), token_required=False)
+    state = ServerState("x", settings, free_port(), token_required=False)
     state = state if alive else dataclasses.replace(state, process_start="another")
     told = ServerStatus(status, None if status == "stopped" else state, problem=problem)
     monkeypatch.setattr(doctor, "server_status", lambda layout: told)
@@ -367,7 +367,7 @@ def test_a_server_that_was_started_meanwhile_is_not_ended_by_the_fix(shop_projec
     """The checks take seconds, and what is mended is what there is then."""
     layout = Layout(shop_project)
     settings = ServerSettings((ServedFolder("", str(shop_project)),))
-    state = state_of_this_process("x", settings, free_port(), token_required=False)
+    state = ServerState("x", settings, free_port(), token_required=False)
     write_server_state(layout, dataclasses.replace(state, process_start="another"))
     (finding,) = diagnose(shop_project, {}, only=["mcp"])
     assert finding.repair is not None
@@ -383,7 +383,7 @@ def test_a_server_that_was_started_meanwhile_is_not_ended_by_the_fix(shop_projec
 def test_the_port_of_a_dead_server_may_be_another_programs(shop_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         settings = ServerSettings((ServedFolder("", str(shop_project)),))
-        state = state_of_this_process("x", settings, other.getsockname()[1], token_required=False)
+        state = ServerState("x", settings, other.getsockname()[1], token_required=False)
         dead = dataclasses.replace(state, process_start="another")
         monkeypatch.setattr(doctor, "server_status", lambda layout: ServerStatus("stale", dead, problem="it is gone"))
         (finding,) = diagnose(shop_project, {}, only=["mcp"])
