@@ -81,7 +81,7 @@ def install(
 @command(commands, "list", schema="agents-list")
 def list_agents(session: Session) -> Result:
     """Show in which clients this project is installed, what was changed there since, and what is stale."""
-    from ktx_cli.jobs.clients.uninstall import list_clients
+    from ktx_cli.jobs.clients.listing import list_clients
 
     where, _ = _place(session)
     states = list_clients(where)
@@ -98,7 +98,7 @@ def list_agents(session: Session) -> Result:
 @command(commands, "uninstall", schema="agents-uninstall")
 def uninstall(session: Session, target: TARGETS = None, scope: SCOPE = None, dry_run: DRY_RUN = False) -> Result:
     """Take this project out of agent clients: of those named, else of all; files are what they were before."""
-    from ktx_cli.jobs.clients.uninstall import uninstall
+    from ktx_cli.jobs.clients.install import uninstall
 
     where, _ = _place(session)
     report = uninstall(where, target or [], scope, dry_run=dry_run)

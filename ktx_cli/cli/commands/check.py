@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ktx_cli.cli.findings import JunitCase
-    from ktx_cli.jobs.check.diff.model import Change, Drift
+    from ktx_cli.jobs.check.diff import Change, Drift
     from ktx_cli.jobs.check.eval.results import CaseResult, EvalReport
     from ktx_cli.jobs.check.lint.lint import LintReport
 
@@ -54,8 +54,7 @@ def lint(
     Exits 1 when something is a warning or an error; what has no description is information, unless --min-coverage
     asks for more. No database is opened, no model is asked.
     """
-    from ktx_cli.jobs.check.lint.lint import lint_project
-    from ktx_cli.jobs.check.lint.registry import Selection
+    from ktx_cli.jobs.check.lint.lint import Selection, lint_project
 
     layout, config = session.load_project()
     selection = Selection.of(select or (), ignore or ())
@@ -130,7 +129,7 @@ def diff(
 
     Exits 1 when something changed. Reads the structure of the databases once and writes nothing.
     """
-    from ktx_cli.jobs.check.diff.diff import find_drift
+    from ktx_cli.jobs.check.diff import find_drift
 
     layout, config = session.load_project()
     found, warnings = find_drift(layout, config, ids or (), environ=os.environ)

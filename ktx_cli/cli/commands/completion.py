@@ -137,7 +137,7 @@ def _refs(ctx: typer.Context, kind: str) -> Iterator[str]:
 
 def _layers(ctx: typer.Context) -> list[Shown]:
     def layers(folder: Path) -> Iterable[Shown]:
-        from ktx_cli.jobs.semantic.read import read_layers
+        from ktx_cli.jobs.semantic.layers import read_layers
         from ktx_cli.project import Layout, load_config
 
         layout = Layout(folder)
@@ -148,7 +148,7 @@ def _layers(ctx: typer.Context) -> list[Shown]:
 
 def edge_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of edges that begin with what was typed."""
-    from ktx_cli.jobs.review.relationships import edge_names
+    from ktx_cli.jobs.review import edge_names
 
     known = connection_ids(ctx, "")
     wanted = [id for id in ctx.params.get("ids") or () if id in known]

@@ -120,7 +120,7 @@ def add(
 ) -> Result:
     """Test a connection and write it into ktx.yaml."""
     from ktx_cli.jobs.connections import SourceCheck, add_connection
-    from ktx_cli.jobs.setup.answers_file import put, read_value
+    from ktx_cli.jobs.setup.plan import put, read_value
     from ktx_cli.project import Layout
 
     fields: dict[str, Any] = {"driver": driver, "url": url, "path": path, "include": include, "exclude": exclude}

@@ -58,7 +58,7 @@ def demo(
         ),
         Table(
             ("join", "score", "why"),
-            tuple((each.name, f"{each.edge.score:g}", each.edge.reason) for each in report.joins),
+            tuple((each.name, f"{each.edge.probability:g}", each.edge.reason) for each in report.joins),
             title="Joins that no key declares, found in the rows",
         ),
         *_asked(report.asked),

@@ -60,8 +60,7 @@ def stdio(
     from ktx_cli.jobs.serve.project import ServedProject
     from ktx_cli.jobs.serve.state import server_attributes
     from ktx_cli.mcp.server import ProjectServer
-    from ktx_cli.mcp.serving import leave
-    from ktx_cli.mcp.stdio import serve_stdio
+    from ktx_cli.mcp.serving import leave, serve_stdio
     from ktx_cli.mcp.tool import Options
 
     options = Options(read_only, privacy, server_attributes(user_attribute))

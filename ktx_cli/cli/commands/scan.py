@@ -95,7 +95,7 @@ def diagram(
     ] = None,
 ) -> Result:
     """Draw the tables of a database and their joins, from the last scan."""
-    from ktx_cli.jobs.review.diagram import draw, save
+    from ktx_cli.jobs.review import draw, save
     from ktx_cli.project import Layout
 
     drawing, warnings = draw(
@@ -159,7 +159,7 @@ def relationships(
     wait: WAIT = None,
 ) -> Result:
     """List the joins a scan found that nobody declared; accept or reject them, in one commit."""
-    from ktx_cli.jobs.review.relationships import SHOWN, Choice
+    from ktx_cli.jobs.review import SHOWN, Choice
     from ktx_cli.project import Layout
     from ktx_cli.scan import Decision, Standing
 

@@ -74,7 +74,7 @@ def read(
     as_yaml: Annotated[bool, Option("--yaml", help="The texts of its files, as they stand.")] = False,
 ) -> Result:
     """Show a source: columns, measures, joins, segments, everything its files say put together."""
-    from ktx_cli.jobs.semantic.read import described, find_source, source_files
+    from ktx_cli.jobs.semantic.layers import described, find_source, source_files
 
     layout, _, layers = _layers(session, connection, internal)
     if as_yaml:
@@ -295,7 +295,7 @@ def import_(
     Writes new files and those of an earlier import, never yours, and commits nothing. Every part of the input is
     told: kept, approximated or dropped, with file and line.
     """
-    from ktx_cli.jobs.semantic.exchange import import_model
+    from ktx_cli.jobs.semantic.layers import import_model
 
     layout, config = session.load_project()
     done = import_model(
@@ -313,7 +313,7 @@ def export(
     output: Annotated[str | None, Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")] = None,
 ) -> Result:
     """Write a semantic layer as Open Semantic Interchange (OSI) YAML; what it cannot say is told."""
-    from ktx_cli.jobs.semantic.exchange import export_model
+    from ktx_cli.jobs.semantic.layers import export_model
 
     layout, config = session.load_project()
     target = None if output is None else current_folder() / Path(output)

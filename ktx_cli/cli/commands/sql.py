@@ -40,7 +40,7 @@ def sql(
 
     The statement is parsed first: one query, of functions that only compute. See docs/concepts/read-only.md.
     """
-    from ktx_cli.jobs.sql import run_sql
+    from ktx_cli.jobs.semantic.answer import run_sql
     from ktx_cli.project import Layout, load_config
 
     layout = Layout(session.require_project())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from ktx_cli.jobs.clients.manifest import (
     Manifest,
     attributes_in,
     digest,
-    folder_of,
     http_entry,
     is_ktx,
     is_of,
@@ -39,7 +38,6 @@ from ktx_cli.jobs.clients.manifest import (
     read_configuration,
     save_manifest,
     stdio_entry,
-    words_of,
     written,
 )
 from ktx_cli.jobs.clients.staging import Diff, Staging, diff_of, remove_empty
@@ -78,15 +76,16 @@ class Wanted:
 
 @dataclass(slots=True)
 class _Work:
-    """An installation while it is put together; nothing is written before all of it is."""
+    """What is put in or taken out, while it is put together; nothing is written before all of it is."""
 
-    wanted: Wanted
     where: Where
-    manifest: Manifest
+    wanted: Wanted
+    manifest: Manifest = field(init=False)
     staging: Staging = field(init=False)
     warnings: list[ResultWarning] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.manifest = load_manifest(Layout(self.where.project))
         self.staging = Staging(self.where.project)
 
 
@@ -100,9 +99,9 @@ def install(wanted: Wanted, where: Where) -> Report:
         raise UsageError(
             "--name takes letters, digits, `-` and `_`, 64 at most", hint=f"for example: --name {_folder_name(where)}"
         )
-    work = _Work(wanted, where, load_manifest(Layout(where.project)))
+    work = _Work(where, wanted)
     outcomes = [_install_one(work, target, scope_of(target, wanted.scope)) for target in dict.fromkeys(wanted.targets)]
-    return finished(where, work.manifest, work.staging, outcomes, dry_run=wanted.dry_run, warnings=work.warnings)
+    return _finished(work, outcomes)
 
 
 def scope_of(target: Target, scope: Scope | None) -> Scope:
@@ -138,23 +137,29 @@ def _attributes(work: _Work, configuration: Configuration | None, recorded: Entr
 
 
 def _value(work: _Work, target: Target, scope: Scope, attributes: Sequence[str]) -> dict[str, Any]:
-    client, address = CLIENTS[target], work.wanted.address
-    if address is not None:
+    client, wanted, where = CLIENTS[target], work.wanted, work.where
+    if wanted.address is not None:
         if not client.http:
             raise UsageError(
                 f"{target} starts servers itself, its file names none that are running",
                 hint="leave --http out, or add the address as a connector in its settings",
             )
-        return http_entry(client, address)
-    installed = installed_program(work.where.environ)
-    if client.filters and client.form != "codex" and work.wanted.variables:
-        work.warnings.append(_unseen(target, work.wanted.variables))
+        return http_entry(client, wanted.address)
+    installed = installed_program(where.environ)
+    if client.filters and client.form != "codex" and wanted.variables:
+        named = listing(sorted(wanted.variables))
+        says = f"{target} hands none of your shell's variables to servers, and ktx.yaml names {named}"
+        hint = "refer to those secrets by file:PATH or keyring:NAME in ktx.yaml"
+        work.warnings.append(ResultWarning("variables_unseen", says, hint=hint, target=target.value))
+    program = NAME
     if scope is Scope.USER or target is Target.UNIVERSAL:
-        _require_text(work.where.project, installed)
-        return stdio_entry(client, Scope.USER, str(installed), work.where.project, work.wanted.variables, attributes)
-    if found_program(work.where.environ) is None and not any(each.code == "not_on_path" for each in work.warnings):
-        work.warnings.append(_not_on_path(installed))
-    return stdio_entry(client, scope, NAME, work.where.project, work.wanted.variables, attributes)
+        _require_text(where.project, installed)
+        scope, program = Scope.USER, str(installed)
+    elif found_program(where.environ) is None and not any(each.code == "not_on_path" for each in work.warnings):
+        says = f"files of a project are shared, so they name `{NAME}` alone, and PATH has none"
+        hint = f"add {shell_words(installed.parent)} to PATH, or install for yourself: --scope user"
+        work.warnings.append(ResultWarning("not_on_path", says, hint=hint))
+    return stdio_entry(client, scope, program, where.project, wanted.variables, attributes)
 
 
 def _require_text(*paths: Path) -> None:
@@ -166,23 +171,6 @@ def _require_text(*paths: Path) -> None:
             raise NotSupportedError(
                 f"{path} has a name that is not UTF-8, which no file of a client can name", hint="rename the folder"
             ) from error
-
-
-def _unseen(target: Target, variables: Sequence[str]) -> ResultWarning:
-    return ResultWarning(
-        "variables_unseen",
-        f"{target} hands none of your shell's variables to servers, and ktx.yaml names {listing(sorted(variables))}",
-        hint="refer to those secrets by file:PATH or keyring:NAME in ktx.yaml",
-        target=target.value,
-    )
-
-
-def _not_on_path(installed: Path) -> ResultWarning:
-    return ResultWarning(
-        "not_on_path",
-        f"files of a project are shared, so they name `{NAME}` alone, and PATH has none",
-        hint=f"add {shell_words(installed.parent)} to PATH, or install for yourself: --scope user",
-    )
 
 
 # -- the entry -------------------------------------------------------------------------------------------------
@@ -216,32 +204,30 @@ def _standing(
     known = recorded if recorded is not None and recorded.name == name else None
     if current == value:
         outcome.action = "unchanged"
-        return known if known and known.value == value else _adopted(configuration, name, value)
+        return known if known and known.value == value else configuration.found(name, value)
     if known is not None and current == known.value:
         configuration.take(known)
         return None
     outcome.action, outcome.entry = "kept", current
     if known is None or known.value != value:
-        outcome.left.append(_edited(configuration, name))
-    return known or _adopted(configuration, name, current)
+        options = ("--target", configuration.target.value, "--scope", configuration.scope.value)
+        hint = Hint("edit it by hand, or take it out and install again: {}", Command("agents", "uninstall", *options))
+        outcome.left.append(Left(str(configuration.path), f"somebody changed the entry `{name}`", hint))
+    return known or configuration.found(name, current)
 
 
 def _name_for(work: _Work, configuration: Configuration, entries: dict[str, Any], recorded: Entry | None) -> str:
     """Return under which name the entry goes; `UsageError` where it is taken by something that is not ours."""
-    scope, project = configuration.scope, work.where.project
-    ours = [name for name, value in entries.items() if _is_ours(value, scope, project, recorded, name)]
-    if work.wanted.name is not None:
-        return _free(configuration, entries, ours, work.wanted.name)
-    if recorded is not None:
-        return _free(configuration, entries, ours, recorded.name)
-    if ours:
-        return ours[0]
-    if is_ktx(entries.get(DEFAULT_NAME)):  # another project's, which was here first
-        return _free(configuration, entries, ours, _folder_name(work.where))
-    return _free(configuration, entries, ours, DEFAULT_NAME)
-
-
-def _free(configuration: Configuration, entries: dict[str, Any], ours: Sequence[str], name: str) -> str:
+    project, wanted = work.where.project, work.wanted.name
+    ours = [
+        name
+        for name, value in entries.items()
+        if (recorded is not None and name == recorded.name and value == recorded.value)
+        or is_of(value, configuration.scope, project)
+    ]
+    name = wanted or (recorded.name if recorded is not None else next(iter(ours), DEFAULT_NAME))
+    if wanted is None and recorded is None and not ours and is_ktx(entries.get(DEFAULT_NAME)):
+        name = _folder_name(work.where)  # the other one is another project's, which was here first
     if name not in entries or name in ours:
         return name
     raise UsageError(
@@ -251,32 +237,9 @@ def _free(configuration: Configuration, entries: dict[str, Any], ours: Sequence[
     )
 
 
-def _is_ours(value: Any, scope: Scope, project: Path, recorded: Entry | None, name: str | None = None) -> bool:
-    known = recorded is not None and name in (None, recorded.name) and value == recorded.value
-    return known or is_of(value, scope, project)
-
-
 def _folder_name(where: Where) -> str:
     slug = re.sub(r"[^a-z0-9]+", "-", where.project.name.lower()).strip("-")[:40]
     return f"{DEFAULT_NAME}-{slug or 'project'}"
-
-
-def _adopted(configuration: Configuration, name: str, value: dict[str, Any]) -> Entry:
-    """Return the record of an entry that was there: a colleague's, of a file that is shared."""
-    container = list(configuration.container)
-    return Entry(
-        path=configuration.shown, container=container, name=name, value=value, there=len(container), created=False
-    )
-
-
-def _edited(configuration: Configuration, name: str) -> Left:
-    target, scope = configuration.target.value, configuration.scope.value
-    uninstall = Command("agents", "uninstall", "--target", target, "--scope", scope)
-    return Left(
-        str(configuration.path),
-        f"somebody changed the entry `{name}`",
-        Hint("edit it by hand, or take it out and install again: {}", uninstall),
-    )
 
 
 def _inherit(work: _Work, configuration: Configuration, made: Entry, recorded: Entry | None) -> None:
@@ -300,7 +263,8 @@ def _install_skills(work: _Work, recorded: Install, outcome: Outcome) -> dict[st
     for path, content in skill_files(CLIENTS[outcome.target].places[outcome.scope], work.where).items():
         key, current = written(path, work.where.project), work.staging.read(path)
         if current is not None and current != content and digest(current) != known.get(key):
-            outcome.left.append(_foreign(path))
+            hint = Hint("move it away, then install again: {}", Command(path, program="rm"))
+            outcome.left.append(Left(str(path), "it is not as ktx wrote it", hint))
             continue
         if current != content:
             work.staging.write(path, content)
@@ -308,32 +272,18 @@ def _install_skills(work: _Work, recorded: Install, outcome: Outcome) -> dict[st
     return ours
 
 
-def _foreign(path: Path) -> Left:
-    return Left(
-        str(path),
-        "it is not as ktx wrote it",
-        Hint("move it away, then install again: {}", Command(path, program="rm")),
-    )
-
-
-def finished(
-    where: Where,
-    manifest: Manifest,
-    staging: Staging,
-    outcomes: Sequence[Outcome],
-    *,
-    dry_run: bool,
-    warnings: Sequence[ResultWarning] = (),
-) -> Report:
+def _finished(work: _Work, outcomes: Sequence[Outcome]) -> Report:
     """Write what was staged, and what is installed then.
 
     The manifest knows of a file before it is there, and forgets it when it is gone: who is killed between the two
     finds everything by uninstalling.
     """
-    report = Report(outcomes, [diff_of(change) for change in staging.changes], dry_run, warnings)
-    if dry_run:
+    where, manifest, staging = work.where, work.manifest, work.staging
+    report = Report(outcomes, [diff_of(change) for change in staging.changes], work.wanted.dry_run, work.warnings)
+    if report.dry_run:
         return report
-    for path in _of_clients(where):
+    files = _of_clients(where)
+    for path in files:
         remove_dead_leftovers_of(path)
     layout = Layout(where.project)
     before = load_manifest(layout)
@@ -346,16 +296,12 @@ def finished(
     except BaseException:
         save_manifest(layout, before)
         raise
-    made_folders, around = {where.project / folder for folder in manifest.folders}, _around(where)
+    made_folders = {where.project / folder for folder in manifest.folders}
+    around = {folder for path in files for folder in path.parents}  # no other one can have been made for them
     kept = [*remove_empty(sorted(made_folders & around)), *sorted(made_folders - around)]
     manifest.folders = [written(folder, where.project) for folder in kept] if manifest.installs else []
     save_manifest(layout, manifest)
     return report
-
-
-def _around(where: Where) -> set[Path]:
-    """Return the folders around the files of clients: no other one can have been made for them."""
-    return {folder for path in _of_clients(where) for folder in path.parents}
 
 
 def _of_clients(where: Where) -> set[Path]:
@@ -426,27 +372,13 @@ class Report(Record):
     json_keys = ("dry_run", "clients=outcomes", "files=diffs")
 
 
-@dataclass(slots=True)
-class _UninstallWork:
-    """What is taken out, while it is put together."""
-
-    where: Where
-    manifest: Manifest
-    staging: Staging = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.staging = Staging(self.where.project)
-
-
 def uninstall(where: Where, targets: Sequence[Target], scope: Scope | None, *, dry_run: bool) -> Report:
     """Take this project out of clients (no targets: of all it was installed into).
 
     Raises `ConfigError` for a configuration that cannot be read, `StorageError` for one that cannot be written.
     """
-    work = _UninstallWork(where, load_manifest(Layout(where.project)))
-    chosen = _chosen(work.manifest, targets, scope)
-    outcomes = [_uninstall_one(work, install) for install in chosen]
-    return finished(where, work.manifest, work.staging, outcomes, dry_run=dry_run)
+    work = _Work(where, Wanted(targets, scope, dry_run=dry_run))
+    return _finished(work, [_uninstall_one(work, install) for install in _chosen(work.manifest, targets, scope)])
 
 
 def _chosen(manifest: Manifest, targets: Sequence[Target], scope: Scope | None) -> list[Install]:
@@ -462,7 +394,7 @@ def _chosen(manifest: Manifest, targets: Sequence[Target], scope: Scope | None) 
     return found
 
 
-def _uninstall_one(work: _UninstallWork, install: Install) -> Outcome:
+def _uninstall_one(work: _Work, install: Install) -> Outcome:
     outcome = Outcome(install.target, install.scope, action="absent")
     is_recorded = work.manifest.of(install.target, install.scope) is not None
     work.manifest.drop(install.target, install.scope)
@@ -473,22 +405,25 @@ def _uninstall_one(work: _UninstallWork, install: Install) -> Outcome:
     return outcome
 
 
-def _uninstall_entry(work: _UninstallWork, install: Install, outcome: Outcome) -> Entry | None:
+def _uninstall_entry(work: _Work, install: Install, outcome: Outcome) -> Entry | None:
     """Take the entry out; return its record where it was left alone."""
-    recorded = install.entry
+    recorded, project = install.entry, work.where.project
     configuration = read_configuration(install.target, install.scope, work.where, work.staging, recorded)
     if configuration is None:
         if recorded is not None:
-            outcome.left.append(_elsewhere(recorded))
+            hint = f"take `{recorded.name}` out of {recorded.path} by hand"
+            outcome.left.append(Left(recorded.path, "the client looks elsewhere now", hint))
         return recorded
-    outcome.path = configuration.path
-    entry = recorded or _unrecorded(configuration, work.where)
-    if entry is None or entry.name not in configuration.entries:
+    outcome.path, entries = configuration.path, configuration.entries
+    ours = (configuration.found(*each) for each in entries.items() if is_of(each[1], configuration.scope, project))
+    entry = recorded or next(ours, None)
+    if entry is None or entry.name not in entries:
         return None
-    outcome.name, current = entry.name, configuration.entries[entry.name]
-    if current != entry.value and not is_of(current, install.scope, work.where.project):
+    outcome.name, current = entry.name, entries[entry.name]
+    if current != entry.value and not is_of(current, install.scope, project):
         outcome.action = "left"
-        outcome.left.append(_replaced(configuration, entry.name))
+        hint = f"take `{entry.name}` out of {configuration.path} by hand, if nobody needs it"
+        outcome.left.append(Left(str(configuration.path), f"the entry `{entry.name}` is not what ktx wrote", hint))
         return entry
     configuration.take(entry)
     outcome.action = "removed"
@@ -499,39 +434,13 @@ def _uninstall_entry(work: _UninstallWork, install: Install, outcome: Outcome) -
     return None
 
 
-def _unrecorded(configuration: Configuration, where: Where) -> Entry | None:
-    """Return the entry of this project that nobody recorded here."""
-    container = list(configuration.container)
-    for name, value in configuration.entries.items():
-        if is_of(value, configuration.scope, where.project):
-            return Entry(
-                path=configuration.shown,
-                container=container,
-                name=name,
-                value=value,
-                there=len(container),
-                created=False,
-            )
-    return None
-
-
-def _elsewhere(entry: Entry) -> Left:
-    return Left(entry.path, "the client looks elsewhere now", f"take `{entry.name}` out of {entry.path} by hand")
-
-
-def _replaced(configuration: Configuration, name: str) -> Left:
-    return Left(
-        str(configuration.path),
-        f"the entry `{name}` is not what ktx wrote",
-        f"take `{name}` out of {configuration.path} by hand, if nobody needs it",
-    )
-
-
-def _uninstall_skills(work: _UninstallWork, install: Install, outcome: Outcome, *, is_recorded: bool) -> dict[str, str]:
+def _uninstall_skills(work: _Work, install: Install, outcome: Outcome, *, is_recorded: bool) -> dict[str, str]:
     """Remove the skills that nobody else uses; return those that were left alone."""
     left: dict[str, str] = {}
     used = {*work.manifest.skill_files(), *_used_by_others(work, install)}
-    for key, wrote in _skills(work, install, is_recorded=is_recorded).items():
+    files = skill_files(CLIENTS[install.target].places[install.scope], work.where)
+    packaged = {written(path, work.where.project): digest(content) for path, content in files.items()}
+    for key, wrote in (install.skills if is_recorded else packaged).items():
         path = work.where.project / key
         reason = _reason_to_leave(work, install, path, wrote)
         if key in used or reason is None:
@@ -545,15 +454,7 @@ def _uninstall_skills(work: _UninstallWork, install: Install, outcome: Outcome, 
     return left
 
 
-def _skills(work: _UninstallWork, install: Install, *, is_recorded: bool) -> dict[str, str]:
-    """Return the skills that ktx wrote, with the sha256 of each: as recorded, else as they are packaged."""
-    if is_recorded:
-        return install.skills
-    packaged = skill_files(CLIENTS[install.target].places[install.scope], work.where)
-    return {written(path, work.where.project): digest(content) for path, content in packaged.items()}
-
-
-def _reason_to_leave(work: _UninstallWork, install: Install, path: Path, wrote: str) -> str | None:
+def _reason_to_leave(work: _Work, install: Install, path: Path, wrote: str) -> str | None:
     """Return why a skill is not removed, "" where it can be, None where it is not there."""
     if not path.exists():
         return None
@@ -565,7 +466,7 @@ def _reason_to_leave(work: _UninstallWork, install: Install, path: Path, wrote: 
     return "" if digest(work.staging.read(path) or b"") == wrote else "somebody changed it"
 
 
-def _used_by_others(work: _UninstallWork, install: Install) -> set[str]:
+def _used_by_others(work: _Work, install: Install) -> set[str]:
     """Return the skills of this user that other projects count on."""
     used: set[str] = set()
     if install.scope is Scope.USER:
@@ -579,97 +480,3 @@ def _used_by_others(work: _UninstallWork, install: Install) -> set[str]:
                 continue
             used.update(path for peer, _ in peers for path in peer.skills)
     return used
-
-
-NOT_INSTALLED, INSTALLED, CHANGED, STALE, UNREADABLE = "not_installed", "installed", "changed", "stale", "unreadable"
-
-
-@dataclass(slots=True)
-class State(Record):
-    """One client in one scope. `reasons`: what is changed, stale or unreadable, one sentence each."""
-
-    target: Target
-    scope: Scope
-    state: str = NOT_INSTALLED
-    name: str | None = None
-    path: Path | None = None
-    reasons: list[str] = field(default_factory=list)
-
-    def say(self, state: str, reason: str) -> None:
-        """Add a reason; of several states the first is the one."""
-        self.state = state if self.state == INSTALLED else self.state
-        self.reasons.append(reason)
-
-
-def list_clients(where: Where) -> list[State]:
-    """Return the state of every client in every scope; nothing is started or written."""
-    manifest = load_manifest(Layout(where.project))
-    return [
-        _state(target, scope, manifest.of(target, scope), where)
-        for target, client in CLIENTS.items()
-        for scope in client.places
-    ]
-
-
-def _state(target: Target, scope: Scope, install: Install | None, where: Where) -> State:
-    state, staging = State(target, scope), Staging(where.project)
-    try:
-        _look_at_entry(state, install, where, staging)
-        _look_at_skills(state, install, where, staging)
-    except KtxError as error:
-        state.state, state.reasons = UNREADABLE, [error.message]
-    return state
-
-
-def _look_at_entry(state: State, install: Install | None, where: Where, staging: Staging) -> None:
-    recorded = install.entry if install else None
-    configuration = read_configuration(state.target, state.scope, where, staging, recorded)
-    if configuration is None:
-        state.state = INSTALLED if install else NOT_INSTALLED
-        if recorded is not None:
-            state.say(STALE, f"it was written to {recorded.path}, where the client does not look now")
-        return
-    state.path, entries = configuration.path, configuration.entries
-    ours = [name for name, value in entries.items() if is_of(value, state.scope, where.project)]
-    state.name = recorded.name if recorded else next(iter(ours), None)
-    if state.name is None:
-        state.state = INSTALLED if install else NOT_INSTALLED
-        return
-    state.state = INSTALLED
-    if state.name not in entries:
-        state.say(CHANGED, f"`{state.name}` is not in the file any more")
-        return
-    for kind, reason in _problems(entries[state.name], recorded, state.scope, where):
-        state.say(kind, reason)
-
-
-def _problems(value: Any, recorded: Entry | None, scope: Scope, where: Where) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with an entry: it cannot work, or is not as it was written."""
-    if is_ktx(value):
-        folder, program = folder_of(value), words_of(value)[0]
-        if folder is not None and not is_of(value, scope, where.project):
-            yield STALE, f"it serves {folder}, and this project is {where.project}"
-        if not _is_there(program, where):
-            gone = "is not there any more" if os.sep in program else "is not on PATH"
-            yield STALE, f"the program `{program}` {gone}"
-    if recorded is not None and value != recorded.value:
-        yield CHANGED, f"somebody changed `{recorded.name}`"
-
-
-def _is_there(program: str, where: Where) -> bool:
-    if os.sep in program:
-        return Path(program).is_file() and os.access(program, os.X_OK)
-    return found_program(where.environ, program) is not None
-
-
-def _look_at_skills(state: State, install: Install | None, where: Where, staging: Staging) -> None:
-    if install is None:
-        return
-    for path, content in skill_files(CLIENTS[state.target].places[state.scope], where).items():
-        key, current = written(path, where.project), staging.read(path)
-        if key not in install.skills or current is None:
-            state.say(CHANGED, f"{path} is missing" if current is None else f"{path} is not ktx's")
-        elif digest(current) != install.skills[key]:
-            state.say(CHANGED, f"somebody changed {path}")
-        elif current != content:
-            state.say(STALE, f"{path} is of another version of ktx")

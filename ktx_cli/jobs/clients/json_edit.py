@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 from ktx_cli.core import ConfigError
 from ktx_cli.project import EditRefusedError
@@ -45,7 +45,7 @@ def remove(text: str, container: Path, name: str, there: int, where: str) -> str
     for depth in range(len(container), there, -1):
         parsed = parse(text, where)
         value = _inner(parsed.root, container[:depth], where)
-        if value is None or value.members or _has_comment(parsed, value):
+        if value is None or value.members or any(value.start < start < value.end for start, _ in parsed.comments):
             break
         text = _without(text, container[:depth], where)
     return text
@@ -110,7 +110,8 @@ def _into(parsed: Parsed, here: Value, key: str, value: Any) -> list[tuple[int, 
     if "\n" not in between and (here.members or here is not parsed.root):
         written = f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
         return _behind_last(here, here.members[-1], written) if here.members else [(here.start + 1, written)]
-    unit, newline = _unit(parsed), newline_of(text)
+    newline = newline_of(text)
+    unit = (parsed.root and _indent_of_members(text, parsed.root)) or "  "
     base = _indent(text, here.start)
     indent = _indent_of_members(text, here) or base + unit
     written = f"{newline}{indent}{json.dumps(key)}: {_written(value, unit, indent, newline)}"
@@ -165,12 +166,6 @@ def _indent_of_members(text: str, here: Value) -> str:
     return ""
 
 
-def _unit(parsed: Parsed) -> str:
-    """Return by how much the text indents: what its first member begins with."""
-    root = parsed.root
-    return (root and _indent_of_members(parsed.text, root)) or "  "
-
-
 # -- taking out ------------------------------------------------------------------------------------------------
 
 
@@ -191,10 +186,6 @@ def _without(text: str, path: Path, where: str) -> str:
         if _tree(new, where) == wanted:
             return new
     raise refusal(where, path, "the text around it leaves no safe place")
-
-
-def _has_comment(parsed: Parsed, value: Value) -> bool:
-    return any(value.start < start < value.end for start, _ in parsed.comments)
 
 
 # -- proving ---------------------------------------------------------------------------------------------------
@@ -404,6 +395,8 @@ Path = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class Insertion:
     """Characters that were put in: where they stand in the text that has them."""
+
+    __pydantic_config__: ClassVar[Mapping[str, str]] = {"extra": "forbid"}
 
     at: int
     text: str

@@ -26,13 +26,6 @@ class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Placed(_Record):
-    """Characters of ours in a file, and where."""
-
-    at: int
-    text: str
-
-
 class Entry(_Record):
     """Our entry in a configuration file.
 
@@ -48,12 +41,7 @@ class Entry(_Record):
     created: bool
     before: str | None = None
     after: str | None = None
-    placed: list[Placed] = []
-
-    @property
-    def insertions(self) -> list[Insertion]:
-        """What was put in, as the editors have it."""
-        return [Insertion(each.at, each.text) for each in self.placed]
+    placed: list[Insertion] = []
 
 
 class Install(_Record):
@@ -280,11 +268,9 @@ def is_of(entry: Any, scope: Scope, project: Path) -> bool:
     if not is_ktx(entry):
         return False
     folder = folder_of(entry)
-    return scope is Scope.PROJECT if folder is None else _same(folder, project)
-
-
-def _same(one: Path, other: Path) -> bool:
-    return one == other or one.resolve() == other.resolve()
+    if folder is None:
+        return scope is Scope.PROJECT
+    return folder == project or folder.resolve() == project.resolve()
 
 
 @dataclass(slots=True)
@@ -318,31 +304,25 @@ class Configuration:
         before = self.text
         edited = self.editor.add(before or "", self.container, name, value, str(self.path))
         self.text = edited.text
-        return Entry(
-            path=self.shown,
-            container=list(self.container),
-            name=name,
-            value=value,
-            there=edited.there,
-            created=before is None,
-            before=None if before is None else digest(before),
-            after=digest(self.text),
-            placed=[Placed(at=each.at, text=each.text) for each in edited.insertions],
-        )
+        made = {"there": edited.there, "created": before is None, "placed": list(edited.insertions)}
+        digests = {"before": None if before is None else digest(before), "after": digest(edited.text)}
+        return self.found(name, value).model_copy(update=made | digests)
+
+    def found(self, name: str, value: dict[str, Any]) -> Entry:
+        """Return the record of an entry that was there: a colleague's, of a file that is shared."""
+        keys = list(self.container)
+        return Entry(path=self.shown, container=keys, name=name, value=value, there=len(keys), created=False)
 
     def take(self, entry: Entry) -> None:
         """Take an entry out: the file as it was before, where nothing else changed since; else the entry alone."""
         if self.text is None:
             return
         if digest(self.text) == entry.after:
-            text = taken_back(self.text, entry.insertions)
+            text = taken_back(self.text, entry.placed)
             if text is not None and (entry.before is None or digest(text) == entry.before):
                 self.text = None if entry.created and not self.path.is_symlink() and not text else text
                 return
-        self._cut(entry)
-
-    def _cut(self, entry: Entry) -> None:
-        text = self.editor.remove(self.text or "", tuple(entry.container), entry.name, entry.there, str(self.path))
+        text = self.editor.remove(self.text, tuple(entry.container), entry.name, entry.there, str(self.path))
         self.text = None if entry.created and not self.path.is_symlink() and self.editor.is_blank(text) else text
 
     def peers(self, project: Path) -> Iterator[tuple[Install, list[str]]]:
@@ -383,15 +363,10 @@ def read_configuration(
     if recorded is not None:
         found.container = tuple(recorded.container)
         return found
-    if target is Target.OPENCODE and _has_inner_servers(found):
-        found.container = (*place.container, "servers")
+    inner = found.entries.get("servers") if target is Target.OPENCODE else None
+    if isinstance(inner, dict) and "type" not in inner and all(isinstance(each, dict) for each in inner.values()):
+        found.container = (*place.container, "servers")  # as version 2 of opencode writes them
     return found
-
-
-def _has_inner_servers(configuration: Configuration) -> bool:
-    """Say whether an opencode file has its servers one level deeper, as its version 2 writes them."""
-    inner = configuration.entries.get("servers")
-    return isinstance(inner, dict) and "type" not in inner and all(isinstance(each, dict) for each in inner.values())
 
 
 def _decoded(path: Path, content: bytes) -> str:

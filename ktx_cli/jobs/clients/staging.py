@@ -122,7 +122,7 @@ def _real(path: Path) -> Path:
         real = path.resolve()
     except (OSError, RuntimeError) as error:
         raise StorageError(f"{path} is a link that leads to itself", hint=Command("-l", path, program="ls")) from error
-    broken = next(_broken(path), None)
+    broken = next((each for each in (path, *path.parents) if each.is_symlink() and not each.exists()), None)
     if broken is not None:
         raise StorageError(
             f"{broken} is a link to {os.readlink(broken)}, and nothing is there",
@@ -130,11 +130,6 @@ def _real(path: Path) -> Path:
             details={"path": str(path)},
         )
     return real
-
-
-def _broken(path: Path) -> Iterator[Path]:
-    """Yield the links on the way to a file that lead nowhere."""
-    return (each for each in (path, *path.parents) if each.is_symlink() and not each.exists())
 
 
 def _require_writable(path: Path) -> None:
@@ -191,17 +186,15 @@ class Diff:
 
 def diff_of(change: Change) -> Diff:
     """Return the diff of a change. Of a line that has other people's values in it only the keys are shown."""
-    before, after = (_lines(content) for content in (change.before, change.after))
+    before, after = (
+        (content or b"").decode().replace("\r\n", "\n").splitlines() for content in (change.before, change.after)
+    )
     head = (
         f"--- {'/dev/null' if change.before is None else change.path}",
         f"+++ {'/dev/null' if change.after is None else change.path}",
     )
     hide = _hidden if change.path.suffix in _CONFIGURATIONS else str
     return Diff(str(change.path), change.kind, (*head, *_hunk(before, after, hide)))
-
-
-def _lines(content: bytes | None) -> list[str]:
-    return (content or b"").decode().replace("\r\n", "\n").splitlines()
 
 
 def _hunk(before: Sequence[str], after: Sequence[str], hide: Callable[[str], str]) -> Iterator[str]:

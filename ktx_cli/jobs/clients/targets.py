@@ -57,14 +57,18 @@ class Place:
 class Client:
     """A client: how it writes an entry, and its places.
 
+    `title`, `programs`: what it is called, and started by.
+
     `workspace`: what it replaces by the project's folder in arguments; where it has nothing of the kind, it starts
     servers in the folder it was started in, and ktx finds the project around that. `reference`: how it writes the value
     of a variable. `toml`: its file is TOML. `http`: it can reach a server that is running. `filters`: it hands servers
     no variables of its own but a few.
     """
 
+    title: str
     form: Form
     places: Mapping[Scope, Place]
+    programs: tuple[str, ...] = ()
     workspace: str | None = None
     reference: str = "${{{name}}}"
     toml: bool = False
@@ -76,34 +80,45 @@ _AGENTS: Final = ".agents/skills"
 
 CLIENTS: Final[Mapping[Target, Client]] = {
     Target.CLAUDE_CODE: Client(
+        "Claude Code",
         "typed",
         {
             Scope.PROJECT: Place("project", (".mcp.json",), skills=("project", ".claude/skills")),
             Scope.USER: Place("claude", (".claude.json",), skills=("claude_skills", "skills")),
         },
+        programs=("claude",),
     ),
     Target.CLAUDE_DESKTOP: Client(
-        "plain", {Scope.USER: Place("application", ("Claude/claude_desktop_config.json",))}, http=False, filters=True
+        "Claude Desktop",
+        "plain",
+        {Scope.USER: Place("application", ("Claude/claude_desktop_config.json",))},
+        http=False,
+        filters=True,
     ),
     Target.CODEX: Client(
+        "Codex",
         "codex",
         {
             Scope.PROJECT: Place("project", (".codex/config.toml",), ("mcp_servers",), ("project", _AGENTS)),
             Scope.USER: Place("codex", ("config.toml",), ("mcp_servers",), ("home", _AGENTS)),
         },
+        programs=("codex",),
         toml=True,
         filters=True,
     ),
     Target.CURSOR: Client(
+        "Cursor",
         "cursor",
         {
             Scope.PROJECT: Place("project", (".cursor/mcp.json",), skills=("project", ".cursor/rules"), rules=True),
             Scope.USER: Place("home", (".cursor/mcp.json",), skills=("home", ".cursor/skills")),
         },
+        programs=("cursor", "cursor-agent"),
         workspace="${workspaceFolder}",
         reference="${{env:{name}}}",
     ),
     Target.OPENCODE: Client(
+        "opencode",
         "opencode",
         {
             Scope.PROJECT: Place("project", ("opencode.json", "opencode.jsonc"), ("mcp",), ("project", _AGENTS)),
@@ -111,18 +126,22 @@ CLIENTS: Final[Mapping[Target, Client]] = {
                 "xdg", ("opencode/opencode.json", "opencode/opencode.jsonc"), ("mcp",), ("home", _AGENTS)
             ),
         },
+        programs=("opencode",),
         reference="{{env:{name}}}",
     ),
     Target.VSCODE: Client(
+        "VS Code",
         "typed",
         {
             Scope.PROJECT: Place("project", (".vscode/mcp.json",), ("servers",), ("project", _AGENTS)),
             Scope.USER: Place("application", ("Code/User/mcp.json",), ("servers",), ("home", _AGENTS)),
         },
+        programs=("code",),
         workspace="${workspaceFolder}",
         reference="${{env:{name}}}",
     ),
     Target.UNIVERSAL: Client(
+        "any other client: skills for it, and an entry to paste",
         "plain",
         {
             Scope.PROJECT: Place("project", (), skills=("project", _AGENTS)),
@@ -193,11 +212,11 @@ def installed_program(environ: Mapping[str, str]) -> Path:
 
     Links stay links: an upgrade changes what they lead to. Raises `NotReadyError` where it is not installed.
     """
-    beside = _executable(Path(sys.executable).with_name(NAME))
-    found = found_program(environ)
-    if found is not None and (beside is None or found.samefile(beside)):
+    beside, found = Path(sys.executable).with_name(NAME), found_program(environ)
+    is_there = beside.is_file() and os.access(beside, os.X_OK)
+    if found is not None and (not is_there or found.samefile(beside)):
         return found
-    if beside is None:
+    if not is_there:
         raise NotReadyError(
             f"there is no `{NAME}` beside {sys.executable} or on PATH, so clients could not start it",
             hint=Hint("install ktx: {}", Command("install", "ktx-cli", program="pip")),
@@ -211,10 +230,6 @@ def found_program(environ: Mapping[str, str], name: str = NAME) -> Path | None:
     return Path(os.path.abspath(found)) if found else None  # noqa: PTH100 - resolve() would follow links
 
 
-def _executable(path: Path) -> Path | None:
-    return path if path.is_file() and os.access(path, os.X_OK) else None
-
-
 PREFIX: Final = "ktx-"
 """How the names of all skills begin, those of other versions too."""
 
@@ -226,11 +241,8 @@ def skill_files(place: Place, where: Where) -> Mapping[Path, bytes]:
     folder = where.skills(place)
     if folder is None:
         return {}
-    return {_path(folder, name, place.rules): _content(name, place.rules) for name in NAMES}
-
-
-def _path(folder: Path, name: str, rules: bool) -> Path:
-    return folder / f"{name}.mdc" if rules else folder / name / "SKILL.md"
+    paths = {name: folder / (f"{name}.mdc" if place.rules else f"{name}/SKILL.md") for name in NAMES}
+    return {path: _content(name, place.rules) for name, path in paths.items()}
 
 
 def _content(name: str, rules: bool) -> bytes:

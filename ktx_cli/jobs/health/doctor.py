@@ -26,7 +26,8 @@ from ktx_cli.core import (
     plural,
     shell_words,
 )
-from ktx_cli.jobs.clients.install import CHANGED, INSTALLED, NOT_INSTALLED, STALE, State, Wanted, install, list_clients
+from ktx_cli.jobs.clients.install import Wanted, install
+from ktx_cli.jobs.clients.listing import CHANGED, INSTALLED, NOT_INSTALLED, STALE, State, list_clients
 from ktx_cli.jobs.clients.manifest import Install, is_of, load_manifest, read_configuration, words_of
 from ktx_cli.jobs.clients.staging import Staging
 from ktx_cli.jobs.clients.targets import NAME, Scope, Where, found_program, installed_program

@@ -32,7 +32,7 @@ from ktx_cli.semantic import SUFFIXES, Manifest, load_manifest, quoted
 from ktx_cli.sources import LastFetch, last_fetches
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.clients.install import State
+    from ktx_cli.jobs.clients.listing import State
     from ktx_cli.jobs.clients.targets import Where
     from ktx_cli.jobs.health.model import CheckContext, CheckResult
     from ktx_cli.jobs.serve.daemon import ServerStatus
@@ -327,7 +327,7 @@ def client_facts(layout: Layout, environ: Mapping[str, str]) -> ClientFacts:
 def _installed(layout: Layout, where: Where) -> tuple[State, ...]:
     if not layout.agents_manifest.exists() and not _is_named(where):
         return ()
-    from ktx_cli.jobs.clients.install import NOT_INSTALLED, list_clients
+    from ktx_cli.jobs.clients.listing import NOT_INSTALLED, list_clients
 
     return tuple(client for client in list_clients(where) if client.state != NOT_INSTALLED)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -103,27 +103,12 @@ class Answers:
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps that have an answer."""
-        given = {
-            Step.LLM: self.llm,
-            Step.EMBEDDINGS: self.embeddings,
-            Step.DATABASES: self.databases,
-            Step.SOURCES: self.sources,
-            Step.BUILD: self.build,
-            Step.AGENTS: self.agents,
-        }
-        yield from (step for step, answer in given.items() if answer)
+        yield from (step for step in Step if getattr(self, step, None))
 
     def only(self, steps: frozenset[Step]) -> Answers:
         """Return the answers of some steps."""
-        return Answers(
-            self.llm if Step.LLM in steps else None,
-            self.embeddings if Step.EMBEDDINGS in steps else None,
-            self.databases if Step.DATABASES in steps else (),
-            self.sources if Step.SOURCES in steps else (),
-            self.build if Step.BUILD in steps else None,
-            self.agents if Step.AGENTS in steps else None,
-            self.keeping,
-        )
+        others: dict[str, Any] = {each.name: each.default for each in fields(self) if each.name in set(Step) - steps}
+        return replace(self, **others)
 
 
 MODEL_KEYS: Final = ("api_key", "base_url", "location", "project", "auth")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 import re
@@ -131,13 +132,15 @@ _NAME: Final = re.compile(r"(?<=[*!&])[^\s',]+")
 
 
 def _answers(form: _File, path: Path) -> Answers:
-    llm = None
+    llm = embeddings = agents = None
     if form.llm is not None:
         models = {**({"default": form.llm.model} if form.llm.model else {}), **form.llm.models}
         provider = {key: value for key in MODEL_KEYS if (value := getattr(form.llm, key)) is not None}
         llm = ModelAnswer(form.llm.backend, models, provider, form.llm.descriptions)
-    agents = None if form.agents is None else AgentsAnswer(tuple(form.agents.targets), form.agents.scope)
-    embeddings = None if form.embeddings is None else EmbeddingAnswer(**form.embeddings.model_dump())
+    if form.embeddings is not None:
+        embeddings = EmbeddingAnswer(**form.embeddings.model_dump())
+    if form.agents is not None:
+        agents = AgentsAnswer(tuple(form.agents.targets), form.agents.scope)
     databases = tuple(_connections(form.databases, WAREHOUSES.names(), "databases", path))
     sources = tuple(_connections(form.sources, SOURCES.names(), "sources", path))
     return Answers(llm, embeddings, databases, sources, form.build, agents, form.secrets)
@@ -339,18 +342,18 @@ def _require_no_password(address: str | None) -> None:
 def _embedding_settings(config: KtxConfig, answer: EmbeddingAnswer) -> dict[str, Any]:
     now = config.ingest.embeddings
     backend = answer.backend or now.backend
-    wanted: dict[str, Any] = {"backend": answer.backend, "model": answer.model, "dimensions": answer.dimensions}
-    having: dict[str, Any] = {"backend": now.backend, "model": now.model, "dimensions": now.dimensions}
     if backend == "sentence-transformers":
         _require_no_password(answer.base_url)
     places = {"openai": ("openai.api_key", "openai.base_url"), "sentence-transformers": ("", _SERVER)}
     key, address = places.get(backend, ("", ""))
+    wanted: dict[str, Any] = {"backend": answer.backend, "model": answer.model, "dimensions": answer.dimensions}
     for value, place, flag in ((answer.api_key, key, "api-key"), (answer.base_url, address, "base-url")):
         if value is not None and not place:
             raise UsageError(f"the embeddings `{backend}` take no --embedding-{flag}", hint="leave it out")
         if value is not None:
             wanted[place] = value
-    having |= {"openai.api_key": now.openai.api_key, "openai.base_url": now.openai.base_url}
+    having = now.model_dump(by_alias=False)
+    having |= {f"openai.{name}": value for name, value in having["openai"].items()}
     having[_SERVER] = now.sentence_transformers.base_url
     return {
         f"ingest.embeddings.{place}": value
@@ -376,19 +379,14 @@ def _add_connection(plan: Planned, answer: ConnectionAnswer, same: Same) -> None
             f"connection `{connection}` has the driver `{existing.driver}`, not `{answer.driver}`",
             hint=f"--{kind}-connection-id names another",
         )
-    for keys, value in _leaves(fields):
-        plan.text = edit.set_value(plan.text, ("connections", connection, *keys), value, where=CONFIG_NAME)
-    connection_of(load_config(Path(CONFIG_NAME), data=plan.text).config, connection)
-
-
-def _leaves(fields: Mapping[str, Any], above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
-    found: list[tuple[tuple[str, ...], Any]] = []
-    for key, value in fields.items():
+    left: list[tuple[tuple[str, ...], Any]] = [(("connections", connection), fields)]
+    while left:
+        keys, value = left.pop(0)
         if isinstance(value, dict) and value:
-            found += _leaves(value, (*above, key))
+            left[:0] = [((*keys, key), each) for key, each in value.items()]
         else:
-            found.append(((*above, key), value))
-    return found
+            plan.text = edit.set_value(plan.text, keys, value, where=CONFIG_NAME)
+    connection_of(load_config(Path(CONFIG_NAME), data=plan.text).config, connection)
 
 
 def id_for(config: KtxConfig, fields: Mapping[str, Any], same: Same = operator.eq) -> str:
@@ -435,16 +433,12 @@ def kept(answers: Answers, keep: Keep, ids: Sequence[str]) -> Answers:
 def _without_literals(answer: ConnectionAnswer, keep: Keep, connection: str) -> ConnectionAnswer:
     model = find_model(answer.driver)
     if model is None:
-        return answer
-    fields = _copied(answer.fields)
+        return replace(answer, id=connection)
+    fields = copy.deepcopy(dict(answer.fields))
     for keys in literal_places(model, fields):
         holder: Any = functools.reduce(operator.getitem, keys[:-1], fields)
         holder[keys[-1]] = keep(f"{connection}-{keys[-1].replace('_', '-')}", holder[keys[-1]])
     return ConnectionAnswer(fields, connection)
-
-
-def _copied(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _copied(value) if isinstance(value, dict) else value for key, value in fields.items()}
 
 
 def model_settings(
@@ -459,7 +453,10 @@ def model_settings(
     known = PROVIDER_KEYS.get(chosen, {})
     for name, value in provider.items():
         if name not in known:
-            raise _no_field(chosen, name)
+            having = " or ".join(other for other, keys in PROVIDER_KEYS.items() if name in keys)
+            flag = f"--llm-{name.replace('_', '-')}"
+            hint = f"{flag} goes with --llm-backend {having}"
+            raise UsageError(f"the backend `{chosen}` takes no {flag}", hint=hint)
         wanted[f"llm.provider.{chosen}.{known[name]}"] = value
     return {
         dotted: value for dotted, value in wanted.items() if value is not None and value != _current(config, dotted)
@@ -473,14 +470,6 @@ def _current(config: KtxConfig, dotted: str) -> str | None:
     for key in dotted.split("."):
         found = getattr(found, key, None)
     return found if isinstance(found, str) else None
-
-
-def _no_field(backend: str, name: str) -> UsageError:
-    having = [other for other, keys in PROVIDER_KEYS.items() if name in keys]
-    flag = f"--llm-{name.replace('_', '-')}"
-    return UsageError(
-        f"the backend `{backend}` takes no {flag}", hint=f"{flag} goes with --llm-backend {' or '.join(having)}"
-    )
 
 
 def require_routes(config: KtxConfig, backend: str) -> list[ResultWarning]:
@@ -519,10 +508,6 @@ def literal_places(block: type[Block] | None, fields: Any, above: tuple[str, ...
         below = None if setting is None else setting.block
         if isinstance(value, dict) and (setting is None or below is not None):
             found += literal_places(below, value, (*above, key))
-        elif isinstance(value, str) and _is_literal(setting, key, value):
+        elif isinstance(value, str) and (is_literal_secret(setting, key, value) or has_password(value)):
             found.append((*above, key))
     return found
-
-
-def _is_literal(setting: Setting | None, key: str, value: str) -> bool:
-    return is_literal_secret(setting, key, value) or has_password(value)

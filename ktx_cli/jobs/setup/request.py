@@ -16,7 +16,7 @@ from ktx_cli.jobs.setup.answers import Answers
 from ktx_cli.jobs.setup.detect.databases import file_databases
 from ktx_cli.llm import ProbeRun
 from ktx_cli.project import KtxConfig, Layout
-from ktx_cli.semantic import Model, Source, Visibility, layer_ids, load_layer
+from ktx_cli.semantic import Model, Visibility, layer_ids, load_layer
 from ktx_cli.warehouses import ConnectionTest
 
 
@@ -138,13 +138,14 @@ def _measure(model: Model) -> str | None:
         for name, measure in sorted(source.measures.items()):
             if measure.visibility is Visibility.PUBLIC:
                 return f"{source.name}.{name}"
-    keyed = [each for each in sources if len(each.grain) == 1 and each.grain[0] in each.columns and _plain(each)]
+    keyed = [
+        each
+        for each in sources
+        if len(each.grain) == 1
+        and each.grain[0] in each.columns
+        and all(name.isidentifier() for name in (each.name, *each.grain))
+    ]
     if not keyed:
         return None
     fact = min(keyed, key=lambda each: (-len(each.joins), each.name))
     return f"count({fact.name}.{fact.grain[0]})"
-
-
-def _plain(source: Source) -> bool:
-    """Say whether the names can stand in an expression without quotes."""
-    return source.name.isidentifier() and source.grain[0].isidentifier()

@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ from ktx_cli.jobs.health.connection_checks import history_warnings
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.llm import probe_embeddings
-from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, ConnectionAnswer, Keeping, ModelAnswer
+from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, Keeping
 from ktx_cli.jobs.setup.plan import Planned, kept, planned, require_routes
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest, first_question
 from ktx_cli.llm import NO_BACKEND, probe_models, secret_names
@@ -202,13 +202,23 @@ def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: S
             request.emit(Notice(f"created a git repository in {layout.root}"))
         repository.recover()
         before = read_bytes(layout.config)
-        text = _with_kept_secrets(request, layout, plan, before)
+
+        def keep(name: str, secret: str) -> str:
+            return keep_secret(layout, name, secret, request.answers.keeping)
+
+        text = planned(kept(request.answers, keep, plan.connections), before).text
         loaded = load_config(layout.config, data=text)
+
+        def uncommitted(reason: str, hint: str) -> None:
+            write_atomic(layout.config.resolve(), text)
+            says = f"ktx.yaml was saved but not committed, because {reason}"
+            report.warnings.append(ResultWarning("config_not_committed", says, hint=hint))
+
         report.changed = text != before
         if not report.changed:
             return
         if any(literal_secrets(loaded.config)):
-            _save_only(layout, text, report, "a secret stands in it", "put the secret into env:NAME or file:PATH")
+            uncommitted("a secret stands in it", "put the secret into env:NAME or file:PATH")
             return
         result = repository.commit(
             {CONFIG_NAME: text},
@@ -219,34 +229,7 @@ def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: S
         )
         report.commit = result.commit
         if CONFIG_NAME not in result.committed and CONFIG_NAME not in result.ignored:
-            _save_only(layout, text, report, "it has changes of yours", _COMMIT)
-
-
-def _with_kept_secrets(request: SetupRequest, layout: Layout, plan: Planned, before: bytes | None) -> bytes:
-    """Return the text of `ktx.yaml` with references where secrets were answered; they are kept by then."""
-
-    def keep(name: str, secret: str) -> str:
-        return keep_secret(layout, name, secret, request.answers.keeping)
-
-    answers = kept(request.answers, keep, plan.connections)
-    return planned(_named(answers, plan), before).text
-
-
-def _named(answers: Answers, plan: Planned) -> Answers:
-    """Return the answers with the ids that were chosen when they were tested."""
-    named = [
-        ConnectionAnswer(answer.fields, name)
-        for answer, name in zip(answers.connections, plan.connections, strict=True)
-    ]
-    split = len(answers.databases)
-    return replace(answers, databases=tuple(named[:split]), sources=tuple(named[split:]))
-
-
-def _save_only(layout: Layout, text: bytes, report: SetupReport, reason: str, hint: str) -> None:
-    write_atomic(layout.config.resolve(), text)
-    report.warnings.append(
-        ResultWarning("config_not_committed", f"ktx.yaml was saved but not committed, because {reason}", hint=hint)
-    )
+            uncommitted("it has changes of yours", _COMMIT)
 
 
 _COMMIT: Final = Hint(
@@ -340,7 +323,8 @@ def try_answers(request: SetupRequest, layout: Layout, config: KtxConfig, report
         report.warnings += history_warnings(config, connection, project_dir=layout.root, environ=request.environ)
     if answers.embeddings is not None:
         report.embeddings = probe_embeddings(config, project_dir=layout.root, environ=request.environ)
-    if answers.llm is not None and _about_a_model(answers.llm):
+    llm = answers.llm
+    if llm is not None and (llm.backend is not None or llm.models or llm.provider):
         report.probes = probe_models(
             Layout(existing_folder(layout.root)),
             config,
@@ -360,10 +344,6 @@ def naming(connection: str, config: KtxConfig) -> Iterator[None]:
         kind = "database" if connection in config.databases() else "source"
         error.details |= {"connection": connection, "kind": kind}
         raise
-
-
-def _about_a_model(answer: ModelAnswer) -> bool:
-    return answer.backend is not None or bool(answer.models) or bool(answer.provider)
 
 
 def existing_folder(folder: Path) -> Path:
@@ -404,7 +384,9 @@ def preview(request: SetupRequest) -> Preview:
     shown = planned(kept(request.answers, keep, plan.connections), before).text
     loaded = load_config(layout.config, data=shown)
     steps = tuple(_steps(request, layout, before, shown, secrets))
-    return Preview(layout.root, steps, _diff(before or b"", shown), loaded.notices())
+    old, new = (_without_secrets(text).decode("utf-8", "replace").splitlines() for text in (before or b"", shown))
+    lines = difflib.unified_diff(old, new, CONFIG_NAME, f"{CONFIG_NAME} (planned)", lineterm="")
+    return Preview(layout.root, steps, tuple(redact_url(mask(line)) for line in lines), loaded.notices())
 
 
 def _steps(
@@ -434,12 +416,6 @@ def _tried(answers: Answers) -> Iterator[str]:
     if answers.embeddings is not None and answers.embeddings.backend != "none":
         yield "the embeddings"
     yield from (answer.id or f"the {answer.driver} connection" for answer in answers.connections)
-
-
-def _diff(before: bytes, after: bytes) -> tuple[str, ...]:
-    old, new = (_without_secrets(text).decode("utf-8", "replace").splitlines() for text in (before, after))
-    lines = difflib.unified_diff(old, new, CONFIG_NAME, f"{CONFIG_NAME} (planned)", lineterm="")
-    return tuple(redact_url(mask(line)) for line in lines)
 
 
 def _without_secrets(text: bytes) -> bytes:

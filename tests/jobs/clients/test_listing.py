@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.jobs.clients.install import State, list_clients
+from ktx_cli.jobs.clients.listing import State, list_clients
 from ktx_cli.jobs.clients.targets import CLIENTS, Scope, Target
 from tests.jobs.clients.conftest import World
 
@@ -77,11 +77,11 @@ def test_the_project_moved(world: World) -> None:
 
 
 def test_a_skill_of_another_version(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktx_cli.jobs.clients import install as uninstall
+    from ktx_cli.jobs.clients import listing
 
     world.install(Target.CURSOR)
     rule = world.project() / ".cursor/rules/ktx-admin.mdc"
-    monkeypatch.setattr(uninstall, "skill_files", lambda place, where: {rule: b"newer\n"})
+    monkeypatch.setattr(listing, "skill_files", lambda place, where: {rule: b"newer\n"})
     assert states(world)[HERE].state == "stale"
 
 

@@ -6,15 +6,12 @@ import os
 import re
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from enum import IntEnum
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ktx_cli.core import KtxError, is_device_name, monotonic, one_line
-from ktx_cli.jobs.clients.install import INSTALLED, list_clients
-from ktx_cli.jobs.clients.targets import CLIENTS, Scope, Target, Where, found_program
 from ktx_cli.project import (
     CONFIG_NAME,
     RAW_NAME,
@@ -102,28 +99,28 @@ SEVERAL: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A database that was seen. `fields`: by `ktx.yaml` key. `name`: what its id should be like."""
+class Offer:
+    """What could be connected. `fields`: by `ktx.yaml` key, `driver` left out. `id`: what its id should be like."""
 
     driver: str
     label: str
     fields: Mapping[str, Any]
-    name: str
+    id: str
 
 
-def file_databases(root: Path) -> list[Found]:
+def file_databases(root: Path) -> list[Offer]:
     """Return the databases in a folder, the nearest first, then the folders of data files."""
     folders = list(folders_in(root))
     single = [found for folder in folders for found in _single(root, folder)]
     return [*single[:MOST_FILES], *_of_data_files(root, folders)]
 
 
-def _single(root: Path, folder: Folder) -> Iterator[Found]:
+def _single(root: Path, folder: Folder) -> Iterator[Offer]:
     for name in folder.files:
         path = folder.path / name
         kind = None if _is_data(name) else _kind(root / path)
         if kind is not None:
-            yield Found(kind[0], f"{kind[1]} file {path}", {"path": str(path)}, path.stem)
+            yield Offer(kind[0], f"{kind[1]} file {path}", {"path": str(path)}, path.stem)
 
 
 def _kind(path: Path) -> tuple[str, str] | None:
@@ -140,18 +137,16 @@ def _kind(path: Path) -> tuple[str, str] | None:
     return None
 
 
-def _of_data_files(root: Path, folders: list[Folder]) -> Iterator[Found]:
-    counts = {folder.path: sum(map(_is_data, folder.files)) for folder in folders if _holds_data(folder)}
+def _of_data_files(root: Path, folders: list[Folder]) -> Iterator[Offer]:
+    counts = {}
+    for folder in folders:  # JSON alone is no data: settings of programs are JSON too
+        names = [name for name in folder.files if _is_data(name)]
+        if len(names) >= SEVERAL and any(".json" not in Path(name).suffixes for name in names):
+            counts[folder.path] = len(names)
     for path in topmost(list(counts)):
         shown = "." if path == PurePosixPath(".") else f"{path}/"
         label = f"folder {shown} with {counts[path]} data files, each a table"
-        yield Found("files", label, {"path": str(path)}, path.name or root.resolve().name)
-
-
-def _holds_data(folder: Folder) -> bool:
-    """Whether several files are data. JSON alone is not: settings of programs are JSON too."""
-    found = [name for name in folder.files if _is_data(name)]
-    return len(found) >= SEVERAL and any(".json" not in Path(name).suffixes for name in found)
+        yield Offer("files", label, {"path": str(path)}, path.name or root.resolve().name)
 
 
 def _is_data(name: str) -> bool:
@@ -173,131 +168,32 @@ def free_id(wanted: str, taken: Collection[str]) -> str:
     return name
 
 
-_CLIENTS: Final[Mapping[Target, tuple[str, tuple[str, ...]]]] = {
-    Target.CLAUDE_CODE: ("Claude Code", ("claude",)),
-    Target.CLAUDE_DESKTOP: ("Claude Desktop", ()),
-    Target.CODEX: ("Codex", ("codex",)),
-    Target.CURSOR: ("Cursor", ("cursor", "cursor-agent")),
-    Target.OPENCODE: ("opencode", ("opencode",)),
-    Target.VSCODE: ("VS Code", ("code",)),
-    Target.UNIVERSAL: ("any other client: skills for it, and an entry to paste", ()),
-}
-"""What each client is called, and its programs."""
-
-
-class _Sign(IntEnum):
-    """Why a client seems to be here, the strongest first."""
-
-    INSTALLED = 0
-    IN_PROJECT = 1
-    PROGRAM = 2
-    OF_USER = 3
-
-
-@dataclass(frozen=True, slots=True)
-class AgentOffer:
-    """A client that could get the project. `installed`: it has it, and nothing of that is changed or stale."""
-
-    target: Target
-    label: str
-    installed: bool
-
-
-def agent_offers(project_dir: Path, environ: Mapping[str, str]) -> list[AgentOffer]:
-    """Return the clients that seem to be on this machine, the likeliest first; `universal` is always the last."""
-    where = Where(project_dir, environ)
-    installed = _installed(where)
-    found: list[tuple[_Sign, AgentOffer]] = []
-    for target in CLIENTS:
-        has = target in installed
-        sign = (_Sign.INSTALLED, "has this project") if has else next(_signs(target, where), None)
-        if sign is not None and target is not Target.UNIVERSAL:
-            found.append((sign[0], AgentOffer(target, f"{_CLIENTS[target][0]} ({sign[1]})", has)))
-    universal = AgentOffer(Target.UNIVERSAL, _CLIENTS[Target.UNIVERSAL][0], Target.UNIVERSAL in installed)
-    return [*(offer for _, offer in sorted(found, key=lambda each: each[0])), universal]
-
-
-def _installed(where: Where) -> set[Target]:
-    try:
-        return {state.target for state in list_clients(where) if state.state == INSTALLED}
-    except KtxError:  # `ktx agents list` and `install` say what is wrong
-        return set()
-
-
-def _signs(target: Target, where: Where) -> Iterator[tuple[_Sign, str]]:
-    """Yield why a client seems to be here, the strongest first."""
-    if _has_files(target, Scope.PROJECT, where):
-        yield _Sign.IN_PROJECT, "used in this folder"
-    for program in _CLIENTS[target][1]:
-        if found_program(where.environ, program) is not None:
-            yield _Sign.PROGRAM, f"`{program}` is on PATH"
-    if _has_files(target, Scope.USER, where):
-        yield _Sign.OF_USER, "has settings of this user"
-
-
-def _has_files(target: Target, scope: Scope, where: Where) -> bool:
-    """Whether a client's configuration file is there, or the folder that is the client's own."""
-    place = CLIENTS[target].places.get(scope)
-    if place is None:
-        return False
-    try:
-        paths = where.configs(place)
-    except KtxError:  # no home folder
-        return False
-    shared = (where.project, _home(where))
-    return any(os.path.lexists(path) or (path.parent not in shared and path.parent.is_dir()) for path in paths)
-
-
-def _home(where: Where) -> Path | None:
-    try:
-        return where.home
-    except KtxError:
-        return None
-
-
 _Place = tuple[str, ...]
 """What tells two databases apart, however their settings are written."""
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseOffer:
-    """A database that could be connected. `fields`: by `ktx.yaml` key, `driver` left out. `id`: a free one for it."""
-
-    driver: str
-    label: str
-    fields: Mapping[str, Any]
-    id: str
-
-
-def database_offers(folder: Path, environ: Mapping[str, str], config: KtxConfig) -> list[DatabaseOffer]:
+def database_offers(folder: Path, environ: Mapping[str, str], config: KtxConfig) -> list[Offer]:
     """Return the databases that `ktx.yaml` does not have yet: those in the folder, then those of the environment.
 
     None is opened or reached; of files the first bytes are read.
     """
     known = {_place(entry, folder, environ) for entry in config.databases().values()}
-    offers: list[DatabaseOffer] = []
-    for offer in _found(folder, environ):
-        entry = _entry(offer)
-        place = None if entry is None else _place(entry, folder, environ)
-        if place is None or place in known or not _is_there(place):
+    offers: list[Offer] = []
+    for offer in (*file_databases(folder), *variable_databases(environ)):
+        try:
+            entry = parse_connection({"driver": offer.driver, **offer.fields})
+        except ValueError:  # a variable holds what `ktx.yaml` does not take
+            continue
+        place = _place(entry, folder, environ)
+        if place is None or place in known or (place[0] == "file" and not Path(place[1]).exists()):
             continue
         known.add(place)
-        taken = [*config.connections, *(each.id for each in offers)]
-        offers.append(DatabaseOffer(offer.driver, offer.label, offer.fields, free_id(offer.id, taken)))
+        offers.append(_with_free_id(offer, config, offers))
     return offers
 
 
-def _found(folder: Path, environ: Mapping[str, str]) -> Iterator[DatabaseOffer]:
-    for found in (*file_databases(folder), *variable_databases(environ)):
-        yield DatabaseOffer(found.driver, found.label, found.fields, found.name)
-
-
-def _entry(offer: DatabaseOffer) -> Connection | None:
-    """Return the connection an offer would become; None where a variable holds what `ktx.yaml` does not take."""
-    try:
-        return parse_connection({"driver": offer.driver, **offer.fields})
-    except ValueError:
-        return None
+def _with_free_id(offer: Offer, config: KtxConfig, offers: list[Offer]) -> Offer:
+    return replace(offer, id=free_id(offer.id, [*config.connections, *(each.id for each in offers)]))
 
 
 def _place(entry: Connection, folder: Path, environ: Mapping[str, str]) -> _Place | None:
@@ -315,10 +211,6 @@ def _place(entry: Connection, folder: Path, environ: Mapping[str, str]) -> _Plac
     return server_place(options)
 
 
-def _is_there(place: _Place) -> bool:
-    return place[0] != "file" or Path(place[1]).exists()
-
-
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://\S")
 _SHOWABLE: Final = re.compile(r"[\w./-]*")
@@ -329,7 +221,7 @@ _GENERIC: Final = frozenset({"database", "db", "pg", "sqlalchemy"})
 _SECRETS: Final = ("password", "token")
 
 
-def variable_databases(environ: Mapping[str, str]) -> list[Found]:
+def variable_databases(environ: Mapping[str, str]) -> list[Offer]:
     """Return the databases, by variable; a URL and its password stay in their variable."""
     return [*_by_url(environ), *_by_parts(environ)]
 
@@ -346,7 +238,7 @@ def server_place(options: Mapping[str, Any]) -> tuple[str, ...] | None:
     return ("server", str(address).lower(), str(port), str(database))
 
 
-def _by_url(environ: Mapping[str, str]) -> Iterator[Found]:
+def _by_url(environ: Mapping[str, str]) -> Iterator[Offer]:
     for name in sorted(environ):
         value = environ[name].strip()
         found = _URL.match(value)
@@ -356,21 +248,16 @@ def _by_url(environ: Mapping[str, str]) -> Iterator[Found]:
         driver = driver_of(scheme)
         if driver is None or scheme == "file":
             continue
-        driver = _by_host(scheme, host) or driver
+        named = (each for each in WAREHOUSES.all() if scheme in each.schemes and each.hosts)
+        driver = next((each.driver for each in named if host.endswith(each.hosts)), driver)
         if value.count("@") > 1 or not _SHOWABLE.fullmatch(host + database):
             host = database = ""  # what is taken for them may be a part of the password
         place = one_line("/".join(filter(None, (host, database))), 80)
         label = f"{driver}: {place} ({name})" if place else f"{driver}: {name}"
-        yield Found(driver, label, {"url": f"env:{name}"}, _purpose(name) or _stem(host, database) or driver)
+        yield Offer(driver, label, {"url": f"env:{name}"}, _purpose(name) or _stem(host, database) or driver)
 
 
-def _by_host(scheme: str, host: str) -> str | None:
-    """Return the driver that takes this scheme and is known by the name of the host."""
-    named = (each for each in WAREHOUSES.all() if scheme in each.schemes and each.hosts and host.endswith(each.hosts))
-    return next((warehouse.driver for warehouse in named), None)
-
-
-def _by_parts(environ: Mapping[str, str]) -> Iterator[Found]:
+def _by_parts(environ: Mapping[str, str]) -> Iterator[Offer]:
     for warehouse in WAREHOUSES.all():
         driver, needed = warehouse.driver, warehouse.variables_needed
         given = {key: name for key, name in warehouse.variables.items() if environ.get(name, "").strip()}
@@ -378,7 +265,7 @@ def _by_parts(environ: Mapping[str, str]) -> Iterator[Found]:
             continue
         fields = {key: f"env:{name}" if key in _SECRETS else environ[name].strip() for key, name in given.items()}
         place = one_line("/".join(filter(None, (fields[needed[0]], fields.get("database")))), 80)
-        yield Found(driver, f"{driver}: {place} ({given[needed[0]]})", fields, fields.get("database") or driver)
+        yield Offer(driver, f"{driver}: {place} ({given[needed[0]]})", fields, fields.get("database") or driver)
 
 
 def _taken_apart(url: str) -> tuple[str, str, str, str]:
@@ -408,28 +295,17 @@ _HERE: Final = PurePosixPath(".")
 _ADDRESSES: Final = ("api_url", "base_url")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOffer:
-    """A context source that could be connected. `fields`: by `ktx.yaml` key, `driver` left out. `id`: a free one."""
-
-    driver: str
-    label: str
-    fields: Mapping[str, Any]
-    id: str
-
-
-def source_offers(folder: Path, environ: Mapping[str, str], config: KtxConfig) -> list[SourceOffer]:
+def source_offers(folder: Path, environ: Mapping[str, str], config: KtxConfig) -> list[Offer]:
     """Return the context sources that `ktx.yaml` does not have yet; nothing is reached, and no file is read."""
     folders = list(folders_in(folder))
     known = [_local(entry, folder) for entry in config.sources().values()]
     services = {entry.driver for entry in config.sources().values()}
-    offers: list[SourceOffer] = []
+    offers: list[Offer] = []
     for offer in _offers(folders, environ):
         path = next((offer.fields[key] for key in ("source_dir", "repoUrl", "path") if key in offer.fields), None)
         if offer.driver in services if path is None else (offer.driver, (folder / path).resolve()) in known:
             continue
-        taken = [*config.connections, *(each.id for each in offers)]
-        offers.append(SourceOffer(offer.driver, offer.label, offer.fields, free_id(offer.id, taken)))
+        offers.append(_with_free_id(offer, config, offers))
     return offers
 
 
@@ -445,7 +321,7 @@ def _local(entry: SourceConnection, folder: Path) -> tuple[str, Path] | None:
         return None
 
 
-def _offers(folders: list[Folder], environ: Mapping[str, str]) -> Iterator[SourceOffer]:
+def _offers(folders: list[Folder], environ: Mapping[str, str]) -> Iterator[Offer]:
     """Yield what is in the folders, then what the environment names."""
     kinds: tuple[SourceKind, ...] = SOURCES.all()
     for kind in kinds:
@@ -454,14 +330,14 @@ def _offers(folders: list[Folder], environ: Mapping[str, str]) -> Iterator[Sourc
         yield from _of_environment(kind, environ)
 
 
-def _in_folders(kind: SourceKind, folders: list[Folder]) -> Iterator[SourceOffer]:
+def _in_folders(kind: SourceKind, folders: list[Folder]) -> Iterator[Offer]:
     for found in detected(kind, folders):
         place = "in this folder" if found.path == _HERE else f"in {found.path}/"
         label = f"{kind.noun or kind.driver} {place}" + (f", {found.label}" if found.label else "")
-        yield SourceOffer(kind.driver, label, found.settings, kind.driver if found.path == _HERE else found.path.name)
+        yield Offer(kind.driver, label, found.settings, kind.driver if found.path == _HERE else found.path.name)
 
 
-def _of_environment(kind: SourceKind, environ: Mapping[str, str]) -> Iterator[SourceOffer]:
+def _of_environment(kind: SourceKind, environ: Mapping[str, str]) -> Iterator[Offer]:
     given = {
         key: next((name for name in names if environ.get(name, "").strip()), "")
         for key, names in kind.variables.items()
@@ -474,7 +350,7 @@ def _of_environment(kind: SourceKind, environ: Mapping[str, str]) -> Iterator[So
         return
     place = f" {one_line(address, 80)}" if address else ""
     label = f"{kind.driver.title()}{place} ({next(reversed(given.values()))})"
-    yield SourceOffer(kind.driver, label, {**fields, **kind.presets}, kind.driver)
+    yield Offer(kind.driver, label, {**fields, **kind.presets}, kind.driver)
 
 
 def _is_address(url: str) -> bool:

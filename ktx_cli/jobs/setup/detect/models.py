@@ -123,46 +123,36 @@ def _understood(status: int, value: Any) -> Listening | None:
     return Listening(tuple(name for name in names if isinstance(name, str) and name.isprintable()))
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingOffer:
-    """A backend of embeddings. `settings`: `model`, `api_key`, `base_url`. `problem`: why it cannot be used now."""
-
-    backend: str
-    label: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    problem: KtxError | None = None
-
-
-def embedding_offers(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> list[EmbeddingOffer]:
+def embedding_offers(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> list[ModelOffer]:
     """Return the backends; `none` is the first and can always be used. No model is loaded, and nothing is fetched."""
     embeddings = config.ingest.embeddings
     return [
-        EmbeddingOffer("none", "search by words alone, without a model"),
+        ModelOffer("none", "search by words alone, without a model"),
         _model2vec(embeddings, project_dir),
         _sentence_transformers(embeddings, project_dir),
         *_openai(embeddings, environ),
     ]
 
 
-def _model2vec(embeddings: Embeddings, project_dir: Path) -> EmbeddingOffer:
+def _model2vec(embeddings: Embeddings, project_dir: Path) -> ModelOffer:
     model = _model(embeddings, "model2vec", DEFAULT_MODELS["model2vec"])
     problem = _local_problem("model2vec", model, project_dir)
     label = f"Model2Vec on this machine ({one_line(model, 80)}), small and fast"
-    return EmbeddingOffer("model2vec", label, {"model": model}, problem)
+    return ModelOffer("model2vec", label, {"model": model}, problem)
 
 
-def _sentence_transformers(embeddings: Embeddings, project_dir: Path) -> EmbeddingOffer:
+def _sentence_transformers(embeddings: Embeddings, project_dir: Path) -> ModelOffer:
     backend, server = "sentence-transformers", embeddings.sentence_transformers.base_url
     model = _model(embeddings, backend, DEFAULT_MODELS[backend])
     if server:
         label = f"{backend} of the server {one_line(redact_url(server), 80)} ({one_line(model, 80)})"
-        return EmbeddingOffer(backend, label, {"model": model})
+        return ModelOffer(backend, label, {"model": model})
     problem = _local_problem(backend, model, project_dir)
     label = f"{backend} on this machine ({one_line(model, 80)}), more exact and slower"
-    return EmbeddingOffer(backend, label, {"model": model}, problem)
+    return ModelOffer(backend, label, {"model": model}, problem)
 
 
-def _openai(embeddings: Embeddings, environ: Mapping[str, str]) -> Iterator[EmbeddingOffer]:
+def _openai(embeddings: Embeddings, environ: Mapping[str, str]) -> Iterator[ModelOffer]:
     if not environ.get("OPENAI_API_KEY", "").strip():
         return
     settings = {"model": _model(embeddings, "openai", DEFAULT_MODELS["openai"]), "api_key": "env:OPENAI_API_KEY"}
@@ -170,7 +160,7 @@ def _openai(embeddings: Embeddings, environ: Mapping[str, str]) -> Iterator[Embe
     if environ.get("OPENAI_BASE_URL", "").strip():
         settings["base_url"] = "env:OPENAI_BASE_URL"
         who = "the server of OPENAI_BASE_URL"
-    yield EmbeddingOffer("openai", f"{who} ({one_line(settings['model'], 80)}), which gets the texts", settings)
+    yield ModelOffer("openai", f"{who} ({one_line(settings['model'], 80)}), which gets the texts", settings)
 
 
 def _model(embeddings: Embeddings, backend: str, default: str) -> str:
@@ -204,7 +194,7 @@ ANY_GATEWAYS_KEY: Final = "GATEWAY_API_KEY"
 
 @dataclass(frozen=True, slots=True)
 class ModelOffer:
-    """A backend that could run the models.
+    """A backend that could run the models, or make the embeddings.
 
     `settings`: fields of the provider by the word of their flag; one that the backend needs and that is not here is
     to be asked for. `problem`: why it cannot be used now; of a missing session `details["sign_in"]` is the command
@@ -216,6 +206,11 @@ class ModelOffer:
     settings: Mapping[str, str] = field(default_factory=dict)
     problem: KtxError | None = None
     models: tuple[str, ...] = ()
+
+    @property
+    def value(self) -> str:
+        """What tells an offer from the others: of a gateway the address too."""
+        return f"{self.backend} {self.settings.get('base_url', '')}".strip()
 
 
 def model_offers(config: KtxConfig, *, project_dir: Path, environ: Mapping[str, str]) -> list[ModelOffer]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final
 
 from ktx_cli.core import KtxError, listing, plural
 from ktx_cli.jobs.connections import config_with_connection
@@ -19,9 +20,9 @@ from ktx_cli.jobs.setup.answers import (
     questions_of,
     words_of,
 )
-from ktx_cli.jobs.setup.detect.databases import database_offers, free_id
+from ktx_cli.jobs.setup.detect.databases import Offer, database_offers, free_id
 from ktx_cli.jobs.setup.plan import fields_of
-from ktx_cli.jobs.setup.wizard.dialog import AgainError, Check, Choice, LeftOutError, Work, anything, capital, something
+from ktx_cli.jobs.setup.wizard.dialog import Check, Choice, LeftOutError, Work, anything, capital, something
 from ktx_cli.project import (
     SOURCES,
     WAREHOUSES,
@@ -61,7 +62,7 @@ def databases_step(work: Work) -> None:
         if each.hint:
             work.prompter.say(each.hint, "hint")
     work.prompter.say(f"{answer.id}: saved", "good")
-    ask_for_another(work)
+    work.begin_again(propose=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,7 @@ def _look(work: Work, answer: ConnectionAnswer) -> _Facts:
     with connector:
         test = connector.test(scope)
         tables = connector.introspect(scope).tables
-    schemas: dict[str, int] = {}
-    for table in tables:
-        schemas[table.ref.schema or ""] = schemas.get(table.ref.schema or "", 0) + 1
+    schemas = Counter(table.ref.schema or "" for table in tables)
     columns = sum(len(table.columns) for table in tables)
     summary = [test.server_version, plural(len(tables), "table or view", "tables and views"), plural(columns, "column")]
     estimates = [table.row_estimate for table in tables if table.row_estimate is not None]
@@ -110,13 +109,11 @@ def _with_scope(work: Work, answer: ConnectionAnswer, facts: _Facts) -> Connecti
         choices.append(Choice("schemas", f"Some of the {len(facts.schemas)} schemas"))
     choices.append(Choice("patterns", "Those that fit patterns, such as mart.*"))
     chosen = work.dialog.select("scope", "Which tables?", choices, "all")
-    if chosen == "all":
-        return answer
+    patterns = []
     if chosen == "schemas":
         named = [Choice(name, name, plural(count, "table")) for name, count in sorted(facts.schemas.items())]
-        wanted = work.dialog.several("schemas", "Which schemas?", named)
-        patterns = [f"{name}.*" for name in wanted]
-    else:
+        patterns = [f"{name}.*" for name in work.dialog.several("schemas", "Which schemas?", named)]
+    elif chosen == "patterns":
         text = work.dialog.text("include", "Patterns of the tables wanted, with commas between", "", something)
         patterns = [part.strip() for part in text.split(",") if part.strip()]
     return replace(answer, fields={**answer.fields, "include": patterns}) if patterns else answer
@@ -127,38 +124,12 @@ def _with_history(work: Work, answer: ConnectionAnswer) -> ConnectionAnswer:
     warehouse = warehouse_of(answer.driver)
     if warehouse is None or not dialect_named(warehouse.dialect).history:
         return answer
-    says = "Read what people ask this database, too?"
-    if not work.dialog.confirm("history", says, False):
+    if not work.dialog.confirm("history", "Read what people ask this database, too?", False):
         return answer
-    context: dict[str, Any] = {"queryHistory": {"enabled": True}}
-    return replace(answer, fields={**answer.fields, "context": context})
+    return replace(answer, fields={**answer.fields, "context": {"queryHistory": {"enabled": True}}})
 
 
 OTHER, NONE = "other", "none"
-
-
-class Offer(Protocol):
-    """What was seen that could be connected."""
-
-    @property
-    def driver(self) -> str:
-        """The driver."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """What it is, in a line."""
-        ...
-
-    @property
-    def fields(self) -> Mapping[str, Any]:
-        """Its fields by `ktx.yaml` key."""
-        ...
-
-    @property
-    def id(self) -> str:
-        """A free id."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +173,6 @@ def asks_for_more(work: Work) -> bool:
     return work.revisited or work.dialog.begun()
 
 
-def ask_for_another(work: Work) -> NoReturn:
-    """Begin the step again for the next connection; a wizard that is stopped goes on there too."""
-    work.begin_again(propose=False)
-
-
 def _ask_driver(work: Work, kind: Group) -> str:
     choices = []
     for driver in kind.drivers():
@@ -223,21 +189,9 @@ def _ask_driver(work: Work, kind: Group) -> str:
 def _require_package(work: Work, driver: str) -> None:
     """Return when the driver's package is there; raises to choose again, or to leave it out."""
     install = missing_package(driver)
-    if install is None:
-        return
-    work.prompter.say(f"the driver `{driver}` needs a package that is not installed", "bad")
-    work.prompter.say(install, "hint")
-    choices = [
-        Choice("again", "Done: look again"),
-        Choice("other", "Choose another"),
-        Choice("leave", "Leave this out for now"),
-    ]
-    chosen = work.prompter.select("What now?", choices, "again")
-    if chosen == "leave":
-        raise LeftOutError
-    if chosen == "other":
-        work.begin_again(propose=False)
-    raise AgainError
+    if install is not None:
+        problem = f"the driver `{driver}` needs a package that is not installed"
+        work.wait_for(problem, install, "Choose another", "Leave this out for now")
 
 
 def _ask_id(work: Work, kind: Group, wanted: str) -> str:
@@ -246,48 +200,32 @@ def _ask_id(work: Work, kind: Group, wanted: str) -> str:
     def check(text: str) -> str | None:
         if text.strip().lower() in {each.lower() for each in taken}:
             return f"there is a connection `{text.strip()}` already"
-        return _wrong_id(text.strip())
+        try:
+            check_connection(text.strip(), {"driver": "sqlite", "path": "x"})
+        except KtxError as error:
+            return error.hint or error.message
+        return None
 
     return work.dialog.text(f"id {wanted}", f"What is the {kind.noun} called in ktx?", free_id(wanted, taken), check)
-
-
-def _wrong_id(text: str) -> str | None:
-    """Return what is wrong with an id, by the rules of `ktx.yaml`."""
-    try:
-        check_connection(text, {"driver": "sqlite", "path": "x"})
-    except KtxError as error:
-        return error.hint or error.message
-    return None
 
 
 def _ask_words(work: Work, kind: Group, driver: str, connection: str) -> dict[str, Any]:
     """Ask for what a driver needs, by word."""
     words = {word.name: word for word in words_of(driver, kind.words)}
     warehouse = warehouse_of(driver)
-    if warehouse is not None and warehouse.takes_url and _by_address(work):
-        return {"url": _ask_word(work, words["url"], Question("url", required=True), connection, driver)}
+    if warehouse is not None and warehouse.takes_url:
+        parts = Choice("parts", "Host, database, user and password, one by one")
+        choices = [parts, Choice("url", "One URL that has them all")]
+        if work.dialog.select("address", "How is its address given?", choices, "parts") == "url":
+            return {"url": _ask_word(work, words["url"], Question("url", required=True), connection, driver)}
     given: dict[str, Any] = {}
     for question in questions_of(driver):
-        if not _is_due(question.word, given):
-            continue
+        if question.word == ("password" if given.get("auth-method") == "rsa" else "private-key"):
+            continue  # a user has a password or a key, not both
         value = _ask_word(work, words[question.word], question, connection, driver)
         if value:
             given[question.word] = value
     return given
-
-
-def _by_address(work: Work) -> bool:
-    choices = [
-        Choice("parts", "Host, database, user and password, one by one"),
-        Choice("url", "One URL that has them all"),
-    ]
-    return work.dialog.select("address", "How is its address given?", choices, "parts") == "url"
-
-
-def _is_due(name: str, given: Mapping[str, Any]) -> bool:
-    """Say whether a question makes sense after the answers before it: a password or a key, not both."""
-    method = given.get("auth-method", "password")
-    return not (name == "password" and method == "rsa") and not (name == "private-key" and method != "rsa")
 
 
 def _ask_word(work: Work, word: Word, question: Question, connection: str, driver: str) -> Any:

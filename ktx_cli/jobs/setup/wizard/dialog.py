@@ -281,13 +281,8 @@ class Draft:
         if not self._layout.config.exists():
             return
         prepare_private_folder(self._layout)
-        kept = {
-            "place": _place(self._layout),
-            "answers": self.answers,
-            "before": self.before,
-            "settled": self.settled,
-            "secrets": self.secrets,
-        }
+        kept = {key: getattr(self, key) for key in ("answers", "before", "settled", "secrets")}
+        kept = {"place": _place(self._layout), **kept}
         write_atomic(self._layout.setup_draft, json.dumps(kept, indent=1).encode() + b"\n", mode=0o600)
 
 
@@ -303,12 +298,12 @@ def _loaded(layout: Layout) -> dict[str, Any]:
         return {}
     if not isinstance(found, dict) or found.get("place") != _place(layout):
         return {}
-    settled, secrets = found.get("settled"), found.get("secrets")
+    settled, secrets = (found[key] if isinstance(found.get(key), list) else [] for key in ("settled", "secrets"))
     return {
         "answers": _answered(found.get("answers")),
         "before": _answered(found.get("before")),
-        "settled": [step for step in Step if step in settled] if isinstance(settled, list) else [],
-        "secrets": [x for x in secrets if _OF_SECRET.fullmatch(str(x))] if isinstance(secrets, list) else [],
+        "settled": [step for step in Step if step in settled],
+        "secrets": [each for each in secrets if _OF_SECRET.fullmatch(str(each))],
     }
 
 
@@ -389,14 +384,10 @@ class Work:
             self.prompter.say(text)
 
     def looked(self, what: str, look: Callable[[], Found]) -> Found:
-        """Return what was found when this was looked at first; `look_again` has it looked at anew."""
+        """Return what was found when this was looked at first; `wait_for` has it looked at anew."""
         if what not in self._looked:
             self._looked[what] = look()
         return self._looked[what]  # type: ignore[return-value]
-
-    def look_again(self, what: str) -> None:
-        """Forget what was found."""
-        self._looked.pop(what, None)
 
     def keeper(self, name: str) -> Callable[[str], str]:
         """Return what keeps a secret under a name, in a file of the project, in place of one that was refused."""
@@ -476,6 +467,20 @@ class Work:
             self.begin_again(propose=True)
         if chosen == "leave":
             raise LeftOutError
+
+    def wait_for(self, problem: str, hint: str | None, other: str, leave: str) -> NoReturn:
+        """Say what is missing; raises to look again when the person has seen to it, to choose again, or to leave it."""
+        self.prompter.say(problem, "bad")
+        if hint:
+            self.prompter.say(hint, "hint")
+        choices = [Choice("again", "Done: look again"), Choice("other", other), Choice("leave", leave)]
+        chosen = self.prompter.select("What now?", choices, "again")
+        if chosen == "leave":
+            raise LeftOutError
+        self._looked.pop(str(self.dialog.step), None)
+        if chosen == "other":
+            self.begin_again(propose=False)
+        raise AgainError
 
     def begin_again(self, *, propose: bool) -> NoReturn:
         """Ask the questions of the step anew, noting that somebody is amid it: it is not settled by what it has."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ktx_cli.core import CancelledError, Command, Hint, listing, plural
-from ktx_cli.jobs.clients.install import NOT_INSTALLED, list_clients
+from ktx_cli.jobs.clients.listing import NOT_INSTALLED, agent_offers, list_clients
 from ktx_cli.jobs.clients.targets import Target, Where
 from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, EmbeddingAnswer, ModelAnswer, Step
-from ktx_cli.jobs.setup.detect.databases import agent_offers, source_offers
-from ktx_cli.jobs.setup.detect.models import EmbeddingOffer, ModelOffer, embedding_offers, model_offers
+from ktx_cli.jobs.setup.detect.databases import source_offers
+from ktx_cli.jobs.setup.detect.models import ModelOffer, embedding_offers, model_offers
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.jobs.setup.setup import existing_folder
-from ktx_cli.jobs.setup.wizard.databases import SOURCE, ask_connection, ask_for_another, asks_for_more, databases_step
+from ktx_cli.jobs.setup.wizard.databases import SOURCE, ask_connection, asks_for_more, databases_step
 from ktx_cli.jobs.setup.wizard.dialog import (
     AgainError,
     BackAsked,
@@ -28,11 +28,9 @@ from ktx_cli.jobs.setup.wizard.dialog import (
     capital,
     something,
 )
-from ktx_cli.llm import CHOOSABLE, NO_BACKEND, ProviderQuestion, distinct_models, last_probes
+from ktx_cli.llm import CHOOSABLE, NO_BACKEND, distinct_models, last_probes
 from ktx_cli.project import ROLES, Connection, Layout, Repository, read_state
 from ktx_cli.runs import last_runs
-
-_OFFERS: Final = "models"
 
 
 def llm_step(work: Work) -> None:
@@ -40,9 +38,12 @@ def llm_step(work: Work) -> None:
     if work.config.llm.provider.backend != NO_BACKEND and not work.changes("the model backend"):
         return
     work.say_once("A model writes descriptions, pages and measures; ktx computes the rest without one.")
-    offers = work.looked(_OFFERS, lambda: _offers(work))
-    answer = _answer(work, offers)
-    done = work.save(Answers(llm=answer))
+
+    def look() -> list[ModelOffer]:
+        work.prompter.say("Looking what models this machine has ...")
+        return model_offers(work.config, project_dir=work.root, environ=work.request.environ)
+
+    done = work.save(Answers(llm=_answer(work, work.looked(str(Step.LLM), look))))
     for result in done.probes.results:
         if result.report is not None:
             work.prompter.say(f"{result.ref} answers: {result.report.account}", "good")
@@ -51,27 +52,21 @@ def llm_step(work: Work) -> None:
             work.prompter.say(warning.message, "hint")
 
 
-def _offers(work: Work) -> list[ModelOffer]:
-    work.prompter.say("Looking what models this machine has ...")
-    return model_offers(work.config, project_dir=work.root, environ=work.request.environ)
-
-
 def _answer(work: Work, offers: list[ModelOffer]) -> ModelAnswer:
     ready = [offer for offer in offers if offer.problem is None]
-    barred = [offer for offer in offers if offer.problem is not None]
-    choices = [Choice(_value(offer), capital(offer.label)) for offer in ready]
-    choices += [Choice(_value(offer), capital(offer.label), "not usable now") for offer in barred]
+    choices = [Choice(offer.value, capital(offer.label)) for offer in ready]
+    choices += [Choice(offer.value, capital(offer.label), "not usable now") for offer in offers if offer.problem]
     known = {offer.backend for offer in offers}
-    by_hand = {backend: each.label for backend, each in CHOOSABLE.items() if each.by_hand}
-    choices += [Choice(backend, label) for backend, label in by_hand.items() if backend not in known]
+    choices += [Choice(name, each.label) for name, each in CHOOSABLE.items() if each.by_hand and name not in known]
     choices.append(Choice(NO_BACKEND, "No model for now"))
-    default = _value(ready[0]) if ready else NO_BACKEND
+    default = ready[0].value if ready else NO_BACKEND
     chosen = work.dialog.select("backend", "Which model backend?", choices, default)
     if chosen == NO_BACKEND:
         return ModelAnswer(NO_BACKEND)
-    offer = next((each for each in offers if _value(each) == chosen), ModelOffer(chosen, "", {}, None, ()))
+    offer = next((each for each in offers if each.value == chosen), ModelOffer(chosen, ""))
     if offer.problem is not None:
-        _wait_for(work, offer)
+        hint = str(offer.problem.details.get("sign_in") or offer.problem.hint or "")
+        work.wait_for(offer.problem.message, hint, "Choose another backend", "Leave the model out for now")
     provider = _provider(work, offer)
     models = _models(work, offer)
     says = "Let the model describe tables and columns, too?"
@@ -79,46 +74,19 @@ def _answer(work: Work, offers: list[ModelOffer]) -> ModelAnswer:
     return ModelAnswer(offer.backend, models, provider, described)
 
 
-def _value(offer: ModelOffer) -> str:
-    """Return what tells an offer from the others: a gateway's address too."""
-    return f"{offer.backend} {offer.settings.get('base_url', '')}".strip()
-
-
-def _wait_for(work: Work, offer: ModelOffer) -> None:
-    """Say what is missing and look again when the person has seen to it; raises to choose again, or to leave it out."""
-    assert offer.problem is not None
-    work.prompter.say(offer.problem.message, "bad")
-    hint = offer.problem.details.get("sign_in") or offer.problem.hint
-    if hint:
-        work.prompter.say(str(hint), "hint")
-    choices = [
-        Choice("again", "Done: look again"),
-        Choice("other", "Choose another backend"),
-        Choice("leave", "Leave the model out for now"),
-    ]
-    chosen = work.prompter.select("What now?", choices, "again")
-    if chosen == "leave":
-        raise LeftOutError
-    if chosen == "other":
-        work.dialog.draft.forget(work.dialog.step, propose=False)
-    work.look_again(_OFFERS)
-    raise AgainError
-
-
 def _provider(work: Work, offer: ModelOffer) -> dict[str, str]:
     """Ask for what the backend needs and this machine does not show."""
-    found = dict(offer.settings)
+    found, dialog = dict(offer.settings), work.dialog
     for each in CHOOSABLE[offer.backend].questions:
-        if each.field not in found and (value := _asked(work, offer.backend, each)):
-            found[each.field] = value
+        if each.field in found:
+            continue
+        key = each.field.replace("_", "-")
+        if each.secret:
+            value = dialog.secret(key, each.question, work.keeper(f"llm-{offer.backend}-{key}"))
+        else:
+            value = dialog.text(key, each.question, each.default, anything if each.optional else something)
+        found |= {each.field: value} if value else {}
     return found
-
-
-def _asked(work: Work, backend: str, each: ProviderQuestion) -> str:
-    key = each.field.replace("_", "-")
-    if each.secret:
-        return work.dialog.secret(key, each.question, work.keeper(f"llm-{backend}-{key}"))
-    return work.dialog.text(key, each.question, each.default, anything if each.optional else something)
 
 
 def _models(work: Work, offer: ModelOffer) -> dict[str, str]:
@@ -159,20 +127,16 @@ def project_step(work: Work) -> None:
     """Make the project, unless it is there."""
     if work.layout.config.exists():
         return
-    work.prompter.say(_says(work.root))
+    repository = Repository.discover(existing_folder(work.root))
+    git = "A git repository is made here, for there is none."
+    if repository is not None:
+        git = f"The folder is in the git repository {repository.layout.top_level}: ktx commits its own files there."
+    kept = "ktx keeps ktx.yaml, semantic-layer/, wiki/ and raw-sources/ in git, and .ktx/ out of it."
+    work.prompter.say(f"{kept} {git}")
     default = work.root.resolve() != Path(work.request.environ.get("HOME") or "/").resolve()
     if not work.dialog.confirm("make", f"Make a ktx project in {work.root}?", default):
         raise CancelledError("nothing was made", hint=Command("setup", "--project-dir", "FOLDER"))
     work.save(Answers())
-
-
-def _says(root: Path) -> str:
-    """Say what ktx puts into the folder, and what becomes of git."""
-    repository = Repository.discover(existing_folder(root))
-    git = "A git repository is made here, for there is none."
-    if repository is not None:
-        git = f"The folder is in the git repository {repository.layout.top_level}: ktx commits its own files there."
-    return f"ktx keeps ktx.yaml, semantic-layer/, wiki/ and raw-sources/ in git, and .ktx/ out of it. {git}"
 
 
 def sources_step(work: Work) -> None:
@@ -187,7 +151,7 @@ def sources_step(work: Work) -> None:
     done = work.save(Answers(sources=(answer,)))
     for test in done.tests.values():
         work.prompter.say(f"{answer.id}: {getattr(test, 'origin', 'saved')}", "good")
-    ask_for_another(work)
+    work.begin_again(propose=False)
 
 
 def agents_step(work: Work) -> None:
@@ -247,88 +211,58 @@ def embeddings_step(work: Work) -> None:
     """Choose who makes the vectors, if anybody."""
     if work.config.ingest.embeddings.backend != "none" and not work.changes("the embeddings"):
         return
-    offers = work.looked("embeddings", lambda: _steps_offers(work))
+
+    def look() -> list[ModelOffer]:
+        found = embedding_offers(work.config, project_dir=work.root, environ=work.request.environ)
+        by_hand = ModelOffer("openai", "An API that speaks OpenAI's embeddings, with a key")
+        return found if any(offer.backend == "openai" for offer in found) else [*found, by_hand]
+
+    offers = work.looked(str(Step.EMBEDDINGS), look)
     choices = [Choice(each.backend, capital(each.label), "not usable now" if each.problem else "") for each in offers]
     usable = [each.backend for each in offers if each.problem is None and each.backend != "openai"]
     chosen = work.dialog.select("backend", "Search by meaning, too?", choices, usable[-1] if usable else "none")
     offer = next(each for each in offers if each.backend == chosen)
     if offer.problem is not None:
-        _steps_wait_for(work, offer)
-    done = work.save(Answers(embeddings=_steps_answer(work, offer)))
+        work.wait_for(offer.problem.message, offer.problem.hint, "Choose another", "Search by words alone")
+    done = work.save(Answers(embeddings=_embedding_answer(work, offer)))
     if done.embeddings is not None:
         work.prompter.say(f"{done.embeddings.model} answers: {done.embeddings.dimensions} numbers a vector", "good")
 
 
-def _steps_offers(work: Work) -> list[EmbeddingOffer]:
-    offers = embedding_offers(work.config, project_dir=work.root, environ=work.request.environ)
-    if all(offer.backend != "openai" for offer in offers):
-        offers.append(EmbeddingOffer("openai", "An API that speaks OpenAI's embeddings, with a key", {}, None))
-    return offers
-
-
-def _steps_wait_for(work: Work, offer: EmbeddingOffer) -> None:
-    assert offer.problem is not None
-    work.prompter.say(offer.problem.message, "bad")
-    if offer.problem.hint:
-        work.prompter.say(offer.problem.hint, "hint")
-    choices = [
-        Choice("again", "Done: look again"),
-        Choice("other", "Choose another"),
-        Choice("leave", "Search by words alone"),
-    ]
-    chosen = work.prompter.select("What now?", choices, "again")
-    if chosen == "leave":
-        raise LeftOutError
-    if chosen == "other":
-        work.dialog.draft.forget(work.dialog.step, propose=False)
-    work.look_again("embeddings")
-    raise AgainError
-
-
-def _steps_answer(work: Work, offer: EmbeddingOffer) -> EmbeddingAnswer:
-    found = dict(offer.settings)
+def _embedding_answer(work: Work, offer: ModelOffer) -> EmbeddingAnswer:
+    found: dict[str, Any] = dict(offer.settings)
     if offer.backend == "openai":
         if "api_key" not in found:
             found["api_key"] = work.dialog.secret("api-key", "Key", work.keeper("embeddings-api-key"))
-        address = work.dialog.text(
-            "base-url", "Address (empty: OpenAI's own)", str(found.get("base_url", "")), anything
-        )
+        address = work.dialog.text("base-url", "Address (empty: OpenAI's own)", found.get("base_url", ""), anything)
         found |= {"base_url": address} if address else {}
-        found["model"] = work.dialog.text("model", "Model", str(found.get("model", "text-embedding-3-small")))
-    return EmbeddingAnswer(offer.backend, **{key: value for key, value in found.items() if key != "backend"})
+        found["model"] = work.dialog.text("model", "Model", found.get("model", "text-embedding-3-small"))
+    return EmbeddingAnswer(offer.backend, **found)
 
 
 def known(work: Work, step: Step) -> str:
     """Return what is set up of a step; empty where nothing is."""
     config = work.config
-    if step is Step.PROJECT:
-        return str(work.root)
-    if step is Step.LLM:
-        return "" if config.llm.provider.backend == NO_BACKEND else _steps_models(work)
-    if step is Step.EMBEDDINGS:
-        embeddings = config.ingest.embeddings
-        return "" if embeddings.backend == "none" else f"{embeddings.backend}, {embeddings.model or 'its own model'}"
-    if step is Step.BUILD:
-        return _last_build(work)
-    if step is Step.AGENTS:
-        clients = list_clients(Where(work.root, work.request.environ))
-        return listing(dict.fromkeys(each.target for each in clients if each.state != NOT_INSTALLED), 9)
-    return _listed(config.databases() if step is Step.DATABASES else config.sources())
-
-
-def _steps_models(work: Work) -> str:
-    probes = read_state(work.layout, last_probes) or {}
-    last = {ref: probes.get(ref) for ref in distinct_models(work.config)}
-    return listing((f"{ref}, last probe {each.finished if each else 'never'}" for ref, each in last.items()), 9)
-
-
-def _last_build(work: Work) -> str:
-    runs = read_state(work.layout, last_runs) or ()
-    done = next((run for run in runs if run["status"] in ("done", "unchanged")), None)
-    return "" if done is None else f"last run {done['run_id']}"
-
-
-def _listed(connections: Mapping[str, Connection]) -> str:
+    match step:
+        case Step.PROJECT:
+            return str(work.root)
+        case Step.LLM:
+            if config.llm.provider.backend == NO_BACKEND:
+                return ""
+            probes = read_state(work.layout, last_probes) or {}
+            last = {ref: probes.get(ref) for ref in distinct_models(config)}
+            return listing((f"{ref}, last probe {each.finished if each else 'never'}" for ref, each in last.items()), 9)
+        case Step.EMBEDDINGS:
+            found = config.ingest.embeddings
+            return "" if found.backend == "none" else f"{found.backend}, {found.model or 'its own model'}"
+        case Step.BUILD:
+            runs = read_state(work.layout, last_runs) or ()
+            done = next((run for run in runs if run["status"] in ("done", "unchanged")), None)
+            return "" if done is None else f"last run {done['run_id']}"
+        case Step.AGENTS:
+            clients = list_clients(Where(work.root, work.request.environ))
+            return listing(dict.fromkeys(each.target for each in clients if each.state != NOT_INSTALLED), 9)
+    connections: Mapping[str, Connection] = config.databases() if step is Step.DATABASES else config.sources()
     return listing((f"{name} ({entry.driver})" for name, entry in connections.items()), 9)
 
 
@@ -417,7 +351,9 @@ def _settled(work: Work, step: Step) -> bool:
                 continue
             return False
         except LeftOutError:
-            _tell_left_out(work, step)
+            having = {Step.DATABASES: work.config.databases(), Step.SOURCES: work.config.sources()}
+            if not having.get(step):
+                work.prompter.say(Hint("left out; {} asks again", Command("setup", "--only", step)), "hint")
         if step is Step.PROJECT:
             draft.forget(step, propose=False)
         else:
@@ -426,28 +362,18 @@ def _settled(work: Work, step: Step) -> bool:
         return True
 
 
-def _tell_left_out(work: Work, step: Step) -> None:
-    config = work.config
-    having = {Step.DATABASES: config.databases(), Step.SOURCES: config.sources()}
-    if not having.get(step):
-        work.prompter.say(Hint("left out; {} asks again", Command("setup", "--only", step)), "hint")
-
-
 def _offer_changes(work: Work) -> None:
     """Let the person choose what to go through again, as nothing is missing."""
+    choices = [Choice("nothing", "Nothing: done")]
+    choices += [Choice(step, title) for step, (title, _) in _STEPS.items() if step is not Step.PROJECT]
     while True:
-        chosen = _chosen_change(work)
+        try:
+            question = "Everything is set up. What do you want to change?"
+            chosen = work.prompter.select(question, choices, "nothing")
+        except BackAsked:
+            return
         if chosen == "nothing":
             return
         step = Step(chosen)
         work.dialog.draft.reopen(step)
         _walk(work, [step], [step])
-
-
-def _chosen_change(work: Work) -> str:
-    choices = [Choice("nothing", "Nothing: done")]
-    choices += [Choice(step, title) for step, (title, _) in _STEPS.items() if step is not Step.PROJECT]
-    try:
-        return work.prompter.select("Everything is set up. What do you want to change?", choices, "nothing")
-    except BackAsked:
-        return "nothing"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.jobs.clients.install import Wanted, install
+from ktx_cli.jobs.clients.listing import agent_offers
 from ktx_cli.jobs.clients.targets import Scope, Target, Where
-from ktx_cli.jobs.setup.detect.databases import agent_offers
 from ktx_cli.project.layout import Layout
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ktx_cli.core.errors import NotReadyError
 from ktx_cli.jobs.setup.detect import models as gateways
-from ktx_cli.jobs.setup.detect.models import EmbeddingOffer, embedding_offers
+from ktx_cli.jobs.setup.detect.models import ModelOffer, embedding_offers
 from ktx_cli.project.config.model import KtxConfig
 
 BASE, MINI = "minishlab/potion-base-8M", "sentence-transformers/all-MiniLM-L6-v2"
@@ -34,7 +34,7 @@ def arrange(monkeypatch: pytest.MonkeyPatch) -> Arrange:
     return say
 
 
-def offers(folder: Path, environ: dict[str, str] | None = None, **settings: Any) -> dict[str, EmbeddingOffer]:
+def offers(folder: Path, environ: dict[str, str] | None = None, **settings: Any) -> dict[str, ModelOffer]:
     config = KtxConfig.model_validate({"ingest": {"embeddings": settings}})
     return {each.backend: each for each in embedding_offers(config, project_dir=folder, environ=environ or {})}
 

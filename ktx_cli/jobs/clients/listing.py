@@ -1,0 +1,180 @@
+"""The agent clients of this machine: which have the project, in what state, and which could get it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.core import KtxError, Record
+from ktx_cli.jobs.clients.manifest import (
+    Entry,
+    Install,
+    digest,
+    folder_of,
+    is_ktx,
+    is_of,
+    load_manifest,
+    read_configuration,
+    words_of,
+    written,
+)
+from ktx_cli.jobs.clients.staging import Staging
+from ktx_cli.jobs.clients.targets import CLIENTS, Scope, Target, Where, found_program, skill_files
+from ktx_cli.project import Layout
+
+NOT_INSTALLED, INSTALLED, CHANGED, STALE, UNREADABLE = "not_installed", "installed", "changed", "stale", "unreadable"
+
+
+@dataclass(slots=True)
+class State(Record):
+    """One client in one scope. `reasons`: what is changed, stale or unreadable, one sentence each."""
+
+    target: Target
+    scope: Scope
+    state: str = NOT_INSTALLED
+    name: str | None = None
+    path: Path | None = None
+    reasons: list[str] = field(default_factory=list)
+
+    def say(self, state: str, reason: str) -> None:
+        """Add a reason; of several states the first is the one."""
+        self.state = state if self.state == INSTALLED else self.state
+        self.reasons.append(reason)
+
+
+def list_clients(where: Where) -> list[State]:
+    """Return the state of every client in every scope; nothing is started or written."""
+    manifest = load_manifest(Layout(where.project))
+    return [
+        _state(target, scope, manifest.of(target, scope), where)
+        for target, client in CLIENTS.items()
+        for scope in client.places
+    ]
+
+
+def _state(target: Target, scope: Scope, install: Install | None, where: Where) -> State:
+    state, staging = State(target, scope, INSTALLED if install else NOT_INSTALLED), Staging(where.project)
+    try:
+        _look_at_entry(state, install, where, staging)
+        _look_at_skills(state, install, where, staging)
+    except KtxError as error:
+        state.state, state.reasons = UNREADABLE, [error.message]
+    return state
+
+
+def _look_at_entry(state: State, install: Install | None, where: Where, staging: Staging) -> None:
+    recorded = install.entry if install else None
+    configuration = read_configuration(state.target, state.scope, where, staging, recorded)
+    if configuration is None:
+        if recorded is not None:
+            state.say(STALE, f"it was written to {recorded.path}, where the client does not look now")
+        return
+    state.path, entries = configuration.path, configuration.entries
+    ours = [name for name, value in entries.items() if is_of(value, state.scope, where.project)]
+    state.name = recorded.name if recorded else next(iter(ours), None)
+    if state.name is None:
+        return
+    state.state = INSTALLED
+    if state.name not in entries:
+        state.say(CHANGED, f"`{state.name}` is not in the file any more")
+        return
+    for kind, reason in _problems(entries[state.name], recorded, state.scope, where):
+        state.say(kind, reason)
+
+
+def _problems(value: Any, recorded: Entry | None, scope: Scope, where: Where) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with an entry: it cannot work, or is not as it was written."""
+    if is_ktx(value):
+        folder, program = folder_of(value), words_of(value)[0]
+        if folder is not None and not is_of(value, scope, where.project):
+            yield STALE, f"it serves {folder}, and this project is {where.project}"
+        if not _is_there(program, where):
+            gone = "is not there any more" if os.sep in program else "is not on PATH"
+            yield STALE, f"the program `{program}` {gone}"
+    if recorded is not None and value != recorded.value:
+        yield CHANGED, f"somebody changed `{recorded.name}`"
+
+
+def _is_there(program: str, where: Where) -> bool:
+    if os.sep in program:
+        return Path(program).is_file() and os.access(program, os.X_OK)
+    return found_program(where.environ, program) is not None
+
+
+def _look_at_skills(state: State, install: Install | None, where: Where, staging: Staging) -> None:
+    if install is None:
+        return
+    for path, content in skill_files(CLIENTS[state.target].places[state.scope], where).items():
+        key, current = written(path, where.project), staging.read(path)
+        if key not in install.skills or current is None:
+            state.say(CHANGED, f"{path} is missing" if current is None else f"{path} is not ktx's")
+        elif digest(current) != install.skills[key]:
+            state.say(CHANGED, f"somebody changed {path}")
+        elif current != content:
+            state.say(STALE, f"{path} is of another version of ktx")
+
+
+class _Sign(IntEnum):
+    """Why a client seems to be here, the strongest first."""
+
+    INSTALLED = 0
+    IN_PROJECT = 1
+    PROGRAM = 2
+    OF_USER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOffer:
+    """A client that could get the project. `installed`: it has it, and nothing of that is changed or stale."""
+
+    target: Target
+    label: str
+    installed: bool
+
+
+def agent_offers(project_dir: Path, environ: Mapping[str, str]) -> list[AgentOffer]:
+    """Return the clients that seem to be on this machine, the likeliest first; `universal` is always the last."""
+    where = Where(project_dir, environ)
+    try:
+        installed = {state.target for state in list_clients(where) if state.state == INSTALLED}
+    except KtxError:  # `ktx agents list` and `install` say what is wrong
+        installed = set()
+    found: list[tuple[_Sign, AgentOffer]] = []
+    for target, client in CLIENTS.items():
+        has = target in installed
+        sign = (_Sign.INSTALLED, "has this project") if has else next(_signs(target, where), None)
+        if sign is not None and target is not Target.UNIVERSAL:
+            found.append((sign[0], AgentOffer(target, f"{client.title} ({sign[1]})", has)))
+    universal = AgentOffer(Target.UNIVERSAL, CLIENTS[Target.UNIVERSAL].title, Target.UNIVERSAL in installed)
+    return [*(offer for _, offer in sorted(found, key=lambda each: each[0])), universal]
+
+
+def _signs(target: Target, where: Where) -> Iterator[tuple[_Sign, str]]:
+    """Yield why a client seems to be here, the strongest first."""
+    if _has_files(target, Scope.PROJECT, where):
+        yield _Sign.IN_PROJECT, "used in this folder"
+    for program in CLIENTS[target].programs:
+        if found_program(where.environ, program) is not None:
+            yield _Sign.PROGRAM, f"`{program}` is on PATH"
+    if _has_files(target, Scope.USER, where):
+        yield _Sign.OF_USER, "has settings of this user"
+
+
+def _has_files(target: Target, scope: Scope, where: Where) -> bool:
+    """Whether a client's configuration file is there, or the folder that is the client's own."""
+    place = CLIENTS[target].places.get(scope)
+    if place is None:
+        return False
+    shared = [where.project]
+    try:
+        paths = where.configs(place)
+    except KtxError:  # no home folder
+        return False
+    with contextlib.suppress(KtxError):
+        shared.append(where.home)
+    return any(os.path.lexists(path) or (path.parent not in shared and path.parent.is_dir()) for path in paths)
