@@ -87,9 +87,9 @@ def build_company(folder: Path, seed: int, *, half_built: bool = False) -> Compa
     tables = make_tables(seed)
     company = Company(folder, seed, {table: len(rows) for table, rows in tables.items()})
     write_warehouse(company.warehouse, tables)
-    write_dbt_project(company.dbt_project)
-    write_handbook(company.handbook)
-    write_overlays(folder / SEMANTIC_NAME / WAREHOUSE_ID)
+    copy_packaged(DBT_PROJECT, company.dbt_project)
+    copy_packaged(HANDBOOK, company.handbook)
+    copy_packaged(SEMANTIC_NAME, folder / SEMANTIC_NAME / WAREHOUSE_ID)
     return company
 
 
@@ -142,52 +142,21 @@ def _walk(folder: Traversable, prefix: str) -> Iterator[str]:
             yield prefix + entry.name
 
 
-HANDBOOK_FOLDER = "handbook"
-
-
-def write_handbook(folder: Path) -> list[Path]:
-    """Write the pages into `folder` and return the files written.
-
-    Raises `StorageError`.
-    """
-    return copy_packaged(HANDBOOK_FOLDER, folder)
-
-
-LAYER_FOLDER = "semantic-layer"
-
-
-def write_overlays(folder: Path) -> list[Path]:
-    """Write the overlays into `folder` and return the files written.
-
-    Raises `StorageError`.
-    """
-    return copy_packaged(LAYER_FOLDER, folder)
-
-
-DBT_FOLDER = "dbt"
 MARTS = {"order_revenue": "finance.order_revenue", "customer_value": "finance.customer_value", "days": "finance.days"}
 """The models that are views of the warehouse, in the order they can be created; the others are ephemeral."""
 
 _CALL = re.compile(r"\{\{\s*(ref|source|var)\(([^)]*)\)\s*\}\}")
 
 
-def write_dbt_project(folder: Path) -> list[Path]:
-    """Write the dbt project into `folder` and return the files written.
-
-    Raises `StorageError`.
-    """
-    return copy_packaged(DBT_FOLDER, folder)
-
-
 def model_files() -> dict[str, str]:
     """Return the path of every model inside the project, by model name."""
-    paths = (name for name in packaged_names(DBT_FOLDER) if name.endswith(".sql"))
+    paths = (name for name in packaged_names(DBT_PROJECT) if name.endswith(".sql"))
     return {Path(path).stem: path for path in paths}
 
 
 def compiled_sql(model: str) -> str:
     """Return the SQL of a model as dbt would run it; an ephemeral model it refers to is put in as a subquery."""
-    variables = load(packaged_text(f"{DBT_FOLDER}/dbt_project.yml"), where="dbt_project.yml")["vars"]
+    variables = load(packaged_text(f"{DBT_PROJECT}/dbt_project.yml"), where="dbt_project.yml")["vars"]
     return _compile(model, model_files(), variables)
 
 
@@ -200,7 +169,7 @@ def _compile(model: str, paths: dict[str, str], variables: dict[str, Any]) -> st
             return str(variables[arguments[0]])
         return MARTS.get(arguments[0]) or f"({_compile(arguments[0], paths, variables)})"
 
-    return _CALL.sub(value_of, packaged_text(f"{DBT_FOLDER}/{paths[model]}")).strip()
+    return _CALL.sub(value_of, packaged_text(f"{DBT_PROJECT}/{paths[model]}")).strip()
 
 
 _REVENUE: Final = "SELECT sum(net_revenue) FROM finance.order_revenue"
@@ -313,11 +282,8 @@ def _load(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Row]
     # Loading a CSV file is twice as fast as list parameters and a hundred times as fast as executemany.
     with scratch.open("w", newline="", encoding="utf-8") as stream:
         csv.writer(stream, lineterminator="\n").writerows(rows)
+    quoted = str(scratch).replace("'", "''")
     connection.execute(
-        f"COPY {table} FROM {_literal(scratch)}"
+        f"COPY {table} FROM '{quoted}'"
         " (FORMAT csv, HEADER false, AUTO_DETECT false, DELIM ',', QUOTE '\"', ESCAPE '\"', NULLSTR '')"
     )
-
-
-def _literal(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"

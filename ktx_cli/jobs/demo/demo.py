@@ -156,20 +156,16 @@ class Known:
         """Count what a semantic layer has."""
         sources = list(model.sources.values())
         columns = [column for source in sources for column in source.columns.values()]
+        pairs = {
+            frozenset(((source.name, own), (join.to, other)))
+            for source in sources
+            for join in source.joins
+            for own, other in join.pairs
+        }
         return cls(
-            sum(
-                bool(text)
-                for text in (*(each.description for each in sources), *(each.description for each in columns))
-            ),
+            sum(bool(each) for each in (*(s.description for s in sources), *(c.description for c in columns))),
             sum(each.unique + (not each.nullable) + bool(each.values) for each in columns),
-            len(
-                {
-                    frozenset(((source.name, own), (join.to, other)))
-                    for source in sources
-                    for join in source.joins
-                    for own, other in join.pairs
-                }
-            ),
+            len(pairs),
             sum(len(source.measures) for source in sources),
             pages,
         )
@@ -287,18 +283,11 @@ def _demo(folder: Path, seed: int, environ: Mapping[str, str], emit: Emit, *, ha
     emit(StepStarted("company"))
     started = monotonic()
     company = build_company(folder, seed, half_built=half_built)
-    total = sum(company.rows.values())
-    built = f"{plural(len(company.rows), 'table')}, {plural(total, 'row')}"
+    built = f"{plural(len(company.rows), 'table')}, {plural(sum(company.rows.values()), 'row')}"
     emit(StepFinished("company", built, monotonic() - started))
     _commit_company(folder)
-    setup(
-        SetupRequest(
-            project_dir=folder,
-            environ=environ,
-            answers=Answers(databases=(ConnectionAnswer({"driver": "duckdb", "path": WAREHOUSE}, WAREHOUSE_ID),)),
-            emit=emit,
-        )
-    )
+    answers = Answers(databases=(ConnectionAnswer({"driver": "duckdb", "path": WAREHOUSE}, WAREHOUSE_ID),))
+    setup(SetupRequest(folder, environ, answers, emit=emit))
     report, _ = ingest(IngestRequest(folder, environ, connections=(WAREHOUSE_ID,), command=Command("demo"), emit=emit))
     error = report.error()
     if error is not None:

@@ -135,18 +135,10 @@ _LAST_NAMES = (
 )
 FIRST_NAMES = _FIRST_NAMES.split()
 LAST_NAMES = _LAST_NAMES.split()
-STREETS = (
-    "Bark Lane",
-    "Canal Row",
-    "Chapel Hill",
-    "Elder Street",
-    "Fern Close",
-    "Garden Road",
-    "Hazel Walk",
-    "Mill Lane",
-    "Orchard Way",
-    "Quay Street",
+_STREETS = (
+    "Bark Lane|Canal Row|Chapel Hill|Elder Street|Fern Close|Garden Road|Hazel Walk|Mill Lane|Orchard Way|Quay Street"
 )
+STREETS = _STREETS.split("|")
 
 REGIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "NOR": ("North", ("Coldbeck Vale", "Harrowmere", "Stonewick Moor")),
@@ -227,9 +219,7 @@ def make_clientele(seed: int) -> Clientele:
 
 
 def _signup_day(dice: Dice) -> int:
-    if dice.chance(0.2):
-        return -dice.between(1, 700)
-    return int(DAY_COUNT * dice.unit() ** 0.8)
+    return -dice.between(1, 700) if dice.chance(0.2) else int(DAY_COUNT * dice.unit() ** 0.8)
 
 
 def _sign_up(clientele: Clientele, dice: Dice, number: int, signup: int) -> None:

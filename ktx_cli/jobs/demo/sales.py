@@ -188,20 +188,8 @@ CATEGORIES: tuple[tuple[str, str, int, int, str], ...] = (
 )
 """Name, department, lowest and highest price in euros, product names."""
 
-TAGS = (
-    "pet safe",
-    "low light",
-    "bright light",
-    "easy care",
-    "fragrant",
-    "edible",
-    "air humidity",
-    "gift",
-    "new",
-    "handmade",
-    "outdoor",
-    "slow growing",
-)
+_TAGS = "pet safe|low light|bright light|easy care|fragrant|edible|air humidity|gift|new|handmade|outdoor|slow growing"
+TAGS = _TAGS.split("|")
 _VARIANTS = ("mini", "small", "classic", "large", "duo", "white", "sage", "terracotta")
 _FIRST_PRODUCT_ID = 101
 
@@ -399,28 +387,23 @@ _FIRST_TICKET_ID = 700_001
 def ticket_rows(seed: int, orders: Sequence[Order], customers: Sequence[Customer], agents: Sequence[int]) -> list[Row]:
     """Return the rows of `shop.support_tickets`, by the time they were opened."""
     dice = Dice(seed, "tickets")
-    drafts = [_about_order(dice, order) for order in orders if dice.chance(0.16)]
+    drafts: list[Draft] = []
+    for order in orders:
+        if dice.chance(0.16):
+            day = min(DAY_COUNT - 1, order.day + dice.between(0, 14))
+            drafts.append((order.customer_id, order.id, _moment(dice, day), dice.pick(tuple(MESSAGES))))
     # Only people who had signed up by the first day, so that nobody writes before they are a customer.
     early = [customer.id for customer in customers if customer.signup <= 0]
-    drafts += [_about_nothing(dice, dice.pick(early)) for _ in range(dice.between(500, 800))]
+    for _ in range(dice.between(500, 800)):
+        customer_id, topic = dice.pick(early), "care" if dice.chance(0.7) else "billing"
+        drafts.append((customer_id, None, _moment(dice, dice.between(0, DAY_COUNT - 1)), topic))
     drafts.sort(key=lambda draft: draft[2])
-    return [
-        (_FIRST_TICKET_ID + number, *_answered(dice, draft, dice.pick(agents))) for number, draft in enumerate(drafts)
-    ]
+    numbered = enumerate(drafts, _FIRST_TICKET_ID)
+    return [(number, *_answered(dice, draft, dice.pick(agents))) for number, draft in numbered]
 
 
 Draft = tuple[int, int | None, datetime, str]
 """Customer id, order id, when it was opened, topic."""
-
-
-def _about_order(dice: Dice, order: Order) -> Draft:
-    day = min(DAY_COUNT - 1, order.day + dice.between(0, 14))
-    return (order.customer_id, order.id, _moment(dice, day), dice.pick(tuple(MESSAGES)))
-
-
-def _about_nothing(dice: Dice, customer_id: int) -> Draft:
-    topic = "care" if dice.chance(0.7) else "billing"
-    return (customer_id, None, _moment(dice, dice.between(0, DAY_COUNT - 1)), topic)
 
 
 def _answered(dice: Dice, draft: Draft, agent: int) -> Row:

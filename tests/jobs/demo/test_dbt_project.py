@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.yaml import load
-from ktx_cli.jobs.demo.company import MARTS, compiled_sql, model_files, packaged_names, packaged_text, write_dbt_project
+from ktx_cli.jobs.demo.company import MARTS, compiled_sql, copy_packaged, model_files, packaged_names, packaged_text
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
 Json = dict[str, Any]
@@ -76,7 +76,7 @@ TESTS = list(data_tests())
 
 
 def test_the_project_is_written_whole(tmp_path: Path) -> None:
-    written = {path.relative_to(tmp_path).as_posix() for path in write_dbt_project(tmp_path)}
+    written = {path.relative_to(tmp_path).as_posix() for path in copy_packaged("dbt", tmp_path)}
     assert written == set(packaged_names("dbt"))
     assert {"dbt_project.yml", "profiles.yml", *model_files().values()} <= written
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.demo.company import packaged_names, packaged_text, write_handbook
+from ktx_cli.jobs.demo.company import copy_packaged, packaged_names, packaged_text
 from ktx_cli.jobs.demo.sales import STATUSES
 
 Ask = Callable[[str], list[tuple[Any, ...]]]
@@ -31,7 +31,7 @@ def links(page: str) -> list[str]:
 
 
 def test_the_pages(tmp_path: Path) -> None:
-    assert [path.name for path in write_handbook(tmp_path / "handbook")] == PAGES
+    assert [path.name for path in copy_packaged("handbook", tmp_path / "handbook")] == PAGES
     assert 6 <= len(PAGES) <= 10
     assert sum("\n|---" in text_of(page) for page in PAGES) >= 3
 
