@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import json
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from jsonschema.validators import Draft202012Validator, validator_for
 
 from ktx_cli.jobs.serve.project import ServedProject
@@ -133,6 +137,16 @@ class Company:
 
     folder: Path
     projects: list[ServedProject] = field(default_factory=list)
+    _open: ExitStack = field(default_factory=ExitStack)
+    _portal: BlockingPortal | None = None
+    _clients: dict[str, Client] = field(default_factory=dict)
+    _tools: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """End the clients and what is served."""
+        self._open.close()
+        for project in self.projects:
+            project.close()
 
     def write(self, path: str, text: str) -> None:
         """Write a file of the project."""
@@ -187,22 +201,23 @@ class Company:
         return self.projects[0]
 
     def client(self, work: Callable[[Client], Awaitable[Any]], **options: Any) -> Any:
-        """Let a client of a server in this process do something."""
+        """Let a client of a server in this process do something; one client for each kind of server."""
+        from mcp import Client
 
-        async def main() -> Any:
-            from mcp import Client
-
-            server = ProjectServer(self.served(), Options(**options))
-            async with Client(server.server) as client:
-                return await work(client)
-
-        return anyio.run(main)
+        key = repr(sorted(options.items()))
+        if self._portal is None:
+            self._portal = self._open.enter_context(start_blocking_portal())
+        if key not in self._clients:
+            client = Client(ProjectServer(self.served(), Options(**options)).server)
+            self._clients[key] = self._open.enter_context(self._portal.wrap_async_context_manager(client))
+        return self._portal.call(work, self._clients[key])
 
     def call(self, name: str, arguments: dict[str, Any] | None = None, **options: Any) -> Reply:
         """Call a tool; its arguments and its answer fit its schemas, and it is no longer than it may be."""
 
         async def work(client: Client) -> Reply:
-            tools = {each.name: each for each in (await client.list_tools()).tools}
+            tools = self._tools.get(id(client)) or {each.name: each for each in (await client.list_tools()).tools}
+            self._tools[id(client)] = tools
             result = await client.call_tool(name, arguments or {})
             (content,) = result.content
             text = getattr(content, "text", "")
@@ -249,19 +264,34 @@ def each_schema_is_checked_once() -> Iterator[None]:
         yield
 
 
+def made(folder: Path) -> Company:
+    """Make the small company in a folder."""
+    company = Company(folder)
+    shutil.copytree(_files(), folder, dirs_exist_ok=True)
+    return company
+
+
+@functools.cache
+def _files() -> Path:
+    """Return a folder with the files of the small company, which are copied from it."""
+    folder = Path(tempfile.mkdtemp(prefix="ktx-company-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    company = Company(folder)
+    company.write("ktx.yaml", CONFIG)
+    company.run(TABLES)
+    for name, text in {"orders": ORDERS, "customers": CUSTOMERS, "staff": STAFF, "facts": FACTS}.items():
+        company.source(name, text)
+    for place, (head, body) in PAGES.items():
+        company.page(place, head, body)
+    company.snapshot("orders", "customers", "staff", "facts")
+    return folder
+
+
 @pytest.fixture
 def company(tmp_path: Path) -> Iterator[Company]:
-    made = Company(tmp_path)
-    made.write("ktx.yaml", CONFIG)
-    made.run(TABLES)
-    for name, text in {"orders": ORDERS, "customers": CUSTOMERS, "staff": STAFF, "facts": FACTS}.items():
-        made.source(name, text)
-    for place, (head, body) in PAGES.items():
-        made.page(place, head, body)
-    made.snapshot("orders", "customers", "staff", "facts")
-    yield made
-    for project in made.projects:
-        project.close()
+    company = made(tmp_path)
+    yield company
+    company.close()
 
 
 @pytest.fixture

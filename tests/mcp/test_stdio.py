@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 
 from ktx_cli.mcp.serving import LARGEST_MESSAGE
 from tests.mcp.wire import KTX, made
+from tests.worlds.forks import shared
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -46,16 +48,15 @@ main()
 class Stdio:
     """A server, and what a client says to it."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: Any) -> None:
         self.process = process
 
     def ask(self, message: dict[str, Any]) -> Any:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
-    def end(self, number: int | None = None) -> tuple[int, bytes, bytes]:
+    def end(self, number: int | None = None) -> tuple[int, str, str]:
         """End it by a signal, or by closing its stdin; returns its exit code and what else it wrote."""
         if number is not None:
             self.process.send_signal(number)
@@ -70,26 +71,35 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def begun(folder: Path, *words: str | Path) -> Stdio:
+def begun(folder: Path, *command: str | Path) -> Stdio:
+    """Start a process of its own."""
     pipe = subprocess.PIPE
-    command = words or (KTX, "mcp", "stdio")
     environ = {**os.environ, "PYTHONUNBUFFERED": ""}
-    return Stdio(subprocess.Popen(command, cwd=folder, env=environ, stdin=pipe, stdout=pipe, stderr=pipe))
+    return Stdio(subprocess.Popen(command, cwd=folder, env=environ, stdin=pipe, stdout=pipe, stderr=pipe, text=True))
 
 
 @pytest.fixture
 def server(folder: Path) -> Iterator[Stdio]:
-    made = begun(folder)
+    made = Stdio(shared().piped(("mcp", "stdio"), folder=folder, environ={**os.environ, "PYTHONUNBUFFERED": ""}))
     yield made
     made.process.kill()
-    made.process.communicate()
+    for each in (made.process.stdin, made.process.stdout, made.process.stderr):
+        with contextlib.suppress(BrokenPipeError):
+            each.close()
+
+
+def test_the_installed_program_serves(folder: Path) -> None:
+    server = begun(folder, KTX, "mcp", "stdio")
+    with server.process:
+        assert server.ask(INITIALIZE)["id"] == 1
+        assert server.end(signal.SIGTERM) == (0, "", "")
 
 
 @pytest.mark.parametrize(("number", "code"), [(None, 0), (signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_it_ends_cleanly_after_an_answer(server: Stdio, number: int | None, code: int) -> None:
     assert server.ask(INITIALIZE)["result"]["serverInfo"]["name"] == "ktx"
     assert "error" not in server.ask(ASKED)["result"]["content"][0]["text"]
-    assert server.end(number) == (code, b"", b"")
+    assert server.end(number) == (code, "", "")
 
 
 def test_a_print_does_not_break_the_protocol(folder: Path) -> None:
@@ -98,8 +108,8 @@ def test_a_print_does_not_break_the_protocol(folder: Path) -> None:
         assert server.ask(INITIALIZE)["id"] == 1
         assert server.ask(ASKED)["id"] == 2
         code, out, err = server.end()
-    assert (code, out) == (0, b"")
-    assert b"printed by a library" in err and b"written below Python" in err
+    assert (code, out) == (0, "")
+    assert "printed by a library" in err and "written below Python" in err
 
 
 NO_MESSAGES: list[tuple[bytes, int]] = [
@@ -117,22 +127,21 @@ NO_MESSAGES: list[tuple[bytes, int]] = [
 
 
 def test_what_is_no_message_is_answered_and_passed_over(server: Stdio) -> None:
-    assert server.process.stdin is not None and server.process.stdout is not None
     for line, code in NO_MESSAGES:
-        server.process.stdin.write(b"\n" + line + b"\n")
-        server.process.stdin.flush()
+        server.process.stdin.buffer.write(b"\n" + line + b"\n")
+        server.process.stdin.buffer.flush()
         answer = json.loads(server.process.stdout.readline())
         assert (answer["id"], answer["error"]["code"]) == (None, code), (line[:60], answer)
     assert server.ask(INITIALIZE)["id"] == 1
     code, out, _ = server.end()
-    assert (code, out) == (0, b"")
+    assert (code, out) == (0, "")
 
 
 def test_the_last_line_needs_no_end(server: Stdio) -> None:
     assert server.ask(INITIALIZE)["id"] == 1
-    out, err = server.process.communicate(json.dumps(ASKED).encode(), timeout=30)
-    assert server.process.returncode == 0 and err == b""
-    assert out == b"" or json.loads(out)["id"] == 2
+    out, err = server.process.communicate(json.dumps(ASKED), timeout=30)
+    assert server.process.returncode == 0 and err == ""
+    assert out == "" or json.loads(out)["id"] == 2
 
 
 def test_calls_are_noted(server: Stdio, folder: Path) -> None:

@@ -27,7 +27,7 @@ from ktx_cli.mcp.serving import serve_stdio
 from ktx_cli.mcp.tool import Options
 from ktx_cli.project.layout import Layout
 project = ServedProject(Layout(Path(sys.argv[1])), {})
-serve_stdio(ProjectServer(project, Options(privacy=sys.argv[2:] == ["--privacy"])))
+serve_stdio(ProjectServer(project, Options()))
 project.close()
 """
 REVENUE = {"measures": ["orders.revenue"], "dimensions": ["customers.country"], "order_by": ["customers.country"]}
@@ -49,11 +49,11 @@ def in_memory(company: Company, work: Callable[[ClientSession], Awaitable[Any]],
     return anyio.run(main)
 
 
-def over_stdio(company: Company, work: Callable[[Client], Awaitable[Any]], *options: str) -> Any:
+def over_stdio(company: Company, work: Callable[[Client], Awaitable[Any]]) -> Any:
     """Let a client do something with a server in a process of its own."""
 
     async def main() -> Any:
-        arguments = ["-c", SERVE, str(company.folder), *options]
+        arguments = ["-c", SERVE, str(company.folder)]
         async with Client(StdioServerParameters(command=sys.executable, args=arguments)) as client:
             return await work(client)
 
@@ -108,8 +108,8 @@ def test_a_process_answers_refuses_pages_and_ends(company: Company) -> None:
     assert answer["rows"] == [["NO", 10.0], ["SE", 20.0]]
 
 
-def test_a_private_process_gives_no_values(company: Company) -> None:
-    async def work(client: Client) -> Any:
-        return (await client.call_tool("sl_query", REVENUE)).structured_content
+def test_a_private_session_gives_no_values(company: Company) -> None:
+    async def work(session: ClientSession) -> Any:
+        return (await session.call_tool("sl_query", REVENUE)).structured_content
 
-    assert over_stdio(company, work, "--privacy")["rows"] == []
+    assert in_memory(company, work, privacy=True)["rows"] == []

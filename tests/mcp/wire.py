@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.mcp.conftest import CONFIG, CUSTOMERS, FACTS, ORDERS, PAGES, STAFF, TABLES, Company
+from tests.mcp.conftest import made
 from tests.worlds.forks import shared
 
 KTX = Path(sys.executable).with_name("ktx")
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 VERSION = "2025-06-18"
+
+
+__all__ = ["Got", "Wire", "ktx", "made", "started"]
 
 
 @dataclass(frozen=True)
@@ -104,19 +107,6 @@ class Wire:
             return got.status, got.message["error"], got.body.decode()
         text = result["content"][0]["text"]
         return got.status, json.loads(text)["error"] if result.get("isError") else None, text
-
-
-def made(folder: Path) -> Company:
-    """Make the small company in a folder."""
-    company = Company(folder)
-    company.write("ktx.yaml", CONFIG)
-    company.run(TABLES)
-    for name, text in {"orders": ORDERS, "customers": CUSTOMERS, "staff": STAFF, "facts": FACTS}.items():
-        company.source(name, text)
-    for place, (head, body) in PAGES.items():
-        company.page(place, head, body)
-    company.snapshot("orders", "customers", "staff", "facts")
-    return company
 
 
 def ktx(*words: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:

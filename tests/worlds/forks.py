@@ -282,7 +282,7 @@ class Forks:
 @functools.cache
 def shared() -> Forks:
     """Return the one that all tests of this process share; it begins with its first use, see `leave_shared`."""
-    return Forks("ktx_cli.mcp.serving", "ktx_cli.mcp.server").__enter__()
+    return Forks("ktx_cli.mcp.serving", "ktx_cli.mcp.tools").__enter__()
 
 
 def leave_shared() -> None:
