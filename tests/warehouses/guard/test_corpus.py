@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ HOSTILE = [case for path in sorted(CORPUS.glob("hostile*.jsonl")) for case in re
 HONEST = [case for path in sorted(CORPUS.glob("honest*.jsonl")) for case in read_corpus(path)]
 BOUNDED_BY_THE_SESSION = {"x034", "x048", "x049", "x050"}
 """What the guard lets through: their size shows only when they run, and the session's limits end them."""
+
+EVERY = 1 if os.environ.get("KTX_TEST_FULL") else 8
+"""Of how many hostile statements one is run without the guard: each takes up to the limit of its time."""
 
 HELD_OUT_MISSES = 7
 """How many held-out statements the guard let through when it was finished, before they were looked at."""
@@ -98,7 +102,7 @@ def test_an_honest_statement_is_let_through(case: Case) -> None:
 def test_sessions_alone_leave_no_effect(dialect: str, make_world: Callable[..., World], short_limits: None) -> None:
     world = make_world(dialect)
     with world.open() as connector:
-        found = effects(world, connector.query, dialect)
+        found = effects(world, connector.query, dialect, ENDED_SESSIONS)
     assert set(found) == (ENDED_SESSIONS if dialect == "postgres" else set())
 
 
@@ -119,7 +123,7 @@ def test_what_the_guard_lets_through_ends_within_the_limits(
 def test_a_superuser_of_postgres_can_leave_the_session(make_world: Callable[..., World], short_limits: None) -> None:
     world = make_world("postgres", superuser=True)
     with world.open() as connector:
-        assert set(effects(world, connector.query, "postgres")) == SUPERUSER_EFFECTS
+        assert set(effects(world, connector.query, "postgres", SUPERUSER_EFFECTS)) == SUPERUSER_EFFECTS
         for case in HOSTILE:
             if case.id in SUPERUSER_READS:
                 connector.query(case.sql, max_rows=1)
@@ -147,12 +151,15 @@ def test_an_honest_statement_means_the_same_when_it_is_written_anew(
     assert len(cases) >= 15
 
 
-def effects(world: World, query: Callable[..., object], dialect: str) -> list[str]:
-    """Run every hostile statement of a dialect without the guard; return those that changed something."""
+def effects(world: World, query: Callable[..., object], dialect: str, known: Collection[str] = ()) -> list[str]:
+    """Run hostile statements of a dialect without the guard; return those that changed something.
+
+    `known`: those of which it is expected; they run in any case, of the others every `EVERY`th.
+    """
     changed = []
     before = world.state()
-    for case in of(HOSTILE, dialect):
-        if case.id not in TOO_LARGE_TO_RUN:
+    for number, case in enumerate(of(HOSTILE, dialect)):
+        if case.id not in TOO_LARGE_TO_RUN and (number % EVERY == 0 or case.id in known):
             _run(query, world.here(case.sql))
             after = world.state()
             if after != before:

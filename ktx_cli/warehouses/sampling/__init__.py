@@ -1,1 +1,0 @@
-"""Bounded samples of tables."""
