@@ -21,7 +21,7 @@ from ktx_cli.scan.relationships.ranker import Ranker, Scene, scene_of
 from ktx_cli.scan.stages import STRICT
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, Table
 from ktx_cli.warehouses.registry import connect
-from ktx_cli.warehouses.sampling.statements import Sample, SampleMethod
+from ktx_cli.warehouses.sampling import Sample, SampleMethod
 
 End = tuple[str, str]
 """A table and one of its columns."""

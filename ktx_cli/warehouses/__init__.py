@@ -15,22 +15,23 @@ if TYPE_CHECKING:
         leading_keyword,
         lost_its_session,
         reason,
+        source_path,
     )
     from ktx_cli.warehouses.cloud import Catalog, CloudConnector, Identity, Rights
     from ktx_cli.warehouses.dialect import (
         DIALECTS,
         Dialect,
+        access_gap,
         column_list,
         dialect_named,
         quote,
+        reader_role,
         table_path,
         value_list,
     )
     from ktx_cli.warehouses.files.connector import READERS
     from ktx_cli.warehouses.guard.check import CheckedStatement, StatementPolicy, names_are_missing, with_hint
-    from ktx_cli.warehouses.guard.errors import StatementRefusedError
-    from ktx_cli.warehouses.guard.functions import EITHER, FunctionList, Server, server_of
-    from ktx_cli.warehouses.location import source_path
+    from ktx_cli.warehouses.guard.functions import EITHER, FunctionList, Server, StatementRefusedError, server_of
     from ktx_cli.warehouses.pool import ConnectorPool, Counts, Remembering, ended_at
     from ktx_cli.warehouses.port import (
         Column,
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
         parse_name,
         scope_from_options,
     )
-    from ktx_cli.warehouses.privileges import access_gap, reader_role
     from ktx_cli.warehouses.registry import (
         Opener,
         Signature,
@@ -69,8 +69,7 @@ if TYPE_CHECKING:
         open_database,
         warehouse_of,
     )
-    from ktx_cli.warehouses.sampling.reader import exact_texts, read_sample, why
-    from ktx_cli.warehouses.sampling.statements import Sample, SampleLimits, SampleMethod, value_of
+    from ktx_cli.warehouses.sampling import Sample, SampleLimits, SampleMethod, exact_texts, read_sample, value_of, why
     from ktx_cli.warehouses.server import TAG, ServerConnector, is_local
     from ktx_cli.warehouses.time_arithmetic import DateOrTimestamp, Step, TimeKind
     from ktx_cli.warehouses.worker.wire import row_memory, row_size

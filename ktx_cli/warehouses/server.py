@@ -17,8 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath, SourceError
 from ktx_cli.project import WAREHOUSES, redact
 from ktx_cli.warehouses import base
-from ktx_cli.warehouses.base import require_reading
-from ktx_cli.warehouses.location import require_known
+from ktx_cli.warehouses.base import require_known, require_reading
 from ktx_cli.warehouses.pool import Pool, PoolBusyError
 from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, ObjectProblem, QueryResult, Scope
 

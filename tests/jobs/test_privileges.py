@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.project.config.connections import Database, model_of
+from ktx_cli.warehouses.dialect import NAMED_TABLES, access_gap
 from ktx_cli.warehouses.port import ConnectionTest, TableRef
-from ktx_cli.warehouses.privileges import NAMED_TABLES, access_gap
 
 A, B = TableRef("public", "a"), TableRef("Sales", "b")
 PG = {"driver": "postgres", "url": "env:U"}

@@ -171,7 +171,7 @@ def test_what_the_time_did_not_reach_is_first_in_the_next_run(
     reached = []
     for _ in range(2):
         clock = iter(range(100))
-        for module in ("ktx_cli.scan.profile.profiler", "ktx_cli.warehouses.sampling.reader"):
+        for module in ("ktx_cli.scan.profile.profiler", "ktx_cli.warehouses.sampling"):
             monkeypatch.setattr(f"{module}.monotonic", lambda ticks=clock: 600.0 * next(ticks))
         sent.clear()
         _, warnings = scan(shop)

@@ -13,7 +13,7 @@ from ktx_cli.scan.profile.counts import ColumnProfile, SampledTable, TableProfil
 from ktx_cli.scan.profile.profiler import OUT_OF_TIME, Profiled
 from ktx_cli.scan.warnings import MOST_REASONS, unprofiled_warnings
 from ktx_cli.warehouses.port import Column, ConnectionTest, SemanticType, Table, TableKind, TableRef
-from ktx_cli.warehouses.sampling.statements import SampleMethod
+from ktx_cli.warehouses.sampling import SampleMethod
 
 
 class Server:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ktx_cli.warehouses.mysql.catalog import MySqlCatalog, list_relations
+from ktx_cli.warehouses.mysql.connector import MySqlCatalog, list_relations
 from ktx_cli.warehouses.port import Scope, TableRef
 from ktx_cli.warehouses.server import PartReader
 

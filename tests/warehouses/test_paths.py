@@ -9,7 +9,7 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, SourceError
 from ktx_cli.testing.servers import free_port
-from ktx_cli.warehouses.location import option_file, source_path
+from ktx_cli.warehouses.base import option_file, source_path
 from ktx_cli.warehouses.port import ConnectionSpec
 from ktx_cli.warehouses.registry import connect
 

@@ -13,9 +13,9 @@ import pytest
 
 from ktx_cli.core.errors import SourceError
 from ktx_cli.warehouses.port import Connector, ForeignKey, Index, Scope, TableRef, UniqueKey
-from ktx_cli.warehouses.sqlite import catalog
+from ktx_cli.warehouses.sqlite import connector as catalog
 from ktx_cli.warehouses.sqlite import connector as sqlite_module
-from ktx_cli.warehouses.sqlite.catalog import shadow_tables
+from ktx_cli.warehouses.sqlite.connector import shadow_tables
 
 Open = Callable[..., Connector]
 

@@ -12,10 +12,9 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, SourceError
 from ktx_cli.warehouses.port import Connector, ForeignKey, Index, Scope, TableKind, TableRef, UniqueKey
-from ktx_cli.warehouses.sqlserver import catalog
+from ktx_cli.warehouses.sqlserver import connector as catalog
 from ktx_cli.warehouses.sqlserver import connector as sqlserver
-from ktx_cli.warehouses.sqlserver.catalog import native_type
-from ktx_cli.warehouses.sqlserver.connector import BEGIN, END, SESSION, checked_certificate, error_parts
+from ktx_cli.warehouses.sqlserver.connector import BEGIN, END, SESSION, checked_certificate, error_parts, native_type
 
 pymssql = pytest.importorskip("pymssql")
 

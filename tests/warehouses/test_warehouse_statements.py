@@ -19,7 +19,7 @@ from ktx_cli.warehouses.sqlserver.connector import require_one_reading
 
 GOLDEN = Path(__file__).parent / "golden"
 MODULES = {
-    "sqlserver": ("sqlserver.connector", "sqlserver.catalog"),
+    "sqlserver": ("sqlserver.connector",),
     "clickhouse": ("clickhouse.connector",),
     "redshift": ("redshift.connector",),
 }

@@ -18,7 +18,7 @@ from ktx_cli.warehouses import Connector, Evident, Table, TableKind, TableRef, d
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-_CODE: Final = ("warehouses/sampling", "scan/profile", "scan/relationships")
+_CODE: Final = ("warehouses/sampling.py", "scan/profile/**/*", "scan/relationships/**/*")
 _BODY: Final = re.compile(r"\bas\b\s*\(?\s*((?:select|with|values|from)\b.*)", re.IGNORECASE | re.DOTALL)
 _CALL: Final = re.compile(r'(\w+|"|\])\s*\(')
 _OF_THE_MOMENT: Final = re.compile(
@@ -94,9 +94,7 @@ def _is_pure(view_sql: str) -> bool:
 def _code() -> str:
     """Return a digest of the code and data a scan rests on: an edited checkout keeps its version."""
     package = Path(__file__).parents[2]
-    files = sorted(
-        path for folder in _CODE for path in (package / folder).rglob("*") if path.suffix in (".py", ".json")
-    )
+    files = sorted(path for each in _CODE for path in package.glob(each) if path.suffix in (".py", ".json"))
     return _digest(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)
 
 

@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 
 from ktx_cli.core import Command, Hint, listing, one_line
 from ktx_cli.warehouses import base, server
-from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error
+from ktx_cli.warehouses.base import ADDRESS, ANY, FLAG, TableDraft, leading_keyword, option_file, read_only_error
 from ktx_cli.warehouses.clickhouse.dialect import DIALECT
-from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, option_file
 from ktx_cli.warehouses.pool import Pool
 from ktx_cli.warehouses.port import (
     Column,

@@ -10,9 +10,8 @@ from typing import Any
 
 from ktx_cli.core import Command, SourceError, monotonic, one_line
 from ktx_cli.warehouses import base
-from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error, reason
+from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error, reason, require_file, source_path
 from ktx_cli.warehouses.duckdb.dialect import DIALECT
-from ktx_cli.warehouses.location import require_file, source_path
 from ktx_cli.warehouses.port import (
     Column,
     ConnectionSpec,

@@ -13,9 +13,9 @@ from typing import Any
 
 from ktx_cli.core import Command, SourceError
 from ktx_cli.warehouses import base
+from ktx_cli.warehouses.base import source_path, unreadable
 from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS, DuckDbSession, quoted
 from ktx_cli.warehouses.duckdb.dialect import DIALECT
-from ktx_cli.warehouses.location import source_path, unreadable
 from ktx_cli.warehouses.port import (
     Column,
     ConnectionSpec,

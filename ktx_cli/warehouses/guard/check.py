@@ -15,9 +15,15 @@ from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, dialect_named
 from ktx_cli.warehouses.guard.bounds import require_bounded
 from ktx_cli.warehouses.guard.columns import require_columns
-from ktx_cli.warehouses.guard.errors import READING, refused
-from ktx_cli.warehouses.guard.functions import SETTINGS, FunctionList, Server, strange_call
-from ktx_cli.warehouses.guard.nodes import require_node, require_root, require_type
+from ktx_cli.warehouses.guard.functions import READING, SETTINGS, FunctionList, Server, refused, strange_call
+from ktx_cli.warehouses.guard.nodes import (
+    qualify,
+    require_node,
+    require_root,
+    require_row_function,
+    require_table,
+    require_type,
+)
 from ktx_cli.warehouses.guard.rendering import (
     Headers,
     as_query,
@@ -26,7 +32,6 @@ from ktx_cli.warehouses.guard.rendering import (
     without_hints,
     written_headers,
 )
-from ktx_cli.warehouses.guard.tables import qualify, require_row_function, require_table
 
 SchemaOf = Callable[[str], str | None]
 """The schema of a table that is named without one, or None to leave the name as it is."""

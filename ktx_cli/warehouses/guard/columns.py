@@ -14,9 +14,8 @@ from typing import Final
 from ktx_cli.core import did_you_mean, listing
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect
-from ktx_cli.warehouses.guard.errors import refused
-from ktx_cli.warehouses.guard.functions import FunctionList, names_of
-from ktx_cli.warehouses.guard.tables import visible_parts
+from ktx_cli.warehouses.guard.functions import FunctionList, names_of, refused
+from ktx_cli.warehouses.guard.nodes import visible_parts
 
 _VALUES_AS_TABLES: Final = frozenset(
     {"current_catalog", "current_date", "current_role", "current_schema", "current_time", "current_timestamp"}

@@ -10,9 +10,8 @@ from typing import Any, Final
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in, words_in
 from ktx_cli.warehouses.port import SemanticType, Table
-from ktx_cli.warehouses.time_arithmetic import DAY, DateOrTimestamp
+from ktx_cli.warehouses.time_arithmetic import DAY, DateOrTimestamp, YearlyChange
 from ktx_cli.warehouses.trees import call, enclosed, number, text, word
-from ktx_cli.warehouses.zones import YearlyChange
 
 _OPEN_INFORMATION: Final = """
 applicable_roles character_sets check_constraints collation_character_set_applicability collations column_statistics

@@ -10,7 +10,7 @@ from typing import Any
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath, listing
 from ktx_cli.warehouses import base, server
-from ktx_cli.warehouses.location import ADDRESS, ANY, FLAG, folded, option_file, require_choice
+from ktx_cli.warehouses.base import ADDRESS, ANY, FLAG, folded, option_file, require_choice
 from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope, select
 from ktx_cli.warehouses.postgres.catalog import LockedReader, PostgresCatalog, list_relations
 from ktx_cli.warehouses.server import (

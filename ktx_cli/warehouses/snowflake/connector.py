@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath, listing
 from ktx_cli.warehouses import base
-from ktx_cli.warehouses.base import TableDraft, read_only_error
+from ktx_cli.warehouses.base import ANY, TableDraft, read_only_error, require_known
 from ktx_cli.warehouses.cloud import (
     Catalog,
     ClientError,
@@ -24,7 +24,6 @@ from ktx_cli.warehouses.cloud import (
     required,
     texts,
 )
-from ktx_cli.warehouses.location import ANY, require_known
 from ktx_cli.warehouses.port import ConnectionSpec, ObjectProblem, QueryResult, Scope, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, tagged
 

@@ -3,21 +3,279 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ktx_cli.core import Command, SourceError, monotonic
 from ktx_cli.warehouses import base
-from ktx_cli.warehouses.base import read_only_error
-from ktx_cli.warehouses.location import require_file, source_path
-from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope, select
-from ktx_cli.warehouses.sqlite.catalog import SqliteCatalog, list_relations
+from ktx_cli.warehouses.base import TableDraft, read_only_error, reason, require_file, source_path
+from ktx_cli.warehouses.port import (
+    Column,
+    ConnectionSpec,
+    ConnectionTest,
+    DatabaseSchema,
+    ForeignKey,
+    Index,
+    ObjectProblem,
+    QueryResult,
+    Scope,
+    TableKind,
+    TableRef,
+    UniqueKey,
+    select,
+)
+from ktx_cli.warehouses.sqlite.dialect import DIALECT
 from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import IsolatedConnector, Session, TimedSession
+
+COUNTED_BYTES = 64 * 1024 * 1024
+"""A file up to this size has its rows counted where it was never analysed."""
+
+_RELATIONS = """
+SELECT name, type, sql FROM main.sqlite_schema
+WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+"""
+_PLAIN = "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'create virtual%'"
+_COLUMNS = 'p.name, p.type, p."notnull", p.dflt_value, p.pk, p.hidden'
+_MODULE = re.compile(r"create\s+virtual\s+table\b.*?\busing\s+(\w+)", re.IGNORECASE | re.DOTALL)
+_SHADOWS = {
+    "fts3": ("content", "segdir", "segments", "docsize", "stat"),
+    "fts4": ("content", "segdir", "segments", "docsize", "stat"),
+    "fts5": ("content", "data", "idx", "docsize", "config"),
+    "rtree": ("node", "parent", "rowid"),
+    "rtree_i32": ("node", "parent", "rowid"),
+    "geopoly": ("node", "parent", "rowid"),
+    "vec0": ("chunks", "rowids", "info", "vector_chunks00", "auxiliary"),
+}
+
+
+def list_relations(session: TimedSession) -> list[TableDraft]:
+    """Return all tables and views but SQLite's own and those that only store a virtual table's content."""
+    rows = session.execute(_RELATIONS).fetchall()
+    shadows = shadow_tables({name: sql or "" for name, kind, sql in rows if kind == "table"})
+    return [
+        TableDraft(
+            TableRef(None, name),
+            TableKind.VIEW if kind == "view" else TableKind.TABLE,
+            view_sql=sql if kind == "view" else None,
+        )
+        for name, kind, sql in rows
+        if name not in shadows
+    ]
+
+
+def shadow_tables(tables: dict[str, str]) -> set[str]:
+    """Return the tables (name -> CREATE statement) that full-text and spatial tables keep their content in."""
+    found: set[str] = set()
+    for name, sql in tables.items():
+        module = _MODULE.match(sql.strip())
+        for suffix in _SHADOWS.get(module.group(1).lower(), ()) if module else ():
+            found.add(f"{name}_{suffix}")
+    return {name for name in tables if name in found and not _MODULE.match(tables[name].strip())}
+
+
+class SqliteCatalog:
+    """One reading of a database's structure, inside one transaction.
+
+    Row estimates come from `sqlite_stat1` where the table was analysed; else they are counted when the file has at
+    most `COUNTED_BYTES`; else they are the highest rowid, an upper bound; else None (views, virtual tables, large
+    tables WITHOUT ROWID).
+    """
+
+    def __init__(self, session: TimedSession, path: Path) -> None:
+        self.session = session
+        self.path = path
+        self.problems: list[ObjectProblem] = []
+
+    def read(self, scope: Scope) -> DatabaseSchema:
+        """Return everything in scope; a view or virtual table that cannot be read becomes a problem."""
+        self.session.execute("BEGIN")
+        try:
+            drafts = {draft.ref.name: draft for draft in list_relations(self.session)}
+            chosen = select((draft.ref for draft in drafts.values()), scope)
+            self.problems += chosen.problems
+            everything = drafts
+            drafts = {ref.name: drafts[ref.name] for ref in chosen.refs}
+            self._fill(drafts, everything)
+        finally:
+            if self.session.session.is_open:
+                self.session.execute("ROLLBACK")
+        tables = tuple(draft.finish() for _, draft in sorted(drafts.items()))
+        return DatabaseSchema(tables, tuple(self.problems), f"SQLite {sqlite3.sqlite_version}")
+
+    def _fill(self, drafts: dict[str, TableDraft], everything: dict[str, TableDraft]) -> None:
+        plain = {name for (name,) in self.session.execute(_PLAIN)}
+        keys = self._primary_keys(plain)
+        for name, rows in self._bulk(_COLUMNS, "temp.pragma_table_xinfo(m.name, 'main')", "p.cid"):
+            if name in drafts:
+                _set_columns(drafts[name], rows)
+        for name in [name for name in drafts if name not in plain]:
+            self._one_by_one(drafts, name)
+        self._indexes(drafts)
+        self._foreign_keys(drafts, keys, {_fold(name): name for name in everything})
+        self._row_estimates({name: draft for name, draft in drafts.items() if name in plain})
+
+    def _bulk(self, columns: str, pragma: str, order: str) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
+        """Yield (table, rows) of a pragma over all plain tables.
+
+        A view or table of the file may have a pragma's name; no file can put one into `temp`, and what is not found
+        there is SQLite's own.
+
+        Virtual tables and views are left out: one whose module is missing, or that errors, would fail them all.
+        """
+        statement = (
+            f"SELECT m.name, {columns} FROM main.sqlite_schema AS m, {pragma} AS p "
+            f"WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%' ORDER BY m.name, {order}"
+        )
+        rows = self.session.execute(statement).fetchall()
+        for name, group in groupby(rows, key=lambda row: row[0]):
+            yield name, [row[1:] for row in group]
+
+    def _one_by_one(self, drafts: dict[str, TableDraft], name: str) -> None:
+        try:
+            rows = self.session.execute(
+                f"SELECT {_COLUMNS} FROM temp.pragma_table_xinfo(?, 'main') AS p ORDER BY p.cid", (name,)
+            ).fetchall()
+        except EngineError as error:
+            if error.interrupted or error.leaves_damage:
+                raise
+            what = drafts.pop(name).kind.value
+            self.problems.append(ObjectProblem(TableRef(None, name), what, reason(error)))
+            return
+        _set_columns(drafts[name], rows)
+
+    def _primary_keys(self, plain: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        keys: dict[str, tuple[str, ...]] = {_fold(name): () for name in plain}
+        for name, rows in self._bulk("p.name, p.pk", "temp.pragma_table_xinfo(m.name, 'main')", "p.pk"):
+            keys[_fold(name)] = tuple(column for column, position in rows if position)
+        return keys
+
+    def _indexes(self, drafts: dict[str, TableDraft]) -> None:
+        columns = 'p.name, p."unique", p.origin, p.partial, x.cid, x.name'
+        # SQLite lists indexes newest first.
+        pragma = "temp.pragma_index_list(m.name, 'main') AS p, temp.pragma_index_xinfo(p.name, 'main') AS x"
+        statement = (
+            f"SELECT m.name, {columns} FROM main.sqlite_schema AS m, {pragma} "
+            "WHERE m.type = 'table' AND m.sql NOT LIKE 'create virtual%' AND x.key "
+            "ORDER BY m.name, p.seq DESC, x.seqno"
+        )
+        rows = self.session.execute(statement).fetchall()
+        for (table, index), group in groupby(rows, key=lambda row: (row[0], row[1])):
+            if table in drafts:
+                _add_index(drafts[table], index, [row[2:] for row in group])
+
+    def _foreign_keys(
+        self, drafts: dict[str, TableDraft], keys: dict[str, tuple[str, ...]], names: dict[str, str]
+    ) -> None:
+        columns = 'p.id, p."table", p."from", p."to"'
+        for name, rows in self._bulk(columns, "temp.pragma_foreign_key_list(m.name, 'main')", "p.id DESC, p.seq"):
+            if name not in drafts:
+                continue
+            for _, group in groupby(rows, key=lambda row: row[0]):
+                self._add_foreign_key(drafts[name], [row[1:] for row in group], keys, names)
+
+    def _add_foreign_key(
+        self,
+        draft: TableDraft,
+        pairs: list[tuple[Any, ...]],
+        keys: dict[str, tuple[str, ...]],
+        names: dict[str, str],
+    ) -> None:
+        parent = pairs[0][0]
+        targets = tuple(target for _, _, target in pairs)
+        if None in targets:
+            # Without columns a reference means the parent's primary key.
+            targets = keys.get(_fold(parent), ())
+            if len(targets) != len(pairs):
+                message = f"a reference to `{parent}` names no columns and there is no such primary key"
+                self.problems.append(ObjectProblem(draft.ref, "foreign_key", reason(message)))
+                return
+        columns = tuple(_spelled(draft, column) for _, column, _ in pairs)
+        target = TableRef(None, names.get(_fold(parent), parent))
+        draft.foreign_keys.append(ForeignKey(columns, target, targets))
+
+    def _row_estimates(self, drafts: dict[str, TableDraft]) -> None:
+        analysed = self._analysed()
+        countable = self.path.stat().st_size <= COUNTED_BYTES
+        for name, draft in drafts.items():
+            draft.row_estimate = analysed[name] if name in analysed else self._counted(name, countable)
+
+    def _analysed(self) -> dict[str, int]:
+        made = "SELECT 1 FROM main.sqlite_schema WHERE name = 'sqlite_stat1' AND type = 'table'"
+        if not self.session.execute(made).fetchone():
+            return {}
+        found: dict[str, int] = {}
+        # A partial index has fewer entries than its table has rows, so the largest number is the table's.
+        for table, statistics in self.session.execute("SELECT tbl, stat FROM main.sqlite_stat1"):
+            first = str(statistics or "").partition(" ")[0]
+            if first.isdigit():
+                found[table] = max(found.get(table, 0), int(first))
+        return found
+
+    def _counted(self, name: str, countable: bool) -> int | None:
+        measure = "count(*)" if countable else "coalesce(max(rowid), 0)"
+        try:
+            ((count,),) = self.session.execute(f"SELECT {measure} FROM main.{_quoted(name)}")
+        except EngineError as error:
+            if error.interrupted or error.leaves_damage:
+                raise
+            # A large table WITHOUT ROWID has nothing cheap to ask; anything else is worth a word.
+            if "no such column: rowid" not in str(error):
+                self.problems.append(ObjectProblem(TableRef(None, name), "row_estimate", reason(error)))
+            return None
+        return int(count)
+
+
+def _set_columns(draft: TableDraft, rows: Iterable[tuple[Any, ...]]) -> None:
+    visible = [row for row in rows if row[5] != 1]
+    key = sorted((row[4], row[0]) for row in visible if row[4])
+    draft.primary_key = tuple(name for _, name in key)
+    for name, native, notnull, default, pk, hidden in visible:
+        # Only an INTEGER PRIMARY KEY alone is the rowid and never NULL; SQLite lets other keys hold NULLs.
+        rowid = bool(pk) and len(key) == 1 and native.upper() == "INTEGER"
+        draft.columns.append(
+            Column(
+                name=name,
+                native_type=native,
+                type=DIALECT.semantic_type(native),
+                nullable=not notnull and not rowid,
+                default=default,
+                generated=hidden in (2, 3),
+            )
+        )
+
+
+def _add_index(draft: TableDraft, name: str, rows: list[tuple[Any, ...]]) -> None:
+    unique, origin, partial = rows[0][:3]
+    columns = tuple(column for _, _, _, cid, column in rows if cid >= 0)
+    own_name = None if name.startswith("sqlite_autoindex_") else name
+    if origin == "pk" or not columns:
+        return
+    if not unique:
+        draft.indexes.append(Index(columns, own_name))
+    elif not partial and len(columns) == len(rows):
+        draft.unique_keys.append(UniqueKey(columns, own_name))
+
+
+def _spelled(draft: TableDraft, column: str) -> str:
+    folded = _fold(column)
+    return next((each.name for each in draft.columns if _fold(each.name) == folded), column)
+
+
+def _fold(name: str) -> str:
+    """Lower the ASCII letters, as SQLite compares names."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in name)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
 
 Result = TypeVar("Result")
 

@@ -11,9 +11,8 @@ from typing import Final
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
 from ktx_cli.warehouses.port import Table
-from ktx_cli.warehouses.time_arithmetic import MONTH, UTC, DateOrTimestamp, TimeKind, is_constant
+from ktx_cli.warehouses.time_arithmetic import MONTH, UTC, DateOrTimestamp, Stretch, TimeKind, YearlyChange, is_constant
 from ktx_cli.warehouses.trees import call, joined, minus, number, number_of, text
-from ktx_cli.warehouses.zones import Stretch, YearlyChange
 
 _OPEN_CATALOG: Final = """
 pragma_foreign_key_list pragma_index_info pragma_index_list pragma_index_xinfo pragma_table_info pragma_table_list

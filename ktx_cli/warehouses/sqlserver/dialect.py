@@ -8,9 +8,8 @@ from typing import Any, Final
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
 from ktx_cli.warehouses.port import SemanticType
-from ktx_cli.warehouses.time_arithmetic import SECOND, DateOrTimestamp
+from ktx_cli.warehouses.time_arithmetic import SECOND, DateOrTimestamp, Stretch, YearlyChange
 from ktx_cli.warehouses.trees import call, enclosed, negative, number, text, word
-from ktx_cli.warehouses.zones import Stretch, YearlyChange
 
 _OPEN_CATALOG: Final = """
 all_columns all_objects all_views check_constraints columns computed_columns default_constraints extended_properties

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ktx_cli.core import Command, ConfigError, Hint
 from ktx_cli.warehouses import base
-from ktx_cli.warehouses.base import TableDraft, read_only_error
+from ktx_cli.warehouses.base import ADDRESS, FLAG, TableDraft, read_only_error, require_known
 from ktx_cli.warehouses.cloud import (
     Catalog,
     CloudConnector,
@@ -20,7 +20,6 @@ from ktx_cli.warehouses.cloud import (
     required,
     texts,
 )
-from ktx_cli.warehouses.location import ADDRESS, FLAG, require_known
 from ktx_cli.warehouses.port import ConnectionSpec, QueryResult, Scope, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, option_flag, server_address, tagged
 

@@ -1,7 +1,11 @@
-"""The program of a worker: reads requests, runs them, one at a time on each channel, and sends the answers.
+"""The program of a worker: reads requests, runs them on DuckDB or SQLite, and sends the answers.
 
-It ends when ktx does, whatever ktx died of: the other end of its pipes is then gone. A statement cannot keep it from
-that, because it runs without Python's lock, and the system's alarm ends the process soon after the statement's time.
+Requests are run one at a time on each channel. It ends when ktx does, whatever ktx died of: the other end of its pipes
+is then gone. A statement cannot keep it from that, because it runs without Python's lock, and the system's alarm ends
+the process soon after the statement's time.
+
+Nothing of ktx but `wire` is imported here, and of an engine only its native module: a worker is started for every
+command that reads such a database.
 """
 
 from __future__ import annotations
@@ -14,10 +18,288 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Final
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Final, Protocol
 
-from ktx_cli.warehouses.worker.engines import ENGINES, Engine, Send
-from ktx_cli.warehouses.worker.wire import OUT_OF_MEMORY, packed, unpacked
+from ktx_cli.warehouses.worker.wire import OUT_OF_MEMORY, packed, row_memory, unpacked
+
+
+class Send(Protocol):
+    """Sends a part of an answer; `simple`: see `wire.packed`."""
+
+    def __call__(self, message: Any, simple: bool = False) -> None:
+        """Send it."""
+        ...
+
+
+_ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+_SIMPLE: Final = frozenset(
+    {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"}
+    | {"FLOAT", "DOUBLE", "VARCHAR", "BOOLEAN", "BLOB"}
+)
+_BATCH_ROWS: Final = 1024
+_BATCH_BYTES: Final = 1024 * 1024
+
+
+class NotReadingError(Exception):
+    """A statement that does more than read; its message is a subject and its verb."""
+
+
+class Engine(Protocol):
+    """A session of one engine."""
+
+    file_bytes: int
+    """How large a file it may write."""
+
+    def open(self, settings: Mapping[str, Any]) -> str:
+        """Open the database and return the engine's version."""
+        ...
+
+    def execute(self, number: int, statement: Mapping[str, Any], send: Send) -> bool:
+        """Run a statement, send its columns and rows, and return whether there were more rows.
+
+        Columns that are sent again begin the answer anew.
+        """
+        ...
+
+    def interrupt(self, number: int) -> None:
+        """Have a statement under way fail; called by another thread."""
+        ...
+
+    def is_interrupt(self, error: BaseException) -> bool:
+        """Whether an error comes from `interrupt`."""
+        ...
+
+    def close(self) -> None:
+        """Close the database."""
+        ...
+
+
+class DuckDbEngine:
+    """DuckDB; several threads may run statements.
+
+    Every statement has a cursor of its own, so temporary objects, variables and `USE` do not outlive it.
+    """
+
+    file_bytes = 0
+
+    def __init__(self) -> None:
+        from importlib import import_module
+
+        try:
+            # The package around it takes three times as long to import.
+            self._native: Any = import_module("_duckdb")
+        except ImportError:  # DuckDB 1.4.0 has it elsewhere
+            self._native = import_module("duckdb")
+        self._connection: Any = None
+        self._running: dict[int, Any] = {}
+
+    def open(self, settings: Mapping[str, Any]) -> str:
+        """See `Engine`; `statements` are run, with their parameters, before the session counts as open."""
+        connection = self._native.connect(
+            settings["path"], read_only=settings["read_only"], config=dict(settings["config"])
+        )
+        for sql, parameters in settings["statements"]:
+            connection.execute(sql, parameters)
+        self._connection = connection
+        return str(self._native.__version__)
+
+    def execute(self, number: int, statement: Mapping[str, Any], send: Send) -> bool:
+        """See `Engine`; times with a zone come back in UTC."""
+        cursor = self._running[number] = self._connection.cursor()
+        try:
+            sql, parameters = statement["sql"], statement["parameters"]
+            if statement["reading"]:
+                sql = self._reading(cursor, sql, statement["explained"])
+            cursor.execute(sql, parameters)
+            description = cursor.description or ()
+            types = [str(each[1]) for each in description]
+            send(("columns", tuple(each[0] for each in description)))
+            if not any(_ZONED in kind for kind in types):
+                return _send_rows(cursor.fetchmany, statement, send, simple=_SIMPLE.issuperset(types))
+            # Fetching such a value needs the package pytz, so DuckDB turns it into UTC, or text inside nested values.
+            cursor.execute(_without_zones(sql, types), parameters)
+            return _send_rows(_in_utc(cursor.fetchmany, types), statement, send)
+        finally:
+            del self._running[number]
+            cursor.close()
+
+    def interrupt(self, number: int) -> None:
+        """See `Engine`."""
+        running = self._running.get(number)
+        try:
+            if running is not None:
+                running.interrupt()
+        except self._native.Error:  # it was closed meanwhile
+            return
+
+    def is_interrupt(self, error: BaseException) -> bool:
+        """See `Engine`."""
+        return isinstance(error, self._native.InterruptException)
+
+    def close(self) -> None:
+        """See `Engine`."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _reading(self, cursor: Any, sql: str, explained: str | None) -> str:
+        """Return the text of the one statement, without what follows its semicolon, when it reads."""
+        # For files this is the fence: COPY and ATTACH may write to a path that may be read.
+        kinds, statements = self._native.StatementType, cursor.extract_statements(sql)
+        if len(statements) != 1:
+            raise NotReadingError("more than one statement (or none) is")
+        kind = statements[0].type
+        if kind == kinds.EXPLAIN and explained is not None:
+            # EXPLAIN ANALYZE runs what it explains; ANALYZE as a statement of its own is no SELECT.
+            inner = cursor.extract_statements(explained)
+            kind = inner[0].type if len(inner) == 1 else kind
+        if kind != kinds.SELECT:
+            raise NotReadingError(f"{kind.name} is")
+        return self._without_end(str(statements[0].query))
+
+    def _without_end(self, sql: str) -> str:
+        """Cut a statement at its semicolon; DuckDB leaves a comment behind it on."""
+        text = sql.encode()
+        for offset, kind in self._native.tokenize(sql):
+            if kind == self._native.token_type.operator and text[offset : offset + 1] == b";":
+                return text[:offset].decode()
+        return sql
+
+
+class SqliteEngine:
+    """SQLite. An authorizer lets statements of people and agents read and describe, nothing else."""
+
+    file_bytes = 4 * 1024 * 1024 * 1024
+    """Of its temporary files, in which it sorts."""
+
+    def __init__(self) -> None:
+        import sqlite3
+
+        self._native: Any = sqlite3
+        self._connection: Any = None
+        self._actions: frozenset[int] = frozenset()
+        self._pragmas: frozenset[str] = frozenset()
+        self._closed: frozenset[str] = frozenset()
+
+    def open(self, settings: Mapping[str, Any]) -> str:
+        """See `Engine`."""
+        connection = self._native.connect(
+            settings["uri"], uri=True, timeout=settings["busy"], isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA query_only = 1")
+        for limit, value in settings["limits"]:
+            connection.setlimit(limit, value)
+        self._actions = frozenset(settings["actions"])
+        self._pragmas = frozenset(settings["pragmas"])
+        self._closed = frozenset(settings["closed_functions"])
+        self._connection = connection
+        return str(self._native.sqlite_version)
+
+    def execute(self, number: int, statement: Mapping[str, Any], send: Send) -> bool:
+        """See `Engine`."""
+        if self._connection is None:
+            raise self._native.ProgrammingError("the database is closed")
+        self._connection.set_authorizer(self._authorize if statement["reading"] else None)
+        try:
+            return self._answer(statement, send)
+        except self._native.OperationalError as error:
+            if self._connection.text_factory is not str or "decode to UTF-8" not in str(error):
+                raise
+        # The file has texts that are none, so from now on each is read with care, which takes longer.
+        self._connection.text_factory = _text
+        return self._answer(statement, send)
+
+    def _answer(self, statement: Mapping[str, Any], send: Send) -> bool:
+        cursor = self._connection.execute(statement["sql"], tuple(statement["parameters"]))
+        try:
+            send(("columns", tuple(each[0] for each in cursor.description or ())))
+            return _send_rows(cursor.fetchmany, statement, send, simple=True)
+        finally:
+            cursor.close()
+
+    def interrupt(self, number: int) -> None:
+        """See `Engine`."""
+        connection = self._connection
+        try:
+            if connection is not None:
+                connection.interrupt()
+        except self._native.ProgrammingError:  # it was closed meanwhile
+            return
+
+    def is_interrupt(self, error: BaseException) -> bool:
+        """See `Engine`."""
+        return getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT"
+
+    def close(self) -> None:
+        """See `Engine`."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _authorize(self, action: int, first: str | None, second: str | None, *rest: str | None) -> int:
+        native = self._native
+        if action in self._actions:
+            allowed = action != native.SQLITE_FUNCTION or (second or "").lower() not in self._closed
+        else:
+            allowed = action == native.SQLITE_PRAGMA and (first or "").lower() in self._pragmas
+        return int(native.SQLITE_OK if allowed else native.SQLITE_DENY)
+
+
+ENGINES: Final[dict[str, Callable[[], Engine]]] = {"duckdb": DuckDbEngine, "sqlite": SqliteEngine}
+
+
+def _text(raw: bytes) -> str:
+    # SQLite stores whatever bytes a program gave it as text.
+    return raw.decode("utf-8", "replace")
+
+
+def _send_rows(
+    fetch: Callable[[int], list[Any]], statement: Mapping[str, Any], send: Send, *, simple: bool = False
+) -> bool:
+    """Send rows until there are no more, or more than the limits allow; return whether there were more.
+
+    One row more than wanted is taken, and no batch is larger than the rows before it let expect.
+    """
+    most, most_bytes, kept, spent, size = statement["max_rows"], statement["max_bytes"], 0, 0, 1
+    while batch := fetch(size):
+        sizes = list(map(row_memory, batch))
+        if (most is not None and kept + len(batch) > most) or spent + sum(sizes) > most_bytes:
+            ends = list(accumulate(sizes, initial=spent))[1:]
+            fitting = bisect_right(ends, most_bytes)
+            send(("rows", batch[: fitting if most is None else min(fitting, most - kept)]), simple)
+            return True
+        send(("rows", batch), simple)
+        kept, spent = kept + len(batch), spent + sum(sizes)
+        size = max(1, min(size * 8, _BATCH_ROWS, _BATCH_BYTES * kept // max(spent, 1)))
+        if most is not None:
+            size = min(size, most - kept + 1)
+    return False
+
+
+def _in_utc(fetch: Callable[[int], list[Any]], types: Sequence[str]) -> Callable[[int], list[Any]]:
+    """Return `fetch` with the zone UTC on every value of a column of times with a zone."""
+    from datetime import UTC, datetime
+
+    zoned = [kind == _ZONED for kind in types]
+
+    def values(row: Sequence[Any]) -> Iterator[Any]:
+        for value, zone in zip(row, zoned, strict=True):
+            yield value.replace(tzinfo=UTC) if zone and isinstance(value, datetime) else value
+
+    return lambda size: [tuple(values(row)) for row in fetch(size)]
+
+
+def _without_zones(sql: str, types: Sequence[str]) -> str:
+    names = [f"c{position}" for position in range(len(types))]
+    values = [
+        f"system.main.timezone('UTC', {name})" if kind == _ZONED else f"{name}::VARCHAR" if _ZONED in kind else name
+        for name, kind in zip(names, types, strict=True)
+    ]
+    return f"SELECT {', '.join(values)} FROM (\n{sql}\n) AS result({', '.join(names)})"
+
 
 _ALARM_SECONDS: Final = 5.0
 _AGAIN_MILLISECONDS: Final = 50

@@ -31,8 +31,8 @@ from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import process_start
 from ktx_cli.testing.servers import MariaDBServer, free_port
 from ktx_cli.warehouses import registry
+from ktx_cli.warehouses.dialect import reader_role
 from ktx_cli.warehouses.port import ConnectionTest
-from ktx_cli.warehouses.privileges import reader_role
 from tests.llm.test_embeddings import Server, small_model
 
 SET = "ktx config set ingest.embeddings"

@@ -13,7 +13,7 @@ from ktx_cli.jobs.semantic.answer import Question, ask_layer
 from ktx_cli.jobs.semantic.validate import validate_layers
 from ktx_cli.semantic.guarded import Guard, json_rows
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
-from ktx_cli.warehouses.guard.errors import StatementRefusedError
+from ktx_cli.warehouses.guard.functions import StatementRefusedError
 from ktx_cli.warehouses.port import Scope
 
 

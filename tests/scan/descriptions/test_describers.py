@@ -40,7 +40,7 @@ from ktx_cli.testing.model_script import NO_CREDIT, Failure, ModelRequest, Reply
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_subjects import subject_config
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
-from ktx_cli.warehouses.sampling.statements import SampleMethod
+from ktx_cli.warehouses.sampling import SampleMethod
 
 Change = Callable[..., None]
 TWO = """\

@@ -16,7 +16,7 @@ from ktx_cli.scan.descriptions.facts import KnownTexts, gather_facts
 from ktx_cli.scan.descriptions.model import Work
 from ktx_cli.scan.profile.counts import ColumnProfile, TableProfile
 from ktx_cli.warehouses.port import TableRef
-from ktx_cli.warehouses.sampling.statements import SampleMethod
+from ktx_cli.warehouses.sampling import SampleMethod
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

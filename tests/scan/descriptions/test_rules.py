@@ -11,7 +11,7 @@ from ktx_cli.scan.descriptions.facts import Described, Join, gather_facts, rows_
 from ktx_cli.scan.descriptions.rules import describe_by_rules, repeats_name
 from ktx_cli.scan.profile.counts import ColumnProfile, TableProfile
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
-from ktx_cli.warehouses.sampling.statements import SampleMethod
+from ktx_cli.warehouses.sampling import SampleMethod
 
 
 def described(tables: list[Table], **options: Any) -> dict[str, Described]:

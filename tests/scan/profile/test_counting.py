@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ktx_cli.privacy.columns import ValueKind
 from ktx_cli.scan.profile.counts import TOP_VALUES, ColumnProfile, comparable, count_sample, fold_of, unsampled
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
-from ktx_cli.warehouses.sampling.statements import Sample, SampleMethod
+from ktx_cli.warehouses.sampling import Sample, SampleMethod
 
 D = decimal.Decimal
 ID = uuid.UUID("b4a4e04f-38a1-45ba-8dcf-f8f8a47b7adf")

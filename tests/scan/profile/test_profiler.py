@@ -33,7 +33,7 @@ from ktx_cli.warehouses.port import (
     TableRef,
 )
 from ktx_cli.warehouses.registry import connect
-from ktx_cli.warehouses.sampling.statements import SampleMethod
+from ktx_cli.warehouses.sampling import SampleMethod
 
 NUMBERS = itertools.count()
 Make = Callable[..., Connector]
@@ -260,7 +260,7 @@ def test_a_source_that_goes_away_ends_the_scan_soon(concurrency: int) -> None:
 
 def test_time_that_runs_out_on_the_way_costs_the_tables_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(100))
-    for module in ("ktx_cli.scan.profile.profiler", "ktx_cli.warehouses.sampling.reader"):
+    for module in ("ktx_cli.scan.profile.profiler", "ktx_cli.warehouses.sampling"):
         monkeypatch.setattr(f"{module}.monotonic", lambda: float(next(clock)))
     found = profile_tables(Scripted(lambda sql: [1]), simple_tables(4), Budget(seconds=2.5, concurrency=1))
     assert [each.profile.problem for each in found.tables] == [None, None, OUT_OF_TIME, OUT_OF_TIME]
@@ -430,7 +430,7 @@ def test_every_table_has_its_turn_in_some_run(monkeypatch: pytest.MonkeyPatch) -
     seen: list[TableRef] = []
     for run in range(4):
         clock = iter(range(100))
-        for module in ("ktx_cli.scan.profile.profiler", "ktx_cli.warehouses.sampling.reader"):
+        for module in ("ktx_cli.scan.profile.profiler", "ktx_cli.warehouses.sampling"):
             monkeypatch.setattr(f"{module}.monotonic", lambda ticks=clock: float(next(ticks)))
         found = profile_tables(Scripted(lambda sql: [1]), tables, Budget(seconds=2.5, concurrency=1), last=last)
         reached = [each.profile.ref for each in found.tables if each.profile.problem is None]

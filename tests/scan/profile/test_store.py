@@ -32,7 +32,7 @@ from ktx_cli.scan.profile.store import (
 from ktx_cli.scan.profile.values import Dictionary
 from ktx_cli.semantic.manifest import ColumnValues, load_lists
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
-from ktx_cli.warehouses.sampling.statements import Sample, SampleMethod
+from ktx_cli.warehouses.sampling import Sample, SampleMethod
 
 ORDERS = TableRef("shop", "orders")
 BARE = TableRef(None, "a 'b\" c")

@@ -31,7 +31,7 @@ from ktx_cli.warehouses.port import (
     UniqueKey,
 )
 from ktx_cli.warehouses.registry import connect
-from ktx_cli.warehouses.sampling.statements import Sample, SampleMethod
+from ktx_cli.warehouses.sampling import Sample, SampleMethod
 
 Columns = Mapping[str, Sequence[Any]]
 Gathered = Callable[..., DatabaseFacts]

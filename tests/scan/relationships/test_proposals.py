@@ -21,7 +21,7 @@ from ktx_cli.testing.model_script import UNAUTHORIZED, ModelRequest, Reply, give
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_subjects import subject_config
 from ktx_cli.warehouses.port import Column, ForeignKey, SemanticType, Table, TableKind, TableRef
-from ktx_cli.warehouses.sampling.statements import SampleMethod
+from ktx_cli.warehouses.sampling import SampleMethod
 
 NUMBER, STRING, BOOLEAN = SemanticType.NUMBER, SemanticType.STRING, SemanticType.BOOLEAN
 REFUSES = says("", stop_reason="refusal")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.warehouses.zones import Stretch, YearlyChange, stretches
+from ktx_cli.warehouses.time_arithmetic import Stretch, YearlyChange, stretches
 
 ZONES = (
     *("UTC", "Europe/Berlin", "Europe/London", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"),

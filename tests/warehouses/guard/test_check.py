@@ -10,8 +10,7 @@ from sqlglot import Dialect
 from ktx_cli.core.errors import KtxError, NotSupportedError, UsageError
 from ktx_cli.warehouses.dialect import DIALECTS
 from ktx_cli.warehouses.guard.check import MAX_CHARACTERS, MAX_DEPTH, StatementPolicy, catalog_query, check
-from ktx_cli.warehouses.guard.errors import StatementRefusedError
-from ktx_cli.warehouses.guard.functions import EITHER, Server, known_classes, listed, server_of
+from ktx_cli.warehouses.guard.functions import EITHER, Server, StatementRefusedError, known_classes, listed, server_of
 from ktx_cli.warehouses.guard.nodes import ARGUMENTS, NODES
 from ktx_cli.warehouses.guard.rendering import with_headers
 

@@ -16,8 +16,7 @@ from ktx_cli.testing.servers import PostgresServer
 from ktx_cli.warehouses.dialect import words_in
 from ktx_cli.warehouses.guard.check import check
 from ktx_cli.warehouses.guard.columns import is_row_function
-from ktx_cli.warehouses.guard.errors import StatementRefusedError
-from ktx_cli.warehouses.guard.functions import listed
+from ktx_cli.warehouses.guard.functions import StatementRefusedError, listed
 from tests.worlds.guard_corpus import read_corpus
 from tests.worlds.guard_world import PostgresWorld, World
 

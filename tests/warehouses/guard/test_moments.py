@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.warehouses.guard.series import (
+from ktx_cli.warehouses.guard.bounds import (
     ASSUMED_SECONDS,
     is_unmeasured,
     items,

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from ktx_cli.core.errors import SourceError
 from ktx_cli.warehouses.port import Connector, QueryResult, Scope, Table, TableKind, TableRef
-from ktx_cli.warehouses.sampling.reader import exact_texts
+from ktx_cli.warehouses.sampling import exact_texts
 
 TABLES = [Table(TableRef("it's", name), TableKind.TABLE, ()) for name in ("t", "u")]
 

@@ -13,8 +13,7 @@ import pytest
 
 from ktx_cli.core.errors import SourceError
 from ktx_cli.warehouses.port import Connector, Scope, Table, TableKind
-from ktx_cli.warehouses.sampling.reader import read_sample
-from ktx_cli.warehouses.sampling.statements import Sample, SampleLimits, SampleMethod
+from ktx_cli.warehouses.sampling import Sample, SampleLimits, SampleMethod, read_sample
 
 Open = Callable[..., Connector]
 LIMITS = SampleLimits(rows=2000)

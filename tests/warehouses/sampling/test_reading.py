@@ -12,8 +12,7 @@ from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
 from ktx_cli.warehouses.base import LockedError
 from ktx_cli.warehouses.port import Connector, QueryResult, Scope, Table
-from ktx_cli.warehouses.sampling.reader import read_sample, why
-from ktx_cli.warehouses.sampling.statements import Sample, SampleLimits, SampleMethod
+from ktx_cli.warehouses.sampling import Sample, SampleLimits, SampleMethod, read_sample, why
 
 Open = Callable[..., Connector]
 LIMITS = SampleLimits(rows=2000)

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from ktx_cli.warehouses.dialect import dialect_named
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
-from ktx_cli.warehouses.sampling.statements import (
+from ktx_cli.warehouses.sampling import (
     BLOCKS,
     RowRange,
     SampleMethod,
