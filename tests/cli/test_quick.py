@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import typer.main
 
-from ktx_cli.cli.app import app
-from ktx_cli.cli.main import command_line, of_one
+from ktx_cli.cli.app import app, of_one
+from ktx_cli.cli.main import command_line
 
 WHOLE: Any = typer.main.get_command(app)
 
