@@ -126,12 +126,16 @@ class Dialect(TimeArithmetic):
         """
         return query
 
+    compares_missing_values: bool = True
+    """Whether there is IS NOT DISTINCT FROM, or an operator for it."""
+
     def null_safe(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
         """Return the condition that two values are equal, or both missing."""
+        if not self.compares_missing_values:
+            return self._equal_or_both_missing(one, two)
         return exp.NullSafeEQ(this=one, expression=two)
 
     def _equal_or_both_missing(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
-        """Return `null_safe` for a dialect without IS NOT DISTINCT FROM and without an operator for it."""
         both = exp.and_(exp.Is(this=one.copy(), expression=exp.null()), exp.Is(this=two.copy(), expression=exp.null()))
         return exp.paren(exp.or_(exp.EQ(this=one, expression=two), both, copy=False), copy=False)
 
@@ -201,17 +205,23 @@ class Dialect(TimeArithmetic):
         """
         return semantic_type(native_type)
 
+    sample: str = ""
+    """The clause for a sample of a table, with places {count} (rows), {percent} and {seed}; empty without one."""
+
     def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
         """Return the text behind a table's name for about `count` rows, or so many per cent; None without one."""
-        return None
+        return f" {self.sample.format(count=count, percent=percent, seed=seed)}" if self.sample else None
 
     def row_number(self, table: Table) -> str | None:
         """Return the text of the integer that numbers a table's rows in about the order they are stored, if any."""
         return None
 
+    text_cast: str = "{}"
+    """How a value is made a text, with a place {}."""
+
     def as_text(self, value: str) -> str:
         """Return the text of a value, neither a text nor a number, as a text."""
-        return value
+        return self.text_cast.format(value)
 
     def beginning(self, value: str, length: int) -> str:
         """Return the text of the first characters of a text."""
@@ -263,9 +273,11 @@ class Dialect(TimeArithmetic):
     def functions(self) -> frozenset[str]:
         """Return the names, in lower case, of functions that only compute or read the catalog.
 
-        Without any, statements of users are not run.
+        They are in `functions.txt` beside the dialect and those it derives from. Without any, statements of users are
+        not run.
         """
-        return frozenset()
+        packages = (kind.__module__.rpartition(".")[0] for kind in type(self).__mro__ if kind is not Dialect)
+        return frozenset().union(*map(_functions_in, dict.fromkeys(filter(None, packages))))
 
     def server_functions(self, server: str) -> Sequence[str]:
         """Return the functions that one of several servers has besides, some from a version on (`name@8.0.4`)."""
@@ -410,6 +422,11 @@ def words_in(package: str, name: str) -> list[str]:
 def lower_words_in(package: str, name: str) -> frozenset[str]:
     """Return the words of a text file beside a module in lower case."""
     return frozenset(word.lower() for word in words_in(package, name))
+
+
+def _functions_in(package: str) -> frozenset[str]:
+    has_list = resources.files(package).joinpath("functions.txt").is_file()
+    return lower_words_in(package, "functions.txt") if has_list else frozenset()
 
 
 def quote(name: str, dialect: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktx_cli.faces import exp
-from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
 from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, text, word
 
@@ -13,6 +13,8 @@ class BigQueryDialect(Dialect):
 
     name = "bigquery"
     title = "BigQuery"
+    text_cast = "CAST({} AS STRING)"
+    sample = "TABLESAMPLE SYSTEM ({percent} PERCENT)"
     name_quotes = ("`", "`")
     escapes_in_names = True
     escapes_in_texts = True
@@ -31,10 +33,6 @@ class BigQueryDialect(Dialect):
     system = SystemCatalog(
         closed_information=("jobs", "sessions", "streaming", "object_privileges", "effective_", "write_api")
     )
-
-    def functions(self) -> frozenset[str]:
-        """Return the names of functions that only compute."""
-        return lower_words_in(__package__, "functions.txt")
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
         """Return a value moved by units."""
@@ -59,14 +57,6 @@ class BigQueryDialect(Dialect):
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
         """Return what the clocks of a zone show at a timestamp of UTC."""
         return call("DATETIME", call("TIMESTAMP", value, text(UTC)), text(zone))
-
-    def as_text(self, value: str) -> str:
-        """Return a value as a text."""
-        return f"CAST({value} AS STRING)"
-
-    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
-        """Return the clause for a sample of blocks, which takes no seed."""
-        return f" TABLESAMPLE SYSTEM ({percent} PERCENT)"
 
 
 DIALECT = BigQueryDialect()

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from ktx_cli.faces import exp
-from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
 from ktx_cli.warehouses.port import SemanticType
 from ktx_cli.warehouses.time_arithmetic import ENDS, FIRST, LAST, PERIOD, UTC, DateOrTimestamp, Step, ends
 from ktx_cli.warehouses.trees import call, multiple, number, text
@@ -34,6 +34,8 @@ class ClickHouseDialect(Dialect):
 
     name = "clickhouse"
     title = "ClickHouse"
+    compares_missing_values = False
+    text_cast = "toString({})"
     name_quotes = ("`", "`")
     escapes_in_names = True
     escapes_in_texts = True
@@ -54,19 +56,11 @@ class ClickHouseDialect(Dialect):
     grants_usage = False
     system = SystemCatalog(schemas=frozenset({"system"}), open=frozenset(_OPEN_CATALOG.split()))
 
-    def functions(self) -> frozenset[str]:
-        """Return the names of functions that only compute."""
-        return lower_words_in(__package__, "functions.txt")
-
     def semantic_type(self, native_type: str) -> SemanticType:
         """Return the type of a column; `Nullable`, `LowCardinality` and `SimpleAggregateFunction` are looked into."""
         while wrapped := _WRAPPED.fullmatch(native_type.strip().lower()):
             native_type = wrapped[1]
         return super().semantic_type(native_type)
-
-    def null_safe(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
-        """Return the condition that two values are equal, or both missing."""
-        return self._equal_or_both_missing(one, two)
 
     def as_date(self, value: exp.Expr) -> exp.Expr:
         """Return a Date32: a Date ends in 2149 and begins in 1970."""
@@ -112,10 +106,6 @@ class ClickHouseDialect(Dialect):
         reached = exp.LTE(this=multiple(index, step.size), expression=self.units_between(step.unit, first, last))
         column = exp.alias_(self.later(first, index, step), PERIOD, quoted=True)
         return exp.select(column).from_(ends(start, end)).join(numbers, join_type="cross").where(reached)
-
-    def as_text(self, value: str) -> str:
-        """Return a value as a text."""
-        return f"toString({value})"
 
 
 def _clock_reading(value: exp.Expr, form: str, zone: str | None = None) -> exp.Expr:

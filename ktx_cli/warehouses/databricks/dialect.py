@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktx_cli.faces import exp
-from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
 from ktx_cli.warehouses.time_arithmetic import DAY, MONTH, UTC, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, number, plus, text
 
@@ -13,6 +13,8 @@ class DatabricksDialect(Dialect):
 
     name = "databricks"
     title = "Databricks"
+    text_cast = "CAST({} AS STRING)"
+    sample = "TABLESAMPLE ({percent} PERCENT) REPEATABLE ({seed})"
     name_quotes = ("`", "`")
     escapes_in_texts = True
     quote_in_texts = r"\'"
@@ -29,10 +31,6 @@ class DatabricksDialect(Dialect):
     )
     osi_name = "DATABRICKS"
     system = SystemCatalog(schemas=frozenset({"system"}))
-
-    def functions(self) -> frozenset[str]:
-        """Return the names of functions that only compute."""
-        return lower_words_in(__package__, "functions.txt")
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
         """Return a value moved by units; DATEADD would give a timestamp of the session's zone."""
@@ -54,14 +52,6 @@ class DatabricksDialect(Dialect):
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
         """Return what the clocks of a zone show at a timestamp of UTC."""
         return call("CONVERT_TIMEZONE", text(UTC), text(zone), value)
-
-    def as_text(self, value: str) -> str:
-        """Return a value as a text."""
-        return f"CAST({value} AS STRING)"
-
-    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
-        """Return the clause for a sample."""
-        return f" TABLESAMPLE ({percent} PERCENT) REPEATABLE ({seed})"
 
 
 DIALECT = DatabricksDialect()

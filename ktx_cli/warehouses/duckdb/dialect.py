@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktx_cli.faces import exp
-from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
 from ktx_cli.warehouses.port import Table
 from ktx_cli.warehouses.time_arithmetic import DAY, MONTH, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, number, number_of, plus, times
@@ -14,6 +14,8 @@ class DuckDbDialect(Dialect):
 
     name = "duckdb"
     title = "DuckDB"
+    text_cast = "CAST({} AS VARCHAR)"
+    sample = "TABLESAMPLE reservoir({count} ROWS) REPEATABLE ({seed})"
     filters_aggregates = True
     has_percentiles = True
     rounds_percentiles = True
@@ -30,10 +32,6 @@ class DuckDbDialect(Dialect):
     files_are_tables = True
     system = SystemCatalog(names=frozenset({"duckdb_secrets", "duckdb_logs"}))
 
-    def functions(self) -> frozenset[str]:
-        """Return the names of functions that only compute."""
-        return lower_words_in(__package__, "functions.txt")
-
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
         """Return a value moved by units, days and seconds without an INTERVAL.
 
@@ -49,17 +47,9 @@ class DuckDbDialect(Dialect):
         length = times(self.cast(count, "BIGINT"), number(micros)) if written is None else number(written * micros)
         return call("MAKE_TIMESTAMP", plus(call("EPOCH_US", value), length))
 
-    def as_text(self, value: str) -> str:
-        """Return a value as a text."""
-        return f"CAST({value} AS VARCHAR)"
-
     def beginning(self, value: str, length: int) -> str:
         """Return the first characters of a text; a database may hold a `substr` of its own that goes first."""
         return f"system.main.substr({value}, 1, {length})"
-
-    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
-        """Return the clause for a random sample of rows."""
-        return f" TABLESAMPLE reservoir({count} ROWS) REPEATABLE ({seed})"
 
     def row_number(self, table: Table) -> str | None:
         """Return DuckDB's own row number."""

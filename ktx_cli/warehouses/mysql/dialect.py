@@ -61,10 +61,6 @@ class MySqlDialect(Dialect):
         open_information=frozenset(_OPEN_INFORMATION.split()),
     )
 
-    def functions(self) -> frozenset[str]:
-        """Return the names of functions that only compute and that all servers have."""
-        return lower_words_in(__package__, "functions.txt")
-
     def server_functions(self, server: str) -> Sequence[str]:
         """Return the functions that `mysql` or `mariadb` has besides."""
         return words_in(__package__, f"functions_{server}.txt")

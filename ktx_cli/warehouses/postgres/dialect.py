@@ -29,6 +29,8 @@ class PostgresDialect(Dialect):
 
     name = "postgres"
     title = "Postgres"
+    sample = "TABLESAMPLE SYSTEM ({percent}) REPEATABLE ({seed})"
+    text_cast = "{}::text"
     requires_typed_nulls = True
     filters_aggregates = True
     has_percentiles = True
@@ -49,10 +51,6 @@ class PostgresDialect(Dialect):
         prefix="pg_",
         closed_information=("user_mapping", "_pg_", "foreign_server", "foreign_data_wrapper"),
     )
-
-    def functions(self) -> frozenset[str]:
-        """Return the names of functions that only compute."""
-        return lower_words_in(__package__, "functions.txt")
 
     def built_in_types(self) -> frozenset[str]:
         """Return the built-in types that the parser does not know."""
@@ -77,10 +75,6 @@ class PostgresDialect(Dialect):
         later = plus(value, times(span, count) if written is None else span)
         return self.as_date(later) if kind == "date" else later
 
-    def as_text(self, value: str) -> str:
-        """Return a value as a text."""
-        return f"{value}::text"
-
     def readable(self, value: str, native_type: str) -> str:
         """Return a value, NULL for an infinite date, one before the year 1, and 24 o'clock."""
         if native_type == "money":
@@ -103,10 +97,6 @@ class PostgresDialect(Dialect):
         within = ", ".join(map(self.quote, schemas))
         usage, select = f"GRANT USAGE ON SCHEMA {within}", f"GRANT SELECT ON ALL TABLES IN SCHEMA {within}"
         return f"{created}; {usage} TO {name}; {select} TO {name}"
-
-    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
-        """Return the clause for a sample of blocks."""
-        return f" TABLESAMPLE SYSTEM ({percent}) REPEATABLE ({seed})"
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ktx_cli.faces import exp
-from ktx_cli.warehouses.dialect import SystemCatalog, lower_words_in
+from ktx_cli.warehouses.dialect import SystemCatalog
 from ktx_cli.warehouses.postgres.dialect import OPEN_CATALOG, PostgresDialect
 from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, text
@@ -23,6 +23,9 @@ class RedshiftDialect(PostgresDialect):
 
     name = "redshift"
     title = "Redshift"
+    text_cast = "CAST({} AS varchar)"
+    compares_missing_values = False
+    sample = ""  # it has no clause for one
     filters_aggregates = False
     rounds_percentiles = True
     rounds_averages = True
@@ -37,14 +40,6 @@ class RedshiftDialect(PostgresDialect):
         prefix=("pg_", "stl_", "stv_", "svl_", "svv_", "svcs_", "sys_"),
     )
 
-    def functions(self) -> frozenset[str]:
-        """Return the names of functions that only compute, those of Postgres among them."""
-        return super().functions() | lower_words_in(__package__, "functions.txt")
-
-    def null_safe(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
-        """Return the condition that two values are equal, or both missing."""
-        return self._equal_or_both_missing(one, two)
-
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
         """Return a value moved by DATEADD, which makes a timestamp of a date."""
         later = self._dateadd(value, count, unit)
@@ -53,10 +48,6 @@ class RedshiftDialect(PostgresDialect):
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
         """Return what the clocks of a zone show at a timestamp of UTC."""
         return call("CONVERT_TIMEZONE", text(UTC), text(zone), value)
-
-    def as_text(self, value: str) -> str:
-        """Return a value as a text."""
-        return f"CAST({value} AS varchar)"
 
     def readable(self, value: str, native_type: str) -> str:
         """Return the value as it is."""
@@ -68,10 +59,6 @@ class RedshiftDialect(PostgresDialect):
 
     def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:
         """Return None: its roles are made otherwise."""
-        return None
-
-    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
-        """Return None: it has no clause for a sample."""
         return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktx_cli.faces import exp
-from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
 from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, text
 
@@ -13,6 +13,8 @@ class SnowflakeDialect(Dialect):
 
     name = "snowflake"
     title = "Snowflake"
+    text_cast = "CAST({} AS VARCHAR)"
+    sample = "SAMPLE SYSTEM ({percent}) SEED ({seed})"
     escapes_in_texts = True
     has_percentiles = True
     rounds_percentiles = True
@@ -31,10 +33,6 @@ class SnowflakeDialect(Dialect):
         schemas=frozenset({"snowflake", "account_usage", "organization_usage", "reader_account_usage"})
     )
 
-    def functions(self) -> frozenset[str]:
-        """Return the names of functions that only compute."""
-        return lower_words_in(__package__, "functions.txt")
-
     def _whole_quotient(self, count: exp.Expr, step: int) -> exp.Expr:
         return exp.Floor(this=super()._whole_quotient(count, step))
 
@@ -49,14 +47,6 @@ class SnowflakeDialect(Dialect):
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
         """Return what the clocks of a zone show at a timestamp of UTC."""
         return call("CONVERT_TIMEZONE", text(UTC), text(zone), value)
-
-    def as_text(self, value: str) -> str:
-        """Return a value as a text."""
-        return f"CAST({value} AS VARCHAR)"
-
-    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
-        """Return the clause for a sample of blocks."""
-        return f" SAMPLE SYSTEM ({percent}) SEED ({seed})"
 
 
 DIALECT = SnowflakeDialect()

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from typing import Final
 
 from ktx_cli.faces import exp
-from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
 from ktx_cli.warehouses.port import Table
 from ktx_cli.warehouses.time_arithmetic import MONTH, UTC, DateOrTimestamp, Stretch, TimeKind, YearlyChange, is_constant
 from ktx_cli.warehouses.trees import call, joined, minus, number, number_of, text
@@ -65,10 +65,6 @@ class SqliteDialect(Dialect):
         prefix="pragma_",
         names=frozenset({"dbstat", "sqlite_dbpage", "sqlite_memstat", "sqlite_stmt", "sqlite_stmts", "fsdir"}),
     )
-
-    def functions(self) -> frozenset[str]:
-        """Return the names of functions that only compute."""
-        return lower_words_in(__package__, "functions.txt")
 
     def fenced(self, query: exp.Select) -> exp.Select:
         """Return a query that is not merged with the one around it, for its limit that leaves out no row."""

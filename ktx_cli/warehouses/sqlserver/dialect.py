@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ktx_cli.faces import exp
-from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
 from ktx_cli.warehouses.port import SemanticType
 from ktx_cli.warehouses.time_arithmetic import SECOND, DateOrTimestamp, Stretch, YearlyChange
 from ktx_cli.warehouses.trees import call, enclosed, negative, number, text, word
@@ -23,6 +23,8 @@ class SqlServerDialect(Dialect):
 
     name = "tsql"
     title = "SQL Server"
+    text_cast = "CAST({} AS nvarchar(max))"
+    compares_missing_values = False
     name_quotes = ("[", "]")
     requires_typed_nulls = True
     conditions_are_values = False
@@ -47,10 +49,6 @@ class SqlServerDialect(Dialect):
         ),
     )
 
-    def functions(self) -> frozenset[str]:
-        """Return the names of functions that only compute."""
-        return lower_words_in(__package__, "functions.txt")
-
     def built_in_types(self) -> frozenset[str]:
         """Return the built-in types that the parser does not know."""
         return frozenset({"sysname", "hierarchyid", "sql_variant", "geometry", "geography", "timestamp", "rowversion"})
@@ -62,10 +60,6 @@ class SqlServerDialect(Dialect):
     def limited(self, select: str, rows: int) -> str:
         """Return the text of a SELECT that gives at most so many rows."""
         return select.replace("SELECT ", f"SELECT TOP ({rows}) ", 1)
-
-    def null_safe(self, one: exp.Expr, two: exp.Expr) -> exp.Expr:
-        """Return the condition that two values are equal, or both missing."""
-        return self._equal_or_both_missing(one, two)
 
     def extract(self, part: str, value: exp.Expr) -> exp.Expr:
         """Return a part of a time as a whole number."""
@@ -101,10 +95,6 @@ class SqlServerDialect(Dialect):
         """Return the type of a column; `bit` is a boolean, and `timestamp`, which counts changes of a row, no time."""
         special = {"bit": SemanticType.BOOLEAN, "timestamp": SemanticType.STRING}.get(native_type.strip().lower())
         return special or super().semantic_type(native_type)
-
-    def as_text(self, value: str) -> str:
-        """Return a value as a text."""
-        return f"CAST({value} AS nvarchar(max))"
 
     def beginning(self, value: str, length: int) -> str:
         """Return the first characters of a text."""

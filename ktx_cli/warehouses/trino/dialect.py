@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ktx_cli.faces import exp
-from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in
+from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
 from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, text
 
@@ -17,6 +17,8 @@ class TrinoDialect(Dialect):
 
     name = "trino"
     title = "Trino"
+    text_cast = "CAST({} AS varchar)"
+    sample = "TABLESAMPLE BERNOULLI ({percent})"
     filters_aggregates = True
     rounds_averages = True
     series_in_one_value = True
@@ -26,10 +28,6 @@ class TrinoDialect(Dialect):
     folds_function_names = False
     has_grants = True
     system = SystemCatalog(schemas=frozenset({"system"}))
-
-    def functions(self) -> frozenset[str]:
-        """Return the names of functions that only compute."""
-        return lower_words_in(__package__, "functions.txt")
 
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
         """Return a value moved by units."""
@@ -46,14 +44,6 @@ class TrinoDialect(Dialect):
     def from_utc(self, value: exp.Expr, zone: str) -> exp.Expr:
         """Return what the clocks of a zone show at a timestamp of UTC."""
         return self.as_timestamp(self._at_zone(call("WITH_TIMEZONE", value, text(UTC)), zone))
-
-    def as_text(self, value: str) -> str:
-        """Return a value as a text."""
-        return f"CAST({value} AS varchar)"
-
-    def sample_clause(self, count: int, percent: str, seed: int) -> str | None:
-        """Return the clause for a random sample of rows, which takes no seed."""
-        return f" TABLESAMPLE BERNOULLI ({percent})"
 
 
 DIALECT = TrinoDialect()
