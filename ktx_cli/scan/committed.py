@@ -34,7 +34,6 @@ from ktx_cli.scan.snapshot import MANIFEST, manifest_hashes, manifest_text, read
 from ktx_cli.semantic import MANIFEST_HEADER, SUFFIXES, Entry, ParsedCopies, Shard, physical_name
 from ktx_cli.warehouses import (
     DatabaseSchema,
-    ObjectProblem,
     Table,
     TableRef,
 )
@@ -63,17 +62,13 @@ def carried_over(schema: DatabaseSchema, before: Sequence[Table]) -> tuple[list[
     unreadable = {problem.ref for problem in schema.problems if problem.ref is not None}
     hidden = any(problem.ref is None and problem.what in WHOLESALE for problem in schema.problems)
     kept = [table for table in before if table.ref not in found and (hidden or table.ref in unreadable)]
-    missing = _missing_parts(schema.problems)
+    missing = frozenset(problem.what for problem in schema.problems if problem.ref is None)
     old = {table.ref: table for table in before}
     # A table that is dropped and made again while the catalog is read keeps its name and shows no column.
     bare = {table.ref for table in schema.tables if not table.columns and table.ref in old and old[table.ref].columns}
     kept += [old[ref] for ref in sorted(bare, key=str)]
     tables = [_completed(table, old.get(table.ref), missing) for table in schema.tables if table.ref not in bare]
     return [*tables, *kept], kept
-
-
-def _missing_parts(problems: Iterable[ObjectProblem]) -> frozenset[str]:
-    return frozenset(problem.what for problem in problems if problem.ref is None)
 
 
 def _completed(table: Table, old: Table | None, missing: frozenset[str]) -> Table:
@@ -107,11 +102,9 @@ class Base(Protocol):
 
     def read_many(self, paths: Iterable[str]) -> Mapping[str, bytes]:
         """Return the contents of those paths that exist."""
-        ...
 
     def blobs(self, prefix: str) -> Mapping[str, str]:
         """Return path -> blob id of everything below a folder."""
-        ...
 
 
 def folders(connection: str) -> tuple[str, str]:

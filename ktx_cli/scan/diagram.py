@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ktx_cli.core import Command, KtxError, NotReadyError, UsageError, did_you_mean, listing, one_line
 from ktx_cli.project import find_program
+from ktx_cli.scan.descriptions.facts import mappings_in
 from ktx_cli.semantic import Entry
 
 MOST_COLUMNS = 20
@@ -123,7 +124,7 @@ def _no_table(pattern: str, tables: Iterable[str]) -> UsageError:
 def _edges(tables: Mapping[str, Entry]) -> list[Edge]:
     found: dict[tuple[str, str, tuple[tuple[str, str], ...]], Edge] = {}
     for name, entry in tables.items():
-        for join in _dicts(entry.get("joins")):
+        for join in mappings_in(entry, "joins"):
             edge = _edge(name, join)
             if edge is None or {edge.many, edge.one} - tables.keys():
                 continue
@@ -182,7 +183,7 @@ def _bare(name: str) -> str:
 
 def _optional(entry: Entry, edge: Edge) -> bool:
     own = {mine for mine, _ in edge.pairs}
-    found = [column for column in _dicts(entry.get("columns")) if column.get("name") in own]
+    found = [column for column in mappings_in(entry, "columns") if column.get("name") in own]
     return not found or any(column.get("nullable", True) and not column.get("pk") for column in found)
 
 
@@ -196,7 +197,7 @@ def _entity(name: str, entry: Entry, edges: Sequence[Edge]) -> Entity:
             joins=column.get("name") in joins,
             nullable=bool(column.get("nullable", True)),
         )
-        for column in _dicts(entry.get("columns"))
+        for column in mappings_in(entry, "columns")
     )
     return Entity(name, tuple(attributes))
 
@@ -211,11 +212,6 @@ def _bounded(entity: Entity, edges: Sequence[Edge], *, keys_only: bool, most: in
     others = [each for each in entity.attributes if each not in important]
     drawn = important + others[: max(0, most - len(important))]
     return replace(entity, attributes=tuple(drawn), hidden=len(entity.attributes) - len(drawn))
-
-
-def _dicts(value: Any) -> list[Mapping[str, Any]]:
-    """Return the mappings of a list; people edit shards, so anything may stand there."""
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
 MOST_TEXT = 50_000
@@ -340,7 +336,10 @@ def dot(diagram: Diagram) -> str:
     Solid lines are declared keys, dashed ones are not.
     """
     nodes = {entity.name: f"t{number}" for number, entity in enumerate(diagram.entities)}
-    ports = {entity.name: _ports(entity) for entity in diagram.entities}
+    ports = {
+        entity.name: {attribute.name: f"c{number}" for number, attribute in enumerate(entity.attributes)}
+        for entity in diagram.entities
+    }
     lines = [*_HEADER]
     lines += [f"  {nodes[entity.name]} [label=<{_table(entity)}>];" for entity in diagram.entities]
     lines += [_dot_edge(nodes, ports, edge) for edge in diagram.edges]
@@ -378,10 +377,6 @@ def draw_svg(text: str, *, seconds: float = DRAWING_SECONDS, project_dir: Path |
         why = one_line(done.stderr.decode("utf-8", "replace")) or f"exit status {done.returncode}"
         raise KtxError(f"`dot` could not draw the diagram: {why}", hint="add --format mermaid, which needs no program")
     return done.stdout.decode("utf-8")
-
-
-def _ports(entity: Entity) -> dict[str, str]:
-    return {attribute.name: f"c{number}" for number, attribute in enumerate(entity.attributes)}
 
 
 def _table(entity: Entity) -> str:

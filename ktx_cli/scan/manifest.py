@@ -20,7 +20,7 @@ from ktx_cli.scan.committed import (
     has_comments,
     require_some_tables,
 )
-from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Described, DescriptionReport, Source, updated_record
+from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Described, DescriptionReport, Source, mappings_in, updated_record
 from ktx_cli.scan.profile.counts import TableProfile
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.removed_joins import CommittedJoins, GoneJoin, JoinChanges, gone_joins, gone_warnings
@@ -33,7 +33,6 @@ from ktx_cli.warehouses import DatabaseSchema, ObjectProblem, Table, TableRef
 
 
 def plan_manifest(
-    connection: str,
     driver: str,
     schema: DatabaseSchema,
     committed: Committed,
@@ -46,7 +45,7 @@ def plan_manifest(
     Raises `SourceError` where a database that had tables shows none, `ConfigError` where a committed shard is broken.
     """
     last, shards = committed.snapshot, committed.shards
-    require_some_tables(connection, schema, last.tables or ())
+    require_some_tables(committed.connection, schema, last.tables or ())
     tables, kept = carried_over(schema, last.tables or ())
     by_ref = {table.ref: table for table in tables}
     snapshot = {file.path: file for file in map(table_file, tables)}
@@ -79,12 +78,12 @@ def plan_manifest(
         relationships=shown.known,
         files={
             **plan.files,
-            **_raw_files(connection, driver, committed, snapshot),
+            **_raw_files(driver, committed, snapshot),
             **_record_files(written.contents(records, contents), committed),
         },
         shards=plan.shards,
         changes=_changes(last, snapshot, tables, kept, plan.removed),
-        linked=_linked_files(connection, driver, plan, committed, snapshot, written),
+        linked=_linked_files(driver, plan, committed, snapshot, written),
         removed_texts=_removed_texts(plan, committed),
         reviewed=reviewed,
         gone=gone_joins(joins.edges, reviewed, by_ref, shards, plan.removed),
@@ -117,8 +116,7 @@ def _described(ref: TableRef, entry: Entry) -> Described | None:
     for source in sources:
         key = TEXT_KEYS[source]
         text = _text(entry, key)
-        listed = entry.get("columns")
-        texts = {str(column.get("name")): _text(column, key) for column in (listed if isinstance(listed, list) else [])}
+        texts = {str(column.get("name")): _text(column, key) for column in mappings_in(entry, "columns")}
         columns = {name: text for name, text in texts.items() if text is not None}
         if text is not None or columns:
             return Described(ref, "", source, text, columns)
@@ -145,7 +143,6 @@ def _removed_texts(plan: ShardPlan, committed: Committed) -> RemovedTexts:
 
 
 def _linked_files(
-    connection: str,
     driver: str,
     plan: ShardPlan,
     committed: Committed,
@@ -160,12 +157,10 @@ def _linked_files(
             shard_of[f"{folder}/{table_path(table.ref)}"] = shard
     new = {path: file.sha256 for path, file in snapshot.items()}
     old_texts = committed.records.texts
-    return LinkedFiles(connection, driver, folder, shard_of, last.hashes, new, old_texts, written.texts)
+    return LinkedFiles(committed.connection, driver, folder, shard_of, last.hashes, new, old_texts, written.texts)
 
 
-def _raw_files(
-    connection: str, driver: str, committed: Committed, snapshot: Mapping[str, SnapshotFile]
-) -> dict[str, bytes | None]:
+def _raw_files(driver: str, committed: Committed, snapshot: Mapping[str, SnapshotFile]) -> dict[str, bytes | None]:
     folder, hashes, existing = committed.raw_folder, committed.snapshot.hashes, committed.files
     files: dict[str, bytes | None] = {
         f"{folder}/{path}": file.content
@@ -176,7 +171,7 @@ def _raw_files(
     ours = (f"{folder}/{path}" for path in hashes)
     files.update({path: None for path in ours if path in existing and path not in wanted})
     if files or f"{folder}/{MANIFEST}" not in existing or set(hashes) != set(snapshot):
-        text = manifest_text(connection, driver, {p: f.sha256 for p, f in snapshot.items()})
+        text = manifest_text(committed.connection, driver, {p: f.sha256 for p, f in snapshot.items()})
         files[f"{folder}/{MANIFEST}"] = text.encode()
     return files
 
@@ -322,20 +317,11 @@ def previous_scans(database: sqlite3.Connection, connections: Iterable[str]) -> 
 
 def record_scan(database: sqlite3.Connection, run_id: str, outcome: ScanOutcome, files: dict[str, str] | None) -> None:
     """Record a scan; `files` None: not all of it was committed, so the next run looks at everything again."""
+    digest = outcome.digest if files is not None else ""
+    counts = (outcome.tables, outcome.columns, json.dumps(outcome.row_estimates))
+    row = (outcome.connection, run_id, isoformat(now()), digest, json.dumps(files or {}), *counts)
     with transaction(database):
-        database.execute(
-            "INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                outcome.connection,
-                run_id,
-                isoformat(now()),
-                outcome.digest if files is not None else "",
-                json.dumps(files or {}),
-                outcome.tables,
-                outcome.columns,
-                json.dumps(outcome.row_estimates),
-            ),
-        )
+        database.execute("INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def last_scans(database: sqlite3.Connection) -> dict[str, LastScan]:

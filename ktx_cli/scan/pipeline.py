@@ -103,7 +103,7 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
     if job.previous is not None and (job.previous.digest, job.previous.files) == (digest, committed.files):
         plan = _unchanged(committed, schema, records, rows)
     else:
-        plan = plan_manifest(job.connection, job.driver, schema, committed, records, texts, contents)
+        plan = plan_manifest(job.driver, schema, committed, records, texts, contents)
     warnings = [*committed.warnings, *(rows.warnings if rows else ()), *plan.warnings]
     if not schema.tables:
         warnings += _nothing_to_read(job, connector, scope)

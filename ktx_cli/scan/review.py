@@ -16,6 +16,7 @@ from typing import Any, Final
 from ktx_cli.core import Command, ConfigError, KtxError, ResultWarning, file_stem, listing, yaml
 from ktx_cli.project import Layout
 from ktx_cli.scan.committed import Base, Committed, RemovedTexts, has_comments
+from ktx_cli.scan.descriptions.facts import mappings_in
 from ktx_cli.scan.relationships.record import (
     ARROW,
     RELATIONSHIPS,
@@ -71,10 +72,7 @@ class SourceFile:
     @property
     def joins(self) -> frozenset[JoinKey]:
         """The joins it makes."""
-        listed = self.document.get("joins")
-        return frozenset(
-            join_key(each) for each in (listed if isinstance(listed, list) else ()) if isinstance(each, dict)
-        )
+        return frozenset(map(join_key, mappings_in(self.document, "joins")))
 
 
 @dataclass(frozen=True, slots=True)

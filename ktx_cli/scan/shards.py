@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.core import file_stem
-from ktx_cli.scan.descriptions.facts import GENERATED_KEYS
+from ktx_cli.scan.descriptions.facts import GENERATED_KEYS, mappings_in
 from ktx_cli.scan.relationships.record import (
     Cardinality,
     Relationship,
@@ -306,10 +306,9 @@ def _descriptions(entry: Entry) -> list[Any]:
 
 def with_renamed_joins(entry: Entry, renamed: Mapping[str, str]) -> Entry:
     """Return the entry with its joins to a source that people gave another name leading to that name."""
-    joins = entry.get("joins")
-    if not isinstance(joins, list) or not any(isinstance(j, dict) and j.get("to") in renamed for j in joins):
+    if not any(join.get("to") in renamed for join in mappings_in(entry, "joins")):
         return entry
-    return {**entry, "joins": [_redirected(join, renamed) for join in joins]}
+    return {**entry, "joins": [_redirected(join, renamed) for join in entry["joins"]]}
 
 
 def _redirected(join: Any, renamed: Mapping[str, str]) -> Any:
@@ -387,21 +386,12 @@ def _generated_texts(fields: dict[str, Any], new: dict[str, Any] | None) -> dict
 
 
 def _by_name(entry: Entry) -> dict[str, Any]:
-    columns = entry.get("columns")
-    return {
-        str(column["name"]): column
-        for column in (columns if isinstance(columns, list) else [])
-        if isinstance(column, dict) and "name" in column
-    }
+    return {str(column["name"]): column for column in mappings_in(entry, "columns") if "name" in column}
 
 
 def _by_join(entry: Entry) -> dict[tuple[str, str], Any]:
-    joins = entry.get("joins")
-    return {
-        (str(join.get("to")), " ".join(str(join.get("on")).split())): join
-        for join in (joins if isinstance(joins, list) else [])
-        if isinstance(join, dict)
-    }
+    joins = mappings_in(entry, "joins")
+    return {(str(join.get("to")), " ".join(str(join.get("on")).split())): join for join in joins}
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -105,15 +105,7 @@ class Hit:
 
     def to_json(self) -> dict[str, Any]:
         """Return the hit as it stands in an envelope."""
-        return {
-            "kind": self.kind,
-            "id": self.id,
-            "connection": self.connection,
-            "score": round(self.score, 4),
-            "summary": self.summary,
-            "snippet": self.snippet,
-            "matched_on": list(self.matched_on),
-        }
+        return {**asdict(self), "score": round(self.score, 4), "matched_on": list(self.matched_on)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +241,10 @@ def documents(shown: Shown) -> Iterator[Document]:
     for source in shown.sources():
         measures, columns = shown.measures(source), shown.columns(source)
         yield _source(shown, source, measures, columns)
-        yield from (_measure(shown, source, each) for each in measures)
-        yield from (_segment(shown, source, each) for each in source.segments.values())
-        yield from (_column(shown, source, each) for each in columns)
+        yield from (_entity(shown, source, each, "measure", MEASURE) for each in measures)
+        yield from (_entity(shown, source, each, "segment", MEASURE) for each in source.segments.values())
+        for each in columns:
+            yield _entity(shown, source, each, "column", COLUMN, Field("values", " ".join(each.values), COLUMN))
 
 
 def all_documents(model: Model) -> Iterator[Document]:
@@ -276,35 +269,17 @@ def _source(shown: Shown, source: Source, measures: list[Measure], columns: list
     return _document(shown, "source", source.name, source.description or counts, fields)
 
 
-def _measure(shown: Shown, source: Source, measure: Measure) -> Document:
-    fields = (
-        Field("name", measure.name, SOURCE_NAME),
-        Field("source", source.name, MEASURE),
-        Field("description", measure.description or "", DESCRIPTION),
-    )
-    summary = measure.description or _expression_text(shown, source, measure.expr)
-    return _document(shown, "measure", f"{source.name}.{measure.name}", summary, fields)
-
-
-def _segment(shown: Shown, source: Source, segment: Segment) -> Document:
-    fields = (
-        Field("name", segment.name, SOURCE_NAME),
-        Field("source", source.name, MEASURE),
-        Field("description", segment.description or "", DESCRIPTION),
-    )
-    summary = segment.description or _expression_text(shown, source, segment.expr)
-    return _document(shown, "segment", f"{source.name}.{segment.name}", summary, fields)
-
-
-def _column(shown: Shown, source: Source, column: Column) -> Document:
-    fields = (
-        Field("name", column.name, SOURCE_NAME),
-        Field("source", source.name, COLUMN),
-        Field("values", " ".join(column.values), COLUMN),
-        Field("description", column.description or "", DESCRIPTION),
-    )
-    summary = column.description or column.type.value
-    return _document(shown, "column", f"{source.name}.{column.name}", summary, fields)
+def _entity(
+    shown: Shown, source: Source, entity: Measure | Segment | Column, kind: str, weight: float, *fields: Field
+) -> Document:
+    """Return the document of something of a source; `weight`: of the source's name in it."""
+    named = (Field("name", entity.name, SOURCE_NAME), Field("source", source.name, weight))
+    described = Field("description", entity.description or "", DESCRIPTION)
+    if isinstance(entity, Column):
+        summary = entity.description or entity.type.value
+    else:
+        summary = entity.description or _expression_text(shown, source, entity.expr)
+    return _document(shown, kind, f"{source.name}.{entity.name}", summary, (*named, *fields, described))
 
 
 def _expression_text(shown: Shown, source: Source, expr: str) -> str:
@@ -378,20 +353,14 @@ class Shown:
             return Visibility.HIDDEN
 
     def _may(self, visibility: Visibility) -> bool:
-        allowed: Collection[Visibility] = (
-            (Visibility.PUBLIC, Visibility.INTERNAL) if self.internal else (Visibility.PUBLIC,)
-        )
-        return visibility in allowed
+        return visibility is Visibility.PUBLIC or (self.internal and visibility is Visibility.INTERNAL)
 
     def _lookup(self) -> Names:
         if self._names is None:
             from ktx_cli.semantic import Graph, Names
 
-            values = {
-                f"param.{name}": each.default
-                for s in self.model.sources.values()
-                for name, each in s.parameters.items()
-            }
+            sources = self.model.sources.values()
+            values = {f"param.{name}": each.default for s in sources for name, each in s.parameters.items()}
             self._names = Names(self.model, Graph(self.model), values)
         return self._names
 
@@ -424,27 +393,21 @@ class Part(Protocol):
 
     def signatures(self) -> Mapping[str, str]:
         """Return unit -> signature of all units, from sizes and times alone, of the files on the disk."""
-        ...
 
     def units(self, tree: Tree) -> Iterable[str]:
         """Return all units in a tree."""
-        ...
 
     def owns(self, unit: str) -> bool:
         """Say whether a unit is of this part, also one that is gone."""
-        ...
 
     def units_of(self, path: str) -> Sequence[str]:
         """Return the units a file of the project is part of."""
-        ...
 
     def digest(self, unit: str, tree: Tree) -> str:
         """Return what tells one content of a unit from another; reads its files."""
-        ...
 
     def documents(self, unit: str, tree: Tree) -> Documents:
         """Return the documents of a unit; none where it is gone."""
-        ...
 
 
 class Pages:

@@ -193,6 +193,7 @@ def _key(changes: _Changes) -> _Key:
 
 
 HINT: Final = Command("index")
+EVERYTHING: Final = Scope()
 LOOK_SECONDS: Final = 1.0
 """How long a process takes the files of a project for unchanged after it looked at them, at least."""
 _LOOKS: Final = 0.02
@@ -236,17 +237,11 @@ class Searcher:
     def __post_init__(self) -> None:
         self._overlays = Overlays(self.contents, lambda: self._opened()[0])
 
-    def search(self, query: str, scope: Scope = Scope(), limit: int = 20) -> Answer:  # noqa: B008 - it is frozen
+    def search(self, query: str, scope: Scope = EVERYTHING, limit: int = 20) -> Answer:
         """Return what fits a query, best first. Raises `StorageError` where files of the project cannot be read."""
         return self._answer(self._current, query, scope, limit)
 
-    def search_tree(
-        self,
-        workspace: Workspace,
-        query: str,
-        scope: Scope = Scope(),  # noqa: B008 - it is frozen
-        limit: int = 20,
-    ) -> Answer:
+    def search_tree(self, workspace: Workspace, query: str, scope: Scope = EVERYTHING, limit: int = 20) -> Answer:
         """Return what fits a query in an overlay as it is now; what was written to it is found."""
         return self._answer(lambda: (self._overlays.view(workspace), []), query, scope, limit)
 
@@ -425,10 +420,15 @@ def refresh(
     with changing(path) as (database, is_new):
         done = Refreshed(rebuilt=is_new)
         database.execute("BEGIN")
-        known = _known(database)
+        rows = database.execute("SELECT key, signature, digest FROM units")
+        known = {key: (signature, digest) for key, signature, digest in rows}
         changed = [unit for unit, signature in signatures.items() if known.get(unit, ("",))[0] != signature]
         for number, unit in enumerate(changed):
-            _bring_up(database, contents, tree, unit, known.get(unit), signatures[unit], done)
+            digest = contents.digest(unit, tree)
+            if unit not in known or known[unit][1] != digest:
+                added, removed = _replace(database, unit, contents.documents(unit, tree))
+                done.added, done.removed, done.units = done.added + added, done.removed + removed, done.units + 1
+            database.execute("INSERT OR REPLACE INTO units VALUES (?, ?, ?)", (unit, signatures[unit], digest))
             if number % 100 == 0:
                 emit(StepProgress(STEP, number, len(changed)))
         for unit in known.keys() - signatures.keys():
@@ -443,28 +443,6 @@ def refresh(
             done.error = error
         done.documents = database.execute("SELECT count(*) FROM docs").fetchone()[0]
     return done
-
-
-def _known(database: sqlite3.Connection) -> dict[str, tuple[str, str]]:
-    rows = database.execute("SELECT key, signature, digest FROM units")
-    return {key: (signature, digest) for key, signature, digest in rows}
-
-
-def _bring_up(
-    database: sqlite3.Connection,
-    contents: Contents,
-    tree: Tree,
-    unit: str,
-    known: tuple[str, str] | None,
-    signature: str,
-    done: Refreshed,
-) -> None:
-    digest = contents.digest(unit, tree)
-    if known is None or known[1] != digest:
-        documents = contents.documents(unit, tree)
-        added, removed = _replace(database, unit, documents)
-        done.added, done.removed, done.units = done.added + added, done.removed + removed, done.units + 1
-    database.execute("INSERT OR REPLACE INTO units VALUES (?, ?, ?)", (unit, signature, digest))
 
 
 def _replace(database: sqlite3.Connection, unit: str, documents: Mapping[bytes, Any]) -> tuple[int, int]:

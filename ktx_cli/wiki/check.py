@@ -19,7 +19,7 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.privacy import secrets
-from ktx_cli.project import SEMANTIC_NAME, Edit, Tree
+from ktx_cli.project import SEMANTIC_NAME, Tree
 from ktx_cli.semantic import Model
 from ktx_cli.wiki.injection import instructions
 from ktx_cli.wiki.page import (
@@ -32,7 +32,6 @@ from ktx_cli.wiki.page import (
     changed,
     check_key,
     could_be_key,
-    edited,
     field_line,
     key_problem,
     new_page,
@@ -44,7 +43,7 @@ from ktx_cli.wiki.page import (
     scopes_seen_from,
     suggested_key,
 )
-from ktx_cli.wiki.reference import Kind, Reference, Resolver, line_of, read_sl_ref, references
+from ktx_cli.wiki.reference import Kind, Reference, Resolver, line_of, references
 from ktx_cli.wiki.store import NEAR, Graph, Wiki, file_of, graph_about, load_graph, nearest
 from ktx_cli.wiki.text import hidden_characters, hidden_markup, hosts_in, images, links
 
@@ -126,13 +125,14 @@ def too_long(page: Page) -> Iterator[Diagnostic]:
 
 
 _SEMANTIC: Final = f"{SEMANTIC_NAME}/"
-_TYPES: Final[Mapping[str, tuple[type, str]]] = {
-    "text": (str, "a text"),
-    "texts": (list, "a list of texts"),
-    "number": (int, "a whole number"),
-    "mapping": (dict, "a mapping"),
-    "mode": (str, f"one of {', '.join(USAGE_MODES)}"),
+_TYPES: Final[Mapping[str, tuple[type, str, str]]] = {
+    "text": (str, "a text", '"..."'),
+    "texts": (list, "a list of texts", '["...", "..."]'),
+    "number": (int, "a whole number", "1"),
+    "mapping": (dict, "a mapping", "{executions: 1}"),
+    "mode": (str, f"one of {', '.join(USAGE_MODES)}", "auto"),
 }
+"""What a field holds: its type, that type in words, and an example."""
 
 
 def check_pages(
@@ -272,9 +272,10 @@ def _form(page: Page) -> Iterator[Diagnostic]:
     for name, value in page.fields.items():
         wanted = FIELDS.get(name)
         if wanted is not None and value is not None and (place := _misfit(value, wanted)) is not None:
-            message = f"`{name}` is not {_TYPES[wanted][1]}"
+            _, what, example = _TYPES[wanted]
+            hint = f"write `{name}: {example}`; numbers and dates that are texts need quotes"
             line = field_line(page, name, *place)
-            yield page_diagnostic(page.path, line, "field_type", message, _typed_hint(name, wanted))
+            yield page_diagnostic(page.path, line, "field_type", f"`{name}` is not {what}", hint)
 
 
 def _misfit(value: Any, wanted: str) -> tuple[int, ...] | None:
@@ -286,17 +287,6 @@ def _misfit(value: Any, wanted: str) -> tuple[int, ...] | None:
     if wanted == "mode":
         fits = value in USAGE_MODES if isinstance(value, str) else False
     return None if fits or (wanted == "texts" and isinstance(value, str)) else ()
-
-
-def _typed_hint(name: str, wanted: str) -> str:
-    examples = {
-        "text": f'{name}: "..."',
-        "texts": f'{name}: ["...", "..."]',
-        "number": f"{name}: 1",
-        "mapping": f"{name}: {{executions: 1}}",
-        "mode": f"{name}: auto",
-    }
-    return f"write `{examples[wanted]}`; numbers and dates that are texts need quotes"
 
 
 def warnings_of(found: Iterable[Diagnostic]) -> list[ResultWarning]:
@@ -361,7 +351,8 @@ def _span(text: str, old: str) -> tuple[int, int] | str:
     """Return where the one passage stands that `old` means, else why there is none."""
     if not old.strip():
         return "has no old text"
-    for spans in (_exact(text, old), _spaced(text, old)):
+    spaced = r"\s+".join(map(re.escape, old.split()))
+    for spans in (_overlapping(re.escape(old), text), _overlapping(spaced, text)):
         if len(spans) > 1:
             return f"fits {plural(len(spans), 'passage')}"
         if spans:
@@ -372,17 +363,9 @@ def _span(text: str, old: str) -> tuple[int, int] | str:
     return alike[0] if alike else f"fits nothing, and nothing is like it by {NEAR:.0%}"
 
 
-def _exact(text: str, old: str) -> list[tuple[int, int]]:
-    return _overlapping(re.compile(re.escape(old)), text)
-
-
-def _spaced(text: str, old: str) -> list[tuple[int, int]]:
-    return _overlapping(re.compile(r"\s+".join(map(re.escape, old.split()))), text)
-
-
-def _overlapping(pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
+def _overlapping(written: str, text: str) -> list[tuple[int, int]]:
     """Return where a pattern fits, also where it fits again before it ends."""
-    spans: list[tuple[int, int]] = []
+    pattern, spans = re.compile(written), list[tuple[int, int]]()
     found = pattern.search(text)
     while found is not None:
         spans.append(found.span())
@@ -512,38 +495,3 @@ def _new(tree: Tree, key: str, revision: Revision, scope: str) -> Page:
 
 def _or_none(value: Any) -> Any:
     return None if value in ([], (), "", {}) else value
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """A page without the entries of `sl_refs` that lead nowhere; `dropped`: what they were."""
-
-    page: Page
-    dropped: tuple[str, ...]
-
-
-def prune(pages: Iterable[Page], models: Mapping[str, Model]) -> Iterator[Pruned]:
-    """Yield the pages whose `sl_refs` name something the semantic layer does not have, without those entries.
-
-    The rest of a page stays as it is, its text too: what the text names is for its author to correct. Raises
-    `ConfigError` where the form of a front matter allows no such change.
-    """
-    resolver = Resolver(models)
-    for page in pages:
-        dropped = [text for text in page.sl_refs if resolver.missing(_reference(text)) is not None]
-        if dropped:
-            yield Pruned(edited(page, _edits(page, dropped)), tuple(dropped))
-
-
-def _edits(page: Page, dropped: Collection[str]) -> list[Edit]:
-    """Return the edits that take entries out of the list, the last one first; a list that is left empty goes."""
-    items = page.fields["sl_refs"]
-    if len(page.sl_refs) == len(dropped) or not isinstance(items, list):
-        return [Edit("delete", ("sl_refs",))]
-    indexes = [index for index, item in enumerate(items) if isinstance(item, str) and item.strip() in dropped]
-    return [Edit("delete", ("sl_refs", index)) for index in reversed(indexes)]
-
-
-def _reference(text: str) -> Reference:
-    connection, name = read_sl_ref(text)
-    return Reference(Kind.SOURCE, name, text, connection, "sl_refs")

@@ -247,7 +247,8 @@ def changed(page: Page, fields: Mapping[str, Any] | None = None, body: str | Non
     `ConfigError` where the front matter's form allows no such change.
     """
     if fields:
-        page = edited(page, [_field_edit(name, value) for name, value in fields.items()])
+        edits = [Edit("delete" if v is None else "set", (name,), _plain(v)) for name, v in fields.items()]
+        page = edited(page, edits)
     if body is not None:
         page = _with_body(page, body)
     if _SURROGATE.search(page.text):
@@ -315,10 +316,6 @@ def _fields(front: str, path: str) -> Mapping[str, Any] | Diagnostic:
         hint = f"write `name: value` lines between the --- of {path}"
         return page_diagnostic(path, 2, "front_matter", "the front matter is no mapping", hint)
     return data
-
-
-def _field_edit(name: str, value: Any) -> Edit:
-    return Edit("delete", (name,)) if value is None else Edit("set", (name,), _plain(value))
 
 
 def _with_body(page: Page, body: str) -> Page:

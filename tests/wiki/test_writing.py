@@ -10,8 +10,7 @@ import pytest
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.project.layout import Tree
 from ktx_cli.semantic.model import Model
-from ktx_cli.wiki.check import Replacement, Revision, problems_of, prune, refused, revised
-from ktx_cli.wiki.store import load_wiki
+from ktx_cli.wiki.check import Replacement, Revision, problems_of, refused, revised
 
 MakeTree = Callable[[Mapping[str, str | bytes]], Tree]
 PageText = Callable[..., str]
@@ -100,15 +99,3 @@ def test_a_page_is_checked_before_it_is_saved(
         assert (error.code, error.exit_code) == ("wiki_problems", 1)
         assert error.details["findings"][0]["code"] == codes[0]
         assert "hunter2" not in error.message
-
-
-def test_references_whose_goal_is_gone_are_taken_out(
-    tree: MakeTree, models: dict[str, Model], page_text: PageText
-) -> None:
-    kept = page_text("`orders.nothing`", "sl_refs: [orders.paid, crm/customers.vip]")
-    cut = page_text("Text.\n", "sl_refs:", "  - orders   # ours", "  - nothing", "  - orders.nothing", "tags: [x]")
-    wiki = load_wiki(tree({"a": kept, "b": cut, "c": page_text("", "sl_refs: [nothing]")}))
-    found = {each.page.key: each for each in prune(wiki.pages.values(), models)}
-    assert {key: each.dropped for key, each in found.items()} == {"b": ("nothing", "orders.nothing"), "c": ("nothing",)}
-    assert found["b"].page.text == cut.replace("  - nothing\n  - orders.nothing\n", "")
-    assert found["c"].page.sl_refs == ()

@@ -47,7 +47,6 @@ class ModelAccess(Protocol):
 
     def ask(self, question: Callable[[LlmRuntime], Coroutine[Any, Any, Answer]]) -> Answer:
         """Return the answer to a question."""
-        ...
 
 
 class RuleDescriber:

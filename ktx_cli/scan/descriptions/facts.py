@@ -127,14 +127,15 @@ def gather_facts(
     ]
 
 
+def mappings_in(entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return the mappings of a list in an entry; people edit shards, so anything may stand there."""
+    found = entry.get(key)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
 def known_texts(entry: Entry) -> KnownTexts:
     """Return the texts of people and other tools in a manifest entry."""
-    columns = entry.get("columns")
-    found = {
-        str(column["name"]): _persons(column)
-        for column in (columns if isinstance(columns, list) else [])
-        if isinstance(column, dict) and "name" in column
-    }
+    found = {str(each["name"]): _persons(each) for each in mappings_in(entry, "columns") if "name" in each}
     return KnownTexts(_persons(entry), {name: texts for name, texts in found.items() if texts})
 
 
@@ -518,15 +519,12 @@ class Describer(Protocol):
     @property
     def report(self) -> DescriptionReport:
         """The report before anything was done."""
-        ...
 
     def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[GivenHints, DescriptionReport]:
         """Return the joins that are thought likely, those of the record among them where no newer ones are known."""
-        ...
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
         """Return the texts there are now, of earlier answers too; a table without one keeps its old text."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

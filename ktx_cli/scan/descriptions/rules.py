@@ -153,7 +153,8 @@ def _and(words: Iterable[str]) -> str:
 def column_text(facts: TableFacts, column: Column) -> str | None:
     """Return the sentences about a column, None where there is nothing to say."""
     profile = facts.column_profiles().get(column.name)
-    sentences = [_key_text(facts, column), *_reference_texts(facts, column), _unique_text(facts, column)]
+    references = [_reference_text(facts, join) for join in facts.joins_out if column.name in join.child_columns]
+    sentences = [_key_text(facts, column), *references, _unique_text(facts, column)]
     sentences += [_role_text(facts, column, profile), "Computed by the database." if column.generated else ""]
     if column.name not in facts.table.primary_key:
         sentences.append(empty_text(facts, profile))
@@ -165,10 +166,6 @@ def _key_text(facts: TableFacts, column: Column) -> str:
     if column.name not in key:
         return ""
     return "Key of the table." if len(key) == 1 else f"Part of the key ({', '.join(map(quoted, key))})."
-
-
-def _reference_texts(facts: TableFacts, column: Column) -> list[str]:
-    return [_reference_text(facts, join) for join in facts.joins_out if column.name in join.child_columns]
 
 
 def _reference_text(facts: TableFacts, join: Join) -> str:

@@ -99,7 +99,8 @@ def profile_tables(
     unexpectedly; the strict default raises it.
     """
     left_alone = {table.ref: unread(table) for table in tables if not _may_read(table, connector.dialect, budget)}
-    asked = _in_turn([table for table in tables if table.ref not in left_alone], last or {})
+    asked = [table for table in tables if table.ref not in left_alone]
+    asked.sort(key=lambda table: (last or {}).get(table.ref, ""))
     columns = sum(len(table.columns) for table in asked)
     rows = min(budget.rows, max(FEWEST_ROWS, CELLS // max(columns, 1)))
     limits = SampleLimits(rows=rows, bytes=budget.bytes, deadline=monotonic() + budget.seconds)
@@ -135,10 +136,6 @@ def _may_read(table: Table, dialect: str, budget: Budget) -> bool:
     if table.kind not in _RUN_WHEN_READ:
         return True
     return budget.views == "always" or (budget.views == "local" and dialect_named(dialect).is_local)
-
-
-def _in_turn(tables: Sequence[Table], last: Mapping[TableRef, str]) -> list[Table]:
-    return sorted(tables, key=lambda table: last.get(table.ref, ""))
 
 
 def _each(

@@ -99,7 +99,7 @@ def _of_table(
     columns: list[ColumnValues] = []
     hidden: list[tuple[TableRef, str, Refusal]] = []
     for found in _lists(table, sample, reader, limits):
-        refused = _refused(table, found)
+        refused = refusal(table.ref.name, found.column, found.kind, tuple(found.counts))
         if refused is None:
             columns.append(_values(table, found, limits))
         else:
@@ -164,10 +164,6 @@ def _suffices(sample: SampledTable, profile: ColumnProfile, dialect: str) -> boo
     """Whether the sample has every value of a column as the database spells it."""
     is_folded = dialect_named(dialect).folds_texts and profile.kind is not ValueKind.INTEGER
     return sample.profile.complete and not is_folded
-
-
-def _refused(table: Table, found: _Found) -> Refusal | None:
-    return refusal(table.ref.name, found.column, found.kind, tuple(found.counts))
 
 
 def _values(table: Table, found: _Found, limits: DictionaryLimits) -> ColumnValues:

@@ -33,7 +33,6 @@ class HintSource(Protocol):
 
     def hints(self, tables: Sequence[Table]) -> Iterable[Hint]:
         """Return what the source says about these tables."""
-        ...
 
 
 Ends = tuple[tuple[ColumnFacts, ...], tuple[ColumnFacts, ...]]

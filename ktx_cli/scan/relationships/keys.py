@@ -394,7 +394,7 @@ def _choose(
             continue
         key = tuple(column.name for column in group)
         others = _others([other for _, other in options if len(other) == 1], table, key)
-        return KeyChoice(key, False, _as_share(score), others, confirmed=bool(sure))
+        return KeyChoice(key, False, round(min(0.99, 0.5 + score / 10), 2), others, confirmed=bool(sure))
     return _shared_key(columns, refers)
 
 
@@ -535,7 +535,3 @@ def _declared(table: TableFacts) -> list[ColumnFacts]:
 
 def _worth(column: ColumnFacts, best: ColumnFacts) -> bool:
     return key_score(column) >= key_score(best) - 1.6 or own_name(column) >= 0.6
-
-
-def _as_share(score: float) -> float:
-    return round(min(0.99, 0.5 + score / 10), 2)

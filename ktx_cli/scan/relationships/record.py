@@ -160,7 +160,9 @@ def record_text(record: RelationshipRecord) -> bytes:
     encode = json.JSONEncoder(ensure_ascii=False).encode
     lines = [f' "format": {FORMAT}', _listed("keys", map(encode, keys)), _listed("edges", map(encode, edges))]
     if record.gone:
-        gone = ({**_edge_to_json(each), **_waits(each, record)} for each in record.gone)
+        gone = (
+            {**_edge_to_json(each), **({"manual": True} if each.id in record.waiting else {})} for each in record.gone
+        )
         lines.append(_listed("gone", map(encode, gone)))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
 
@@ -264,10 +266,6 @@ def with_earlier(new: RelationshipRecord, old: RelationshipRecord, unread: Colle
 
 def _ends(edge: Relationship) -> tuple[object, ...]:
     return edge.child, edge.child_columns, edge.parent, edge.parent_columns, edge.condition
-
-
-def _waits(edge: Relationship, record: RelationshipRecord) -> dict[str, bool]:
-    return {"manual": True} if edge.id in record.waiting else {}
 
 
 def _steady(edge: Relationship, before: Relationship | None) -> Relationship:
