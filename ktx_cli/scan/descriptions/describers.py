@@ -11,11 +11,11 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 from ktx_cli.core import Emit, KtxError, one_line, plural
 from ktx_cli.llm import LlmError
-from ktx_cli.project import CachedAnswer, KtxConfig, Layout, StateEnrichmentStore
+from ktx_cli.project import CachedAnswer, KtxConfig, Layout, Privacy, StateEnrichmentStore
 from ktx_cli.scan.descriptions.batches import estimated_tokens
 from ktx_cli.scan.descriptions.facts import (
     Described,
@@ -27,7 +27,7 @@ from ktx_cli.scan.descriptions.facts import (
     Texts,
     content_hash,
 )
-from ktx_cli.scan.descriptions.model import KIND, Descriptions, answers_so_far, describe, estimate
+from ktx_cli.scan.descriptions.model import KIND, Descriptions, Progress, answers_so_far, describe, estimate
 from ktx_cli.scan.descriptions.rules import describe_by_rules
 from ktx_cli.scan.relationships.hints import GivenHints
 from ktx_cli.scan.relationships.proposals import Proposals, propose, proposed_hints
@@ -74,6 +74,15 @@ def _by_rules(facts: TableFacts, recorded: Described | None) -> Described:
     if unread and recorded is not None and (recorded.source, recorded.hash) == ("rules", described.hash):
         return recorded
     return described
+
+
+Recorded = Mapping[TableRef, Described]
+
+
+class _Options(TypedDict):
+    privacy: Privacy
+    concurrency: int
+    on_progress: Progress
 
 
 class ModelDescriber:
@@ -150,18 +159,10 @@ class ModelDescriber:
         failed = {str(each.ref): one_line(each.message) for each in answered.failed}
         return {each.ref: each for each in answered.tables}, replace(report, failed=failed)
 
-    async def _ask_for_joins(
-        self, runtime: LlmRuntime, facts: Sequence[TableFacts], progress: Callable[[int, int], None]
-    ) -> Proposals:
+    async def _ask_for_joins(self, runtime: LlmRuntime, facts: Sequence[TableFacts], progress: Progress) -> Proposals:
+        tables, options = self._config.scan.relationships.max_llm_tables_per_batch, self._options(progress)
         return await propose(
-            runtime,
-            facts,
-            self._store,
-            prompt=self._prompts.propose,
-            privacy=self._config.scan.privacy,
-            tables_per_batch=self._config.scan.relationships.max_llm_tables_per_batch,
-            concurrency=self._config.ingest.work_units.max_concurrency,
-            on_progress=progress,
+            runtime, facts, self._store, prompt=self._prompts.propose, tables_per_batch=tables, **options
         )
 
     async def _ask_for_texts(
@@ -169,18 +170,14 @@ class ModelDescriber:
         runtime: LlmRuntime,
         facts: Sequence[TableFacts],
         recorded: Mapping[TableRef, Described],
-        progress: Callable[[int, int], None],
+        progress: Progress,
     ) -> Descriptions:
-        return await describe(
-            runtime,
-            facts,
-            self._store,
-            prompt=self._prompts.describe,
-            privacy=self._config.scan.privacy,
-            concurrency=self._config.ingest.work_units.max_concurrency,
-            recorded=recorded,
-            on_progress=progress,
-        )
+        prompt, options = self._prompts.describe, self._options(progress)
+        return await describe(runtime, facts, self._store, prompt=prompt, recorded=recorded, **options)
+
+    def _options(self, progress: Progress) -> _Options:
+        concurrency = self._config.ingest.work_units.max_concurrency
+        return {"privacy": self._config.scan.privacy, "concurrency": concurrency, "on_progress": progress}
 
     def _step(self, name: str) -> Step:
         return Step(name, self._connection, self._emit)

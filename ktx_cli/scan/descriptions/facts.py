@@ -186,15 +186,8 @@ def structure(table: Table) -> dict[str, Any]:
 
 
 def _column(column: Column) -> list[Any]:
-    return [
-        column.name,
-        column.native_type,
-        column.type.value,
-        column.nullable,
-        column.comment,
-        column.default,
-        column.generated,
-    ]
+    typed = [column.name, column.native_type, column.type.value, column.nullable]
+    return [*typed, column.comment, column.default, column.generated]
 
 
 FEW_ROWS: Final = 10

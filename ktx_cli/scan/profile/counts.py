@@ -70,32 +70,21 @@ def count_sample(table: Table, sample: Sample, dialect: str = "", exact: frozens
                 del values[name]
             else:
                 counts[name] = counted
-    profile = TableProfile(
-        ref=table.ref,
-        method=sample.method,
-        rows=sample.rows,
-        row_count=sample.row_count,
-        exact_count=sample.exact_count,
-        columns=tuple(columns),
-        cut_by_bytes=sample.cut_by_bytes,
-    )
+    counted_rows = (sample.method, sample.rows, sample.row_count, sample.exact_count)
+    profile = TableProfile(table.ref, *counted_rows, tuple(columns), cut_by_bytes=sample.cut_by_bytes)
     return SampledTable(profile, counts, values, exact)
 
 
-def unsampled(table: Table, problem: str) -> SampledTable:
+def unsampled(table: Table, problem: str, kind: ValueKind = ValueKind.OPAQUE) -> SampledTable:
     """Return the profile of a table that could not be sampled."""
-    columns = tuple(ColumnProfile(column.name, ValueKind.OPAQUE, 0) for column in table.columns)
-    return SampledTable(
-        TableProfile(table.ref, SampleMethod.HEAD, 0, table.row_estimate, False, columns, problem=problem)
-    )
+    columns = tuple(ColumnProfile(column.name, kind, 0) for column in table.columns)
+    profile = TableProfile(table.ref, SampleMethod.HEAD, 0, table.row_estimate, False, columns, problem=problem)
+    return SampledTable(profile)
 
 
 def unread(table: Table) -> SampledTable:
     """Return the profile of a table whose rows are not to be read: its columns count as empty, of their own types."""
-    columns = tuple(ColumnProfile(column.name, ValueKind.EMPTY, 0) for column in table.columns)
-    return SampledTable(
-        TableProfile(table.ref, SampleMethod.HEAD, 0, table.row_estimate, False, columns, problem=NOT_READ)
-    )
+    return unsampled(table, NOT_READ, ValueKind.EMPTY)
 
 
 def comparable(value: Any, fold: Fold | None = None) -> Any:

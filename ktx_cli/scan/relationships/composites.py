@@ -344,10 +344,8 @@ def _points_the_other_way(
     own = choice is not None and set(choice.primary) == {column.name for column in mapping}
     if not own or not present <= mine:
         return False
-    return (len(mapping[0].table.columns), mapping[0].table.number) <= (
-        len(columns[0].table.columns),
-        columns[0].table.number,
-    )
+    one, other = ((len(each[0].table.columns), each[0].table.number) for each in (mapping, columns))
+    return one <= other
 
 
 MOST_TYPES = 20

@@ -78,8 +78,7 @@ class Numbers:
 
 def numbers_of(column: ColumnFacts) -> Numbers:
     """Return the numbers of a column."""
-    width = middle = 0.0
-    weight = 0.0
+    width = middle = weight = 0.0
     if column.family is Family.INTEGER and not column.empty:
         width = float(column.profile.maximum) - float(column.profile.minimum) + 1
         middle = float(sum(column.counts)) / len(column.counts)
@@ -88,18 +87,10 @@ def numbers_of(column: ColumnFacts) -> Numbers:
         weight = min(1.5, 0.3 * sum(len(str(value)) for value in few) / len(few))
     rows = max(column.table.rows, column.distinct)
     dense = bool(width) and width <= 1.3 * rows + 2
-    return Numbers(
-        key_score(column),
-        own_name(column),
-        dense,
-        width,
-        middle,
-        rows,
-        weight,
-        tuple(float(column.says(kind)) for kind in KINDS),
-        column.says("self") or column.says("boss"),
-        column.column.native_type.lower(),
-    )
+    kinds = tuple(float(column.says(kind)) for kind in KINDS)
+    own = column.says("self") or column.says("boss")
+    measured = (key_score(column), own_name(column), dense, width, middle, rows, weight)
+    return Numbers(*measured, kinds, own, column.column.native_type.lower())
 
 
 def features(
@@ -280,13 +271,8 @@ def _sighting(pair: Candidate, numbers: Mapping[ColumnFacts, int]) -> Sighting:
 def _spelling(column: ColumnFacts) -> Spelling:
     parts, base = column.parts, column.base
     several = len(parts) > 1
-    return Spelling(
-        column.table.number,
-        column.joined if base else "",
-        parts[0] if several else "",
-        parts[-1] if several else "",
-        base[-1] if base else "",
-    )
+    ends = (parts[0], parts[-1]) if several else ("", "")
+    return Spelling(column.table.number, column.joined if base else "", *ends, base[-1] if base else "")
 
 
 @dataclass(slots=True)
