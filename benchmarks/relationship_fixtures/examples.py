@@ -81,7 +81,7 @@ def _candidates(
     questions = Questions(connector, Relationships(), len(facts.columns))
     inference = Inference(facts, Relationships(), questions, (), Ranker(0.0, (), ()), STRICT)
     uniques = find_uniques(facts.tables, questions.is_unique)
-    return facts.columns, inference.ranked_pairs(uniques, NameIndex(facts.tables, uniques.keys), Hints())
+    return facts.columns, inference.ranked_candidates(uniques, NameIndex(facts.tables, uniques.keys), Hints())
 
 
 def _no_rows(table: Table) -> Sample:

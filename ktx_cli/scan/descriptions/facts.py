@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from ktx_cli.core import Command, Hint, KtxError, ResultWarning, listing, one_line, plural
+from ktx_cli.core import Command, Hint, KtxError, Record, ResultWarning, listing, one_line, plural
 from ktx_cli.privacy import ValueKind
 from ktx_cli.scan.profile.counts import ColumnProfile, TableProfile
 from ktx_cli.scan.relationships.hints import GivenHints, recorded_hints
@@ -426,7 +426,7 @@ class DescriptionInput:
 
 
 @dataclass(frozen=True, slots=True)
-class DescriptionReport:
+class DescriptionReport(Record):
     """`by`: `llm` or `deterministic`. `described`: tables that have texts, `asked` those the model was asked about now.
 
     `failed`: table -> why it has no new text; the next run asks again. `proposed`: joins the model proposed, None where
@@ -472,18 +472,7 @@ class DescriptionReport:
             found.append(connection_warning("not_proposed", connection, message, hint))
         return found
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the connection's `descriptions` in the report."""
-        ask = self.to_ask
-        return {
-            "by": self.by,
-            "described": self.described,
-            "asked": self.asked,
-            "failed": dict(self.failed),
-            "proposed": self.proposed,
-            "to_ask": None if ask is None else {"tables": ask.tables, "calls": ask.calls, "tokens": ask.tokens},
-            "stopped": None if self.stopped is None else self.stopped.to_json(),
-        }
+    json_keys = ("by", "described", "asked", "failed", "proposed", "to_ask", "stopped")
 
 
 Texts = tuple[Sequence[Described], DescriptionReport]

@@ -277,15 +277,7 @@ class _Asking:
                 self._give_up(part, again)
 
     async def _try(self, call: Call) -> LlmError | None:
-        """Ask once; return the error where it is one of this call alone."""
-        try:
-            await self._ask_once(call)
-        except Exception as error:
-            of_call = error_of_call(error)
-            if of_call is not None and (self.answers or self.result.calls < HOPELESS):
-                return of_call
-            raise
-        return None
+        return await error_of(self._ask_once(call), lambda: bool(self.answers) or self.result.calls < HOPELESS)
 
     async def _ask_once(self, call: Call) -> None:
         text = message(self.works[piece.ref].json(piece) for piece in call)
@@ -370,6 +362,18 @@ def error_of_call(error: Exception) -> LlmError | None:
     return LlmError(
         unexpected(type(error).__name__), code="execution", hint="run the command again with --debug to see where"
     )
+
+
+async def error_of(asked: Awaitable[None], may_go_on: Callable[[], bool] = lambda: True) -> LlmError | None:
+    """Wait for a question and return its error where that is one of this call alone, and the others may go on."""
+    try:
+        await asked
+    except Exception as error:
+        of_call = error_of_call(error)
+        if of_call is None or not may_go_on():
+            raise
+        return of_call
+    return None
 
 
 async def side_by_side(items: Sequence[Item], work: Callable[[Item], Awaitable[None]], concurrency: int) -> None:

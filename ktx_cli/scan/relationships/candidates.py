@@ -33,7 +33,7 @@ VALUES_A_STATEMENT = 1500
 """How many values one statement looks up, for all columns together."""
 
 EXACT_ROWS = 5_000_000
-"""Tables with more rows are not joined to confirm an edge; what the sample says stands."""
+"""Tables with more rows are not joined to confirm a relationship; what the sample says stands."""
 
 
 SENTINELS: Final = frozenset(
@@ -84,11 +84,11 @@ class Prober:
         self.problems: list[str] = []
 
     def overlaps(
-        self, pairs: Iterable[tuple[ColumnFacts, ColumnFacts]]
+        self, candidates: Iterable[tuple[ColumnFacts, ColumnFacts]]
     ) -> dict[tuple[ColumnFacts, ColumnFacts], Overlap]:
-        """Return what was found out; a pair whose lookup failed is left out, and `problems` says why."""
+        """Return what was found out; a candidate whose lookup failed is left out, and `problems` says why."""
         by_key: dict[ColumnFacts, list[ColumnFacts]] = defaultdict(list)
-        for child, key in pairs:
+        for child, key in candidates:
             by_key[key].append(child)
         found = {}
         for key, children in by_key.items():
@@ -205,24 +205,24 @@ SLACK = 0.02
 """So much larger a share of rows may find nothing in the table of one's own layer than in its copy."""
 
 
-def without_copies(pairs: Iterable[Candidate]) -> list[Candidate]:
-    """Return the pairs without those to a copy where the same column may refer to the original, or the reverse.
+def without_copies(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the candidates without those to a copy where the same column may refer to the original, or the reverse.
 
     A copy's own key refers to nothing. Of several parents the one of the child's own layer stays, else the one with the
     fewest marks in its name; of two schemas the child's own.
     """
     groups: dict[tuple[ColumnFacts, tuple[str, ...], str], list[Candidate]] = defaultdict(list)
-    for pair in pairs:
-        if _repeats(pair):
+    for candidate in candidates:
+        if _repeats(candidate):
             continue
-        groups[pair.child, core(pair.key.table), pair.key.joined].append(pair)
-    return [pair for group in groups.values() for pair in _without_copies(group)]
+        groups[candidate.child, core(candidate.key.table), candidate.key.joined].append(candidate)
+    return [candidate for group in groups.values() for candidate in _without_copies(group)]
 
 
-def _repeats(pair: Candidate) -> bool:
+def _repeats(candidate: Candidate) -> bool:
     """Whether a column is in a copy, or in the original, what the key is in the other."""
-    mine, theirs = pair.child.table, pair.key.table
-    same = mine is not theirs and pair.child.joined == pair.key.joined and core(mine) == core(theirs)
+    mine, theirs = candidate.child.table, candidate.key.table
+    same = mine is not theirs and candidate.child.joined == candidate.key.joined and core(mine) == core(theirs)
     return same and marks(mine) != marks(theirs) and are_alike(mine, theirs)
 
 
@@ -230,31 +230,31 @@ def _without_copies(group: Sequence[Candidate]) -> list[Candidate]:
     if len(group) == 1:
         return list(group)
     nearest = min(group, key=_distance)
-    return [pair for pair in group if pair is nearest or not _is_needless(pair, nearest)]
+    return [candidate for candidate in group if candidate is nearest or not _is_needless(candidate, nearest)]
 
 
-def _distance(pair: Candidate) -> tuple[int, int, bool]:
+def _distance(candidate: Candidate) -> tuple[int, int, bool]:
     """Return how far a parent is from a child's layer: by the marks only one of them has, by its own, by schema."""
-    mine, theirs = marks(pair.child.table), marks(pair.key.table)
-    away = pair.child.table.table.ref.schema != pair.key.table.table.ref.schema
+    mine, theirs = marks(candidate.child.table), marks(candidate.key.table)
+    away = candidate.child.table.table.ref.schema != candidate.key.table.table.ref.schema
     return len(mine ^ theirs), len(theirs), away
 
 
-def _is_needless(pair: Candidate, nearest: Candidate) -> bool:
-    if _distance(pair) == _distance(nearest) or pair.key.table is pair.child.table:
+def _is_needless(candidate: Candidate, nearest: Candidate) -> bool:
+    if _distance(candidate) == _distance(nearest) or candidate.key.table is candidate.child.table:
         return False
-    if not are_alike(pair.key.table, nearest.key.table):
+    if not are_alike(candidate.key.table, nearest.key.table):
         return False
-    if pair.overlap is None or nearest.overlap is None:
-        return nearest.overlap is not None or pair.overlap is None
-    return nearest.overlap.violations <= pair.overlap.violations + SLACK
+    if candidate.overlap is None or nearest.overlap is None:
+        return nearest.overlap is not None or candidate.overlap is None
+    return nearest.overlap.violations <= candidate.overlap.violations + SLACK
 
 
 TOLERATED = 0.12
-"""The share of rows that may find nothing for a pair to be looked at further when its name says little."""
+"""The share of rows that may find nothing for a candidate to be looked at further when its name says little."""
 
 TOLERATED_NAMED = 0.6
-"""The same for a pair whose name is clear: a person should hear of it."""
+"""The same for a candidate whose name is clear: a person should hear of it."""
 
 CLEAR_NAME = 0.75
 FAINT_NAME = 0.45
@@ -270,23 +270,23 @@ def find_candidates(
     most: int,
     spoken_for: set[ColumnFacts],
 ) -> list[Candidate]:
-    """Return the pairs worth ranking, with their features; `spoken_for`: columns whose references are declared."""
+    """Return the candidates worth ranking, with their features; `spoken_for`: columns whose references are declared."""
     values = ValueIndex(keys)
     hints: dict[ColumnFacts, dict[ColumnFacts, set[str]]] = defaultdict(dict)
     for (child, key), sources in hinted.items():
         hints[child][key] = sources
     children = [child for child in facts.columns if child not in spoken_for and can_refer(child)]
     shared = _shared(children, values)
-    pairs = [
-        pair
+    candidates = [
+        candidate
         for child in children
-        for pair in _of(child, names, [*values.parents(child), *shared.get(child, ())], hints.get(child, {}), most)
+        for candidate in _of(child, names, [*values.parents(child), *shared.get(child, ())], hints.get(child, {}), most)
     ]
-    _measure(pairs, prober)
-    kept = _without_needless(without_copies(pair for pair in pairs if _plausible(pair)))
-    _describe(pair for pair in kept if not pair.only_orphans)
-    _describe(pair for pair in kept if pair.only_orphans)
-    return [pair for pair in kept if pair.values]
+    _measure(candidates, prober)
+    kept = _without_needless(without_copies(candidate for candidate in candidates if _plausible(candidate)))
+    _describe(candidate for candidate in kept if not candidate.only_orphans)
+    _describe(candidate for candidate in kept if candidate.only_orphans)
+    return [candidate for candidate in kept if candidate.values]
 
 
 def can_refer(column: ColumnFacts) -> bool:
@@ -327,10 +327,14 @@ def _of(
         return []
     ordered = sorted(
         found.values(),
-        key=lambda pair: (-len(pair.sources & hints.get(pair.key, set())), -pair.named.best, pair.key.table.number),
+        key=lambda candidate: (
+            -len(candidate.sources & hints.get(candidate.key, set())),
+            -candidate.named.best,
+            candidate.key.table.number,
+        ),
     )
-    spoken = [pair for pair in ordered if pair.sources == {"names"}]
-    others = [pair for pair in ordered if pair.sources != {"names"}]
+    spoken = [candidate for candidate in ordered if candidate.sources == {"names"}]
+    others = [candidate for candidate in ordered if candidate.sources != {"names"}]
     by_name = spoken[: most // 2 or int(not others)]
     return [*by_name, *others[: most - len(by_name)]]
 
@@ -340,73 +344,77 @@ def same_family(child: ColumnFacts, key: ColumnFacts) -> bool:
     return child.family is key.family
 
 
-def _measure(pairs: Sequence[Candidate], prober: Prober) -> None:
+def _measure(candidates: Sequence[Candidate], prober: Prober) -> None:
     large = []
-    for pair in pairs:
-        if pair.empty:
+    for candidate in candidates:
+        if candidate.empty:
             continue
-        if pair.key.table.complete:
-            pair.overlap = overlap_in_memory(pair.child, pair.key)
-        elif _in_reach(pair):
-            large.append(pair)
-    probed = prober.overlaps((pair.child, pair.key) for pair in large)
-    for pair in large:
-        pair.overlap = probed.get((pair.child, pair.key))
-        pair.late = pair.key in prober.late
+        if candidate.key.table.complete:
+            candidate.overlap = overlap_in_memory(candidate.child, candidate.key)
+        elif _in_reach(candidate):
+            large.append(candidate)
+    probed = prober.overlaps((candidate.child, candidate.key) for candidate in large)
+    for candidate in large:
+        candidate.overlap = probed.get((candidate.child, candidate.key))
+        candidate.late = candidate.key in prober.late
 
 
-def _in_reach(pair: Candidate) -> bool:
+def _in_reach(candidate: Candidate) -> bool:
     """Whether a key that is larger than its sample may hold the values at all, from the ends of both."""
-    if pair.key.family is not Family.INTEGER:
+    if candidate.key.family is not Family.INTEGER:
         return True
-    low, high = float(pair.key.profile.minimum), float(pair.key.profile.maximum)
+    low, high = float(candidate.key.profile.minimum), float(candidate.key.profile.maximum)
     slack = 0.2 * (high - low) + 10
-    own = pair.child.profile
+    own = candidate.child.profile
     return low - slack <= float(own.minimum) and float(own.maximum) <= high + slack
 
 
-def _plausible(pair: Candidate) -> bool:
-    if pair.only_orphans:
-        return pair.named.best >= CLEAR_NAME
-    if _repeats_key(pair) if pair.child.table is pair.key.table else _is_copy(pair):
+def _plausible(candidate: Candidate) -> bool:
+    if candidate.only_orphans:
+        return candidate.named.best >= CLEAR_NAME
+    if _repeats_key(candidate) if candidate.child.table is candidate.key.table else _is_copy(candidate):
         return False
-    if pair.overlap is None:
-        return pair.named.best >= CLEAR_NAME or bool(pair.sources - {"names", "values"})
-    if pair.named.best >= CLEAR_NAME or pair.sources - {"names", "values"}:
-        return pair.overlap.violations <= TOLERATED_NAMED
-    return pair.overlap.violations <= TOLERATED
+    if candidate.overlap is None:
+        return candidate.named.best >= CLEAR_NAME or bool(candidate.sources - {"names", "values"})
+    if candidate.named.best >= CLEAR_NAME or candidate.sources - {"names", "values"}:
+        return candidate.overlap.violations <= TOLERATED_NAMED
+    return candidate.overlap.violations <= TOLERATED
 
 
-def _without_needless(pairs: Sequence[Candidate]) -> list[Candidate]:
+def _without_needless(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Leave out keys without rows where a column finds its values by a clear name elsewhere."""
-    settled = {pair.child for pair in pairs if not pair.empty and _is_clear(pair)}
-    return [pair for pair in pairs if not (pair.only_orphans and pair.child in settled)]
+    settled = {candidate.child for candidate in candidates if not candidate.empty and _is_clear(candidate)}
+    return [candidate for candidate in candidates if not (candidate.only_orphans and candidate.child in settled)]
 
 
-def _repeats_key(pair: Candidate) -> bool:
+def _repeats_key(candidate: Candidate) -> bool:
     """Whether a column holds the key of its own row nearly everywhere: a copy of the key refers to nothing."""
-    values = pair.child.table.sampled.values
-    mine, keys = values.get(pair.child.name), values.get(pair.key.name)
+    values = candidate.child.table.sampled.values
+    mine, keys = values.get(candidate.child.name), values.get(candidate.key.name)
     if not mine or not keys:
         return False
     filled = [(value, key) for value, key in zip(mine, keys, strict=True) if value is not None]
     return bool(filled) and sum(value == key for value, key in filled) > 0.9 * len(filled)
 
 
-def _is_copy(pair: Candidate) -> bool:
+def _is_copy(candidate: Candidate) -> bool:
     """Whether a column is the key of the same table in another schema: those of tenants do not refer to each other."""
-    one, other = pair.child.table, pair.key.table
-    if one.table.ref.name != other.table.ref.name or pair.child.name != pair.key.name or not pair.child.profile.unique:
+    one, other = candidate.child.table, candidate.key.table
+    if (
+        one.table.ref.name != other.table.ref.name
+        or candidate.child.name != candidate.key.name
+        or not candidate.child.profile.unique
+    ):
         return False
     mine, theirs = ({column.name for column in table.columns} for table in (one, other))
     return 2 * len(mine & theirs) > min(len(mine), len(theirs))
 
 
-def _describe(pairs: Iterable[Candidate]) -> None:
-    """Fill in the features of all pairs."""
+def _describe(candidates: Iterable[Candidate]) -> None:
+    """Fill in the features of all candidates."""
     by_child: dict[ColumnFacts, list[Candidate]] = defaultdict(list)
-    for pair in pairs:
-        by_child[pair.child].append(pair)
+    for candidate in candidates:
+        by_child[candidate.child].append(candidate)
     cache: dict[ColumnFacts, Numbers] = {}
 
     def numbers(column: ColumnFacts) -> Numbers:
@@ -416,7 +424,7 @@ def _describe(pairs: Iterable[Candidate]) -> None:
 
     references: Counter[TableFacts] = Counter()
     for child, group in by_child.items():
-        references[child.table] += any(_is_clear(pair) for pair in group)
+        references[child.table] += any(_is_clear(candidate) for candidate in group)
     for child, group in by_child.items():
         _describe_group(child, group, references, numbers)
 
@@ -427,46 +435,52 @@ def _describe_group(
     references: Mapping[TableFacts, int],
     numbers: Callable[[ColumnFacts], Numbers],
 ) -> None:
-    """Fill in the features of one column's pairs; those a clear name leaves no chance keep none."""
+    """Fill in the features of one column's candidates; those a clear name leaves no chance keep none."""
     own = numbers(child)
-    names = sorted(pair.named.best for pair in group)
-    shares = [_share(pair, numbers(pair.key)) for pair in group]
+    names = sorted(candidate.named.best for candidate in group)
+    shares = [_share(candidate, numbers(candidate.key)) for candidate in group]
     ascending = sorted(shares)
-    rivals = sum(pair.overlap is not None and pair.overlap.violations <= 0.02 for pair in group)
-    meant = sum(pair.named.meaning for pair in group)
-    clear = any(_is_clear(pair) for pair in group)
-    for pair, share in zip(group, shares, strict=True):
-        if clear and _is_hopeless(pair):
+    rivals = sum(candidate.overlap is not None and candidate.overlap.violations <= 0.02 for candidate in group)
+    meant = sum(candidate.named.meaning for candidate in group)
+    clear = any(_is_clear(candidate) for candidate in group)
+    for candidate, share in zip(group, shares, strict=True):
+        if clear and _is_hopeless(candidate):
             continue
-        best = pair.named.best
+        best = candidate.named.best
         standing = Standing(
             best_name_elsewhere=names[-1] if best < names[-1] else names[-2] if len(names) > 1 else 0.0,
             name_rank=len(names) - bisect_right(names, best),
             rivals=rivals,
             coverage_rank=len(shares) - bisect_right(ascending, share),
-            meaning_rivals=meant - pair.named.meaning,
+            meaning_rivals=meant - candidate.named.meaning,
             other_references=references[child.table] - clear,
         )
-        overlap = pair.overlap or Overlap(0, 0, 0, 0, exact=False)
-        pair.values = features(child, pair.key, pair.named, overlap, standing, numbers(pair.key), own)
+        overlap = candidate.overlap or Overlap(0, 0, 0, 0, exact=False)
+        candidate.values = features(
+            child, candidate.key, candidate.named, overlap, standing, numbers(candidate.key), own
+        )
 
 
-def _is_hopeless(pair: Candidate) -> bool:
-    """Whether a pair has nothing but values to speak for it, beside another whose name and values are clear."""
-    return pair.named.best < FAINT_NAME and not pair.named.meaning and not pair.sources - {"names", "values"}
-
-
-def _is_clear(pair: Candidate) -> bool:
-    """Whether a pair is a reference by its name already: its table has others like it."""
+def _is_hopeless(candidate: Candidate) -> bool:
+    """Whether a candidate has nothing but values to speak for it, beside another whose name and values are clear."""
     return (
-        pair.named.best >= CLEAR_NAME
-        and pair.child.table is not pair.key.table
-        and (pair.overlap is None or pair.overlap.violations <= TOLERATED)
+        candidate.named.best < FAINT_NAME
+        and not candidate.named.meaning
+        and not candidate.sources - {"names", "values"}
     )
 
 
-def _share(pair: Candidate, known: Numbers) -> float:
-    return 0.0 if pair.overlap is None else covered(pair.child, pair.overlap, known.rows)
+def _is_clear(candidate: Candidate) -> bool:
+    """Whether a candidate is a reference by its name already: its table has others like it."""
+    return (
+        candidate.named.best >= CLEAR_NAME
+        and candidate.child.table is not candidate.key.table
+        and (candidate.overlap is None or candidate.overlap.violations <= TOLERATED)
+    )
+
+
+def _share(candidate: Candidate, known: Numbers) -> float:
+    return 0.0 if candidate.overlap is None else covered(candidate.child, candidate.overlap, known.rows)
 
 
 NEAREST = 8

@@ -337,8 +337,8 @@ def gather(
 
     A table that fails unexpectedly takes no part and is noted in `failures`; the strict default raises the error.
     """
-    pairs = [(table, sample) for table, sample in zip(tables, sampled, strict=True)]
-    chosen = [pair for pair in pairs if pair[0].kind is not TableKind.VIEW] or pairs
+    candidates = [(table, sample) for table, sample in zip(tables, sampled, strict=True)]
+    chosen = [candidate for candidate in candidates if candidate[0].kind is not TableKind.VIEW] or candidates
     names = [table.ref.name for table, _ in chosen]
     local = local_key_words(_first_keys(chosen))
     splitter = Splitter([*names, *(column.name for table, _ in chosen for column in table.columns)])
@@ -348,7 +348,7 @@ def gather(
         with failures.stage(Stage.RELATIONSHIPS, table.ref):
             found.append(_table(table, sample, splitter.split(spoken[table.ref.name]), len(found), splitter, local))
     _mark_peculiar(found)
-    return DatabaseFacts(dialect, found, tuple(table for table, _ in pairs))
+    return DatabaseFacts(dialect, found, tuple(table for table, _ in candidates))
 
 
 def _first_keys(chosen: Sequence[tuple[Table, SampledTable]]) -> list[tuple[str, ...]]:

@@ -140,7 +140,9 @@ def find_composites(
 
     A clearly named one whose rows could not be looked at, and a hinted one, are returned all the same.
     """
-    return _Search(tables, keys, {pair.child: pair for pair in accepted}, names, check_rows, hinted).run()
+    return _Search(
+        tables, keys, {candidate.child: candidate for candidate in accepted}, names, check_rows, hinted
+    ).run()
 
 
 @dataclass(slots=True)
@@ -161,13 +163,15 @@ class _Search:
         found: dict[Columns, CompositeCandidate] = {}
         for columns in parents:
             for mapping, how in self._mappings(columns):
-                pair = self._checked(mapping, columns, how)
-                if pair is not None and (mapping not in found or found[mapping].probability < pair.probability):
-                    found[mapping] = pair
+                candidate = self._checked(mapping, columns, how)
+                if candidate is not None and (
+                    mapping not in found or found[mapping].probability < candidate.probability
+                ):
+                    found[mapping] = candidate
         for (mapping, columns), sources in self.hinted.items():
-            pair = self._hinted(mapping, columns, frozenset(sources))
-            if pair is not None:
-                found[pair.child] = pair
+            candidate = self._hinted(mapping, columns, frozenset(sources))
+            if candidate is not None:
+                found[candidate.child] = candidate
         return self._without_shared(_nearest(list(found.values())), parents)
 
     def _parents(self) -> Iterable[Columns]:
@@ -284,7 +288,8 @@ class _Search:
         part_of = Counter(self.refers[column].key for columns in parents for column in columns if column in self.refers)
         shared = {key for key, count in part_of.items() if count >= SHARED_BY}
         return [
-            replace(each, replaces=tuple(pair for pair in each.replaces if pair.key not in shared)) for each in found
+            replace(each, replaces=tuple(candidate for candidate in each.replaces if candidate.key not in shared))
+            for each in found
         ]
 
 

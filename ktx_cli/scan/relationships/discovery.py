@@ -68,25 +68,29 @@ class Questions:
         """Whether the time is up."""
         return self.until is not None and monotonic() >= self.until
 
-    def check_pairs(self, pairs: Sequence[Candidate]) -> dict[int, Check | None]:
-        """Return what all rows say of the pairs that may be accepted, the likeliest first, else what samples say."""
-        checks = {id(pair): sampled_check(pair) for pair in pairs}
-        self.late |= {(pair.child,) for pair in pairs if pair.late}
-        open_ones = [pair for pair in pairs if self._worth_checking(pair, checks[id(pair)])]
-        open_ones.sort(key=lambda pair: -pair.probability)
+    def check_candidates(self, candidates: Sequence[Candidate]) -> dict[int, Check | None]:
+        """Return what all rows say of those that may be accepted, the likeliest first, else what samples say."""
+        checks = {id(candidate): sampled_check(candidate) for candidate in candidates}
+        self.late |= {(candidate.child,) for candidate in candidates if candidate.late}
+        open_ones = [candidate for candidate in candidates if self._worth_checking(candidate, checks[id(candidate)])]
+        open_ones.sort(key=lambda candidate: -candidate.probability)
         chosen = open_ones[: self._budget()]
         with ThreadPoolExecutor(self.settings.validation_concurrency, thread_name_prefix="ktx-check") as pool:
-            checks.update(zip(map(id, chosen), pool.map(self._check_pair, chosen), strict=True))
+            checks.update(zip(map(id, chosen), pool.map(self._check_candidate, chosen), strict=True))
         return checks
 
-    def _worth_checking(self, pair: Candidate, sampled: Check | None) -> bool:
-        if pair.empty or pair.probability < self.settings.accept_threshold or (sampled is not None and sampled.exact):
+    def _worth_checking(self, candidate: Candidate, sampled: Check | None) -> bool:
+        if (
+            candidate.empty
+            or candidate.probability < self.settings.accept_threshold
+            or (sampled is not None and sampled.exact)
+        ):
             return False
-        return _is_small_enough(pair.child.table, pair.key.table)
+        return _is_small_enough(candidate.child.table, candidate.key.table)
 
-    def _check_pair(self, pair: Candidate) -> Check | None:
-        blank = None if pair.overlap is None else pair.overlap.blank
-        return self.check_rows([pair.child], [pair.key], blank)
+    def _check_candidate(self, candidate: Candidate) -> Check | None:
+        blank = None if candidate.overlap is None else candidate.overlap.blank
+        return self.check_rows([candidate.child], [candidate.key], blank)
 
     def _budget(self) -> int:
         budget = self.settings.validation_budget
@@ -154,8 +158,9 @@ def discover(
     """Find the keys and joins of tables that were sampled. Declared keys are taken as given, declared joins left out.
 
     `seconds`: how long the database may be asked, at most `detectionBudgetMs`; what is not checked by then is put up
-    for review, with that reason. A statement that fails costs only its edge. Raises `SourceError` when the database is
-    gone. `failures`: takes what fails unexpectedly, as far as the rest does not need it; the strict default raises it.
+    for review, with that reason. A statement that fails costs only its relationship. Raises `SourceError` when the
+    database is gone. `failures`: takes what fails unexpectedly, as far as the rest does not need it; the strict default
+    raises it.
     """
     facts = gather(connector.dialect, tables, sampled, failures)
     own = settings.detection_budget_ms
@@ -183,10 +188,14 @@ class Inference:
         hints = Hints()
         with self.failures.stage(Stage.HINTS):
             hints = hints_of(self.sources, self.facts, uniques.keys)
-        pairs = self.ranked_pairs(uniques, names, hints)
-        resolved = resolve(pairs, self.settings.accept_threshold)
-        checks = self.questions.check_pairs(resolved.winners)
-        accepted = [pair for pair in resolved.winners if self._status(pair, checks[id(pair)]) is Status.ACCEPTED]
+        candidates = self.ranked_candidates(uniques, names, hints)
+        resolved = resolve(candidates, self.settings.accept_threshold)
+        checks = self.questions.check_candidates(resolved.winners)
+        accepted = [
+            candidate
+            for candidate in resolved.winners
+            if self._status(candidate, checks[id(candidate)]) is Status.ACCEPTED
+        ]
         keys: dict[TableFacts, KeyChoice] = {}
         with self.failures.stage(Stage.KEYS):
             keys = choose_keys(uniques, accepted, names, self.questions.is_unique, self.failures)
@@ -197,74 +206,83 @@ class Inference:
         branches: list[Branch] = []
         with self.failures.stage(Stage.POLYMORPHIC):
             branches = find_branches(self.facts.tables, uniques.keys, names, self.failures)
-        edges = self._edges(pairs, resolved, checks, composites, branches, set(uniques.keys))
+        relationships = self._edges(candidates, resolved, checks, composites, branches, set(uniques.keys))
         by_ref = {table.table.ref: table for table in self.facts.tables}
-        edges = [with_sure_cardinality(edge, by_ref[edge.child], keys.get(by_ref[edge.child])) for edge in edges]
+        relationships = [
+            with_sure_cardinality(relationship, by_ref[relationship.child], keys.get(by_ref[relationship.child]))
+            for relationship in relationships
+        ]
         return Discovery(
             keys={table.table.ref: choice for table, choice in keys.items()},
-            edges=tuple(sorted(edges, key=order)),
+            edges=tuple(sorted(relationships, key=order)),
             queries=self.questions.queries,
             problems=self.questions.all_problems(),
         )
 
-    def ranked_pairs(self, uniques: Uniques, names: NameIndex, hints: Hints) -> list[Candidate]:
-        """Return the pairs worth a look, with their scores."""
+    def ranked_candidates(self, uniques: Uniques, names: NameIndex, hints: Hints) -> list[Candidate]:
+        """Return the candidates worth a look, with their scores."""
         questions = self.questions
         prober = Prober(questions.connector, lambda: questions.is_over)
         most = self.settings.max_candidates_per_column
-        pairs = find_candidates(
+        candidates = find_candidates(
             self.facts, uniques.keys, names, hints.single, prober, most=most, spoken_for=_declared(self.facts)
         )
-        rate_candidates(self.ranker, self.facts.columns, pairs)
+        rate_candidates(self.ranker, self.facts.columns, candidates)
         questions.queries += prober.statements
         questions.problems += prober.problems
-        return pairs
+        return candidates
 
     def _edges(
         self,
-        pairs: Sequence[Candidate],
+        candidates: Sequence[Candidate],
         resolved: Resolved,
         checks: Mapping[int, Check | None],
         composites: Sequence[CompositeCandidate],
         branches: Sequence[Branch],
         identifying: Set[ColumnFacts],
     ) -> list[Relationship]:
-        edges = [
-            relationship_of_composite(pair, self.settings, late=pair.child in self.questions.late)
-            for pair in composites
+        relationships = [
+            relationship_of_composite(candidate, self.settings, late=candidate.child in self.questions.late)
+            for candidate in composites
         ]
         implied = {
-            id(single): f"reached through {quoted(pair.key[0].table.table.ref.name)}"
-            for pair, edge in zip(composites, edges, strict=True)
-            if edge.status is Status.ACCEPTED
-            for single in pair.replaces
+            id(single): f"reached through {quoted(candidate.key[0].table.table.ref.name)}"
+            for candidate, relationship in zip(composites, relationships, strict=True)
+            if relationship.status is Status.ACCEPTED
+            for single in candidate.replaces
         }
         split = {branch.child for branch in branches}
-        edges += [relationship_of_branch(branch, self.settings) for branch in branches]
-        for pair in resolved.winners:
-            if pair.child in split:
+        relationships += [relationship_of_branch(branch, self.settings) for branch in branches]
+        for candidate in resolved.winners:
+            if candidate.child in split:
                 continue
-            check = checks[id(pair)]
-            status = Status.REJECTED if id(pair) in implied else self._status(pair, check)
-            reason = implied.get(id(pair)) or (NOT_CHECKED if self._is_late(pair) else None)
-            edges.append(relationship_of_candidate(pair, status, check, reason, unique=pair.child in identifying))
+            check = checks[id(candidate)]
+            status = Status.REJECTED if id(candidate) in implied else self._status(candidate, check)
+            reason = implied.get(id(candidate)) or (NOT_CHECKED if self._is_late(candidate) else None)
+            relationships.append(
+                relationship_of_candidate(candidate, status, check, reason, unique=candidate.child in identifying)
+            )
         least = self.settings.review_threshold
-        return edges + [
-            relationship_of_candidate(pair, Status.REJECTED, sampled_check(pair), resolved.lost[id(pair)])
-            for pair in pairs
-            if id(pair) in resolved.lost and pair.probability >= least and pair.child not in split
+        return relationships + [
+            relationship_of_candidate(
+                candidate, Status.REJECTED, sampled_check(candidate), resolved.lost[id(candidate)]
+            )
+            for candidate in candidates
+            if id(candidate) in resolved.lost and candidate.probability >= least and candidate.child not in split
         ]
 
-    def _status(self, pair: Candidate, check: Check | None) -> Status:
-        if self._is_late(pair):
+    def _status(self, candidate: Candidate, check: Check | None) -> Status:
+        if self._is_late(candidate):
             return Status.REVIEW
-        status = status_of(pair.probability, check, self.settings, empty=pair.empty)
+        status = status_of(candidate.probability, check, self.settings, empty=candidate.empty)
         # Any date is found in a calendar, and of a parent without rows the rows say nothing.
-        doubtful = pair.only_orphans or (pair.child.family is Family.TIME and pair.key is not pair.key.table.likeliest)
+        doubtful = candidate.only_orphans or (
+            candidate.child.family is Family.TIME and candidate.key is not candidate.key.table.likeliest
+        )
         return Status.REVIEW if doubtful and status is Status.ACCEPTED else status
 
-    def _is_late(self, pair: Candidate) -> bool:
-        return (pair.child,) in self.questions.late
+    def _is_late(self, candidate: Candidate) -> bool:
+        return (candidate.child,) in self.questions.late
 
 
 def _declared(facts: DatabaseFacts) -> set[ColumnFacts]:
@@ -287,45 +305,52 @@ SEEN = 0.4
 
 @dataclass(slots=True)
 class Resolved:
-    """The one pair of each child, and why each other pair lost against it."""
+    """The one candidate of each child, and why each other candidate lost against it."""
 
     winners: list[Candidate]
     lost: dict[int, str] = field(default_factory=dict)
 
 
-def resolve(pairs: Sequence[Candidate], threshold: float) -> Resolved:
-    """Choose one parent for each column. `threshold`: the probability from which an edge can be part of a circle."""
+def resolve(candidates: Sequence[Candidate], threshold: float) -> Resolved:
+    """Choose one parent for each column. `threshold`: from this probability on it can be part of a circle."""
     by_child: dict[ColumnFacts, list[Candidate]] = defaultdict(list)
-    for pair in pairs:
-        by_child[pair.child].append(pair)
+    for candidate in candidates:
+        by_child[candidate.child].append(candidate)
     best = {child: _at_home(max(group, key=_rank), group) for child, group in by_child.items()}
     resolved = Resolved([])
     for child, group in by_child.items():
         winner = _nearest(best[child], group, best)
         resolved.winners.append(winner)
-        for pair in group:
-            if pair is not winner:
-                resolved.lost[id(pair)] = f"{quoted(child.name)} fits {named(winner.key)} better"
+        for candidate in group:
+            if candidate is not winner:
+                resolved.lost[id(candidate)] = f"{quoted(child.name)} fits {named(winner.key)} better"
     _break_circles(resolved, by_child, threshold)
     return resolved
 
 
-def _rank(pair: Candidate) -> tuple[bool, float, float, float, int, int]:
-    """Return what pairs of a column are compared by: a key whose rows hold the values comes before one without rows."""
-    share = 0.0 if pair.overlap is None else pair.overlap.hits / max(1, pair.key.distinct)
-    seen = not pair.only_orphans and pair.probability >= SEEN
-    return (seen, round(pair.probability, 3), pair.named.best, share, -pair.key.table.number, -pair.key.position)
+def _rank(candidate: Candidate) -> tuple[bool, float, float, float, int, int]:
+    """Return what candidates of a column are compared by: a key whose rows hold the values comes first."""
+    share = 0.0 if candidate.overlap is None else candidate.overlap.hits / max(1, candidate.key.distinct)
+    seen = not candidate.only_orphans and candidate.probability >= SEEN
+    return (
+        seen,
+        round(candidate.probability, 3),
+        candidate.named.best,
+        share,
+        -candidate.key.table.number,
+        -candidate.key.position,
+    )
 
 
 def _at_home(winner: Candidate, group: Sequence[Candidate]) -> Candidate:
     """Return the winner's namesake in the child's own schema, where there is one that holds the values as well."""
     schema = winner.child.table.table.ref.schema
     namesakes = [
-        pair
-        for pair in group
-        if pair.key.table.table.ref == TableRef(schema, winner.key.table.table.ref.name)
-        and pair.key.name == winner.key.name
-        and _violations(pair) <= _violations(winner) + 0.001
+        candidate
+        for candidate in group
+        if candidate.key.table.table.ref == TableRef(schema, winner.key.table.table.ref.name)
+        and candidate.key.name == winner.key.name
+        and _violations(candidate) <= _violations(winner) + 0.001
     ]
     return namesakes[0] if namesakes else winner
 
@@ -335,42 +360,51 @@ def _nearest(winner: Candidate, group: Sequence[Candidate], best: Mapping[Column
     current = winner
     for _ in range(len(group)):
         nearer = [
-            pair
-            for pair in group
-            if pair is not current
-            and pair.probability >= winner.probability - CLOSE
-            and _refers(pair.key, current.key, best)
-            and not _refers(current.key, pair.key, best)
-            and _violations(pair) <= _violations(current) + 0.001
-            and _closeness(pair) >= _closeness(current)
+            candidate
+            for candidate in group
+            if candidate is not current
+            and candidate.probability >= winner.probability - CLOSE
+            and _refers(candidate.key, current.key, best)
+            and not _refers(current.key, candidate.key, best)
+            and _violations(candidate) <= _violations(current) + 0.001
+            and _closeness(candidate) >= _closeness(current)
         ]
         if not nearer:
             return current
-        current = max(nearer, key=lambda pair: (_closeness(pair), _rank(pair)))
+        current = max(nearer, key=lambda candidate: (_closeness(candidate), _rank(candidate)))
     return current
 
 
-def _closeness(pair: Candidate) -> float:
+def _closeness(candidate: Candidate) -> float:
     """Return how near a parent is to a child by their names and by how much of it the child covers.
 
     A child of a subtype speaks of it, or fills it; else the reference is meant for the table whose own key it is.
     """
-    filled = pair.overlap is not None and pair.overlap.hits >= 0.995 * max(pair.key.table.rows, 1)
-    return pair.named.best + 0.5 * context(pair.child, pair.key) + 0.5 * own_name(pair.key) + 0.4 * filled
+    filled = candidate.overlap is not None and candidate.overlap.hits >= 0.995 * max(candidate.key.table.rows, 1)
+    return (
+        candidate.named.best
+        + 0.5 * context(candidate.child, candidate.key)
+        + 0.5 * own_name(candidate.key)
+        + 0.4 * filled
+    )
 
 
 def _refers(key: ColumnFacts, other: ColumnFacts, best: Mapping[ColumnFacts, Candidate]) -> bool:
-    pair = best.get(key)
-    return pair is not None and pair.key is other and pair.probability >= 0.5
+    candidate = best.get(key)
+    return candidate is not None and candidate.key is other and candidate.probability >= 0.5
 
 
-def _violations(pair: Candidate) -> float:
-    return 1.0 if pair.overlap is None else pair.overlap.violations
+def _violations(candidate: Candidate) -> float:
+    return 1.0 if candidate.overlap is None else candidate.overlap.violations
 
 
 def _break_circles(resolved: Resolved, by_child: Mapping[ColumnFacts, Sequence[Candidate]], threshold: float) -> None:
-    """Drop the weakest edge of every circle of keys that refer to one another: keys cannot all descend from another."""
-    at = {pair.child: pair for pair in resolved.winners if pair.probability >= threshold and pair.child is not pair.key}
+    """Drop the weakest of every circle of keys that refer to one another: keys cannot all descend from another."""
+    at = {
+        candidate.child: candidate
+        for candidate in resolved.winners
+        if candidate.probability >= threshold and candidate.child is not candidate.key
+    }
     for start in sorted(at, key=_place):
         while circle := _circle_from(start, at):
             weakest = min(circle, key=_rank)
@@ -385,11 +419,11 @@ def _place(column: ColumnFacts) -> tuple[int, int]:
 
 
 def _circle_from(start: ColumnFacts, at: Mapping[ColumnFacts, Candidate]) -> list[Candidate]:
-    """Return the circle that following the edges from a column ends in; nothing where they end."""
+    """Return the circle that following the relationships from a column ends in; nothing where they end."""
     path: list[Candidate] = []
     column = start
     while column in at:
-        seen = next((number for number, pair in enumerate(path) if pair.child is column), None)
+        seen = next((number for number, candidate in enumerate(path) if candidate.child is column), None)
         if seen is not None:
             return path[seen:]
         path.append(at[column])
@@ -400,21 +434,21 @@ def _circle_from(start: ColumnFacts, at: Mapping[ColumnFacts, Candidate]) -> lis
 def _second_choice(
     resolved: Resolved, group: Sequence[Candidate], at: dict[ColumnFacts, Candidate], threshold: float
 ) -> None:
-    """Give a column whose edge was dropped its next best one that leads into no circle."""
-    rest = [pair for pair in group if not _leads_back(pair, at)]
+    """Give a column whose relationship was dropped its next best one that leads into no circle."""
+    rest = [candidate for candidate in group if not _leads_back(candidate, at)]
     if not rest:
         return
-    pair = max(rest, key=_rank)
-    resolved.winners.append(pair)
-    resolved.lost.pop(id(pair), None)
-    if pair.probability >= threshold:
-        at[pair.child] = pair
+    candidate = max(rest, key=_rank)
+    resolved.winners.append(candidate)
+    resolved.lost.pop(id(candidate), None)
+    if candidate.probability >= threshold:
+        at[candidate.child] = candidate
 
 
-def _leads_back(pair: Candidate, at: Mapping[ColumnFacts, Candidate]) -> bool:
-    column = pair.key
+def _leads_back(candidate: Candidate, at: Mapping[ColumnFacts, Candidate]) -> bool:
+    column = candidate.key
     for _ in range(len(at) + 1):
-        if column is pair.child:
+        if column is candidate.child:
             return True
         if column not in at:
             return False
@@ -426,23 +460,23 @@ MOST_VIOLATIONS = 0.08
 """Edges of which a larger share of rows finds nothing are for a person to judge."""
 
 NOT_CHECKED = "not checked: time budget"
-"""The reason of an edge whose rows were not looked at any more."""
+"""The reason of a relationship whose rows were not looked at any more."""
 
 SURE_ROWS = 30
 """From so many rows on, a column in which nothing repeats is taken for one in which nothing can."""
 
 
-def sampled_check(pair: Candidate) -> Check | None:
-    """Return what the samples say of a pair; None where there are no rows to tell by."""
-    if pair.overlap is None or not pair.overlap.rows:
+def sampled_check(candidate: Candidate) -> Check | None:
+    """Return what the samples say of a candidate; None where there are no rows to tell by."""
+    if candidate.overlap is None or not candidate.overlap.rows:
         return None
-    return Check(pair.overlap.rows, pair.overlap.missing, pair.overlap.exact)
+    return Check(candidate.overlap.rows, candidate.overlap.missing, candidate.overlap.exact)
 
 
 def status_of(probability: float, check: Check | None, settings: Relationships, *, empty: bool = False) -> Status:
-    """Return the status of an edge that won its column: what no row shows is for a person to accept.
+    """Return the status of a relationship that won its column: what no row shows is for a person to accept.
 
-    `empty`: one of the two has no values, so that nothing speaks against the edge either; such an edge is not rejected.
+    `empty`: one of the two has no values, so that nothing speaks against it either; then it is not rejected.
     """
     if probability < settings.review_threshold:
         return Status.REVIEW if empty else Status.REJECTED
@@ -454,25 +488,34 @@ def status_of(probability: float, check: Check | None, settings: Relationships, 
 
 
 def relationship_of_candidate(
-    pair: Candidate, status: Status, check: Check | None, reason: str | None = None, *, unique: bool = False
+    candidate: Candidate, status: Status, check: Check | None, reason: str | None = None, *, unique: bool = False
 ) -> Relationship:
     """Return the relationship of one column; `unique`: whether its values are known not to repeat in all rows."""
     return replace(
-        _between((pair.child,), (pair.key,), pair.probability, status, check, reason or reason_of(pair, check, status)),
-        cardinality=Cardinality.ONE_TO_ONE if unique else _cardinality((pair.child,)),
-        sources=tuple(sorted(pair.sources)),
+        _between(
+            (candidate.child,),
+            (candidate.key,),
+            candidate.probability,
+            status,
+            check,
+            reason or reason_of(candidate, check, status),
+        ),
+        cardinality=Cardinality.ONE_TO_ONE if unique else _cardinality((candidate.child,)),
+        sources=tuple(sorted(candidate.sources)),
     )
 
 
-def relationship_of_composite(pair: CompositeCandidate, settings: Relationships, *, late: bool = False) -> Relationship:
+def relationship_of_composite(
+    candidate: CompositeCandidate, settings: Relationships, *, late: bool = False
+) -> Relationship:
     """Return the relationship of several columns; `late`: the time was up before its rows were looked at."""
-    status = status_of(pair.probability, pair.check, settings)
-    found = "the values could not be compared" if pair.check is None else found_of(pair.check)
+    status = status_of(candidate.probability, candidate.check, settings)
+    found = "the values could not be compared" if candidate.check is None else found_of(candidate.check)
     reason = NOT_CHECKED if late else f"{found}; the columns match the composite key"
-    status = Status.REVIEW if late or pair.check is None else status
-    made = _between(pair.child, pair.key, pair.probability, status, pair.check, reason)
-    sources = tuple(sorted({"names", "values"} | pair.sources))
-    return replace(made, cardinality=_cardinality(pair.child), sources=sources)
+    status = Status.REVIEW if late or candidate.check is None else status
+    made = _between(candidate.child, candidate.key, candidate.probability, status, candidate.check, reason)
+    sources = tuple(sorted({"names", "values"} | candidate.sources))
+    return replace(made, cardinality=_cardinality(candidate.child), sources=sources)
 
 
 def relationship_of_branch(branch: Branch, settings: Relationships) -> Relationship:
@@ -498,33 +541,33 @@ def _between(
     return Relationship(*ends, status, round(probability, 3), reason, check=check)
 
 
-def with_sure_cardinality(edge: Relationship, child: TableFacts, choice: KeyChoice | None) -> Relationship:
-    """Return the edge, one-to-one only where that is no accident of the rows.
+def with_sure_cardinality(relationship: Relationship, child: TableFacts, choice: KeyChoice | None) -> Relationship:
+    """Return the relationship, one-to-one only where that is no accident of the rows.
 
     A key of its own makes it so, declared or chosen; else enough rows without a repetition, unless the columns are part
     of a key: a table between two others repeats either of them sooner or later.
     """
-    if edge.cardinality is not Cardinality.ONE_TO_ONE:
-        return edge
-    columns = set(edge.child_columns)
+    if relationship.cardinality is not Cardinality.ONE_TO_ONE:
+        return relationship
+    columns = set(relationship.child_columns)
     primary = set(child.table.primary_key or (choice.primary if choice is not None else ()))
     declared = any(set(key.columns) <= columns for key in child.table.unique_keys)
     if columns == primary or declared or (child.rows >= SURE_ROWS and not columns & primary):
-        return edge
-    return replace(edge, cardinality=Cardinality.MANY_TO_ONE)
+        return relationship
+    return replace(relationship, cardinality=Cardinality.MANY_TO_ONE)
 
 
-def order(edge: Relationship) -> tuple[object, ...]:
-    """Return what edges are sorted by: their tables and columns."""
-    child, parent = edge.child, edge.parent
+def order(relationship: Relationship) -> tuple[object, ...]:
+    """Return what relationships are sorted by: their tables and columns."""
+    child, parent = relationship.child, relationship.parent
     return (
         child.schema or "",
         child.name,
-        edge.child_columns,
+        relationship.child_columns,
         parent.schema or "",
         parent.name,
-        edge.parent_columns,
-        str(edge.condition),
+        relationship.parent_columns,
+        str(relationship.condition),
     )
 
 
@@ -537,47 +580,47 @@ def _cardinality(columns: tuple[ColumnFacts, ...]) -> Cardinality:
     return Cardinality.ONE_TO_ONE if len(rows) > 1 and len(set(rows)) == len(rows) else Cardinality.MANY_TO_ONE
 
 
-def reason_of(pair: Candidate, check: Check | None, status: Status) -> str:
-    """Return what speaks for and against an edge."""
-    parts = [_values(pair, check), _name(pair)]
-    if status is Status.REVIEW and pair.empty:
+def reason_of(candidate: Candidate, check: Check | None, status: Status) -> str:
+    """Return what speaks for and against a relationship."""
+    parts = [_values(candidate, check), _name(candidate)]
+    if status is Status.REVIEW and candidate.empty:
         parts.append("the rows cannot tell")
     return "; ".join(part for part in parts if part)
 
 
 def named(column: ColumnFacts) -> str:
-    """Return a column as edges name it: `orders.id`, in double quotes what is no plain word."""
+    """Return a column as relationships name it: `orders.id`, in double quotes what is no plain word."""
     ref = column.table.table.ref
     parts = (ref.name, column.name) if ref.schema is None else (ref.schema, ref.name, column.name)
     return ".".join(map(quoted, parts))
 
 
-def _values(pair: Candidate, check: Check | None) -> str:
+def _values(candidate: Candidate, check: Check | None) -> str:
     if check is None:
-        return "no values to compare" if pair.empty else "the values could not be compared"
-    found = found_of(check) + _but_blank(pair)
+        return "no values to compare" if candidate.empty else "the values could not be compared"
+    found = found_of(check) + _but_blank(candidate)
     return found if check.exact else f"{found} (sample)"
 
 
-def _but_blank(pair: Candidate) -> str:
+def _but_blank(candidate: Candidate) -> str:
     """Return which value was taken for NULL, and how many rows have it: ` but 99999 (1,000 rows)`."""
-    if pair.overlap is None or pair.overlap.blank is None:
+    if candidate.overlap is None or candidate.overlap.blank is None:
         return ""
-    blank, rows, sample = pair.overlap.blank, pair.overlap.blank_rows, pair.child.profile.filled
+    blank, rows, sample = candidate.overlap.blank, candidate.overlap.blank_rows, candidate.child.profile.filled
     value = f'"{blank.strip().lower()}"' if isinstance(blank, str) else f"{blank}"
     share = f"{rows * 1000 // sample / 10:g} % of the sample"
-    many = f"{rows:,} {'row' if rows == 1 else 'rows'}" if pair.child.table.complete else share
+    many = f"{rows:,} {'row' if rows == 1 else 'rows'}" if candidate.child.table.complete else share
     return f" but {value} ({many})"
 
 
-def _name(pair: Candidate) -> str:
-    if pair.named.key >= 0.85:
+def _name(candidate: Candidate) -> str:
+    if candidate.named.key >= 0.85:
         return "named as the key is"
-    if pair.named.table >= 0.75:
+    if candidate.named.table >= 0.75:
         return "named after the table"
-    if pair.named.best >= 0.4:
+    if candidate.named.best >= 0.4:
         return "the name is near"
-    return "the name may mean the table" if pair.named.meaning else "the name says nothing"
+    return "the name may mean the table" if candidate.named.meaning else "the name says nothing"
 
 
 def found_of(check: Check) -> str:

@@ -212,10 +212,10 @@ def _holders(name: str, tables: Iterable[TableRef], known: _Known) -> list[End]:
 
 
 SOURCE: Final = "model"
-"""The source of these hints, also among the `sources` of an edge."""
+"""The source of these hints, also among the `sources` of a relationship."""
 
 ORIGIN: Final = "proposed by the model"
-"""What the reason of such an edge ends in."""
+"""What the reason of such a relationship ends in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,18 +232,18 @@ class GivenHints:
 def recorded_hints(record: RelationshipRecord) -> tuple[Hint, ...]:
     """Return what the model proposed to earlier scans, so that a scan that does not ask it finds the same."""
     return tuple(
-        Hint(edge.child, edge.child_columns, edge.parent, edge.parent_columns, SOURCE)
-        for edge in (*record.edges, *record.gone)
-        if SOURCE in edge.sources
+        Hint(relationship.child, relationship.child_columns, relationship.parent, relationship.parent_columns, SOURCE)
+        for relationship in (*record.edges, *record.gone)
+        if SOURCE in relationship.sources
     )
 
 
 def with_origin(record: RelationshipRecord) -> RelationshipRecord:
-    """Return the same with reasons that say of which edges it was the model that proposed them."""
+    """Return the same with reasons that say of which relationships it was the model that proposed them."""
     return replace(record, edges=tuple(map(_with_origin, record.edges)))
 
 
-def _with_origin(edge: Relationship) -> Relationship:
-    if SOURCE not in edge.sources or ORIGIN in edge.reason:
-        return edge
-    return replace(edge, reason=f"{edge.reason}; {ORIGIN}" if edge.reason else ORIGIN)
+def _with_origin(relationship: Relationship) -> Relationship:
+    if SOURCE not in relationship.sources or ORIGIN in relationship.reason:
+        return relationship
+    return replace(relationship, reason=f"{relationship.reason}; {ORIGIN}" if relationship.reason else ORIGIN)

@@ -228,9 +228,9 @@ def with_tenants(
 ) -> dict[TableFacts, KeyChoice]:
     """Return the keys, those of one column that stands beside the tenant's with it where that is the convention."""
     holders: dict[ColumnFacts, dict[TableFacts, ColumnFacts]] = defaultdict(dict)
-    for table, pairs in refers.items():
-        for column, pair in pairs.items():
-            holders[pair.key].setdefault(table, column)
+    for table, candidates in refers.items():
+        for column, candidate in candidates.items():
+            holders[candidate.key].setdefault(table, column)
     found = dict(chosen)
     for columns in holders.values():
         if len(columns) < MAJORITY * len(chosen):
@@ -342,10 +342,10 @@ def choose_keys(
     """
     outgoing: dict[TableFacts, dict[ColumnFacts, Candidate]] = defaultdict(dict)
     incoming: dict[ColumnFacts, float] = defaultdict(float)
-    for pair in accepted:
-        outgoing[pair.child.table][pair.child] = pair
-        if pair.child.table is not pair.key.table:
-            incoming[pair.key] += pair.probability
+    for candidate in accepted:
+        outgoing[candidate.child.table][candidate.child] = candidate
+        if candidate.child.table is not candidate.key.table:
+            incoming[candidate.key] += candidate.probability
     chosen: dict[TableFacts, KeyChoice] = {}
     for table, columns in uniques.by_table.items():
         with failures.stage(Stage.KEYS, table.table.ref):

@@ -25,7 +25,7 @@ from ktx_cli.scan.descriptions.batches import (
     table_labels,
 )
 from ktx_cli.scan.descriptions.facts import Join, TableFacts, join_order, ref_order, sha256_of, structure_hash
-from ktx_cli.scan.descriptions.model import ROLE, Progress, error_of_call, ignore_progress, side_by_side
+from ktx_cli.scan.descriptions.model import ROLE, Progress, error_of, ignore_progress, side_by_side
 from ktx_cli.scan.profile.counts import ColumnProfile
 from ktx_cli.scan.relationships.hints import SOURCE, Hint
 from ktx_cli.scan.relationships.names import key_base, stem, table_words, tokens
@@ -349,10 +349,10 @@ class _Asking:
 
     async def work(self, batch: Batch) -> None:
         """Get the proposals of a batch; where its call fails by itself, those of smaller ones."""
-        error = await self._try(batch)
+        error = await error_of(self._ask(batch))
         if error is not None and len(batch) > SMALLEST:
             for smaller in self._smaller(batch):
-                self._note(smaller, await self._try(smaller))
+                self._note(smaller, await error_of(self._ask(smaller)))
         else:
             self._note(batch, error)
         self.done += 1
@@ -365,17 +365,6 @@ class _Asking:
     def _smaller(self, batch: Batch) -> list[Batch]:
         tokens = sum(estimated_tokens(self.shown[ref]) for ref in batch)
         return self.plan(batch, tables=(len(batch) + 1) // 2, tokens=tokens // 2)
-
-    async def _try(self, batch: Batch) -> LlmError | None:
-        """Ask once, unless the store has the answer; return the error where it is one of this call alone."""
-        try:
-            await self._ask(batch)
-        except Exception as error:
-            of_call = error_of_call(error)
-            if of_call is None:
-                raise
-            return of_call
-        return None
 
     async def _ask(self, batch: Batch) -> None:
         version = self.prompt.version

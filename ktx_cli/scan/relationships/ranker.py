@@ -46,7 +46,7 @@ def without_rows(values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a pair stands among the others of its child: the clearest name and the best coverage elsewhere."""
+    """How a candidate stands among the others of its child: the clearest name and the best coverage elsewhere."""
 
     best_name_elsewhere: float
     name_rank: int
@@ -58,7 +58,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What all pairs of a column have in common, computed once: its standing as a key, its range, its middle.
+    """What all candidates of a column have in common, computed once: its standing as a key, its range, its middle.
 
     `kinds`: whether its name says it is one of `KINDS`, as 0 or 1; `speaks_of_own`: whether it may speak of
     its own table; `type`: in lower case.
@@ -102,7 +102,7 @@ def features(
     known: Numbers,
     own: Numbers,
 ) -> list[float]:
-    """Return the numbers of `FEATURES` for a pair; `known`: of the key, `own`: of the child."""
+    """Return the numbers of `FEATURES` for a candidate; `known`: of the key, `own`: of the child."""
     same_table = child.table is key.table
     span, low_skew = _spread(child, key, own)
     return [
@@ -207,10 +207,10 @@ SECOND_FEATURES: Final = (*NEIGHBOURS, *FEATURES)
 """The features of the second look, in the order of its trees."""
 
 FAINTEST: Final = -3.0
-"""Log-odds from which a pair is looked at again; those of a key that is no candidate."""
+"""Log-odds from which a candidate is looked at again; those of a key that is no candidate."""
 
 LAG: Final = 4.0
-"""A pair so far behind the best of its column is not looked at again."""
+"""A candidate so far behind the best of its column is not looked at again."""
 
 SPAN: Final = FEATURES.index("span")
 COVERAGE: Final = FEATURES.index("coverage")
@@ -235,7 +235,7 @@ class Spelling:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A pair by the numbers of its column and its key. `named`: how clearly the column speaks of the key.
+    """A candidate by the numbers of its column and its key. `named`: how clearly the column speaks of the key.
 
     `span`, `coverage`: how much of the key's range and of its values the column has, 0 where it does not fit.
     """
@@ -250,22 +250,22 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All columns of a database and all pairs of them, without rows: enough for the second look, and small."""
+    """All columns of a database and all candidates of them, without rows: enough for the second look, and small."""
 
     columns: Sequence[Spelling]
     sightings: Sequence[Sighting]
 
 
-def scene_of(columns: Sequence[ColumnFacts], pairs: Iterable[Candidate]) -> Scene:
-    """Return the scene of a database's columns and of pairs of them."""
+def scene_of(columns: Sequence[ColumnFacts], candidates: Iterable[Candidate]) -> Scene:
+    """Return the scene of a database's columns and of candidates of them."""
     numbers = {column: number for number, column in enumerate(columns)}
-    return Scene([_spelling(column) for column in columns], [_sighting(pair, numbers) for pair in pairs])
+    return Scene([_spelling(column) for column in columns], [_sighting(candidate, numbers) for candidate in candidates])
 
 
-def _sighting(pair: Candidate, numbers: Mapping[ColumnFacts, int]) -> Sighting:
-    fits = pair.overlap is not None and pair.overlap.violations <= FITS
-    span, coverage = (pair.values[SPAN], pair.values[COVERAGE]) if fits else (0.0, 0.0)
-    return Sighting(numbers[pair.child], numbers[pair.key], pair.named.best, fits, span, coverage)
+def _sighting(candidate: Candidate, numbers: Mapping[ColumnFacts, int]) -> Sighting:
+    fits = candidate.overlap is not None and candidate.overlap.violations <= FITS
+    span, coverage = (candidate.values[SPAN], candidate.values[COVERAGE]) if fits else (0.0, 0.0)
+    return Sighting(numbers[candidate.child], numbers[candidate.key], candidate.named.best, fits, span, coverage)
 
 
 def _spelling(column: ColumnFacts) -> Spelling:
@@ -425,7 +425,7 @@ def _probability(odds: float) -> float:
 
 
 HINT_WEIGHTS: Final[Mapping[str, float]] = {"dbt": 4.0, "view": 3.0, "history": 2.5, "embedding": 1.0, "model": 1.5}
-"""What each source of hints adds to the log-odds of an edge."""
+"""What each source of hints adds to the log-odds of a relationship."""
 
 Node = tuple[int, float, int, int]
 """Feature, threshold, the node to go to when the value is at most the threshold, or else; a leaf: (-1, value, 0, 0)."""
@@ -502,35 +502,36 @@ def read_pass(document: Mapping[str, Any], features: Sequence[str]) -> Ranker:
     )
 
 
-def rate_candidates(ranker: Ranker, columns: Sequence[ColumnFacts], pairs: Sequence[Candidate]) -> None:
-    """Fill in the scores of all pairs of a database's columns; what hints say is added at the end."""
+def rate_candidates(ranker: Ranker, columns: Sequence[ColumnFacts], candidates: Sequence[Candidate]) -> None:
+    """Fill in the scores of all candidates of a database's columns; what hints say is added at the end."""
     blind = ranker.blind or ranker
-    seen = [pair for pair in pairs if not pair.empty]
-    unseen = [pair for pair in pairs if pair.empty]
-    for pair, odds in zip(seen, _each(ranker.odds, (pair.values for pair in seen)), strict=True):
-        pair.odds, pair.probability = odds, ranker.calibrated(odds)
-    for pair in unseen:
-        values = without_rows(pair.values)
-        pair.odds, pair.probability = blind.odds(values), blind.probability(values)
+    seen = [candidate for candidate in candidates if not candidate.empty]
+    unseen = [candidate for candidate in candidates if candidate.empty]
+    for candidate, odds in zip(seen, _each(ranker.odds, (candidate.values for candidate in seen)), strict=True):
+        candidate.odds, candidate.probability = odds, ranker.calibrated(odds)
+    for candidate in unseen:
+        values = without_rows(candidate.values)
+        candidate.odds, candidate.probability = blind.odds(values), blind.probability(values)
     if ranker.second is not None:
-        _second_pass(ranker.second, columns, pairs)
-    for pair in pairs:
-        hints = pair.sources - {"names", "values"}
-        pair.probability = with_hints(pair.probability, hints) if hints else pair.probability
+        _second_pass(ranker.second, columns, candidates)
+    for candidate in candidates:
+        hints = candidate.sources - {"names", "values"}
+        candidate.probability = with_hints(candidate.probability, hints) if hints else candidate.probability
 
 
-def _second_pass(second: Ranker, columns: Sequence[ColumnFacts], pairs: Sequence[Candidate]) -> None:
-    """Score anew the pairs that have rows and some odds at first; those behind are as unlikely as can be."""
-    scene, odds = scene_of(columns, pairs), [pair.odds for pair in pairs]
-    places = [at for at in likely(scene, odds) if not pairs[at].empty]
+def _second_pass(second: Ranker, columns: Sequence[ColumnFacts], candidates: Sequence[Candidate]) -> None:
+    """Score anew the candidates that have rows and some odds at first; those behind are as unlikely as can be."""
+    scene, odds = scene_of(columns, candidates), [candidate.odds for candidate in candidates]
+    places = [at for at in likely(scene, odds) if not candidates[at].empty]
     rows = (
-        (*numbers, *pairs[at].values) for at, numbers in zip(places, neighbours_of(scene, odds, places), strict=True)
+        (*numbers, *candidates[at].values)
+        for at, numbers in zip(places, neighbours_of(scene, odds, places), strict=True)
     )
     scores = dict(zip(places, _each(second.probability, rows), strict=True))
     unlikely = Ranker(0.0, (), ()).calibrated(FAINTEST)
-    for at, pair in enumerate(pairs):
-        if not pair.empty:
-            pair.probability = scores.get(at, min(pair.probability, unlikely))
+    for at, candidate in enumerate(candidates):
+        if not candidate.empty:
+            candidate.probability = scores.get(at, min(candidate.probability, unlikely))
 
 
 def _each(look: Callable[[Sequence[float]], float], rows: Iterable[Sequence[float]]) -> list[float]:
@@ -545,7 +546,7 @@ def _each(look: Callable[[Sequence[float]], float], rows: Iterable[Sequence[floa
 
 
 def with_hints(probability: float, hints: Iterable[str]) -> float:
-    """Return the probability of an edge that other sources name too."""
+    """Return the probability of a relationship that other sources name too."""
     added = sum(HINT_WEIGHTS.get(hint, 0.0) for hint in hints)
     return 1 / (1 + exp(-_odds(probability) - added))
 
