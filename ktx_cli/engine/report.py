@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,21 +18,6 @@ if TYPE_CHECKING:
     from ktx_cli.runs import UnitAverage
     from ktx_cli.scan import DescriptionReport, GoneJoin, ReviewedEdge, ScanOutcome, StageFailure
 
-
-_OWN_FORM = (
-    "connections",
-    "sources",
-    "ended",
-    "project_dir",
-    "reconciled",
-    "stopped",
-    "spending",
-    "failure",
-    "files",
-    "forecast",
-    "broken",
-)
-"""Fields of a run that are no plain values."""
 
 MOST_OF_ONE = 200
 """Characters an error says of one thing that was skipped."""
@@ -59,7 +43,7 @@ class FileChanges(Record):
 
 
 @dataclass(slots=True)
-class ConnectionReport:
+class ConnectionReport(Record):
     """One connection: `status` is done, planned (a dry run's done), unchanged or failed.
 
     `tables` counts views too, `views` says how many they are. `problems` are single objects that could not be read.
@@ -156,31 +140,20 @@ class ConnectionReport:
         c = self.changes
         return (("added", c.added), ("changed", c.changed), ("removed", c.removed), ("kept unread", c.kept))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the connection's part of the report."""
-        return {
-            "connection": self.connection,
-            "driver": self.driver,
-            "status": self.status,
-            "result": self.result,
-            "tables": self.tables,
-            "views": self.views,
-            "columns": self.columns,
-            "changes": {name: list(tables) for name, tables in dataclasses.asdict(self.changes).items()},
-            "files": self.files.to_json(),
-            "problems": self.problems,
-            "relationships": self.edges,
-            "declared_foreign_keys": self.declared,
-            "joins": [
-                {"edge": e.name, "status": e.standing.value, "score": e.edge.probability, "reason": e.edge.reason}
-                for e in self.joins
-            ],
-            "gone": [each.to_json() for each in self.gone],
-            "failures": [each.to_json() for each in self.failures],
-            "descriptions": None if self.descriptions is None else self.descriptions.to_json(),
-            "seconds": round(self.seconds, 3),
-            "error": None if self.error is None else self.error.to_json(),
-        }
+    json_keys = (
+        "connection", "driver", "status", "result", "tables", "views", "columns", "changes", "files", "problems",
+        "relationships=edges", "declared_foreign_keys=declared", "joins=_joins", "gone", "failures", "descriptions",
+        "seconds=_seconds", "error",
+    )  # fmt: skip
+
+    def _joins(self) -> list[dict[str, Any]]:
+        return [
+            {"edge": e.name, "status": e.standing.value, "score": e.edge.probability, "reason": e.edge.reason}
+            for e in self.joins
+        ]
+
+    def _seconds(self) -> float:
+        return round(self.seconds, 3)
 
 
 def _standing_joins(outcome: ScanOutcome) -> tuple[ReviewedEdge, ...]:
@@ -195,7 +168,7 @@ def _named(connection: str, error: KtxError) -> str:
 
 
 @dataclass(slots=True)
-class IngestReport:
+class IngestReport(Record):
     """A whole run. `commit` None: nothing was committed. `held`: path and why it was left alone.
 
     `reconciled`: what the loop over all units did, None where there was none. `repaired`: what the last gates found and
@@ -374,27 +347,17 @@ class IngestReport:
         broken = {"broken": [each.to_json() for each in self.broken]} if self.broken else {}
         return PartialError("; ".join(parts), hint=hint, details={"left_out": left, **broken})
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as it stands in the envelope and in `.ktx/runs/`."""
-        shown = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _OWN_FORM}
-        return {
-            **shown,
-            "status": self.status,
-            "connections": [connection.to_json() for connection in self.connections],
-            "sources": [work.to_json() for work in self.sources],
-            "reconciled": None if self.reconciled is None else self.reconciled.to_json(),
-            "failure": None if self.failure is None else self.failure.to_json(),
-            "stopped": None if self.stopped is None else self.stopped.to_json(),
-            "usage": self.spending.to_json(),
-            "files": self.files.to_json(),
-            "broken": [each.to_json() for each in self.broken],
-            "forecast": None if self.forecast is None else self.forecast.to_json(),
-            "committed": list(self.committed),
-            "held": [{"path": path, "reason": reason} for path, reason in self.held],
-            "ignored": list(self.ignored),
-            "recovered": list(self.recovered),
-            "seconds": round(self.seconds, 3),
-        }
+    json_keys = (
+        "run_id", "command", "dry_run", "commit", "branch", "committed", "held=_held", "ignored", "recovered",
+        "created_repository", "llm", "depth", "seconds=_seconds", "documents", "repaired", "status", "connections",
+        "sources", "reconciled", "failure", "stopped", "usage=spending", "files", "broken", "forecast",
+    )  # fmt: skip
+
+    def _held(self) -> list[dict[str, str]]:
+        return [{"path": path, "reason": reason} for path, reason in self.held]
+
+    def _seconds(self) -> float:
+        return round(self.seconds, 3)
 
 
 def _named_left(left: list[str]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from ktx_cli.agent_tools import Action
-from ktx_cli.core import KtxError, isoformat, now, plural
+from ktx_cli.core import KtxError, Record, isoformat, now, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
 from ktx_cli.llm import StoredStep
 from ktx_cli.project import Conflict, Tree, Workspace, merge_lines, transaction, translated
@@ -49,7 +49,7 @@ _CHANGES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class SourceWork:
+class SourceWork(Record):
     """The work of a run on one source of a connection."""
 
     connection: str
@@ -184,30 +184,24 @@ class SourceWork:
         parts += [f"{plural(earlier, 'unit')} taken from an earlier run"] if earlier else []
         return "; ".join(parts)
 
-    def to_json(self) -> Mapping[str, Any]:
-        """Return the source's part of the report."""
-        projection = self.projection
-        return {
-            "connection": self.connection,
-            "kind": self.kind,
-            "status": self.status,
-            "result": self.result,
-            "origin": self.snapshot.origin,
-            "files": len(self.snapshot.files),
-            "fetched": self.snapshot.fetched,
-            "complete": self.snapshot.complete,
-            "changes": self.changes.to_json(),
-            "skipped": [each.to_json() for each in self.snapshot.skipped],
-            "units": [outcome.to_json() for outcome in self.outcomes],
-            "artifacts": {} if projection is None else {path: list(raw) for path, raw in projection.artifacts.items()},
-            "pages": dict(self.conclusion.pages),
-            "produced": {artifact: list(raw) for artifact, raw in self.produced().items()},
-            "planned_units": len(self.units),
-            "fidelity": [item.to_json() for item in self.fidelity],
-            "left_for_a_model": list(self.left_for_a_model),
-            "seconds": round(self.seconds, 3),
-            "error": None if self.error is None else self.error.to_json(),
-        }
+    json_keys = (
+        "connection", "kind", "status", "result", "origin=snapshot.origin", "files=_files", "fetched=snapshot.fetched",
+        "complete=snapshot.complete", "changes", "skipped=snapshot.skipped", "units=outcomes",
+        "artifacts=_artifacts", "pages=conclusion.pages", "produced", "planned_units=_planned", "fidelity",
+        "left_for_a_model", "seconds=_seconds", "error",
+    )  # fmt: skip
+
+    def _files(self) -> int:
+        return len(self.snapshot.files)
+
+    def _artifacts(self) -> Mapping[str, tuple[str, ...]]:
+        return {} if self.projection is None else self.projection.artifacts
+
+    def _planned(self) -> int:
+        return len(self.units)
+
+    def _seconds(self) -> float:
+        return round(self.seconds, 3)
 
 
 REPORTED: Final = ("fallbacks", "conflicts", "evictions", "resolutions")
@@ -232,7 +226,7 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True)
-class UnitOutcome:
+class UnitOutcome(Record):
     """The end of a unit of agent work."""
 
     connection: str
@@ -315,21 +309,13 @@ class UnitOutcome:
             details={name: value for name, value in kept.items() if name not in _KEPT},
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the unit's part of the report."""
-        return {
-            "unit": self.unit.key,
-            "label": self.unit.label,
-            "status": self.status.value,
-            "reason": self.reason,
-            "files": list(self.unit.files),
-            "steps": self.steps,
-            "tool_calls": self.tool_calls,
-            "budget_used": self.budget_used,
-            "replayed": self.replayed,
-            "actions": self.actions,
-            "records": {name: found for name in REPORTED if (found := self.session.get("records", {}).get(name))},
-        }
+    json_keys = (
+        "unit=unit.key", "label=unit.label", "status", "reason", "files=unit.files", "steps", "tool_calls",
+        "budget_used", "replayed", "actions", "records=_records",
+    )  # fmt: skip
+
+    def _records(self) -> dict[str, Any]:
+        return {name: found for name in REPORTED if (found := self.session.get("records", {}).get(name))}
 
 
 _KEPT: Final = frozenset(("changes", "session", "steps", "tool_calls", "budget_used"))

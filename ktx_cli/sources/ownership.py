@@ -13,12 +13,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
 from ktx_cli.core import ConfigError, UsageError, yaml
-from ktx_cli.project import same_data, set_value
+from ktx_cli.project import Workspace, same_data, set_value
 
 Steps = tuple[str, ...]
 Pointer = str | Steps
@@ -166,6 +166,8 @@ class Applied:
     owned: Mapping[str, str]
     kept: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
+    is_changed: bool = False
+    """Whether a file of an overlay is another now; see `write`."""
 
 
 @dataclass(slots=True)
@@ -243,6 +245,18 @@ def apply(
         merge.want(steps, value, owned.get(text_of(steps)))
     result = _written(text, document, merge.document, where)
     return Applied(result, merge.owned, tuple(merge.kept), tuple(merge.gone))
+
+
+def write(
+    workspace: Workspace, path: str, wanted: Mapping[Pointer, Any], owned: Mapping[str, str], *, anew: bool = False
+) -> Applied:
+    """Bring a file of an overlay to what a source wants of it now: see `apply`. `anew`: whatever stands there goes."""
+    before = workspace.read(path)
+    applied = apply(None if anew else before, wanted, owned, where=path)
+    if applied.text == before:
+        return applied
+    workspace.apply({path: applied.text})
+    return replace(applied, is_changed=True)
 
 
 def digest_of(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -25,7 +26,6 @@ from ktx_cli.semantic import (
     table_parts,
     text_of,
 )
-from ktx_cli.sources import ownership
 from ktx_cli.sources import ownership as owned
 from ktx_cli.sources.ownership import Pointer, Steps, join_step
 from ktx_cli.sources.port import ProjectContext
@@ -54,7 +54,7 @@ class Wanted:
     def add(self, path: str, steps: Steps, value: Any, raw: str, *, soft: bool = False) -> None:
         """Want an item; the first one that is said of it counts."""
         if soft:
-            self.soft.add((path, ownership.text_of(steps)))
+            self.soft.add((path, owned.text_of(steps)))
         self.items.setdefault(path, {}).setdefault(steps, value)
         self.origins.setdefault(path, set()).add(raw)
 
@@ -92,19 +92,9 @@ def model_without_ours(context: ProjectContext, connection: str) -> Model:
         return before
     bare = Workspace(context.workspace)
     for path in ours:
-        _take_out(bare, path, context.owned[path])
+        with contextlib.suppress(KtxError):  # a broken file is named when it is to be written
+            owned.write(bare, path, {}, context.owned[path])
     return load_tree(bare, connection, before.dialect, before.calendar)
-
-
-def _take_out(workspace: Workspace, path: str, items: Mapping[str, str]) -> None:
-    try:
-        text = owned.apply(workspace.read(path), {}, items, where=path).text
-    except KtxError:  # a broken file is named when it is to be written
-        return
-    if text is None:
-        workspace.delete(path)
-    else:
-        workspace.write(path, text)
 
 
 _ORDER: Final = {Kind.KEPT: 0, Kind.APPROXIMATED: 1, Kind.DROPPED: 2}
@@ -196,7 +186,11 @@ def write(wanted: Wanted, context: ProjectContext, tool: str) -> Written:
             now[path] = before
             continue
         try:
-            applied = _apply(context.workspace, path, wanted.items.get(path, {}), before, tool)
+            present = context.workspace.read(path)
+            # An import by hand says of itself that the next one replaces it.
+            by_hand = not before and text_of(present or b"").startswith(IMPORT_HEADER.format(tool=tool))
+            items: dict[Pointer, Any] = {**wanted.items.get(path, {})}
+            applied = owned.write(context.workspace, path, items, before, anew=by_hand)
         except KtxError as error:
             warnings.append(ResultWarning("not_written", error.message, hint=error.hint, path=path))
             now[path] = before
@@ -208,21 +202,6 @@ def write(wanted: Wanted, context: ProjectContext, tool: str) -> Written:
         if kept:
             warnings.append(_kept(path, kept, tool))
     return Written(artifacts, {path: items for path, items in now.items() if items}, tuple(warnings))
-
-
-def _apply(
-    workspace: Workspace, path: str, items: Mapping[Steps, Any], before: Mapping[str, str], tool: str
-) -> owned.Applied:
-    present = workspace.read(path)
-    text = present
-    if present is not None and not before and text_of(present).startswith(IMPORT_HEADER.format(tool=tool)):
-        text = None  # an import by hand, which says of itself that the next one replaces it
-    applied = owned.apply(text, dict(items.items()), before, where=path)
-    if applied.text is None and present is not None:
-        workspace.delete(path)
-    elif applied.text is not None and applied.text != present:
-        workspace.write(path, applied.text)
-    return applied
 
 
 def _kept(path: str, items: list[str], tool: str) -> ResultWarning:
@@ -326,17 +305,11 @@ def write_texts(context: ProjectContext, tool: str, texts: Mapping[str, Iterable
             _place(entries.find(text.parts), text, tool, connection, report, wanted, origins)
     now_owned: dict[str, Mapping[str, str]] = {}
     for path, items in sorted(wanted.items()):
-        applied = owned.apply(context.workspace.read(path), items, context.owned.get(path, {}), where=path)
-        _store(context.workspace, path, applied.text)
+        applied = owned.write(context.workspace, path, items, context.owned.get(path, {}))
         if applied.owned:
             now_owned[path] = applied.owned
     artifacts = {path: tuple(sorted(origins[path])) for path in sorted(origins)}
     return Described(artifacts, now_owned, report.sorted())
-
-
-def _store(workspace: Workspace, path: str, text: bytes | None) -> None:
-    if text != workspace.read(path):
-        workspace.delete(path) if text is None else workspace.write(path, text)
 
 
 def _place(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Annotated, Any, Final, Literal
 
@@ -255,10 +255,8 @@ def write_usage(
     for source in model.sources.values():
         if source.generated and source.place is not None:
             by_file.setdefault(source.place.path, []).append(source)
-    writing = _Writing(workspace, seen, absence)
-    for path, sources in sorted(by_file.items()):
-        writing.write(path, sources, owned_before.get(path, {}))
-    return UsageWritten(frozenset(writing.changed), writing.owned, tuple(writing.kept))
+    files = ((path, sources, owned_before.get(path, {})) for path, sources in sorted(by_file.items()))
+    return _written(workspace, _wanted_usage(workspace, files, seen, absence))
 
 
 def write_narratives(
@@ -270,66 +268,70 @@ def write_narratives(
         source = model.sources.get(name)
         if source is not None and source.generated and source.place is not None:
             by_file.setdefault(source.place.path, {})[("tables", name, "usage", NARRATIVE)] = text
-    result: dict[str, Mapping[str, str]] = dict(owned_before)
-    changed, kept = set(), []
+    items = []
     for path, wanted in by_file.items():
-        before, known = workspace.read(path), owned_before.get(path, {})
-        pointers = [text_of(steps_of(pointer)) for pointer in wanted]
-        mine = {pointer: known[pointer] for pointer in pointers if pointer in known}
-        done = owned.apply(before, wanted, mine, where=path)
-        result[path] = {**known, **done.owned}
-        kept += [f"{path}: {pointer}" for pointer in done.kept]
-        if done.text is not None and done.text != before:
-            workspace.write(path, done.text)
-            changed.add(path)
-    return UsageWritten(frozenset(changed), result, tuple(kept))
+        pointers, known = [text_of(steps_of(pointer)) for pointer in wanted], owned_before.get(path, {})
+        items.append((path, wanted, {pointer: known[pointer] for pointer in pointers if pointer in known}))
+    written = _written(workspace, items)
+    now = {path: {**owned_before.get(path, {}), **mine} for path, mine in written.owned.items()}
+    return replace(written, owned={**owned_before, **now})
 
 
-class _Writing:
-    def __init__(self, workspace: Workspace, seen: Mapping[str, Mapping[str, Any]], absence: Absence) -> None:
-        self._workspace = workspace
-        self._seen = seen
-        self._absence = absence
-        self.changed: set[str] = set()
-        self.owned: dict[str, Mapping[str, str]] = {}
-        self.kept: list[str] = []
+def _written(
+    workspace: Workspace, items: Iterable[tuple[str, Mapping[Pointer, Any], Mapping[str, str]]]
+) -> UsageWritten:
+    """Write (file, what is wanted of it, what was owned there) into the overlay."""
+    done = {path: owned.write(workspace, path, wanted, known) for path, wanted, known in items}
+    return UsageWritten(
+        frozenset(path for path, each in done.items() if each.is_changed),
+        {path: each.owned for path, each in done.items()},
+        tuple(f"{path}: {pointer}" for path, each in done.items() for pointer in each.kept),
+    )
 
-    def write(self, path: str, sources: Iterable[Source], known: Mapping[str, str]) -> None:
-        before = self._workspace.read(path)
-        if before is None:
-            return
-        entries = parse_shard(before, path).tables
+
+def _wanted_usage(
+    workspace: Workspace,
+    files: Iterable[tuple[str, Iterable[Source], Mapping[str, str]]],
+    seen: Mapping[str, Mapping[str, Any]],
+    absence: Absence,
+) -> Iterator[tuple[str, Mapping[Pointer, Any], Mapping[str, str]]]:
+    usage = _Usage(seen, absence)
+    for path, sources, known in files:
+        content = workspace.read(path)
+        if content is None:
+            continue
+        entries = parse_shard(content, path).tables
         wanted: dict[Pointer, Any] = {}
         for source in sources:
             present = entries.get(source.name, {}).get("usage")
-            wanted |= self._wanted(source.name, present if isinstance(present, dict) else {}, known)
-        if not wanted and not known:
-            return
-        done = owned.apply(before, wanted, known, where=path)
-        self.owned[path] = done.owned
-        self.kept += [f"{path}: {pointer}" for pointer in done.kept]
-        if done.text is not None and done.text != before:
-            self._workspace.write(path, done.text)
-            self.changed.add(path)
+            wanted |= usage.wanted(source.name, present if isinstance(present, dict) else {}, known)
+        if wanted or known:
+            yield path, wanted, known
 
-    def _wanted(self, name: str, present: Mapping[str, Any], known: Mapping[str, str]) -> dict[Pointer, Any]:
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    seen: Mapping[str, Mapping[str, Any]]
+    absence: Absence
+
+    def wanted(self, name: str, present: Mapping[str, Any], known: Mapping[str, str]) -> dict[Pointer, Any]:
         base: Steps = ("tables", name, "usage")
         mine = {steps[3] for pointer in known if (steps := steps_of(pointer))[:3] == base and len(steps) == 4}
-        usage = self._usage(name, present, mine)
+        usage = self._of(name, present, mine)
         if NARRATIVE in mine and NARRATIVE in present:
             usage = {NARRATIVE: present[NARRATIVE], **usage}
         return {(*base, key): value for key, value in usage.items()}
 
-    def _usage(self, name: str, present: Mapping[str, Any], mine: set[str]) -> dict[str, Any]:
-        if name in self._seen:
-            return dict(self._seen[name])
-        coverage = self._absence.coverage if self._seen else Coverage.PART
+    def _of(self, name: str, present: Mapping[str, Any], mine: set[str]) -> dict[str, Any]:
+        if name in self.seen:
+            return dict(self.seen[name])
+        coverage = self.absence.coverage if self.seen else Coverage.PART
         if coverage is Coverage.PART:
             return {key: present[key] for key in mine if key in present}
-        if name not in self._absence.in_scope or (coverage is Coverage.LISTED and TIER not in mine):
+        if name not in self.absence.in_scope or (coverage is Coverage.LISTED and TIER not in mine):
             return {}
         since = present.get(STALE_SINCE)
-        return {TIER: buckets.UNUSED, STALE_SINCE: since if isinstance(since, str) else self._absence.today.isoformat()}
+        return {TIER: buckets.UNUSED, STALE_SINCE: since if isinstance(since, str) else self.absence.today.isoformat()}
 
 
 PREFIX: Final = "historic-sql-"
