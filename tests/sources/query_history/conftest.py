@@ -15,7 +15,7 @@ from ktx_cli.semantic.model import Model
 from ktx_cli.sources.query_history.model import Coverage, History, Observation, scope_of
 from ktx_cli.sources.query_history.raw_files import Staged, stage
 from ktx_cli.sources.query_history.statements import Redactor, Tables
-from ktx_cli.sources.query_history.templates import TemplateRules
+from ktx_cli.sources.query_history.templates import Readings, TemplateRules
 
 SHARD = "semantic-layer/shop/_schema/public.yaml"
 MANIFEST = """\
@@ -106,12 +106,13 @@ def staged(tables: Tables) -> Callable[..., Staged]:
         coverage: Coverage = Coverage.ALL,
         now: datetime = NOW,
         over: Tables = tables,
+        known: Readings | None = None,
         **settings: Any,
     ) -> Staged:
         config = QueryHistory.model_validate(settings)
         redact = Redactor.of(config.redaction_patterns, "redactionPatterns")
         scope = scope_of(config, enabled_tables, over)
-        rules = TemplateRules(dialect, over, scope, config, redact, "queryHistory")
+        rules = TemplateRules(dialect, over, scope, config, redact, "queryHistory", known or Readings())
         return stage(History(tuple(observations), "test", coverage), rules, "shop", now)
 
     return make
