@@ -49,87 +49,92 @@ def merge_file(
         return ours
     if ours is None or theirs is None:
         return Conflict(path, "", "one side deleted the file, the other changed it")
+    file = _File(path, text_merge)
     if path.endswith((".yaml", ".yml")):
-        return _merge_yaml(path, base, ours, theirs, text_merge)
+        return file.yaml(base, ours, theirs)
     if path.endswith(".md") and base is not None:
-        return _merge_markdown(path, base, ours, theirs, text_merge)
-    return _merge_lines(path, base, ours, theirs, text_merge)
-
-
-def _merge_yaml(
-    path: str, base: bytes | None, ours: bytes, theirs: bytes, text_merge: TextMerge | None
-) -> bytes | Conflict:
-    try:
-        values = [yaml.load(side or b"", where=path) for side in (base, ours, theirs)]
-    except ConfigError:
-        return _merge_lines(path, base, ours, theirs, text_merge)
-    try:
-        merged = merge_data(*values, on_conflict="raise")
-    except MergeConflictError as conflict:
-        return Conflict(path, conflict.where, conflict.reason)
-    from ktx_cli.project.edit import holds  # whoever reads a repository merges nothing
-
-    by_lines = text_merge(base, ours, theirs) if text_merge is not None and base is not None else None
-    if by_lines is not None and holds(by_lines, merged, path):
-        return by_lines
-    try:
-        return _edited(theirs, values[2], merged, path)
-    except ConfigError as error:
-        return Conflict(path, "", f"the two changes cannot be put into one text ({error.message})")
+        return file.markdown(base, ours, theirs)
+    return file.lines(base, ours, theirs)
 
 
 _FRONT_MATTER: Final = re.compile(rb"\A(---[ \t]*\r?\n)(.*?)(^---[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
 
 
-def _merge_markdown(
-    path: str, base: bytes, ours: bytes, theirs: bytes, text_merge: TextMerge | None
-) -> bytes | Conflict:
-    heads = [_FRONT_MATTER.match(side) for side in (base, ours, theirs)]
-    if not all(heads):
-        return _merge_lines(path, base, ours, theirs, text_merge)
-    parts = [(head[2], side[head.end() :]) for head, side in zip(heads, (base, ours, theirs), strict=True) if head]
-    (base_head, base_body), (our_head, our_body), (their_head, their_body) = parts
-    head = _merge_head(path, base_head, our_head, their_head, text_merge)
-    body = _merge_body(path, base_body, our_body, their_body, text_merge)
-    if isinstance(head, Conflict):
-        return head
-    fence = heads[2]
-    if isinstance(body, Conflict) or fence is None:
-        return body
-    return fence[1] + head + fence[3] + body
+@dataclass(frozen=True, slots=True)
+class _File:
+    """The file that is merged, for messages, and the merge of its lines."""
 
+    path: str
+    text_merge: TextMerge | None
 
-def _merge_body(path: str, base: bytes, ours: bytes, theirs: bytes, text_merge: TextMerge | None) -> bytes | Conflict:
-    if ours in (theirs, base):
-        return theirs
-    return ours if theirs == base else _merge_lines(path, base, ours, theirs, text_merge)
+    def lines(self, base: bytes | None, ours: bytes, theirs: bytes) -> bytes | Conflict:
+        """Merge line by line what both sides changed."""
+        merged = self.text_merge(base or b"", ours, theirs) if self.text_merge is not None else None
+        return Conflict(self.path, "", "both sides changed the same lines") if merged is None else merged
 
+    def yaml(self, base: bytes | None, ours: bytes, theirs: bytes) -> bytes | Conflict:
+        """Merge YAML by its values."""
+        try:
+            values = [yaml.load(side or b"", where=self.path) for side in (base, ours, theirs)]
+        except ConfigError:
+            return self.lines(base, ours, theirs)
+        merge = self.text_merge
+        return self.edited(theirs, values, lambda: merge(base, ours, theirs) if merge and base is not None else None)
 
-def _merge_head(path: str, base: bytes, ours: bytes, theirs: bytes, text_merge: TextMerge | None) -> bytes | Conflict:
-    """Merge front matter: a text of a list is there when one side added it, and gone when one side took it out."""
-    if ours in (theirs, base):
-        return theirs
-    if theirs == base:
-        return ours
-    try:
-        values = [yaml.load(side, where=path) for side in (base, ours, theirs)]
-    except ConfigError:
-        return _merge_lines(path, base, ours, theirs, text_merge)
-    if not all(isinstance(each, dict) for each in values):
-        return _merge_yaml(path, base, ours, theirs, text_merge)
-    before = dict(values[2])
-    for key in sorted(set(values[1]) & set(values[2])):
-        lists = [each.get(key, []) for each in values]
-        if all(_is_texts(each) for each in lists):
-            for each in values:
-                each[key] = _as_sets(*lists)
-    try:
-        merged = merge_data(*values, on_conflict="raise")
-        return _edited(theirs, before, merged, path)
-    except MergeConflictError as conflict:
-        return Conflict(path, conflict.where, conflict.reason)
-    except ConfigError as error:
-        return Conflict(path, "", f"the two changes cannot be put into one text ({error.message})")
+    def markdown(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | Conflict:
+        """Merge front matter and body, each by its own rules."""
+        heads = [_FRONT_MATTER.match(side) for side in (base, ours, theirs)]
+        if not all(heads):
+            return self.lines(base, ours, theirs)
+        parts = [(head[2], side[head.end() :]) for head, side in zip(heads, (base, ours, theirs), strict=True) if head]
+        (base_head, base_body), (our_head, our_body), (their_head, their_body) = parts
+        head = self.part(base_head, our_head, their_head, self.front_matter)
+        body = self.part(base_body, our_body, their_body, self.lines)
+        if isinstance(head, Conflict):
+            return head
+        fence = heads[2]
+        return body if isinstance(body, Conflict) or fence is None else fence[1] + head + fence[3] + body
+
+    def part(
+        self, base: bytes, ours: bytes, theirs: bytes, merge: Callable[[bytes, bytes, bytes], bytes | Conflict]
+    ) -> bytes | Conflict:
+        """Return the side that changed, or the merge where both did."""
+        if ours in (theirs, base):
+            return theirs
+        return ours if theirs == base else merge(base, ours, theirs)
+
+    def front_matter(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | Conflict:
+        """Merge front matter: a text of a list is there when one side added it, and gone when one side took it out."""
+        try:
+            values = [yaml.load(side, where=self.path) for side in (base, ours, theirs)]
+        except ConfigError:
+            return self.lines(base, ours, theirs)
+        if not all(isinstance(each, dict) for each in values):
+            return self.yaml(base, ours, theirs)
+        before = dict(values[2])
+        for key in sorted(set(values[1]) & set(values[2])):
+            lists = [each.get(key, []) for each in values]
+            if all(_is_texts(each) for each in lists):
+                for each in values:
+                    each[key] = _as_sets(*lists)
+        return self.edited(theirs, values, before=before)
+
+    def edited(
+        self, theirs: bytes, values: list[Any], by_lines: Callable[[], bytes | None] = lambda: None, before: Any = None
+    ) -> bytes | Conflict:
+        """Edit what the merge of the values changes into theirs; `before`: its values, if they are not the last."""
+        from ktx_cli.project.edit import apply, holds  # whoever reads a repository merges nothing
+
+        try:
+            merged = merge_data(*values, on_conflict="raise")
+            text = by_lines()
+            if text is not None and holds(text, merged, self.path):
+                return text
+            return apply(theirs, diff(values[2] if before is None else before, merged), where=self.path)
+        except MergeConflictError as conflict:
+            return Conflict(self.path, conflict.where, conflict.reason)
+        except ConfigError as error:
+            return Conflict(self.path, "", f"the two changes cannot be put into one text ({error.message})")
 
 
 def _is_texts(value: Any) -> bool:
@@ -139,19 +144,6 @@ def _is_texts(value: Any) -> bool:
 def _as_sets(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
     gone = {each for each in base if each not in ours or each not in theirs}
     return [each for each in dict.fromkeys((*theirs, *ours)) if each not in gone]
-
-
-def _merge_lines(
-    path: str, base: bytes | None, ours: bytes, theirs: bytes, text_merge: TextMerge | None
-) -> bytes | Conflict:
-    merged = text_merge(base or b"", ours, theirs) if text_merge is not None else None
-    return Conflict(path, "", "both sides changed the same lines") if merged is None else merged
-
-
-def _edited(text: bytes, before: Any, after: Any, where: str) -> bytes:
-    from ktx_cli.project.edit import apply
-
-    return apply(text, diff(before, after), where=where)
 
 
 OnConflict = Literal["ours", "theirs", "raise"]

@@ -85,16 +85,13 @@ def imported(reference: Any) -> Any:
 class Registry(Generic[KindT]):
     """The kinds of one group, by driver.
 
-    `group`: the group of entry points. `package`: the package with `BUILT_IN` and one folder a kind. `attribute`: the
+    `name`: of the package with `BUILT_IN` and one folder a kind, and of the group of entry points. `attribute`: the
     name of the kind in its folder. `base` and `model`: the classes of kinds and of their settings.
     """
 
-    def __init__(self, group: str, *, package: str, attribute: str, base: str, model: str) -> None:
-        self.group = group
-        self._package = package
-        self._attribute = attribute
-        self._base = base
-        self._model = model
+    def __init__(self, name: str, *, attribute: str, base: str, model: str) -> None:
+        self.group, self._package = f"ktx.{name}", f"ktx_cli.{name}"
+        self._attribute, self._base, self._model = attribute, f"{self._package}:{base}", f"ktx_cli.project:{model}"
         self._loaded: dict[str, KindT | PluginError] = {}
 
     @property
@@ -234,20 +231,8 @@ def _why(error: BaseException) -> str:
     return f"{type(error).__name__}: {one_line(str(error), 200)}".removesuffix(": ")
 
 
-WAREHOUSES: Final[Registry[Any]] = Registry(
-    "ktx.warehouses",
-    package="ktx_cli.warehouses",
-    attribute="WAREHOUSE",
-    base="ktx_cli.warehouses:Warehouse",
-    model="ktx_cli.project:Database",
-)
+WAREHOUSES: Final[Registry[Any]] = Registry("warehouses", attribute="WAREHOUSE", base="Warehouse", model="Database")
 """Databases and folders of data files, each a `ktx_cli.warehouses.Warehouse`."""
 
-SOURCES: Final[Registry[Any]] = Registry(
-    "ktx.sources",
-    package="ktx_cli.sources",
-    attribute="SOURCE",
-    base="ktx_cli.sources:SourceKind",
-    model="ktx_cli.project:SourceConnection",
-)
+SOURCES: Final[Registry[Any]] = Registry("sources", attribute="SOURCE", base="SourceKind", model="SourceConnection")
 """Context sources, each a `ktx_cli.sources.SourceKind`."""

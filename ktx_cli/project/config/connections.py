@@ -307,11 +307,11 @@ def parse_connection(value: Any) -> Connection:
     if not isinstance(value, dict):
         raise wrong("must be a mapping with a `driver`", of_value=True)
     driver = value.get("driver")
-    known = ", ".join(drivers())
     if driver is None:
+        known = ", ".join(drivers())
         raise wrong("has no `driver`", hint=Hint("add `{}:` with one of {}", SettingPath("driver"), known))
     if not isinstance(driver, str):
-        raise wrong("must be the name of a driver", hint=f"one of {known}", key="driver")
+        raise wrong("must be the name of a driver", hint=f"one of {', '.join(drivers())}", key="driver")
     if is_driver(driver):
         try:
             return model_of(driver).model_validate(value)
@@ -323,6 +323,6 @@ def parse_connection(value: Any) -> Connection:
             hint="nothing here reads the connection; it may stay in ktx.yaml for the TypeScript ktx",
             key="driver",
         )
-    near, known = did_you_mean(driver, drivers()), f"known: {known}"
+    near, known = did_you_mean(driver, drivers()), f"known: {', '.join(drivers())}"
     hint = Hint("did you mean `{}`? {}", Suggestion(near), known) if near else known
     raise wrong(f"is `{one_line(driver, 60)}`, which is not a driver that ktx knows", hint=hint, key="driver")
