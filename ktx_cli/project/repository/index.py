@@ -162,7 +162,8 @@ class IndexLock:
 
     def __init__(self, layout: RepositoryLayout, token: str, descriptor: int) -> None:
         self._layout = layout
-        self._token = token
+        self.token = token
+        """What all names of this run's temporary files hold."""
         self.descriptor = descriptor
         self.index = index_path(layout)
         self.lock = self.index.with_name(self.index.name + ".lock")
@@ -171,12 +172,7 @@ class IndexLock:
 
     def scratch(self, name: str) -> Path:
         """Return the path of a temporary file in the git directory that is removed with the lock."""
-        return self.index.with_name(f"ktx-{self._token}.{name}")
-
-    @property
-    def token(self) -> str:
-        """What all names of this run's temporary files hold."""
-        return self._token
+        return self.index.with_name(f"ktx-{self.token}.{name}")
 
     def index_state(self) -> Signature | None:
         """Return what tells this index from the one another git command writes; None when there is none."""
@@ -198,7 +194,7 @@ class IndexLock:
     def living(self) -> frozenset[str]:
         """Return the tokens of the other runs whose marker is there; dead ones are cleared before."""
         found = (_OWN.fullmatch(name) for name in names_in(self.index.parent) if name.endswith(".marker"))
-        return frozenset(match.group(1) for match in found if match) - {self._token}
+        return frozenset(match.group(1) for match in found if match) - {self.token}
 
     def copy_index(self, name: str) -> Path:
         """Copy the index (nothing, when there is none yet) and return the copy's path.
@@ -229,7 +225,7 @@ class IndexLock:
         try:
             self.give_back()
             with naming(self.index.parent, "remove temporary files of"):
-                _remove_scratch(self.index.parent, self._token)
+                _remove_scratch(self.index.parent, self.token)
                 self.scratch("marker").unlink(missing_ok=True)
         finally:
             os.close(self.descriptor)
@@ -265,12 +261,16 @@ def leftover_lock(layout: RepositoryLayout) -> Path | None:
     lock = index.with_name(index.name + ".lock")
     if not lock.exists():
         return None
-    for name in names_in(index.parent):
-        marker = index.with_name(name)
-        if name.endswith(".marker") and _OWN.fullmatch(name) and _same_file(lock, marker):
+    for marker in _markers(index.parent):
+        if _same_file(lock, marker):
             with _claimed(marker, fcntl.LOCK_SH) as dead:
                 return lock if dead else None
     return None
+
+
+def _markers(folder: Path) -> list[Path]:
+    """Return the markers of runs in a git directory."""
+    return [folder / name for name in names_in(folder) if name.endswith(".marker") and _OWN.fullmatch(name)]
 
 
 def index_path(layout: RepositoryLayout) -> Path:
@@ -321,16 +321,15 @@ def _await_others(layout: RepositoryLayout) -> list[str]:
     removed: list[str] = []
     while has_leftovers(layout):
         removed += clear_dead(layout)
-        folder = index_path(layout).parent
-        markers = [name for name in names_in(folder) if name.endswith(".marker") and _OWN.fullmatch(name)]
-        markers = [name for name in markers if os.access(folder / name, os.R_OK)]  # else another user's: no telling
+        # One that cannot be read is another user's: no telling.
+        markers = [marker for marker in _markers(index_path(layout).parent) if os.access(marker, os.R_OK)]
         if not markers:
             break
         if time.monotonic() > deadline:
             raise BusyError(
                 f"another ktx, or a git command of one that was interrupted, is still at work in {layout.top_level}",
                 hint="wait until it is done, then run the command again",
-                details={"marker": str(folder / markers[0])},
+                details={"marker": str(markers[0])},
             )
         time.sleep(0.02)
     return removed
@@ -383,11 +382,7 @@ def _link_error(lock: Path, error: OSError) -> StorageError:
 
 
 def _is_ktx(lock: Path) -> bool:
-    return any(
-        _same_file(lock, lock.parent / name)
-        for name in names_in(lock.parent)
-        if name.endswith(".marker") and _OWN.fullmatch(name)
-    )
+    return any(_same_file(lock, marker) for marker in _markers(lock.parent))
 
 
 @contextlib.contextmanager

@@ -184,20 +184,20 @@ def full_paths(prefix: str, paths: Iterable[str]) -> list[str]:
 
 
 def check_paths(paths: Iterable[str]) -> None:
-    """Raise `GitError` for a path that ktx must not write, or two of which one would have to be the other's folder."""
-    known = set(paths)
-    for path in known:
+    """Raise `GitError` for a path that ktx must not write."""
+    for path in set(paths):
         reason = _objection(path)
         if reason is not None:
             raise GitError(f"ktx does not write {path!r}: {reason}", details={"path": path})
 
 
-def check_folders(written: Iterable[str]) -> None:
-    """Raise `GitError` when one written path would have to be the folder of another."""
-    known = set(written)
-    for path in known:
+def check_changes(changes: Mapping[str, bytes | None]) -> None:
+    """Raise `GitError` for changes as `check_paths` does, and when a written path would be the folder of another."""
+    check_paths(changes)
+    written = {path for path, content in changes.items() if content is not None}
+    for path in written:
         for folder in ancestors(path):
-            if folder in known:
+            if folder in written:
                 raise GitError(f"{folder!r} cannot be a file and the folder of {path!r}", details={"path": path})
 
 

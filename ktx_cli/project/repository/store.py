@@ -30,7 +30,7 @@ from ktx_cli.project.repository.model import (
     MergeFunction,
     Recovery,
     RepositoryLayout,
-    check_folders,
+    check_changes,
     check_paths,
 )
 from ktx_cli.project.repository.recovery import needs_recovery, recover
@@ -174,8 +174,7 @@ class Repository:
         The current branch, the index and the working files stay as they are. Raises as `commit` does, and `GitError`
         where there is such a branch.
         """
-        check_paths(changes)
-        check_folders(path for path, content in changes.items() if content is not None)
+        check_changes(changes)
         request = Request(changes, message, base, author, merge_by_default, before_publish)
         with announced(self.layout) as lock:
             return propose_changes(self._git.guarded(lock.descriptor), self.layout, lock, request, ref)
@@ -205,8 +204,7 @@ class Repository:
         Raises `BusyError` when git's lock is held or the branch keeps moving, `StorageError`, `GitError`. If
         `details` of an error has `commit`, the branch has that commit and the next `recover` brings the files to it.
         """
-        check_paths(changes)
-        check_folders(path for path, content in changes.items() if content is not None)
+        check_changes(changes)
         request = Request(changes, message, base, author, merge or merge_by_default, before_publish, adjust, spared)
         model.check_writable(self.layout, model.read_ref(self._git))
         result = None
