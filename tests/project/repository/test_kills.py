@@ -17,7 +17,7 @@ import pytest
 
 from ktx_cli.core import yaml
 
-KILLS = 300 if os.environ.get("KTX_TEST_FULL") else 30
+KILLS = 300 if os.environ.get("KTX_TEST_FULL") else 15
 
 # Forks a run for every line `FIRST ROUNDS`, so that Python starts once; prints its pid and how it ended.
 NURSERY = textwrap.dedent("""
