@@ -14,16 +14,8 @@ from ktx_cli.core import ConfigError, yaml
 from ktx_cli.project.yaml_splice import CannotEdit, Document, Edit, Path, change, diff, lookup, placed, same_data, shown
 
 __all__ = [
-    "Edit",
-    "EditRefusedError",
-    "Path",
-    "append_value",
-    "apply",
-    "delete_value",
-    "diff",
-    "same_data",
-    "set_value",
-]
+    "Edit", "EditRefusedError", "Path", "append_value", "apply", "delete_value", "diff", "same_data", "set_value",
+]  # fmt: skip
 
 
 class EditRefusedError(ConfigError):

@@ -68,16 +68,10 @@ MINIMUM: Final = (2, 31)
 
 _INSTALL: Final = "install git 2.31 or newer: `apt install git`, `brew install git`, or https://git-scm.com/downloads"
 _SETTINGS: Final = (
-    f"core.hooksPath={os.devnull}",
-    "core.fsmonitor=false",
-    "core.quotePath=false",
-    "core.safecrlf=false",
-    "core.filesRefLockTimeout=3000",
-    "i18n.commitEncoding=UTF-8",
-    "advice.updateSparsePath=false",
-    "gc.auto=0",
+    f"core.hooksPath={os.devnull}", "core.fsmonitor=false", "core.quotePath=false", "core.safecrlf=false",
+    "core.filesRefLockTimeout=3000", "i18n.commitEncoding=UTF-8", "advice.updateSparsePath=false", "gc.auto=0",
     "maintenance.auto=false",
-)
+)  # fmt: skip
 _OPTIONS: Final = ("--no-pager", *(part for setting in _SETTINGS for part in ("-c", setting)))
 _STRIPPED: Final = frozenset({
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS",

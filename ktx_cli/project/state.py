@@ -393,13 +393,10 @@ def _require_known(connection: sqlite3.Connection, path: Path) -> int:
     """Return the database's version; `StorageError` for one that only a newer ktx knows."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > len(MIGRATIONS):
-        raise StorageError(
-            f"the state database {path} was made by a newer ktx (version {version}; this one knows {len(MIGRATIONS)})",
-            hint=Hint(
-                "update ktx, or start a new one: {}", Command(Placeholder(f"{shell_words(path)}*"), program="rm")
-            ),
-            details={"path": str(path), "version": version},
-        )
+        versions = f"version {version}; this one knows {len(MIGRATIONS)}"
+        message = f"the state database {path} was made by a newer ktx ({versions})"
+        hint = Hint("update ktx, or start a new one: {}", _removal(path))
+        raise StorageError(message, hint=hint, details={"path": str(path), "version": version})
     return version
 
 
@@ -524,15 +521,14 @@ def _renamed(path: Path) -> ResultWarning:
         with contextlib.suppress(FileNotFoundError):
             path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
     sync_directory(path.parent)
-    return ResultWarning(
-        "state_damaged",
-        f"the state database was damaged; it is now {aside.name} in {path.parent}, and a new one was started",
-        hint=Hint(
-            "nothing committed is lost; once you need it no more: {}",
-            Command(Placeholder(f"{shell_words(aside)}*"), program="rm"),
-        ),
-        path=str(aside),
-    )
+    message = f"the state database was damaged; it is now {aside.name} in {path.parent}, and a new one was started"
+    hint = Hint("nothing committed is lost; once you need it no more: {}", _removal(aside))
+    return ResultWarning("state_damaged", message, hint=hint, path=str(aside))
+
+
+def _removal(path: Path) -> Command:
+    """Return the command that removes a database with what SQLite keeps beside it."""
+    return Command(Placeholder(f"{shell_words(path)}*"), program="rm")
 
 
 def _free_name(path: Path) -> Path:

@@ -105,22 +105,16 @@ def literal_secrets(config: KtxConfig) -> Iterator[Issue]:
             continue
         name, path = variable_named(value), named(keys)
         if name is not None:
-            yield _warning(
-                "variable",
-                keys,
-                f"{path} holds a variable in the shell's way, which ktx takes as it stands",
-                f"did you mean env:{name}?",
-            )
+            says = f"{path} holds a variable in the shell's way, which ktx takes as it stands"
+            yield _warning("variable", keys, says, f"did you mean env:{name}?")
         elif has_password(value):
             says = f"{path} contains a plaintext password"
-            yield _warning(
-                "literal_secret", keys, says, "put the whole URL into a variable or a file: env:NAME, file:PATH"
-            )
+            hint = "put the whole URL into a variable or a file: env:NAME, file:PATH"
+            yield _warning("literal_secret", keys, says, hint)
         elif is_literal_secret(declared, keys[-1], value):
             says = f"{path} contains a plaintext secret"
-            yield _warning(
-                "literal_secret", keys, says, "put it into a variable, a file or the keyring: env:NAME, file:PATH"
-            )
+            hint = "put it into a variable, a file or the keyring: env:NAME, file:PATH"
+            yield _warning("literal_secret", keys, says, hint)
 
 
 def values_of(block: Block, at: Keys = ()) -> Iterator[tuple[Keys, Setting | None, Any]]:

@@ -72,18 +72,11 @@ def _port(value: Any) -> Any:
     return number
 
 
-Port = Annotated[
-    int | str,
-    PlainValidator(_port),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "integer", "minimum": 1, "maximum": 65535},
-                {"type": "string", "pattern": f"^(?:[0-9]{{1,6}}$|{REFERENCE_PATTERN})"},
-            ]
-        }
-    ),
+_PORT_FORMS: Final = [
+    {"type": "integer", "minimum": 1, "maximum": 65535},
+    {"type": "string", "pattern": f"^(?:[0-9]{{1,6}}$|{REFERENCE_PATTERN})"},
 ]
+Port = Annotated[int | str, PlainValidator(_port), WithJsonSchema({"anyOf": _PORT_FORMS})]
 """A port number; as a text of digits or a secret reference too, as other versions take it."""
 
 

@@ -274,24 +274,14 @@ def definitions() -> dict[str, Any]:
 
 def _connections_schema() -> dict[str, Any]:
     """Return the part that chooses a connection's schema by its `driver`."""
-    cases = [
-        {
-            "if": {"properties": {"driver": {"const": driver}}, "required": ["driver"]},
-            "then": {"$ref": f"#/$defs/{model.__name__}"},
-        }
-        for driver, model in models().items()
-    ]
+    known = models()
+    chosen = {driver: {"properties": {"driver": {"const": driver}}, "required": ["driver"]} for driver in known}
+    cases = [{"if": chosen[driver], "then": {"$ref": f"#/$defs/{known[driver].__name__}"}} for driver in known]
+    properties = {"driver": {"enum": list(known), "description": "What kind of connection it is."}}
+    taken = {"anyOf": [{"enum": list(RESERVED_IDS)}, {"pattern": DEVICE_PATTERN}]}
     return {
-        "propertyNames": {
-            "pattern": ID_PATTERN,
-            "not": {"anyOf": [{"enum": list(RESERVED_IDS)}, {"pattern": DEVICE_PATTERN}]},
-        },
-        "additionalProperties": {
-            "type": "object",
-            "required": ["driver"],
-            "properties": {"driver": {"enum": list(models()), "description": "What kind of connection it is."}},
-            "allOf": cases,
-        },
+        "propertyNames": {"pattern": ID_PATTERN, "not": taken},
+        "additionalProperties": {"type": "object", "required": ["driver"], "properties": properties, "allOf": cases},
     }
 
 

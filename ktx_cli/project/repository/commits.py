@@ -113,14 +113,9 @@ class Attempt:
             request.before_publish()
         if pending is not None and not self._publish(pending):
             return Missed.BRANCH
+        committed, left = tuple(change.path for change in plan.committed), self._finish(finish, commit)
         return CommitResult(
-            commit,
-            committed=tuple(change.path for change in plan.committed),
-            held=tuple(plan.held),
-            ignored=plan.ignored,
-            left=self._finish(finish, commit),
-            merged=tuple(plan.merged),
-            replaced=self.replaced,
+            commit, committed, tuple(plan.held), plan.ignored, left, tuple(plan.merged), replaced=self.replaced
         )
 
     def _commit_object(self) -> str:
@@ -272,15 +267,9 @@ ATTEMPTS = 5
 def commit_changes(git: Git, layout: RepositoryLayout, lock: IndexLock, request: Request) -> CommitResult:
     """Commit, or find that there is nothing to commit. For who announced itself and recovered before."""
     config = read_config(git)
-    run = Run(
-        git=git,
-        layout=layout,
-        lock=lock,
-        request=request,
-        identity=identity_variables(request.author, config, git.environ),
-        conversion=Conversion(git, config, layout.object_format, full_paths(layout.prefix, request.changes)),
-        staging=layout.private / f"{STAGING_PREFIX}{lock.token}",
-    )
+    identity = identity_variables(request.author, config, git.environ)
+    conversion = Conversion(git, config, layout.object_format, full_paths(layout.prefix, request.changes))
+    run = Run(git, layout, lock, request, identity, conversion, layout.private / f"{STAGING_PREFIX}{lock.token}")
     fresh = not layout.private.exists()
     try:
         return _attempts(run, config)

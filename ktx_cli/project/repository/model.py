@@ -233,12 +233,8 @@ def identity_variables(author: str | None, config: GitConfig, environ: Mapping[s
     own = _own("author", config, environ)
     wanted = _parsed(author) if author else own or FALLBACK
     committer = _own("committer", config, environ) or own or wanted
-    return {
-        "GIT_AUTHOR_NAME": wanted[0],
-        "GIT_AUTHOR_EMAIL": wanted[1],
-        "GIT_COMMITTER_NAME": committer[0],
-        "GIT_COMMITTER_EMAIL": committer[1],
-    }
+    names = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+    return dict(zip(names, (*wanted, *committer), strict=True))
 
 
 def _parsed(author: str) -> tuple[str, str]:
@@ -252,13 +248,12 @@ def _parsed(author: str) -> tuple[str, str]:
 def _own(role: str, config: GitConfig, environ: Mapping[str, str]) -> tuple[str, str] | None:
     upper = f"GIT_{role.upper()}"
     name = environ.get(f"{upper}_NAME") or config.last(f"{role}.name") or config.last("user.name")
-    mail = (
-        environ.get(f"{upper}_EMAIL")
-        or config.last(f"{role}.email")
-        or config.last("user.email")
-        or environ.get("EMAIL")
-    )
+    given = environ.get(f"{upper}_EMAIL") or config.last(f"{role}.email")
+    mail = given or config.last("user.email") or environ.get("EMAIL")
     return (name, mail) if name and mail else None
+
+
+_FILTER = re.compile(r"filter\.(?:(.*)\.)?(?:clean|smudge|process|required)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,19 +273,12 @@ class GitConfig:
         word = self.values[name][-1]
         if word is None or word.casefold() in ("true", "yes", "on", "1"):
             return True
-        if word.casefold() in ("false", "no", "off", "0", ""):
-            return False
-        return default
+        return default and word.casefold() not in ("false", "no", "off", "0", "")
 
     def filters(self) -> frozenset[str]:
         """Return the names of the filter drivers that do anything."""
-        names = set()
-        for key, values in self.values.items():
-            section, _, rest = key.partition(".")
-            name, _, setting = rest.rpartition(".")
-            if section == "filter" and setting in ("clean", "smudge", "process", "required") and values[-1] != "":
-                names.add(name)
-        return frozenset(names)
+        found = (_FILTER.fullmatch(key) for key, values in self.values.items() if values[-1] != "")
+        return frozenset(match[1] or "" for match in found if match)
 
 
 def read_config(git: Git) -> GitConfig:
@@ -347,14 +335,7 @@ def discover_layout(project_dir: Path) -> tuple[Git, RepositoryLayout] | None:
         return Git(git.binary, layout.git_dir), layout
     where = git.read("rev-parse", "--path-format=absolute", "--show-toplevel", "--show-prefix")
     top_level, prefix = _lines(where.out, 2, project)
-    layout = RepositoryLayout(
-        project_dir=project,
-        top_level=Path(top_level),
-        prefix=prefix,
-        git_dir=Path(git_dir),
-        common_dir=Path(common_dir),
-        object_format=object_format,
-    )
+    layout = RepositoryLayout(project, Path(top_level), prefix, Path(git_dir), Path(common_dir), object_format)
     top = Git(git.binary, layout.top_level)
     if layout.is_host:
         _check_top_level(top, layout)
@@ -407,14 +388,9 @@ def check_writable(layout: RepositoryLayout, ref: str | None) -> None:
             details = {"operation": operation}
             raise GitError(f"{operation} is in progress in {layout.top_level}", hint=hint, details=details)
     if ref is None:
-        raise GitError(
-            f"{layout.top_level} is on no branch (detached HEAD)",
-            hint=Hint(
-                "{}, or {} to keep what is here",
-                Command("switch", "BRANCH", program="git"),
-                Command("switch", "-c", "NEW-BRANCH", program="git"),
-            ),
-        )
+        back, keep = Command("switch", "BRANCH", program="git"), Command("switch", "-c", "NEW-BRANCH", program="git")
+        hint = Hint("{}, or {} to keep what is here", back, keep)
+        raise GitError(f"{layout.top_level} is on no branch (detached HEAD)", hint=hint)
 
 
 def _resolved(project_dir: Path) -> Path:
@@ -433,15 +409,10 @@ def _check_nowhere(project: Path, code: int, stderr: bytes) -> None:
     if nowhere and not os.path.lexists(project / ".git"):
         return
     if nowhere:
-        raise GitError(
-            f"{project / '.git'} is there, but git takes it for no repository",
-            hint=Hint(
-                "{} repairs one that is incomplete; or move {} away",
-                Command("-C", project, "init", program="git"),
-                project / ".git",
-            ),
-            details={"reason": condensed(stderr)},
-        )
+        repair = Command("-C", project, "init", program="git")
+        hint = Hint("{} repairs one that is incomplete; or move {} away", repair, project / ".git")
+        message = f"{project / '.git'} is there, but git takes it for no repository"
+        raise GitError(message, hint=hint, details={"reason": condensed(stderr)})
     raise failure("rev-parse", code, stderr, project)
 
 

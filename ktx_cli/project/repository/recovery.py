@@ -97,15 +97,11 @@ class PendingCommit:
         try:
             return _checked(json.loads(text))
         except (ValueError, LookupError, TypeError, GitError) as error:
-            raise GitError(
-                f"{path}, the record of a run that was killed, cannot be read",
-                hint=Hint(
-                    "look at `{}`: what it shows as changed may be half of that run; then {}",
-                    Command("status", program="git"),
-                    Command(path, program="rm"),
-                ),
-                details={"path": str(path), "reason": f"{type(error).__name__}: {error}"},
-            ) from error
+            sentence = "look at `{}`: what it shows as changed may be half of that run; then {}"
+            hint = Hint(sentence, Command("status", program="git"), Command(path, program="rm"))
+            details = {"path": str(path), "reason": f"{type(error).__name__}: {error}"}
+            message = f"{path}, the record of a run that was killed, cannot be read"
+            raise GitError(message, hint=hint, details=details) from error
 
 
 def _plain(value: PendingEntry | TreeEntry) -> Any:
