@@ -379,12 +379,13 @@ def _of_table(old: Table, new: Table, names_only: bool) -> Iterator[Change]:
     yield from _differ(ChangeKind.TABLE_KIND, ref, (), old.kind.value, new.kind.value)
     yield from _differ(ChangeKind.TABLE_COMMENT, ref, (), old.comment, new.comment)
     yield from _differ(ChangeKind.VIEW, ref, (), old.view_sql, new.view_sql)
-    yield from _primary_key(old, new)
-    yield from _foreign_keys(ref, old.foreign_keys, new.foreign_keys)
-    yield from _keys(ChangeKind.UNIQUE_KEY_REMOVED, ref, old.unique_keys, new.unique_keys)
-    yield from _keys(ChangeKind.UNIQUE_KEY_ADDED, ref, new.unique_keys, old.unique_keys)
-    yield from _keys(ChangeKind.INDEX_REMOVED, ref, old.indexes, new.indexes)
-    yield from _keys(ChangeKind.INDEX_ADDED, ref, new.indexes, old.indexes)
+    keys = (", ".join(key) or None for key in (old.primary_key, new.primary_key))
+    yield from _differ(ChangeKind.PRIMARY_KEY, ref, old.primary_key or new.primary_key, *keys)
+    removed, added = ChangeKind.FOREIGN_KEY_REMOVED, ChangeKind.FOREIGN_KEY_ADDED
+    yield from _keys(removed, added, ref, old.foreign_keys, new.foreign_keys)
+    removed, added = ChangeKind.UNIQUE_KEY_REMOVED, ChangeKind.UNIQUE_KEY_ADDED
+    yield from _keys(removed, added, ref, old.unique_keys, new.unique_keys)
+    yield from _keys(ChangeKind.INDEX_REMOVED, ChangeKind.INDEX_ADDED, ref, old.indexes, new.indexes)
 
 
 def _differ(
@@ -417,10 +418,12 @@ def _of_column(ref: TableRef, old: Column, new: Column, names_only: bool) -> Ite
         yield Change(ChangeKind.COLUMN_TYPE, ref, name, before, after, breaks_type=old.type is not new.type)
     if names_only:
         return
-    yield from _differ(ChangeKind.COLUMN_NULLABLE, ref, name, _nullable(old), _nullable(new))
+    nullable = ("nullable" if column.nullable else "not null" for column in (old, new))
+    yield from _differ(ChangeKind.COLUMN_NULLABLE, ref, name, *nullable)
     yield from _differ(ChangeKind.COLUMN_COMMENT, ref, name, old.comment, new.comment)
     yield from _differ(ChangeKind.COLUMN_DEFAULT, ref, name, old.default, new.default)
-    yield from _differ(ChangeKind.COLUMN_GENERATED, ref, name, _generated(old), _generated(new))
+    generated = ("generated" if column.generated else None for column in (old, new))
+    yield from _differ(ChangeKind.COLUMN_GENERATED, ref, name, *generated)
 
 
 def _typed(column: Column, names_only: bool) -> str:
@@ -428,43 +431,22 @@ def _typed(column: Column, names_only: bool) -> str:
     return column.type.value if names_only else f"{column.native_type} ({column.type.value})"
 
 
-def _nullable(column: Column) -> str:
-    return "nullable" if column.nullable else "not null"
-
-
-def _generated(column: Column) -> str | None:
-    return "generated" if column.generated else None
-
-
-def _primary_key(old: Table, new: Table) -> Iterator[Change]:
-    if old.primary_key != new.primary_key:
-        before, after = (", ".join(key) or None for key in (old.primary_key, new.primary_key))
-        yield Change(ChangeKind.PRIMARY_KEY, new.ref, old.primary_key or new.primary_key, before, after)
-
-
-def _foreign_keys(ref: TableRef, old: Sequence[ForeignKey], new: Sequence[ForeignKey]) -> Iterator[Change]:
-    for key in old:
-        if key not in new:
-            yield Change(ChangeKind.FOREIGN_KEY_REMOVED, ref, key.columns, before=_key_text(key))
-    for key in new:
-        if key not in old:
-            yield Change(ChangeKind.FOREIGN_KEY_ADDED, ref, key.columns, after=_key_text(key))
-
-
-def _key_text(key: ForeignKey) -> str:
-    name = f" ({key.name})" if key.name else ""
-    return f"{physical_name(key.target)} ({', '.join(key.target_columns)}){name}"
+Key = ForeignKey | UniqueKey | Index
 
 
 def _keys(
-    kind: ChangeKind, ref: TableRef, some: Sequence[UniqueKey | Index], others: Sequence[UniqueKey | Index]
+    removed: ChangeKind, added: ChangeKind, ref: TableRef, old: Sequence[Key], new: Sequence[Key]
 ) -> Iterator[Change]:
-    """Yield the keys among some that are not among others."""
-    for key in some:
-        if key not in others:
-            removed = kind in (ChangeKind.UNIQUE_KEY_REMOVED, ChangeKind.INDEX_REMOVED)
-            text = f"({', '.join(key.columns)}){f' {key.name}' if key.name else ''}"
-            yield Change(kind, ref, key.columns, text if removed else None, None if removed else text)
+    """Yield the keys that went and those that came."""
+    yield from (Change(removed, ref, key.columns, before=_key_text(key)) for key in old if key not in new)
+    yield from (Change(added, ref, key.columns, after=_key_text(key)) for key in new if key not in old)
+
+
+def _key_text(key: Key) -> str:
+    if isinstance(key, ForeignKey):
+        name = f" ({key.name})" if key.name else ""
+        return f"{physical_name(key.target)} ({', '.join(key.target_columns)}){name}"
+    return f"({', '.join(key.columns)}){f' {key.name}' if key.name else ''}"
 
 
 @dataclass(slots=True)

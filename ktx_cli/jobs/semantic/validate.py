@@ -523,31 +523,17 @@ def run_tests(
     without tests is not opened.
     """
     models = load_layers(layout, config, some_layers(layout, config, connection))
-    known = {name for model in models for name in model.sources}
-    for name in names:
-        if name not in known:
-            raise unknown("source", name, known)
+    _require_known(names, models, {})
     report = TestReport()
     for model in models:
-        _run(report, layout, config, model, names, environ, attributes or {})
+        sources = [source for source in model.sources.values() if source.tests and (not names or source.name in names)]
+        if not sources:
+            continue
+        guard = guard_of(layout, config, model.connection, model)
+        with guard.open(config, layout=layout, environ=environ) as connector:
+            report.results += [
+                (model.connection, run_test(model, source.name, test, connector, attributes=attributes or {}))
+                for source in sources
+                for test in source.tests
+            ]
     return report
-
-
-def _run(
-    report: TestReport,
-    layout: Layout,
-    config: KtxConfig,
-    model: Model,
-    names: Sequence[str],
-    environ: Mapping[str, str],
-    attributes: Mapping[str, Any],
-) -> None:
-    sources = [source for source in model.sources.values() if source.tests and (not names or source.name in names)]
-    if not sources:
-        return
-    guard = guard_of(layout, config, model.connection, model)
-    with guard.open(config, layout=layout, environ=environ) as connector:
-        for source in sources:
-            for test in source.tests:
-                result = run_test(model, source.name, test, connector, attributes=attributes)
-                report.results.append((model.connection, result))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -33,6 +34,7 @@ from ktx_cli.core import (
     yaml,
 )
 from ktx_cli.documents import WorkUnit
+from ktx_cli.engine import AgentRunner, AgentTask, UnitOutcome
 from ktx_cli.jobs.check.eval.cases import Case, Loaded, load_evals
 from ktx_cli.jobs.check.eval.results import (
     Answer,
@@ -45,20 +47,33 @@ from ktx_cli.jobs.check.eval.results import (
     read_history,
     write_history,
 )
+from ktx_cli.jobs.semantic.answer import Question, ask_layer, only_database, run_sql, the_layer
 from ktx_cli.llm import NO_BACKEND, RuntimeTool, ToolOutput, project_runtime, run_async
 from ktx_cli.project import EVALS_NAME, Edit, KtxConfig, Layout, WorkingTree, Workspace, apply, read_bytes, write_atomic
 from ktx_cli.prompts import text_of
-from ktx_cli.semantic import calendar_of, layer_ids
-from ktx_cli.warehouses import dialect_of
-
-if TYPE_CHECKING:
-    from ktx_cli.engine import AgentTask, UnitOutcome
-    from ktx_cli.semantic import Model
-    from ktx_cli.warehouses import ConnectorPool
-
+from ktx_cli.semantic import Means, Model, calendar_of, layer_ids, load_layer
+from ktx_cli.warehouses import ConnectorPool, dialect_of
 
 MOST_ROWS: Final = 100_000
 """How many rows an answer may have that is compared."""
+
+Warn = Callable[[ResultWarning], None]
+
+STEP: Final = "evals"
+
+
+@dataclass(frozen=True, slots=True)
+class EvalRequest:
+    """What to run. `accept`: new answers become what is expected; `save`: how cases ended is kept for the next run."""
+
+    layout: Layout
+    config: KtxConfig
+    environ: Mapping[str, str]
+    names: Sequence[str] = ()
+    accept: bool = False
+    save: bool = True
+    emit: Emit = ignore_events
+    warn: Warn = lambda warning: None
 
 
 @dataclass(slots=True)
@@ -68,10 +83,7 @@ class Asker:
     A database that could not be reached is not tried again.
     """
 
-    layout: Layout
-    config: KtxConfig
-    environ: Mapping[str, str]
-    warn: Callable[[ResultWarning], None]
+    request: EvalRequest
     pool: ConnectorPool
     models: dict[str, Model] = field(default_factory=dict)
     unreachable: dict[str, KtxError] = field(default_factory=dict)
@@ -82,11 +94,11 @@ class Asker:
         if case.asked.kind == "ask":
             self._ask_model(result)
         elif case.asked.kind == "sql":
-            connection = self._sql_connection(case)
+            with _which(case):
+                connection = case.connection or only_database(self.request.layout, self.request.config)
             result.answer = self._reached(connection, lambda: self._sql(case, connection))
         else:
-            connection = self._layer_connection(case, case.connection)
-            result.answer = self._reached(connection, lambda: self._query(case, case.asked.query or {}, connection))
+            result.answer = self._ask_layer(case, case.asked.query or {}, case.connection)
 
     def _reached(self, connection: str, ask: Callable[[], Answer]) -> Answer:
         if connection in self.unreachable:
@@ -98,26 +110,10 @@ class Asker:
                 self.unreachable[connection] = error
             raise
 
-    def _layer_connection(self, case: Case, connection: str | None) -> str:
-        from ktx_cli.jobs.semantic.answer import the_layer
-
-        with _which(case):
-            return the_layer(self.layout, self.config, connection)
-
-    def _sql_connection(self, case: Case) -> str:
-        from ktx_cli.jobs.semantic.answer import only_database
-
-        with _which(case):
-            return case.connection or only_database(self.layout, self.config)
-
     def _sql(self, case: Case, connection: str) -> Answer:
-        from ktx_cli.jobs.semantic.answer import run_sql
-
         answer = run_sql(
-            self.layout,
-            self.config,
-            str(case.asked.sql),
-            environ=self.environ,
+            *(self.request.layout, self.request.config, str(case.asked.sql)),
+            environ=self.request.environ,
             connection=connection,
             max_rows=MOST_ROWS,
             opener=self.pool.open,
@@ -127,15 +123,16 @@ class Asker:
         ordered = _is_ordered(str(case.asked.sql), answer.dialect)
         return Answer(answer.columns, answer.rows, ordered, answer.formats)
 
-    def _query(self, case: Case, query: Mapping[str, Any], connection: str) -> Answer:
-        from ktx_cli.jobs.semantic.answer import Question, ask_layer
-        from ktx_cli.semantic import Means
+    def _ask_layer(self, case: Case, query: Mapping[str, Any], connection: str | None) -> Answer:
+        with _which(case):
+            chosen = the_layer(self.request.layout, self.request.config, connection)
+        return self._reached(chosen, lambda: self._query(case, query, chosen))
 
+    def _query(self, case: Case, query: Mapping[str, Any], connection: str) -> Answer:
         result = ask_layer(
-            self.layout,
-            self.config,
+            *(self.request.layout, self.request.config),
             Question({"limit": MOST_ROWS, **query}, connection, attributes=case.asked.attributes),
-            environ=self.environ,
+            environ=self.request.environ,
             means=Means(load=self._layer, opener=self.pool.open),
             formats=case.asked.expect is None,
         )
@@ -146,51 +143,21 @@ class Asker:
         return Answer(result.columns, result.rows, bool(query.get("order_by")), result.formats)
 
     def _layer(self, layout: Layout, config: KtxConfig, connection: str) -> Model:
-        from ktx_cli.semantic import load_layer
-
         if connection not in self.models:
             self.models[connection] = load_layer(layout, config, connection)
         return self.models[connection]
 
     def _ask_model(self, result: CaseResult) -> None:
-
-        if not has_model(self.config):
-            result.status, result.reason = (
-                "skip",
-                Hint("no model backend is configured: {}", Command("setup", "--only", "llm")),
-            )
+        if self.request.config.llm.provider.backend == NO_BACKEND:
+            result.status = "skip"
+            result.reason = Hint("no model backend is configured: {}", Command("setup", "--only", "llm"))
             return
-        interview = Interview(self.layout, self.config, self.environ, result.case, self._asked_by(result.case))
+        interview = Interview(self.request, result.case, functools.partial(self._ask_layer, result.case))
         try:
-            answer = interview.run(self.warn)
+            answer = interview.run()
         finally:
             result.taken, result.query = interview.taken, interview.query
-        result.answer = Answer(
-            answer.columns, answer.rows, formats=answer.formats
-        )  # in which order is the model's choice
-
-    def _asked_by(self, case: Case) -> Callable[[Mapping[str, Any], str | None], Answer]:
-        """Return what answers a query of the model."""
-
-        def ask(query: Mapping[str, Any], connection: str | None) -> Answer:
-            chosen = self._layer_connection(case, connection)
-            return self._reached(chosen, lambda: self._query(case, query, chosen))
-
-        return ask
-
-
-@contextlib.contextmanager
-def asking(
-    layout: Layout, config: KtxConfig, environ: Mapping[str, str], warn: Callable[[ResultWarning], None]
-) -> Iterator[Asker]:
-    """Lend what asks the cases of one run; its connections are closed afterwards."""
-    from ktx_cli.warehouses import ConnectorPool
-
-    pool = ConnectorPool()
-    try:
-        yield Asker(layout, config, environ, warn, pool)
-    finally:
-        pool.close()
+        result.answer = replace(answer, ordered=False)  # in which order is the model's choice
 
 
 @contextlib.contextmanager
@@ -236,18 +203,11 @@ class AskLayer(Input):
     connection: str | None = Field(None, description="The connection; needed where there are several.")
 
 
-def has_model(config: KtxConfig) -> bool:
-    """Whether a model can be asked at all."""
-    return config.llm.provider.backend != NO_BACKEND
-
-
 @dataclass(slots=True)
 class Interview:
     """One question put to the model. `answer`: of the last `query` that had one; `taken`: what the model took."""
 
-    layout: Layout
-    config: KtxConfig
-    environ: Mapping[str, str]
+    request: EvalRequest
     case: Case
     ask: Ask
     answer: Answer | None = None
@@ -255,9 +215,9 @@ class Interview:
     taken: Taken | None = None
     _broken: KtxError | None = field(default=None, repr=False)
 
-    def run(self, warn: Callable[[ResultWarning], None]) -> Answer:
+    def run(self) -> Answer:
         """Return the answer of the model's last query; raises `LlmError`, and `KtxError` where none had an answer."""
-        outcome = run_async(self._asked(warn))
+        outcome = run_async(self._asked())
         if outcome.facts is not None:
             facts = outcome.facts
             self.taken = Taken(facts.resolved_model or facts.model, facts.usage.total, facts.cost.usd)
@@ -270,17 +230,14 @@ class Interview:
             raise KtxError("the model made no query that has an answer", hint=hint, code="max_turns")
         return self.answer
 
-    async def _asked(self, warn: Callable[[ResultWarning], None]) -> UnitOutcome:
-        from ktx_cli.engine import AgentRunner
-
-        opened = project_runtime(self.layout, self.config, self.environ, command=Command("eval"), warn=warn)
+    async def _asked(self) -> UnitOutcome:
+        layout, config, environ = self.request.layout, self.request.config, self.request.environ
+        opened = project_runtime(layout, config, environ, command=Command("eval"), warn=self.request.warn)
         async with opened as runtime:
             return await AgentRunner(runtime).run(self._task())
 
     def _task(self) -> AgentTask:
-        from ktx_cli.engine import AgentTask
-
-        system, _ = text_of("prompts", "eval_question", self.layout.root)
+        system, _ = text_of("prompts", "eval_question", self.request.layout.root)
         return AgentTask(
             WorkUnit(self.case.name, self.case.name, ()),
             "default",
@@ -291,19 +248,19 @@ class Interview:
 
     def _tools(self) -> list[RuntimeTool]:
         session = ToolSession(
-            Workspace(WorkingTree(self.layout.root)),
+            Workspace(WorkingTree(self.request.layout.root)),
             connections=self._connections(),
-            configured=self.config.connections.keys(),
-            calendar=calendar_of(self.config),
-            privacy=self.config.scan.privacy,
+            configured=self.request.config.connections.keys(),
+            calendar=calendar_of(self.request.config),
+            privacy=self.request.config.scan.privacy,
         )
         query = Tool("sl_query", "Ask the semantic layer. It joins by declared paths alone.", AskLayer, self._query)
         return [tool.on(session) for tool in (*READING_TOOLS, query)]
 
     def _connections(self) -> dict[str, str]:
         """Return the databases with a semantic layer -> their dialects; of a case with a connection that one."""
-        databases = self.config.databases()
-        chosen = [self.case.connection] if self.case.connection else layer_ids(self.layout)
+        databases = self.request.config.databases()
+        chosen = [self.case.connection] if self.case.connection else layer_ids(self.request.layout)
         dialects = {name: dialect_of(databases[name].driver) for name in chosen if name in databases}
         return {name: dialect for name, dialect in dialects.items() if dialect is not None}
 
@@ -349,15 +306,11 @@ def _is_small(result: CaseResult, answer: Answer, warn: Callable[[ResultWarning]
 def _write(layout: Layout, path: str, accepted: Sequence[CaseResult]) -> None:
     file = layout.root / path
     if layout.evals.is_symlink():
-        raise ConfigError(
-            f"{layout.evals} is a link, which ktx does not write through",
-            hint=Hint("{} && {}", Command(layout.evals, program="rm"), Command(layout.evals, program="mkdir")),
-        )
+        hint = Hint("{} && {}", Command(layout.evals, program="rm"), Command(layout.evals, program="mkdir"))
+        raise ConfigError(f"{layout.evals} is a link, which ktx does not write through", hint=hint)
     if file.is_symlink():
-        raise ConfigError(
-            f"{path} is a link, which ktx does not write through",
-            hint=Hint("remove the link: {}", Command(path, program="rm")),
-        )
+        hint = Hint("remove the link: {}", Command(path, program="rm"))
+        raise ConfigError(f"{path} is a link, which ktx does not write through", hint=hint)
     text = read_bytes(file) or b""
     _require_unchanged(text, path, accepted)
     edits = [
@@ -395,25 +348,6 @@ def expectation_of(answer: Answer) -> Any:
     return [dict(zip(answer.columns, row, strict=True)) for row in rows]
 
 
-Warn = Callable[[ResultWarning], None]
-
-STEP: Final = "evals"
-
-
-@dataclass(frozen=True, slots=True)
-class EvalRequest:
-    """What to run. `accept`: new answers become what is expected; `save`: how cases ended is kept for the next run."""
-
-    layout: Layout
-    config: KtxConfig
-    environ: Mapping[str, str]
-    names: Sequence[str] = ()
-    accept: bool = False
-    save: bool = True
-    emit: Emit = ignore_events
-    warn: Warn = lambda warning: None
-
-
 def run_evals(request: EvalRequest) -> EvalReport:
     """Run the cases and return how they ended.
 
@@ -426,7 +360,8 @@ def run_evals(request: EvalRequest) -> EvalReport:
     cases = loaded.named(request.names)
     history = _history(request)
     report = EvalReport()
-    with asking(request.layout, request.config, request.environ, request.warn) as asker:
+    with contextlib.closing(ConnectorPool()) as pool:
+        asker = Asker(request, pool)
         for done, case in enumerate(cases, start=1):
             report.results.append(_run(case, asker, history.get(case.name)))
             request.emit(StepProgress(STEP, done, len(cases)))
