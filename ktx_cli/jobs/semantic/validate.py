@@ -44,10 +44,11 @@ from ktx_cli.semantic import (
     SemanticError,
     Source,
     TestResult,
+    called,
     check_model,
     column,
+    counted,
     guard_of,
-    identifier,
     join,
     layer_diagnostic,
     layer_ids,
@@ -55,7 +56,9 @@ from ktx_cli.semantic import (
     load_layers,
     parameter_values,
     placeholder,
+    present,
     run_test,
+    subquery,
     unknown,
 )
 from ktx_cli.warehouses import Connector, Opener, open_connection
@@ -86,39 +89,40 @@ class Check(Record):
     json_keys = ("check=kind", "source", "subject", "status", "counts", "reason")
 
 
+@dataclass
 class DataChecks:
     """Makes the checks of one model on an open connection; `expired` says when to begin no other."""
 
-    def __init__(self, model: Model, connector: Connector, expired: Callable[[], bool]) -> None:
+    model: Model
+    connector: Connector
+    expired: Callable[[], bool]
+    unusable: set[str] = field(default_factory=set)
 
-        self._model = model
-        self._connector = connector
-        self._expired = expired
-        self._statements: Statements = Statements(model)
-        self._unusable: set[str] = set()
+    def __post_init__(self) -> None:
+        self._statements = Statements(self.model)
 
     def run(self, names: Sequence[str]) -> Iterator[Check]:
         """Make the checks of those sources: first that they are there, then grains, then joins."""
-        sources = [self._model.sources[name] for name in names]
-        targets = [join.to for source in sources for join in source.joins if join.to in self._model.sources]
+        sources = [self.model.sources[name] for name in names]
+        targets = [join.to for source in sources for join in source.joins if join.to in self.model.sources]
         for source in sources:
             yield self._guarded("table", source, source.name, self._table)
         for name in dict.fromkeys(targets):
             if name not in names:
-                self._guarded("table", self._model.sources[name], name, self._table)
+                self._guarded("table", self.model.sources[name], name, self._table)
         for source in sources:
             if source.keyed and source.grain:
                 yield self._guarded("grain", source, ", ".join(source.grain), self._grain)
         for source in sources:
             for edge in source.joins:
-                if edge.to in self._model.sources:
+                if edge.to in self.model.sources:
                     yield from self._join(source, edge)
 
     def _guarded(self, kind: str, source: Source, subject: str, check: Callable[[Source, str], Check]) -> Check:
         """Return the check, skipped where time is up or what it needs is not there."""
-        if self._expired():
+        if self.expired():
             return Check(kind, source.name, subject, SKIPPED, reason=USED_UP)
-        if kind != "table" and source.name in self._unusable:
+        if kind != "table" and source.name in self.unusable:
             reason = f"the table or columns of {source.name} are not there"
             return Check(kind, source.name, subject, SKIPPED, reason=reason)
         try:
@@ -138,8 +142,8 @@ class DataChecks:
 
     def _table(self, source: Source, subject: str) -> Check:
         """Check that a source's rows can be read, and have the columns that are declared."""
-        self._unusable.add(source.name)
-        found = self._connector.query(self._statements.columns(source), max_rows=0).columns
+        self.unusable.add(source.name)
+        found = self.connector.query(self._statements.columns(source), max_rows=0).columns
         folded = {name.casefold() for name in found}
         wanted = [each for each in source.columns.values() if each.expr is None]
         missing = [each for each in wanted if each.name.casefold() not in folded]
@@ -147,7 +151,7 @@ class DataChecks:
         if missing:
             problems = tuple(_missing(source, each, found) for each in missing)
             return Check("table", source.name, subject, FAILED, counts, problems)
-        self._unusable.discard(source.name)
+        self.unusable.discard(source.name)
         return Check("table", source.name, subject, PASSED, counts)
 
     def _grain(self, source: Source, subject: str) -> Check:
@@ -171,14 +175,14 @@ class DataChecks:
         yield self._guarded("dangling", source, subject, lambda own, text: self._dangling(own, join, text))
 
     def _unready(self, source: Source, join: Join) -> str | None:
-        gone = [name for name in (source.name, join.to) if name in self._unusable]
+        gone = [name for name in (source.name, join.to) if name in self.unusable]
         return f"the table or columns of {listing(gone)} are not there" if gone else None
 
     def _cardinality(self, source: Source, join: Join, subject: str) -> Check:
         """Check that the sides a join says are unique are."""
         counts: dict[str, int] = {}
         problems: list[Diagnostic] = []
-        target = self._model.sources[join.to]
+        target = self.model.sources[join.to]
         if join.relationship is not Relationship.ONE_TO_MANY:
             self._side(source, join, target, own=False, counts=counts, problems=problems)
         if join.relationship is not Relationship.MANY_TO_ONE:
@@ -212,7 +216,7 @@ class DataChecks:
         return Check("dangling", source.name, subject, FAILED, counts, (problem,))
 
     def _counts(self, sql: str) -> list[int]:
-        return [int(value or 0) for value in self._connector.query(sql, max_rows=1).rows[0]]
+        return [int(value or 0) for value in self.connector.query(sql, max_rows=1).rows[0]]
 
 
 def _repeated(values: int, rows: int) -> str:
@@ -244,7 +248,7 @@ class Statements:
     def columns(self, source: Source) -> str:
         """Return the statement whose columns are those the rows of a source have; it gives no row."""
         build = self._build()
-        query = exp.select("*").from_(build.relation(self._own(source), "source_rows"), copy=False)
+        query = exp.select("*").from_(build.relation(self._model.sources[source.name], "source_rows"), copy=False)
         return self._text(build, query.limit(0, copy=False))
 
     def repeated(
@@ -257,11 +261,11 @@ class Statements:
         build = self._build()
         rows = Rows(build, source.name, alias="source_rows")
         keys = [self._value(rows, name) for name in names]
-        query = self._kept(rows, rows.select([_as(_count(), "n")]), keys if not nulls else [], conditions)
-        several = exp.GT(this=_count(), expression=exp.Literal.number(1))
+        query = self._kept(rows, rows.select([called(counted(), "n")]), keys if not nulls else [], conditions)
+        several = exp.GT(this=counted(), expression=exp.Literal.number(1))
         query = query.group_by(*(key.copy() for key in keys), copy=False).having(several, copy=False)
-        counted = [_as(_count(), "repeated_values"), _as(exp.Sum(this=column("n", "repeated")), "their_rows")]
-        return self._text(build, exp.select(*counted, copy=False).from_(_inner(query, "repeated"), copy=False))
+        counts = [called(counted(), "repeated_values"), called(exp.Sum(this=column("n", "repeated")), "their_rows")]
+        return self._text(build, exp.select(*counts, copy=False).from_(subquery(query, "repeated"), copy=False))
 
     def unmatched(self, source: Source, declared: Join) -> str:
         """Return the statement that counts the rows of a join's many side, those without a key, and those whose key
@@ -275,26 +279,24 @@ class Statements:
         near_rows, far_rows = Rows(build, near.name, alias="near_rows"), Rows(build, far.name, alias="far_rows")
         near_keys = [self._value(near_rows, name) for name, _ in pairs]
         far_keys = [self._value(far_rows, name) for _, name in pairs]
-        near_query = self._kept(
-            near_rows, near_rows.select(_numbered(near_keys)), (), _of(declared.conditions, own=own)
+        near_constants, far_constants = (
+            [each for each in declared.conditions if each.own is side] for side in (own, not own)
         )
-        far_query = self._kept(
-            far_rows, far_rows.select(_numbered(far_keys)), far_keys, _of(declared.conditions, own=not own)
-        )
+        near_query = self._kept(near_rows, near_rows.select(_numbered(near_keys)), (), near_constants)
+        far_query = self._kept(far_rows, far_rows.select(_numbered(far_keys)), far_keys, far_constants)
         places = [f"k{number}" for number in range(len(pairs))]
         missing = exp.or_(*(_is_null(column(place, "near_side")) for place in places))
         nowhere = exp.and_(exp.not_(exp.paren(missing.copy())), _is_null(column(places[0], "far_side")))
-        counted = [_as(_count(), "all_rows"), _as(_count_if(missing), "null_keys"), _as(_count_if(nowhere), "dangling")]
-        query = exp.select(*counted, copy=False).from_(_inner(near_query, "near_side"), copy=False)
+        counts = {"all_rows": counted(), "null_keys": counted(missing), "dangling": counted(nowhere)}
+        query = exp.select(*(called(count, name) for name, count in counts.items()), copy=False).from_(
+            subquery(near_query, "near_side"), copy=False
+        )
         equal = [exp.EQ(this=column(place, "near_side"), expression=column(place, "far_side")) for place in places]
-        join(query, _inner(far_query.distinct(copy=False), "far_side"), exp.and_(*equal), "LEFT")
+        join(query, subquery(far_query.distinct(copy=False), "far_side"), exp.and_(*equal), "LEFT")
         return self._text(build, query)
 
     def _build(self) -> Build:
         return Build(self._names, Plan(Query(), (), (), ()))
-
-    def _own(self, source: Source) -> Source:
-        return self._model.sources[source.name]
 
     def _text(self, build: Build, query: exp.Select) -> str:
         return build.with_queries(query).sql(self._model.dialect)
@@ -309,39 +311,19 @@ class Statements:
     ) -> exp.Select:
         """Return the query of rows that have values there and meet a join's constants."""
         for key in there:
-            query = query.where(exp.Not(this=_is_null(key.copy())), copy=False)
+            query = query.where(present(key.copy()), copy=False)
         for each in conditions:
             term = exp.EQ(this=self._value(rows, each.column), expression=exp.convert(each.value))
             query = query.where(term, copy=False)
         return query
 
 
-def _of(conditions: Iterable[Condition], *, own: bool) -> list[Condition]:
-    return [each for each in conditions if each.own is own]
-
-
 def _numbered(keys: Iterable[exp.Expr]) -> list[exp.Expr]:
-    return [_as(key.copy(), f"k{number}") for number, key in enumerate(keys)]
-
-
-def _inner(query: exp.Expr, name: str) -> exp.Subquery:
-    return exp.Subquery(this=query, alias=exp.TableAlias(this=identifier(name)))
+    return [called(key.copy(), f"k{number}") for number, key in enumerate(keys)]
 
 
 def _is_null(value: exp.Expr) -> exp.Is:
     return exp.Is(this=value, expression=exp.null())
-
-
-def _count() -> exp.Count:
-    return exp.Count(this=exp.Star(), big_int=True)
-
-
-def _count_if(condition: exp.Expr) -> exp.Count:
-    return exp.Count(this=exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))]), big_int=True)
-
-
-def _as(value: Any, name: str) -> exp.Alias:
-    return exp.Alias(this=value, alias=identifier(name))
 
 
 DEFAULT_SECONDS: Final = 60.0
