@@ -81,7 +81,6 @@ def _prompts() -> Iterator[str]:
 
     yield from ("## Prompts", "", "| prompt | for | arguments |", "|---|---|---|")
     for each in PROMPTS:
-        arguments = ", ".join(
-            f"`{one.name}`" + ("" if one.default is None else " (may be left out)") for one in each.arguments
-        )
+        named = (f"`{one.name}`{'' if one.required else ' (may be left out)'}" for one in each.arguments or ())
+        arguments = ", ".join(named)
         yield f"| `{each.name}` | {each.description} | {arguments} |"

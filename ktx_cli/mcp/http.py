@@ -221,11 +221,12 @@ class Load:
 
     def refusal(self, method: str) -> Refusal | None:
         """Return why one more request is not taken now. A stream a client listens on waits, and is not counted."""
-        if self.closing:
-            return _later("closing", "the server is being stopped")
-        if method != "GET" and self._now >= self.most:
-            return _later("load", f"{self.most} requests are under way")
-        return None
+        reason, message = "closing", "the server is being stopped"
+        if not self.closing:
+            if method == "GET" or self._now < self.most:
+                return None
+            reason, message = "load", f"{self.most} requests are under way"
+        return Refusal(503, reason, message, "try again in a second", (("retry-after", "1"),))
 
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request within the times it may take; raises `SlowClientError` for one that does not arrive."""
@@ -244,10 +245,6 @@ class Load:
         while self._now:
             self._idle = anyio.Event()
             await self._idle.wait()
-
-
-def _later(reason: str, message: str) -> Refusal:
-    return Refusal(503, reason, message, "try again in a second", (("retry-after", "1"),))
 
 
 class Arriving:
@@ -400,7 +397,10 @@ class HttpServer:
             return refusal
         if not any(each.path == path for each in self.served):
             return Refusal(404, "path", "there is nothing here", f"the server answers at {self.served[0].path}")
-        return _too_large(scope["headers"]) or self.load.refusal(method)
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if not declared.isdigit() or int(declared) > LARGEST_BODY:
+            return Refusal(413, "body", "the request is too large", f"at most {LARGEST_BODY:,} bytes")
+        return self.load.refusal(method)
 
     def _note(self, scope: Scope, refusal: Refusal) -> None:
         """Tell the audit log of the project that was meant, or of the first; not what was sent."""
@@ -452,13 +452,6 @@ def _with_cors(app: ASGIApp, guard: Guard) -> ASGIApp:
         allow_headers=["authorization", "content-type", "mcp-session-id", "mcp-protocol-version", "last-event-id"],
         expose_headers=["mcp-session-id"],
     )
-
-
-def _too_large(headers: Any) -> Refusal | None:
-    declared = next((value for name, value in headers if name == b"content-length"), b"0")
-    if declared.isdigit() and int(declared) <= LARGEST_BODY:
-        return None
-    return Refusal(413, "body", "the request is too large", f"at most {LARGEST_BODY:,} bytes")
 
 
 def _answer(refusal: Refusal) -> Response:

@@ -16,8 +16,7 @@ import mcp_types as types
 from ktx_cli.agent_tools import visible
 from ktx_cli.core import UsageError, did_you_mean, listing, one_line
 from ktx_cli.jobs.semantic.layers import read_layers
-from ktx_cli.jobs.serve.layers import read_definition
-from ktx_cli.jobs.serve.pages import page_facts
+from ktx_cli.jobs.serve.context import page_facts, read_definition
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.wiki import read_wiki
 from ktx_cli.mcp.tool import LONGEST, Options

@@ -282,11 +282,9 @@ def _session(context: ServerRequestContext[Any, Any]) -> str | None:
 def _client(context: ServerRequestContext[Any, Any]) -> dict[str, str] | None:
     params = context.session.client_params
     if params is not None:
-        return {
-            "name": one_line(params.client_info.name, LONGEST_TEXT),
-            "version": one_line(params.client_info.version, LONGEST_TEXT),
-        }
-    given = (context.params or {}).get("clientInfo")
+        given: Any = {"name": params.client_info.name, "version": params.client_info.version}
+    else:
+        given = (context.params or {}).get("clientInfo")
     if not isinstance(given, Mapping):
         return None
     return {name: one_line(str(given.get(name, "")), LONGEST_TEXT) for name in ("name", "version")}

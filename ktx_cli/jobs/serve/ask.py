@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ktx_cli.agent_tools import count_columns, refused_text, rows_of_values
 from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, SourceError, one_line
@@ -43,6 +43,9 @@ class Rows:
     warnings: tuple[ResultWarning, ...] = ()
 
 
+Answer = TypeVar("Answer", LayerAnswer, SqlAnswer)
+
+
 def ask_served(
     project: ServedProject, question: Question, *, offset: int, privacy: bool, watch: Watch
 ) -> tuple[LayerAnswer, Rows]:
@@ -53,10 +56,8 @@ def ask_served(
     config = project.config()
     connection = the_layer(project.layout, config, question.connection)
     model = project.load_layer(project.layout, config, connection)
-    key, proof = _key("sl_query", dataclasses.asdict(question), connection), (config, model)
-    answer: LayerAnswer | None = project.answers.get(key, proof) if offset else None
-    anew = offset > 0 and answer is None
-    if answer is None:
+
+    def ask() -> LayerAnswer:
         watch.report(0.0, "compiling the question")
         with user_attributes_required(), row_values_redacted("", model, privacy=privacy):
             answer = ask_layer(
@@ -79,11 +80,26 @@ def ask_served(
                 "how it was computed"
             )
             raise error
-        project.answers.put(key, proof, answer, _size(answer.rows))
+        return answer
+
+    asked = ("sl_query", dataclasses.asdict(question), connection)
+    answer, warnings = _kept(project, asked, (config, model), ask, offset, watch)
+    rows = () if privacy else answer.rows[offset:]
+    return answer, Rows(rows, len(answer.rows), (*warnings, *answer.warnings))
+
+
+def _kept(
+    project: ServedProject, asked: Any, proof: tuple[object, ...], ask: Callable[[], Answer], offset: int, watch: Watch
+) -> tuple[Answer, tuple[ResultWarning, ...]]:
+    """Return the answer that is kept for its next pages, else a new one, which is kept."""
+    key = json.dumps(asked, sort_keys=True, default=str)
+    kept: Answer | None = project.answers.get(key, proof) if offset else None
+    answer = ask() if kept is None else kept
+    if kept is None:
+        project.answers.put(key, proof, answer, sum(map(row_memory, answer.rows)))
     watch.check()
     watch.report(1.0, "answered")
-    rows = () if privacy else answer.rows[offset:]
-    return answer, Rows(rows, len(answer.rows), (*((ANEW,) if anew else ()), *answer.warnings))
+    return answer, (ANEW,) if offset > 0 and kept is None else ()
 
 
 def run_served(
@@ -99,13 +115,11 @@ def run_served(
     _require_open(project, model, sql)
     if privacy:
         _require_no_made_rows(sql, model)
-    key, proof = _key("sql_execution", sql, chosen, max_rows), (config, model)
-    answer: SqlAnswer | None = project.answers.get(key, proof) if offset else None
-    anew = offset > 0 and answer is None
-    if answer is None:
+
+    def ask() -> SqlAnswer:
         watch.report(0.0, "checking the statement")
         with row_values_redacted(sql, model, privacy=privacy):
-            answer = run_sql(
+            return run_sql(
                 project.layout,
                 config,
                 sql,
@@ -115,11 +129,11 @@ def run_served(
                 max_bytes=MOST_BYTES,
                 opener=watch.opener(project.pool.open),
             )
-        project.answers.put(key, proof, answer, _size(answer.rows))
-    watch.check()
-    watch.report(1.0, "answered")
+
+    asked = ("sql_execution", sql, chosen, max_rows)
+    answer, warnings = _kept(project, asked, (config, model), ask, offset, watch)
     rows = _counts_alone(answer, sql) if privacy else answer.rows
-    return answer, Rows(rows[offset:], len(answer.rows), (ANEW,) if anew else ())
+    return answer, Rows(rows[offset:], len(answer.rows), warnings)
 
 
 def _require_open(project: ServedProject, model: Model | None, sql: str) -> None:
@@ -152,14 +166,6 @@ def _counts_alone(answer: SqlAnswer, sql: str) -> tuple[tuple[Any, ...], ...]:
     if not counts:
         return ()
     return tuple(tuple(value if place in counts else HIDDEN for place, value in enumerate(row)) for row in answer.rows)
-
-
-def _size(rows: Sequence[Sequence[Any]]) -> int:
-    return sum(map(row_memory, rows))
-
-
-def _key(*parts: Any) -> str:
-    return json.dumps(parts, sort_keys=True, default=str)
 
 
 def may_quote_rows(model: Model | None, *, privacy: bool) -> bool:

@@ -127,7 +127,9 @@ def start_server(layout: Layout, settings: ServerSettings, *, wait_seconds: floa
     except BaseException:
         process.kill()
         process.wait()
-        _forget_started(layout, process.pid)
+        left = read_server_state(layout)
+        if left is not None and left.pid == process.pid:
+            _forget(left, layout)
         raise
     finally:
         if process.stdout is not None:
@@ -275,12 +277,6 @@ def _gone(state: ServerState, seconds: float) -> bool:
             return False
         time.sleep(_POLL)
     return True
-
-
-def _forget_started(layout: Layout, pid: int) -> None:
-    found = read_server_state(layout)
-    if found is not None and found.pid == pid:
-        _forget(found, layout)
 
 
 def _forget(state: ServerState, layout: Layout) -> None:

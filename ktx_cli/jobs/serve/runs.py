@@ -149,19 +149,19 @@ def cancel_ingest(layout: Layout, run_id: str, *, now: bool = False) -> IngestSt
     return state
 
 
+def _started(
+    layout: Layout, environ: Mapping[str, str], words: Sequence[str], **streams: Any
+) -> subprocess.Popen[bytes]:
+    """Start a process out of reach of signals of the terminal. `-P`: the project's folder must not lend it modules."""
+    command = [sys.executable, "-P", "-m", "ktx_cli", "--project-dir", str(layout.root), *words]
+    return subprocess.Popen(command, env=dict(environ), cwd=layout.root, start_new_session=True, **streams)
+
+
 def _spawn(layout: Layout, environ: Mapping[str, str], run_id: str, wish: IngestWish) -> subprocess.Popen[bytes]:
-    """Start the process. `-P`: the project's folder must not lend it modules."""
     folder = _folder(layout, run_id)
     with (folder / "result.json").open("wb") as result, (folder / "stderr.log").open("wb") as errors:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "ktx_cli", "--project-dir", str(layout.root), *_words(run_id, wish)],
-            stdin=subprocess.DEVNULL,
-            stdout=result,
-            stderr=errors,
-            env=dict(environ),
-            cwd=layout.root,
-            start_new_session=True,
-        )
+        words = _words(run_id, wish)
+        child = _started(layout, environ, words, stdin=subprocess.DEVNULL, stdout=result, stderr=errors)
     facts = {"pid": child.pid, "process_start": process_start(child.pid)}
     write_atomic(folder / "process.json", json.dumps(facts).encode(), mode=0o600)
     _CHILDREN[run_id] = child
@@ -335,22 +335,13 @@ class Memories:
 
 
 def _spawned(layout: Layout, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start the process, out of reach of signals of the terminal. `-P`: the folder must not lend it modules."""
     prepare_private_folder(layout)
     path = layout.memory_log
     with translated(path):
         path.parent.mkdir(mode=0o700, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         with os.fdopen(os.open(path, flags, 0o600), "ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "ktx_cli", "--project-dir", str(layout.root), *_WORDS],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env=dict(environ),
-                cwd=layout.root,
-                start_new_session=True,
-            )
+            return _started(layout, environ, _WORDS, stdin=subprocess.PIPE, stdout=log, stderr=log)
 
 
 def _let_go(worker: subprocess.Popen[bytes]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core import Command, Emit, Hint, KtxError, ResultWarning, ignore_events
+from ktx_cli.core import Command, Emit, Hint, KtxError, ResultWarning, ignore_events, plain
 from ktx_cli.engine import IngestReport
 from ktx_cli.jobs.clients.install import Report as AgentsReport
 from ktx_cli.jobs.connections import SourceCheck
@@ -67,22 +67,19 @@ class SetupReport:
         """Return the `data` of the envelope."""
         first = next(iter(self.tests), None)
         found = self.tests.get(first or "")
-        return {
-            "project_dir": str(self.project_dir),
-            "created_project": self.created_project,
-            "created_repository": self.created_repository,
+        facts = {
             "connection": first,
             "server_version": getattr(found, "server_version", None),
             "tables": getattr(found, "tables", None),
             "connections": [_tested(connection, test) for connection, test in self.tests.items()],
-            "probes": [result.to_json() for result in self.probes.results],
-            "embeddings": None if self.embeddings is None else self.embeddings.to_json(),
-            "changed": self.changed,
-            "commit": self.commit,
+            "probes": self.probes.results,
             "next": self.next_steps[0],
-            "build": None if self.build is None else self.build.to_json(),
-            "agents": None if self.agents is None else self.agents.to_json(),
         }
+        names = (
+            *("project_dir", "created_project", "created_repository", "connection", "server_version", "tables"),
+            *("connections", "probes", "embeddings", "changed", "commit", "next", "build", "agents"),
+        )
+        return {name: plain(facts[name] if name in facts else getattr(self, name)) for name in names}
 
 
 def _tested(connection: str, test: ConnectionTest | SourceCheck | None) -> dict[str, Any]:

@@ -74,18 +74,18 @@ def keep_secret(layout: Layout, name: str, secret: str, keeping: Keeping) -> str
     The end of its last line is no part of it: a key in PEM comes with one.
     Raises `NotReadyError` where there is no keyring, `StorageError` where nothing can be written.
     """
-    remember(secret)
-    name, secret = _safe(name), secret.rstrip("\r\n")
     if keeping is Keeping.KEYRING:
-        return _in_keyring(layout.root, name, secret)
+        remember(secret)
+        return _in_keyring(layout.root, _safe(name), secret.rstrip("\r\n"))
+    reference = reference_to(layout, name, secret, keeping)
     prepare_private_folder(layout)
     try:
         layout.secrets.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise storage_error(layout.secrets, error, "create") from error
-    path = _free(layout.secrets / name, secret)
-    write_atomic(path, secret.encode() + b"\n", mode=0o600)
-    return _to_file(layout, path)
+    path = layout.root / reference.removeprefix("file:")
+    write_atomic(path, secret.rstrip("\r\n").encode() + b"\n", mode=0o600)
+    return reference
 
 
 def reference_to(layout: Layout, name: str, secret: str, keeping: Keeping) -> str:
@@ -94,10 +94,7 @@ def reference_to(layout: Layout, name: str, secret: str, keeping: Keeping) -> st
     name = _safe(name)
     if keeping is Keeping.KEYRING:
         return f"keyring:{_service(layout.root)}/{name}"
-    return _to_file(layout, _free(layout.secrets / name, secret.rstrip("\r\n")))
-
-
-def _to_file(layout: Layout, path: Path) -> str:
+    path = _free(layout.secrets / name, secret.rstrip("\r\n"))
     return f"file:{path.relative_to(layout.root).as_posix()}"
 
 
@@ -190,10 +187,7 @@ def save_answers(request: SetupRequest, layout: Layout, plan: Planned, report: S
     with (
         hold_run_lock(
             layout, run_id=run_id, command=Command("setup"), emit=request.emit, warn=report.warnings.append
-        ) as (
-            lock,
-            _,
-        ),
+        ) as (lock, _),
         config_lock(layout.root),
     ):
         if repository is None:

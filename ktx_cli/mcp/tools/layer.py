@@ -110,7 +110,7 @@ class Validation(Paged):
 def sl_list(call: Call, value: ListSources) -> SourceList:
     """List the sources of the semantic layer with the names of their measures, segments and columns. Use it to see what
     can be asked at all; for a topic discover_data is shorter, for all of one source entity_details."""
-    from ktx_cli.jobs.serve.layers import listed
+    from ktx_cli.jobs.serve.context import listed
 
     found, warnings = listed(call.project, value.connection)
     page = page_of("sources", found, value.offset, value.limit)
@@ -121,7 +121,7 @@ def sl_list(call: Call, value: ListSources) -> SourceList:
 def sl_read_source(call: Call, value: ReadSource) -> SourceText:
     """Read the definition of one source as YAML: columns, measures with their expressions, joins, segments. Use it to
     see how a number is defined. Example: {"source": "orders"}"""
-    from ktx_cli.jobs.serve.layers import read_definition
+    from ktx_cli.jobs.serve.context import read_definition
 
     found = read_definition(call.project, value.source, value.connection, value.form, privacy=call.options.privacy)
     return SourceText(**asdict(found) | {"yaml": found.yaml[value.offset :]}, form=value.form)
@@ -137,7 +137,7 @@ def sl_validate(call: Call, value: Validate) -> Validation:
     is missing that should be there, or after somebody edited files."""
     from collections import Counter
 
-    from ktx_cli.jobs.serve.layers import validate_served
+    from ktx_cli.jobs.serve.context import validate_served
     from ktx_cli.semantic import PROBLEM_KEYS
 
     checked = validate_served(
@@ -216,7 +216,7 @@ def entity_details(call: Call, value: ShowEntities) -> Entities:
     """Show what sources, tables or columns have: types, keys, units, values seen, measures, joins. Use it before
     sl_query for exact names, and before sql_execution so that no name is guessed. Example: {"targets": ["orders",
     "customers.country"]}"""
-    from ktx_cli.jobs.serve.layers import entities
+    from ktx_cli.jobs.serve.context import entities
 
     found = entities(call.project, value.connection, value.targets, privacy=call.options.privacy)
     pieces = [

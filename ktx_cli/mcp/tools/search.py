@@ -147,7 +147,7 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
 def dictionary_search(call: Call, value: LookUp) -> Dictionary:
     """Find which columns hold a value, and how it is spelled there, before it is used in a filter: `germany` may be
     stored as `DE`. A miss is no proof of absence; the answer says why. Example: {"values": ["refunded", "Oslo"]}"""
-    from ktx_cli.jobs.serve.layers import look_up
+    from ktx_cli.jobs.serve.context import look_up
 
     found = look_up(call.project, value.values, value.connection, limit=value.limit, privacy=call.options.privacy)
     page = page_of("values", [asdict(each) for each in found], value.offset)
@@ -244,7 +244,7 @@ def wiki_read(call: Call, value: ReadPage) -> PageText:
 
 
 def _passage(call: Call, value: ReadPage) -> PageText:
-    from ktx_cli.jobs.serve.pages import passage_facts
+    from ktx_cli.jobs.serve.context import passage_facts
 
     found = passage_facts(call.project.layout, call.project.config(), value.key)
     return PageText(
@@ -262,7 +262,7 @@ def _passage(call: Call, value: ReadPage) -> PageText:
 
 
 def _page(call: Call, value: ReadPage) -> PageText:
-    from ktx_cli.jobs.serve.pages import page_facts
+    from ktx_cli.jobs.serve.context import page_facts
 
     facts = page_facts(call.project.layout, value.key, value.user)
     page = facts.page

@@ -173,16 +173,12 @@ def _local_problem(package: str, model: str, project_dir: Path) -> KtxError | No
     if not is_installed(package.replace("-", "_")):
         return missing_package(package)
     try:
-        model_folder(_named_by_hub(package, model, project_dir), project_dir)
+        # sentence-transformers takes its own models without the first part of the name that the hub has
+        bare = package == "sentence-transformers" and "/" not in model and not (project_dir / model).is_dir()
+        model_folder(f"{package}/{model}" if bare else model, project_dir)
     except KtxError as error:
         return error
     return None
-
-
-def _named_by_hub(package: str, model: str, project_dir: Path) -> str:
-    """Return the hub's name of a model: sentence-transformers takes its own ones without their first part."""
-    bare = package == "sentence-transformers" and "/" not in model and not (project_dir / model).is_dir()
-    return f"{package}/{model}" if bare else model
 
 
 SESSION: Final = "your own local Claude Code session"
@@ -377,10 +373,15 @@ def vertex_found(environ: Mapping[str, str]) -> VertexFound | None:
     """Return what there is for Vertex AI; None without credentials, unless a variable means it."""
     path = _credentials_file(environ)
     known = _read(path) if path is not None else None
-    if known is None and not any(environ.get(name) for name in _MEANT) and not _names_file(environ):
+    if (
+        known is None
+        and not any(environ.get(name) for name in _MEANT)
+        and not environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+    ):
         return None
     location = next(filter(None, map(environ.get, _LOCATIONS)), "")
-    project = next(filter(None, map(environ.get, _PROJECTS)), "") or _project(known or {})
+    named = ((known or {}).get(key) for key in ("project_id", "quota_project_id"))
+    project = next(filter(None, map(environ.get, _PROJECTS)), "") or next((x for x in named if isinstance(x, str)), "")
     return VertexFound(project, location, _problem(path, known))
 
 
@@ -394,13 +395,9 @@ def _problem(path: Path | None, known: Mapping[str, Any] | None) -> KtxError | N
     return None
 
 
-def _names_file(environ: Mapping[str, str]) -> bool:
-    return bool(environ.get("GOOGLE_APPLICATION_CREDENTIALS"))
-
-
 def _credentials_file(environ: Mapping[str, str]) -> Path | None:
     """Return the file Google's libraries take: the one that is named, else that of `gcloud` where it is there."""
-    if _names_file(environ):
+    if environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
         return Path(environ["GOOGLE_APPLICATION_CREDENTIALS"])
     named, base = environ.get("CLOUDSDK_CONFIG"), environ.get("APPDATA" if os.name == "nt" else "HOME")
     if not (named or base):
@@ -419,8 +416,3 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) and isinstance(value.get("type"), str) else None
-
-
-def _project(known: Mapping[str, Any]) -> str:
-    names = (known.get("project_id"), known.get("quota_project_id"))
-    return next((name for name in names if isinstance(name, str)), "")

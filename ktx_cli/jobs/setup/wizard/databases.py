@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from ktx_cli.jobs.setup.answers import (
     questions_of,
     words_of,
 )
-from ktx_cli.jobs.setup.detect.databases import Offer, database_offers, free_id
+from ktx_cli.jobs.setup.detect.databases import database_offers, free_id, source_offers
 from ktx_cli.jobs.setup.plan import fields_of
 from ktx_cli.jobs.setup.wizard.dialog import Check, Choice, LeftOutError, Work, anything, capital, something
 from ktx_cli.project import (
@@ -44,13 +44,7 @@ MOST_OFFERS: Final = 12
 
 def databases_step(work: Work) -> None:
     """Connect databases, one after another, until no other is wanted; raises `AgainError` or `LeftOutError`."""
-    known = work.config.databases()
-    if known and not asks_for_more(work):
-        return
-    offers = database_offers(work.root, work.request.environ, work.config)
-    question = "Another database?" if known else "Which database?"
-    none = "No other database" if known else "No database for now"
-    answer = ask_connection(work, DATABASE, offers[:MOST_OFFERS], question=question, none=none, more=bool(known))
+    answer = ask_connection(work, DATABASE)
     facts = work.attempt(lambda: _look(work, answer))
     work.prompter.say(facts.summary, "good")
     for warning in facts.warnings:
@@ -62,6 +56,15 @@ def databases_step(work: Work) -> None:
         if each.hint:
             work.prompter.say(each.hint, "hint")
     work.prompter.say(f"{answer.id}: saved", "good")
+    work.begin_again(propose=False)
+
+
+def sources_step(work: Work) -> None:
+    """Connect context sources, one after another, until no other is wanted; raises `AgainError` or `LeftOutError`."""
+    answer = ask_connection(work, SOURCE)
+    done = work.save(Answers(sources=(answer,)))
+    for test in done.tests.values():
+        work.prompter.say(f"{answer.id}: {getattr(test, 'origin', 'saved')}", "good")
     work.begin_again(propose=False)
 
 
@@ -137,25 +140,32 @@ class Group:
     """What is asked for: databases or context sources."""
 
     noun: str
+    question: str
     drivers: Callable[[], tuple[str, ...]]
     words: tuple[Word, ...]
     flag: str
     first_id: str = ""
 
 
-DATABASE: Final = Group("database", WAREHOUSES.names, DATABASE_WORDS, "--database-", "warehouse")
-SOURCE: Final = Group("context source", SOURCES.names, SOURCE_WORDS, "--source-")
+DATABASE: Final = Group(
+    "database", "Which database?", WAREHOUSES.names, DATABASE_WORDS, "--database-", first_id="warehouse"
+)
+_WHICH_SOURCE: Final = "Which context source: dbt, BI, documents?"
+SOURCE: Final = Group("context source", _WHICH_SOURCE, SOURCES.names, SOURCE_WORDS, "--source-")
 
 
-def ask_connection(
-    work: Work, kind: Group, offers: Sequence[Offer], *, question: str, none: str, more: bool
-) -> ConnectionAnswer:
-    """Ask for a connection, for one `more` or the first; raises `LeftOutError` where none is wanted."""
+def ask_connection(work: Work, kind: Group) -> ConnectionAnswer:
+    """Ask for a connection, the first or one more; raises `LeftOutError` where none is wanted."""
+    config, where = work.config, (work.root, work.request.environ)
+    known = bool(config.databases() if kind is DATABASE else config.sources())
+    if known and not work.revisited and not work.dialog.begun():
+        raise LeftOutError  # nobody is amid connecting, or came back to it: what is there is enough
+    offers = database_offers(*where, config)[:MOST_OFFERS] if kind is DATABASE else source_offers(*where, config)
     choices = [Choice(f"{offer.driver} {offer.id}", capital(offer.label)) for offer in offers]
+    none = f"No other {kind.noun.split()[-1]}" if known else f"No {kind.noun} for now"
     choices += [Choice(OTHER, f"Another {kind.noun}"), Choice(NONE, none)]
-    chosen = work.dialog.select(
-        "which", question, choices, NONE if more or (kind is SOURCE and not offers) else choices[0].value
-    )
+    default = NONE if known or (kind is SOURCE and not offers) else choices[0].value
+    chosen = work.dialog.select("which", f"Another {kind.noun}?" if known else kind.question, choices, default)
     if chosen == NONE:
         raise LeftOutError
     offer = next((each for each in offers if chosen == f"{each.driver} {each.id}"), None)
@@ -166,11 +176,6 @@ def ask_connection(
     connection = _ask_id(work, kind, kind.first_id or driver)
     given = _ask_words(work, kind, driver, connection)
     return ConnectionAnswer(fields_of(driver, given, words_of(driver, kind.words), flag=kind.flag), connection)
-
-
-def asks_for_more(work: Work) -> bool:
-    """Say whether a person is amid connecting, or came back to it: what is there is otherwise enough."""
-    return work.revisited or work.dialog.begun()
 
 
 def _ask_driver(work: Work, kind: Group) -> str:

@@ -10,11 +10,10 @@ from ktx_cli.core import CancelledError, Command, Hint, listing, plural
 from ktx_cli.jobs.clients.listing import NOT_INSTALLED, agent_offers, list_clients
 from ktx_cli.jobs.clients.targets import Target, Where
 from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, EmbeddingAnswer, ModelAnswer, Step
-from ktx_cli.jobs.setup.detect.databases import source_offers
 from ktx_cli.jobs.setup.detect.models import ModelOffer, embedding_offers, model_offers
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.jobs.setup.setup import existing_folder
-from ktx_cli.jobs.setup.wizard.databases import SOURCE, ask_connection, asks_for_more, databases_step
+from ktx_cli.jobs.setup.wizard.databases import databases_step, sources_step
 from ktx_cli.jobs.setup.wizard.dialog import (
     AgainError,
     BackAsked,
@@ -137,21 +136,6 @@ def project_step(work: Work) -> None:
     if not work.dialog.confirm("make", f"Make a ktx project in {work.root}?", default):
         raise CancelledError("nothing was made", hint=Command("setup", "--project-dir", "FOLDER"))
     work.save(Answers())
-
-
-def sources_step(work: Work) -> None:
-    """Connect context sources, one after another, until no other is wanted; raises `AgainError` or `LeftOutError`."""
-    known = work.config.sources()
-    if known and not asks_for_more(work):
-        return
-    offers = source_offers(work.root, work.request.environ, work.config)
-    question = "Another context source?" if known else "Which context source: dbt, BI, documents?"
-    none = "No other source" if known else "No context source for now"
-    answer = ask_connection(work, SOURCE, offers, question=question, none=none, more=bool(known))
-    done = work.save(Answers(sources=(answer,)))
-    for test in done.tests.values():
-        work.prompter.say(f"{answer.id}: {getattr(test, 'origin', 'saved')}", "good")
-    work.begin_again(propose=False)
 
 
 def agents_step(work: Work) -> None:
