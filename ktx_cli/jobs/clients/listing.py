@@ -93,17 +93,12 @@ def _problems(value: Any, recorded: Entry | None, scope: Scope, where: Where) ->
         folder, program = folder_of(value), words_of(value)[0]
         if folder is not None and not is_of(value, scope, where.project):
             yield STALE, f"it serves {folder}, and this project is {where.project}"
-        if not _is_there(program, where):
-            gone = "is not there any more" if os.sep in program else "is not on PATH"
-            yield STALE, f"the program `{program}` {gone}"
+        if os.sep in program and not (Path(program).is_file() and os.access(program, os.X_OK)):
+            yield STALE, f"the program `{program}` is not there any more"
+        elif os.sep not in program and found_program(where.environ, program) is None:
+            yield STALE, f"the program `{program}` is not on PATH"
     if recorded is not None and value != recorded.value:
         yield CHANGED, f"somebody changed `{recorded.name}`"
-
-
-def _is_there(program: str, where: Where) -> bool:
-    if os.sep in program:
-        return Path(program).is_file() and os.access(program, os.X_OK)
-    return found_program(where.environ, program) is not None
 
 
 def _look_at_skills(state: State, install: Install | None, where: Where, staging: Staging) -> None:

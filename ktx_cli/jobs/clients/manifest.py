@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,6 @@ from ktx_cli.jobs.clients import json_edit, toml_edit
 from ktx_cli.jobs.clients.json_edit import Editor, Insertion, taken_back
 from ktx_cli.jobs.clients.staging import Staging, remove_empty
 from ktx_cli.jobs.clients.targets import CLIENTS, Client, Scope, Target, Where
-from ktx_cli.jobs.serve.state import is_loopback
 from ktx_cli.project import Layout, prepare_private_folder, read_bytes, storage_error, write_atomic
 
 
@@ -164,7 +164,7 @@ class Address:
             raise UsageError(
                 "--token-env takes the name of a variable, not a token", hint=f"for example: --token-env {TOKEN}"
             )
-        return cls(url, token or (None if is_loopback(host) else TOKEN))
+        return cls(url, token or (None if _is_local(host) else TOKEN))
 
 
 def _checked(url: str) -> str:
@@ -182,6 +182,13 @@ def _checked(url: str) -> str:
             hint=f"put the token into a variable, and name it: --token-env {TOKEN}",
         )
     return host
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def stdio_entry(

@@ -213,13 +213,10 @@ def make_clientele(seed: int) -> Clientele:
     dice = Dice(seed, "customers")
     size = dice.between(2_700, 3_300)
     clientele = Clientele()
-    for number, signup in enumerate(sorted(_signup_day(dice) for _ in range(size))):
+    days = (-dice.between(1, 700) if dice.chance(0.2) else int(DAY_COUNT * dice.unit() ** 0.8) for _ in range(size))
+    for number, signup in enumerate(sorted(days)):
         _sign_up(clientele, dice, number, signup)
     return clientele
-
-
-def _signup_day(dice: Dice) -> int:
-    return -dice.between(1, 700) if dice.chance(0.2) else int(DAY_COUNT * dice.unit() ** 0.8)
 
 
 def _sign_up(clientele: Clientele, dice: Dice, number: int, signup: int) -> None:

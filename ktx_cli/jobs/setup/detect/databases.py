@@ -252,9 +252,10 @@ def _by_url(environ: Mapping[str, str]) -> Iterator[Offer]:
         driver = next((each.driver for each in named if host.endswith(each.hosts)), driver)
         if value.count("@") > 1 or not _SHOWABLE.fullmatch(host + database):
             host = database = ""  # what is taken for them may be a part of the password
+        stem = database.partition("/")[0] if host else PurePosixPath(database).stem
         place = one_line("/".join(filter(None, (host, database))), 80)
         label = f"{driver}: {place} ({name})" if place else f"{driver}: {name}"
-        yield Offer(driver, label, {"url": f"env:{name}"}, _purpose(name) or _stem(host, database) or driver)
+        yield Offer(driver, label, {"url": f"env:{name}"}, _purpose(name) or stem or driver)
 
 
 def _by_parts(environ: Mapping[str, str]) -> Iterator[Offer]:
@@ -276,11 +277,6 @@ def _taken_apart(url: str) -> tuple[str, str, str, str]:
         return scheme, (parts.hostname or "").lower(), str(parts.port or ""), parts.path.strip("/")
     except ValueError:
         return url.partition(":")[0].lower().partition("+")[0], "", "", ""
-
-
-def _stem(host: str, database: str) -> str:
-    """Return the name of a database: on a server the first part of its path, else that of the file."""
-    return database.partition("/")[0] if host else PurePosixPath(database).stem
 
 
 def _purpose(name: str) -> str | None:
