@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
 from ktx_cli.agent_tools import visible
-from ktx_cli.core import one_line
+from ktx_cli.core import one_line, plain
 from ktx_cli.jobs.capture.records import CaptureRequest, MemoryRecord, SourceType, Status
 from ktx_cli.jobs.serve.runs import IngestState, IngestWish, cancel_ingest, ingest_state, start_ingest
 from ktx_cli.mcp.tool import Call, Connection, Input, Output, Paged, tool, warning_texts
@@ -194,7 +193,7 @@ def ingest_cancel(call: Call, value: CancelIngest) -> IngestRun:
 
 def _ingest_run(state: IngestState) -> IngestRun:
     sources = [IngestedSource.model_validate(each) for each in state.sources]
-    return IngestRun(**asdict(state) | {"sources": sources, "error": _error(state.error)}, over=state.is_over)
+    return IngestRun(**plain(state) | {"sources": sources, "error": _error(state.error)}, over=state.is_over)
 
 
 def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
