@@ -130,7 +130,7 @@ def events_page() -> str:
 
 def lint_page() -> str:
     """Return the rules of `ktx lint`: a table of each group, then what each rule is for, with its example."""
-    from ktx_cli.jobs.check.lint.lint import EXAMPLE_PROJECT, GROUPS, all_rules
+    from ktx_cli.jobs.check.lint.lint import GROUPS, all_rules, example_project
 
     lines = [LINT_TOP]
     for group, title in GROUPS.items():
@@ -147,7 +147,7 @@ def lint_page() -> str:
         "## The example project",
         "",
         "Examples change the files of this project:",
-        *_example(EXAMPLE_PROJECT),
+        *_example(example_project()),
     ]
     return "\n".join([*lines, ""])
 

@@ -74,10 +74,8 @@ def config_with_connection(text: bytes, connection: str, fields: Mapping[str, An
     known = load_config(Path(CONFIG_NAME), data=text).config.connections
     other = next((name for name in known if name != connection and name.lower() == connection.lower()), None)
     if other is not None:
-        raise UsageError(
-            f"there is a connection `{other}` already, and the id `{connection}` differs from it only in case",
-            hint=f"take another id, for example `{connection}-2`",
-        )
+        message = f"there is a connection `{other}` already, and the id `{connection}` differs from it only in case"
+        raise UsageError(message, hint=f"take another id, for example `{connection}-2`")
     changed = edit.set_value(text, ("connections", connection), dict(fields), where=CONFIG_NAME)
     load_config(Path(CONFIG_NAME), data=changed)
     return changed
@@ -103,10 +101,8 @@ def add_connection(
 
 def _with_new_connection(text: bytes, connection: str, fields: Mapping[str, Any]) -> bytes:
     if connection in load_config(Path(CONFIG_NAME), data=text).config.connections:
-        raise UsageError(
-            f"there is a connection `{connection}` already",
-            hint=Hint("{} changes it", Command("config", "set", f"connections.{connection}.KEY", "VALUE")),
-        )
+        change = Command("config", "set", f"connections.{connection}.KEY", "VALUE")
+        raise UsageError(f"there is a connection `{connection}` already", hint=Hint("{} changes it", change))
     return config_with_connection(text, connection, fields)
 
 

@@ -228,12 +228,8 @@ def embedding_facts(context: CheckContext) -> EmbeddingFacts:
         return EmbeddingFacts("none", None, "none", CheckResult(EMBEDDINGS, Level.OK, "none"))
     name = f"{settings.backend}:{settings.model}" if settings.model else settings.backend
     if str(settings.openai.api_key or "").strip().startswith("keyring:") and settings.backend == "openai":
-        finding = CheckResult(
-            EMBEDDINGS,
-            Level.SKIP,
-            f"{name}: unverified, the keyring is not asked",
-            Command("doctor", "--only", EMBEDDINGS),
-        )
+        again = Command("doctor", "--only", EMBEDDINGS)
+        finding = CheckResult(EMBEDDINGS, Level.SKIP, f"{name}: unverified, the keyring is not asked", again)
         return EmbeddingFacts(settings.backend, settings.model, "unverified", finding)
     try:
         model = _require(context)

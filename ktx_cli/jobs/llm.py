@@ -199,8 +199,6 @@ def probe_embeddings(config: KtxConfig, *, project_dir: Path, environ: Mapping[s
     (vector,) = embedder.embed([TEXT])
     wanted = config.ingest.embeddings.dimensions
     if wanted is not None and len(vector) != wanted:
-        raise ConfigError(
-            f"the vectors of {embedder.model} have {len(vector)} numbers, and {wanted} are configured",
-            hint=Command("config", "set", "ingest.embeddings.dimensions", len(vector)),
-        )
+        message = f"the vectors of {embedder.model} have {len(vector)} numbers, and {wanted} are configured"
+        raise ConfigError(message, hint=Command("config", "set", "ingest.embeddings.dimensions", len(vector)))
     return EmbeddingReport(embedder.model, len(vector), round((monotonic() - started) * 1000, 1))

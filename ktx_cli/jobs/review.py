@@ -32,6 +32,7 @@ from ktx_cli.core import (
     monotonic,
     new_run_id,
     one_line,
+    picked,
     plural,
     yaml,
 )
@@ -476,14 +477,9 @@ class _Run:
             )
             write_parsed_copies(self.layout, draft.connection, draft.shards())
         if result.ignored:
-            self.warnings.append(
-                ResultWarning(
-                    "ignored_paths",
-                    f"{plural(len(result.ignored), 'file')} written but not committed, because git ignores them",
-                    hint="take the folder out of .gitignore to keep its history",
-                    paths=list(result.ignored),
-                )
-            )
+            message = f"{plural(len(result.ignored), 'file')} written but not committed, because git ignores them"
+            hint = "take the folder out of .gitignore to keep its history"
+            self.warnings.append(ResultWarning("ignored_paths", message, hint=hint, paths=list(result.ignored)))
 
 
 def _resolved(choices: Sequence[Choice], reviews: Mapping[str, Review]) -> list[Decided]:
@@ -526,15 +522,8 @@ class Drawing:
 
     def to_json(self, output: Path | None = None) -> dict[str, Any]:
         """Return the JSON-able answer: the text, or the file it was written to."""
-        return {
-            "connection": self.connection,
-            "format": self.format,
-            "tables": self.tables,
-            "joins": self.joins,
-            "hidden_columns": self.hidden_columns,
-            "output": None if output is None else str(output),
-            "diagram": self.text if output is None else None,
-        }
+        facts = picked(self, ("connection", "format", "tables", "joins", "hidden_columns"))
+        return {**facts, "output": output and str(output), "diagram": self.text if output is None else None}
 
 
 def draw(

@@ -85,12 +85,8 @@ class WikiReport:
         """Return the error to end with, None where nothing was found."""
         if not self.findings:
             return None
-        return KtxError(
-            f"the wiki has {plural(len(self.findings), 'problem')}",
-            hint="change the pages at the places named",
-            details={"counts": self.counts},
-            code="wiki_problems",
-        )
+        message, hint = f"the wiki has {plural(len(self.findings), 'problem')}", "change the pages at the places named"
+        return KtxError(message, hint=hint, details={"counts": self.counts}, code="wiki_problems")
 
 
 def scope_of(user: str | None) -> str:

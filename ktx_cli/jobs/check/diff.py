@@ -189,23 +189,16 @@ class Drift(Record):
     def _way_out(self, connections: Sequence[str]) -> Hint:
         """Return what to do: edit the definitions that break, where there are some, and ingest."""
         ingest = Command("ingest", *connections)
-        uses = (
-            use
-            for connection in self.connections
-            for change in connection.changes
-            if change.breaking
-            for use in change.uses
-        )
+        changes = (change for connection in self.connections for change in connection.changes if change.breaking)
+        uses = (use for change in changes for use in change.uses)
         direct = [use.part for use in uses if use.via is None and not use.part.scan and use.part.place is not None]
         edits = dict.fromkeys(f"{part.kind} {part.name} ({part.place})" for part in direct)
         return Hint("edit {}; then: {}", listing(edits), ingest) if edits else ingest
 
     def _partial(self, failed: Sequence[KtxError]) -> PartialError:
         message = f"compared with errors; skipped: {listing((error.message for error in failed), 3)}"
-        details = {
-            **self.counts(),
-            "left_out": [connection.connection for connection in self.connections if connection.error is not None],
-        }
+        left_out = [connection.connection for connection in self.connections if connection.error is not None]
+        details = {**self.counts(), "left_out": left_out}
         return PartialError(message, hint=failed[0].hint, details=details)
 
 
@@ -461,8 +454,7 @@ class ContextUses:
     def with_uses(self, connection: str, changes: Iterable[Change]) -> tuple[Change, ...]:
         """Return the changes of a connection, each with what refers to what it is about."""
         return tuple(
-            replace(change, uses=self._of(connection, change)) if change.kind in REFERRED_TO else change
-            for change in changes
+            replace(each, uses=self._of(connection, each)) if each.kind in REFERRED_TO else each for each in changes
         )
 
     def _of(self, connection: str, change: Change) -> tuple[Use, ...]:

@@ -159,22 +159,14 @@ def _left_out(connection: str, unread: Unread, seconds: int) -> Iterator[CheckRe
         tables = listing(_grouped(failed), 3)
         message = f"connection `{connection}`: the rows of {plural(len(failed), 'table')} were not looked at: {tables}"
         late = any(why == OUT_OF_TIME for _, why in failed)
-        hint = (
-            Command("config", "set", "scan.budget.seconds", seconds * 2)
-            if late
-            else Command("connection", "test", connection)
-        )
-        yield CheckResult(PROFILES, Level.WARN, message, Hint("{} && {}", hint, Command("scan", connection)))
+        more = ("config", "set", "scan.budget.seconds", seconds * 2) if late else ("connection", "test", connection)
+        yield CheckResult(PROFILES, Level.WARN, message, Hint("{} && {}", Command(*more), Command("scan", connection)))
     if meant:
         message = (
             f"connection `{connection}`: {plural(len(meant), 'view')} not read, as scan.views says: {listing(meant)}"
         )
-        yield CheckResult(
-            PROFILES,
-            Level.OK,
-            message,
-            Hint("{} && {}", Command("config", "set", "scan.views", "always"), Command("scan", connection)),
-        )
+        hint = Hint("{} && {}", Command("config", "set", "scan.views", "always"), Command("scan", connection))
+        yield CheckResult(PROFILES, Level.OK, message, hint)
 
 
 def _grouped(unread: Unread) -> Iterable[str]:

@@ -31,7 +31,10 @@ from ktx_cli.jobs.clients.listing import CHANGED, INSTALLED, NOT_INSTALLED, STAL
 from ktx_cli.jobs.clients.manifest import Install, is_of, load_manifest, read_configuration, words_of
 from ktx_cli.jobs.clients.staging import Staging
 from ktx_cli.jobs.clients.targets import NAME, Scope, Where, found_program, installed_program
-from ktx_cli.jobs.health import connection_checks, machine_checks, model_checks, project_checks
+from ktx_cli.jobs.health import connection_checks as connections
+from ktx_cli.jobs.health import machine_checks as machine
+from ktx_cli.jobs.health import model_checks as models
+from ktx_cli.jobs.health import project_checks as project
 from ktx_cli.jobs.health.model import (
     Check,
     CheckContext,
@@ -134,14 +137,8 @@ def check_server(context: CheckContext) -> list[CheckResult]:
     if server.status == "running":
         return [_running(server)]
     if server.state is not None and server.state.is_alive():
-        return [
-            CheckResult(
-                SERVER,
-                Level.WARN,
-                f"the server hangs: {server.problem}",
-                Hint("{} && {}", Command("mcp", "stop"), Command("mcp", "start")),
-            )
-        ]
+        hint = Hint("{} && {}", Command("mcp", "stop"), Command("mcp", "start"))
+        return [CheckResult(SERVER, Level.WARN, f"the server hangs: {server.problem}", hint)]
     return [_dead(context, server)]
 
 
@@ -344,65 +341,44 @@ def _repaired(name: str, finding: CheckResult) -> Repaired:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("python", "Python and the packages ktx needs", machine_checks.check_python, settings=False),
-    Check("sqlite", "SQLite with full-text search", machine_checks.check_sqlite, settings=False),
-    Check("git", "a git that is new enough", machine_checks.check_git, settings=False),
-    Check("config", "ktx.yaml is valid", project_checks.check_config),
-    Check("extras", "the packages of the drivers that are configured", machine_checks.check_extras),
-    Check(
-        model_checks.MODELS, "the settings and the session of the LLM backends", model_checks.check_settings, live=True
-    ),
-    Check("databases", "a database is configured", project_checks.check_databases),
-    Check(machine_checks.CHECK, "secret references resolve", machine_checks.check_secrets),
-    Check(project_checks.CONTEXT, "every database has context", project_checks.check_context),
-    Check(connection_checks.PROFILES, "the last scans left nothing out", connection_checks.check_profiles),
-    Check(project_checks.WIKI, "references of wiki pages lead somewhere", project_checks.check_wiki),
-    Check(project_checks.SEMANTIC, "the files of the semantic layer have no errors", project_checks.check_semantic),
-    Check(project_checks.INDEX, "the search index is up to date", project_checks.check_index),
-    Check(machine_checks.STATE, "the state database, for this user alone", machine_checks.check_state),
-    Check(machine_checks.HIDDEN, "nothing in .ktx can be committed", machine_checks.check_hidden),
-    Check(machine_checks.WRITABLE, "a run can write its files", machine_checks.check_writable),
-    Check(machine_checks.DISK, "room on the disks", machine_checks.check_disk),
-    Check(
-        "repository", "a repository a run can commit to, without locks of a dead run", project_checks.check_repository
-    ),
-    Check("lease", "no lock of a dead run", project_checks.check_run_lock),
+    Check("python", "Python and the packages ktx needs", machine.check_python, settings=False),
+    Check("sqlite", "SQLite with full-text search", machine.check_sqlite, settings=False),
+    Check("git", "a git that is new enough", machine.check_git, settings=False),
+    Check("config", "ktx.yaml is valid", project.check_config),
+    Check("extras", "the packages of the drivers that are configured", machine.check_extras),
+    Check(models.MODELS, "the settings and the session of the LLM backends", models.check_settings, live=True),
+    Check("databases", "a database is configured", project.check_databases),
+    Check(machine.CHECK, "secret references resolve", machine.check_secrets),
+    Check(project.CONTEXT, "every database has context", project.check_context),
+    Check(connections.PROFILES, "the last scans left nothing out", connections.check_profiles),
+    Check(project.WIKI, "references of wiki pages lead somewhere", project.check_wiki),
+    Check(project.SEMANTIC, "the files of the semantic layer have no errors", project.check_semantic),
+    Check(project.INDEX, "the search index is up to date", project.check_index),
+    Check(machine.STATE, "the state database, for this user alone", machine.check_state),
+    Check(machine.HIDDEN, "nothing in .ktx can be committed", machine.check_hidden),
+    Check(machine.WRITABLE, "a run can write its files", machine.check_writable),
+    Check(machine.DISK, "room on the disks", machine.check_disk),
+    Check("repository", "a repository a run can commit to, without locks of a dead run", project.check_repository),
+    Check("lease", "no lock of a dead run", project.check_run_lock),
     Check(SERVER, "the MCP server that was started answers", check_server),
     Check(AGENTS, "what was put into the files of agent clients", check_agents),
+    Check(models.CLAUDE, "the Claude Code binary, its environment, managed files", models.check_claude, live=True),
     Check(
-        model_checks.CLAUDE,
-        "the Claude Code binary, its environment, managed files",
-        model_checks.check_claude,
-        live=True,
-    ),
-    Check(
-        model_checks.PROBE,
+        models.PROBE,
         "a call to every model behind a role, and its isolation",
-        model_checks.check_probes,
+        models.check_probes,
         live=True,
         seconds=300.0,
     ),
+    Check(models.EMBEDDINGS, "the embeddings model makes vectors", models.check_embeddings, live=True, seconds=90.0),
     Check(
-        model_checks.EMBEDDINGS,
-        "the embeddings model makes vectors",
-        model_checks.check_embeddings,
-        live=True,
-        seconds=90.0,
-    ),
-    Check(
-        connection_checks.CONNECTIONS,
+        connections.CONNECTIONS,
         "every connection answers, and its role may only read",
-        connection_checks.check_connections,
+        connections.check_connections,
         live=True,
         seconds=60.0,
     ),
-    Check(
-        connection_checks.HISTORY,
-        "the query history may be read",
-        connection_checks.check_history,
-        live=True,
-        seconds=60.0,
-    ),
+    Check(connections.HISTORY, "the query history may be read", connections.check_history, live=True, seconds=60.0),
 )
 
 

@@ -101,11 +101,8 @@ def check_repository(context: CheckContext) -> list[CheckResult]:
         repository = context.repository
         if repository is None:
             message = "not in a git repository; the first run creates one"
-            return [
-                CheckResult(
-                    "repository", Level.WARN, message, Command("-C", context.project_dir, "init", program="git")
-                )
-            ]
+            init = Command("-C", context.project_dir, "init", program="git")
+            return [CheckResult("repository", Level.WARN, message, init)]
         lock = repository.leftover_lock()
         if lock is not None:
             message = f"a killed run left {lock}, which stops git; the next run takes it away"

@@ -81,11 +81,9 @@ def the_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
 
         hint = Command("ingest") if config.databases() else how_to_connect(layout.root)
         raise UsageError("there is no semantic layer yet", hint=hint)
-    raise UsageError(
-        f"there are {len(found)} semantic layers: {listing(found)}",
-        hint=f"choose one: {listing(f'-c {each}' for each in found)}",
-        details={"candidates": found},
-    )
+    choose = f"choose one: {listing(f'-c {each}' for each in found)}"
+    message = f"there are {len(found)} semantic layers: {listing(found)}"
+    raise UsageError(message, hint=choose, details={"candidates": found})
 
 
 def only_database(layout: Layout, config: KtxConfig) -> str:
@@ -99,10 +97,8 @@ def only_database(layout: Layout, config: KtxConfig) -> str:
         from ktx_cli.jobs.setup.request import how_to_connect
 
         raise UsageError("ktx.yaml names no database to ask", hint=how_to_connect(layout.root))
-    raise UsageError(
-        f"there are {len(known)} databases: {listing(known)}",
-        hint=f"choose one: {listing(f'-c {each}' for each in known)}",
-    )
+    hint = f"choose one: {listing(f'-c {each}' for each in known)}"
+    raise UsageError(f"there are {len(known)} databases: {listing(known)}", hint=hint)
 
 
 def some_layers(layout: Layout, config: KtxConfig, connection: str | None) -> list[str]:
@@ -169,16 +165,15 @@ class LayerAnswer:
         first = verified["mismatches"][0] if verified and verified["mismatches"] else None
         where = "" if first is None or not values else f", the first is {_cell(first)}"
         checked = "" if verified is None else f" of {verified['numbers']:,} checked"
-        return KtxError(
-            f"{plural(self.mismatches, 'number')}{checked} came out differently when recomputed from raw rows{where}",
-            hint=Hint(
-                "do not use the answer: a definition or the compiler is wrong. --json lists what differs in "
-                "receipt.verified, {} shows how it was computed; report it with both",
-                Command("sl", "explain"),
-            ),
-            details={"verified": verified} if values else {"mismatches": self.mismatches},
-            code="not_verified",
+        numbers = f"{plural(self.mismatches, 'number')}{checked}"
+        hint = Hint(
+            "do not use the answer: a definition or the compiler is wrong. --json lists what differs in "
+            "receipt.verified, {} shows how it was computed; report it with both",
+            Command("sl", "explain"),
         )
+        message = f"{numbers} came out differently when recomputed from raw rows{where}"
+        details = {"verified": verified} if values else {"mismatches": self.mismatches}
+        return KtxError(message, hint=hint, details=details, code="not_verified")
 
 
 def _cell(mismatch: Mapping[str, Any]) -> str:
@@ -369,10 +364,8 @@ def read_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
         try:
             found[name[:-1]] = json.loads(value)
         except ValueError as error:
-            raise UsageError(
-                f"the value after `:=` is not valid JSON: `{name}={value}` ({error})",
-                hint=f"--user-attribute {name[:-1]}={value}",
-            ) from error
+            message = f"the value after `:=` is not valid JSON: `{name}={value}` ({error})"
+            raise UsageError(message, hint=f"--user-attribute {name[:-1]}={value}") from error
     return found
 
 

@@ -361,12 +361,8 @@ class Validation:
         bad = [severity for severity in (("error", "warning") if strict else ("error",)) if counts[severity]]
         if bad:
             counted = " and ".join(plural(counts[severity], severity) for severity in bad)
-            return KtxError(
-                f"the semantic layer has {counted}",
-                hint="change the files at the places named",
-                details={"counts": counts},
-                code="semantic_problems",
-            )
+            message, hint = f"the semantic layer has {counted}", "change the files at the places named"
+            return KtxError(message, hint=hint, details={"counts": counts}, code="semantic_problems")
         return next(iter(self.unread.values()), None)
 
     def warnings(self) -> list[ResultWarning]:
@@ -480,14 +476,10 @@ class TestReport:
         """Return the error to end with where a test failed."""
         if not self.failed:
             return None
-        return KtxError(
-            f"{self.failed:,} of {plural(len(self.results), 'test')} failed",
-            hint="compare expected and got; correct the definition, the data or the test",
-            details={
-                "failed": [f"{result.source}.{result.test.name}" for _, result in self.results if not result.passed]
-            },
-            code="tests_failed",
-        )
+        failed = [f"{result.source}.{result.test.name}" for _, result in self.results if not result.passed]
+        message = f"{self.failed:,} of {plural(len(self.results), 'test')} failed"
+        hint = "compare expected and got; correct the definition, the data or the test"
+        return KtxError(message, hint=hint, details={"failed": failed}, code="tests_failed")
 
 
 def run_tests(

@@ -253,10 +253,8 @@ def load_evals(layout: Layout) -> Loaded:
     names = [case.name for case in loaded.cases]
     twice = next((case for place, case in enumerate(loaded.cases) if case.name in names[:place]), None)
     if twice is not None:
-        raise ConfigError(
-            f"{twice.path}:{twice.line}: another file has an eval `{twice.name}` too",
-            hint=f"rename {twice.path}, or give the case another id",
-        )
+        message = f"{twice.path}:{twice.line}: another file has an eval `{twice.name}` too"
+        raise ConfigError(message, hint=f"rename {twice.path}, or give the case another id")
     return loaded
 
 

@@ -24,6 +24,7 @@ from ktx_cli.core import (
     Severity,
     UsageError,
     did_you_mean,
+    plain,
     plural,
     severity_counts,
     yaml,
@@ -54,49 +55,11 @@ Files = Mapping[str, str | None]
 
 Check = Callable[["LintedProject"], Iterable[Diagnostic]]
 
-EXAMPLE_PROJECT: Final[Files] = {
-    "ktx.yaml": "connections:\n  warehouse:\n    driver: sqlite\n    path: shop.sqlite\n",
-    "semantic-layer/warehouse/_schema/shop.yaml": """\
-tables:
-  orders:
-    table: shop.orders
-    descriptions: {user: One row per order}
-    columns:
-      - {name: id, type: number, pk: true, descriptions: {user: Number of the order}}
-      - {name: customer_id, type: number, descriptions: {user: Who ordered}}
-      - {name: amount, type: number, descriptions: {user: Price paid in euros}}
-      - {name: ordered_at, type: time, descriptions: {user: When the order was placed}}
-    joins:
-      - {to: customers, on: customer_id = customers.id, relationship: many_to_one, source: formal}
-  customers:
-    table: shop.customers
-    descriptions: {user: One row per customer}
-    columns:
-      - {name: id, type: number, pk: true, descriptions: {user: Number of the customer}}
-      - {name: country, type: string, descriptions: {user: Country of the billing address}}
-    joins:
-      - {to: orders, on: id = orders.customer_id, relationship: one_to_many, source: formal}
-""",
-    "semantic-layer/warehouse/orders.yaml": """\
-name: orders
-measures:
-  - {name: revenue, expr: sum(amount), description: Sum of all prices paid}
-""",
-    "semantic-layer/warehouse/customers.yaml": """\
-name: customers
-measures:
-  - {name: buyers, expr: count(id), description: Number of customers}
-""",
-    "wiki/global/revenue.md": """\
----
-summary: What revenue means
-sl_refs: [orders.revenue]
----
 
-Revenue is `orders.revenue`; it includes taxes.
-""",
-}
-"""The project that the examples of rules change; no rule has anything to say about it."""
+def example_project() -> Files:
+    """Return the project that the examples of rules change; no rule has anything to say about it."""
+    path = Path(__file__).with_name("example_project.yaml")
+    return dict(yaml.load(path.read_bytes(), where=path.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -500,10 +463,7 @@ class LintReport:
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
         return {
-            "coverage": {
-                "connections": {name: coverage.to_json() for name, coverage in self.coverage.items()},
-                "total": self.total.to_json(),
-            },
+            "coverage": {"connections": plain(self.coverage), "total": self.total.to_json()},
             "pages": self.pages,
             "findings": [diagnostic.select(_KEYS) for diagnostic in self.diagnostics],
             "counts": self.counts(),
@@ -518,12 +478,9 @@ class LintReport:
         ]
         if not bad:
             return None
-        return KtxError(
-            f"the context has {' and '.join(bad)}",
-            hint=_hint_of_all(min(self.diagnostics, key=lambda diagnostic: -diagnostic.severity.weight)),
-            details={"counts": counts, "codes": self.by_code()},
-            code="lint_problems",
-        )
+        hint = _hint_of_all(min(self.diagnostics, key=lambda diagnostic: -diagnostic.severity.weight))
+        details = {"counts": counts, "codes": self.by_code()}
+        return KtxError(f"the context has {' and '.join(bad)}", hint=hint, details=details, code="lint_problems")
 
 
 _KEYS: Final[Mapping[str, str]] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.jobs.check.lint import rules
-from ktx_cli.jobs.check.lint.lint import EXAMPLE_PROJECT, GROUPS, Files, Rule, all_rules
+from ktx_cli.jobs.check.lint.lint import GROUPS, Files, Rule, all_rules, example_project
 from tests.jobs.check.lint.conftest import Project
 
 WITHOUT_EXAMPLE = {"KTX208", "KTX299", "KTX399"}
@@ -31,7 +31,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the example project, committed."""
     project = Project.__new__(Project)
     project.root = tmp_path_factory.mktemp("example")
-    write(project, EXAMPLE_PROJECT)
+    write(project, example_project())
     project.git("init", "-q")
     project.commit("first")
     return project.root
