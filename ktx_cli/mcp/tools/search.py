@@ -133,8 +133,8 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
     hits = [each.to_json() for each in answer.found.hits]
     for hit in hits:
         if hit["kind"] != "value":  # of a column no text that may hold values, with `privacy`
-            withheld = privacy and "values" in hit["matched_on"]
-            hit |= {"summary": visible(hit["summary"]), "snippet": "" if withheld else visible(hit["snippet"])}
+            hidden = privacy and "values" in hit["matched_on"]
+            hit |= {"summary": visible(hit["summary"]), "snippet": "" if hidden else visible(hit["snippet"])}
     return Hits(
         **page_of("hits", hits, value.offset, value.limit),
         total=answer.found.total,
