@@ -227,9 +227,10 @@ def test_no_statement_of_nested_scopes_calls_a_function_nobody_knows(postgres_se
             session.execute(f"CREATE FUNCTION pg_catalog.unheard({kind}) RETURNS {kind} LANGUAGE sql AS '{body}'")
         session.execute("SET search_path = pg_catalog, pg_temp")
         session.execute("SET statement_timeout = 2000")
-        ran = [sql for sql in (*_nested(random.Random(17), 1500 if FULL else 900), *_renamed()) if _runs(session, sql)]
+        statements = [*_nested(random.Random(17), 1500), *_renamed()]
+        ran = [sql for sql in statements[:: 1 if FULL else 5] if _runs(session, sql)]
         assert session.execute("SELECT is_called FROM public.calls").fetchone() == (False,)
-        assert len(ran) > 50
+        assert len(ran) > (50 if FULL else 10)
         session.execute("SELECT x.unheard FROM unnest(ARRAY[1.0::float8]) AS x")  # it would have been noticed
         assert session.execute("SELECT is_called FROM public.calls").fetchone() == (True,)
 

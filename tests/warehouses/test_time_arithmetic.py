@@ -1,15 +1,20 @@
-"""The changes of zones against Python's own tables, also where two zones change at once."""
+"""Periods as DuckDB computes them, and the changes of zones against Python's own tables, also of two zones at once."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.warehouses.time_arithmetic import Stretch, YearlyChange, stretches
+from ktx_cli.faces import exp
+from ktx_cli.warehouses.dialect import dialect_named
+from ktx_cli.warehouses.time_arithmetic import Step, Stretch, YearlyChange, stretches
+
+DUCKDB = dialect_named("duckdb")
 
 ZONES = (
     *("UTC", "Europe/Berlin", "Europe/London", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"),
@@ -73,3 +78,51 @@ def test_years_of_one_rule_are_one_stretch() -> None:
     march, october = YearlyChange(3, 25, 6, 3600, 7200), YearlyChange(10, 25, 6, 3600, 3600)
     assert last == Stretch(1996, 2037, 3600, (march, october))
     assert len(stretches("UTC", "America/New_York")) == 6
+
+
+def computed(value: exp.Expr) -> list[date]:
+    """Return what DuckDB makes of an expression, or the periods of a spine."""
+    query = value if isinstance(value, exp.Select) else exp.select(value)
+    return sorted(row[0] for row in duckdb.sql(query.sql("duckdb")).fetchall())
+
+
+@pytest.mark.parametrize(
+    ("months", "first_month", "day", "first"),
+    [
+        (1, 1, date(2024, 2, 29), date(2024, 2, 1)),
+        (3, 1, date(2024, 6, 30), date(2024, 4, 1)),
+        (12, 1, date(2024, 12, 31), date(2024, 1, 1)),
+        (3, 2, date(2024, 1, 31), date(2023, 11, 1)),
+        (12, 4, date(2024, 3, 31), date(2023, 4, 1)),
+        (12, 4, date(2024, 4, 1), date(2024, 4, 1)),
+    ],
+)
+def test_the_first_day_of_a_period(months: int, first_month: int, day: date, first: date) -> None:
+    period = DUCKDB.first_of_period(DUCKDB.literal(day, "date"), months, first_month)
+    assert computed(DUCKDB.as_date(period)) == [first]
+
+
+@pytest.mark.parametrize(
+    ("day", "monday", "sunday"),
+    [
+        (date(2024, 1, 1), date(2024, 1, 1), date(2023, 12, 31)),
+        (date(2024, 1, 7), date(2024, 1, 1), date(2024, 1, 7)),
+    ],
+)
+def test_the_first_day_of_a_week(day: date, monday: date, sunday: date) -> None:
+    value = DUCKDB.literal(day, "date")
+    assert computed(DUCKDB.as_date(DUCKDB.first_of_week(value, sunday=False))) == [monday]
+    assert computed(DUCKDB.as_date(DUCKDB.first_of_week(value, sunday=True))) == [sunday]
+
+
+@pytest.mark.parametrize("days", [0, 1, 9, 10, 99, 100, 101])
+def test_a_spine_has_every_period_up_to_the_end(days: int) -> None:
+    start = date(2024, 1, 1)
+    ends = DUCKDB.literal(start, "date"), DUCKDB.literal(start + timedelta(days=days), "date")
+    spine = DUCKDB.spine(*ends, Step(1, "day", "date"), 1000)
+    assert computed(spine) == [start + timedelta(days=number) for number in range(days + 1)]
+
+
+def test_a_zone_that_shows_the_same_leaves_a_time_as_it_is() -> None:
+    value = exp.column("at")
+    assert DUCKDB.between_zones(value, "UTC", "Etc/UTC") is value
