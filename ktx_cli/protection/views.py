@@ -139,11 +139,7 @@ def _same(query: Any, table: Any) -> bool:
     return (
         rows
         and name is not None
-        and (name.name, bool(name.args.get("quoted")))
-        == (
-            table.name,
-            bool(table.this.args.get("quoted")),
-        )
+        and (name.name, bool(name.args.get("quoted"))) == (table.name, bool(table.this.args.get("quoted")))
     )
 
 

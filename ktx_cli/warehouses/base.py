@@ -10,13 +10,23 @@ import re
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath, SourceError, did_you_mean, listing, one_line
-from ktx_cli.warehouses.port import Column, ConnectionSpec, ForeignKey, Index, Table, TableKind, TableRef, UniqueKey
+from ktx_cli.warehouses.port import (
+    Column,
+    ConnectionSpec,
+    ForeignKey,
+    Index,
+    SemanticType,
+    Table,
+    TableKind,
+    TableRef,
+    UniqueKey,
+)
 from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.wire import row_memory
 
@@ -64,20 +74,43 @@ class TableDraft:
     row_estimate: int | None = None
     view_sql: str | None = None
 
+    def add_column(
+        self,
+        name: str,
+        native_type: str,
+        type: SemanticType,
+        nullable: object = True,
+        comment: str | None = None,
+        default: str | None = None,
+        generated: object = False,
+    ) -> None:
+        """Add a column; one that is generated has no default."""
+        own = None if generated else default
+        self.columns.append(Column(name, native_type, type, bool(nullable), comment or None, own, bool(generated)))
+
     def finish(self) -> Table:
         """Return the table."""
-        return Table(
-            ref=self.ref,
-            kind=self.kind,
-            columns=tuple(self.columns),
-            comment=self.comment,
-            primary_key=self.primary_key,
-            foreign_keys=tuple(self.foreign_keys),
-            unique_keys=tuple(self.unique_keys),
-            indexes=tuple(self.indexes),
-            row_estimate=self.row_estimate,
-            view_sql=self.view_sql,
-        )
+        given = ((item.name, getattr(self, item.name)) for item in fields(self))
+        values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given}
+        return Table(**values)
+
+
+def fill(
+    drafts: Mapping[TableRef, TableDraft],
+    rows: Iterable[tuple[Any, ...]],
+    width: int,
+    add: Callable[[TableDraft, list[tuple[Any, ...]]], object],
+) -> None:
+    """Hand each draft its rows, grouped by their first `width` values (schema, table and maybe a name).
+
+    A server may sort names that differ only in case as equal, so the rows of two tables may be mixed.
+    """
+    groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for row in rows:
+        groups.setdefault(row[:width], []).append(row[2:])
+    for key, group in groups.items():
+        if (draft := drafts.get(TableRef(key[0], key[1]))) is not None:
+            add(draft, group)
 
 
 class BaseConnector:
@@ -111,11 +144,7 @@ class BaseConnector:
     def failure(self, message: str, *, hint: str | None = None, code: str = "connection") -> SourceError:
         """Return the error for this connection; `message` becomes one line behind its name."""
         return SourceError(
-            one_line(message).rstrip("."),
-            where=self.where,
-            hint=hint,
-            details={"connection": self.id},
-            code=code,
+            one_line(message).rstrip("."), where=self.where, hint=hint, details={"connection": self.id}, code=code
         )
 
     def timeout(self, *, of_the_user: bool = True) -> SourceError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
@@ -12,11 +12,10 @@ from ktx_cli.core import Command, ConfigError
 from ktx_cli.faces import exp
 from ktx_cli.project import redact
 from ktx_cli.warehouses import base
-from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error
+from ktx_cli.warehouses.base import TableDraft, fill, leading_keyword, read_only_error
 from ktx_cli.warehouses.dialect import dialect_named
 from ktx_cli.warehouses.pool import Pool
 from ktx_cli.warehouses.port import (
-    Column,
     ConnectionSpec,
     ConnectionTest,
     DatabaseSchema,
@@ -288,12 +287,12 @@ def assemble(drafts: dict[TableRef, TableDraft], dialect: str, catalog: Catalog)
     schemas = sorted({ref.schema for ref in drafts if ref.schema is not None})
     if not schemas:
         return []
-    _fill(drafts, catalog.columns(schemas), 2, lambda draft, rows: _add_columns(dialect, draft, rows))
+    fill(drafts, catalog.columns(schemas), 2, lambda draft, rows: _add_columns(dialect, draft, rows))
     problems = _drop_empty(drafts)
-    _fill(drafts, catalog.keys(schemas), 3, _add_key)
-    _fill(drafts, catalog.foreign_keys(schemas), 3, lambda draft, rows: problems.extend(_add_foreign_key(draft, rows)))
+    fill(drafts, catalog.keys(schemas), 3, _add_key)
+    fill(drafts, catalog.foreign_keys(schemas), 3, lambda draft, rows: problems.extend(_add_foreign_key(draft, rows)))
     if any(draft.kind in (TableKind.VIEW, TableKind.MATERIALIZED_VIEW) for draft in drafts.values()):
-        _fill(drafts, catalog.views(schemas), 2, _set_view)
+        fill(drafts, catalog.views(schemas), 2, _set_view)
     return problems
 
 
@@ -321,17 +320,6 @@ def texts(dialect: str, values: Iterable[str]) -> str:
     return ", ".join(exp.Literal.string(value).sql(dialect) for value in values)
 
 
-def _fill(drafts: dict[TableRef, TableDraft], rows: Rows, width: int, add: Callable[[TableDraft, Rows], None]) -> None:
-    """Hand each draft its rows, grouped by their first `width` values (schema, table and maybe a constraint)."""
-    groups: dict[tuple[Any, ...], Rows] = {}
-    for row in rows:
-        groups.setdefault(row[:width], []).append(row[2:])
-    for key, group in groups.items():
-        draft = drafts.get(TableRef(key[0], key[1]))
-        if draft is not None:
-            add(draft, group)
-
-
 def _drop_empty(drafts: dict[TableRef, TableDraft]) -> list[ObjectProblem]:
     empty = [ref for ref, draft in drafts.items() if not draft.columns]
     return [ObjectProblem(ref, drafts.pop(ref).kind.value, "the warehouse shows no columns of it") for ref in empty]
@@ -339,17 +327,8 @@ def _drop_empty(drafts: dict[TableRef, TableDraft]) -> list[ObjectProblem]:
 
 def _add_columns(dialect: str, draft: TableDraft, rows: Rows) -> None:
     for name, native, nullable, comment, default, generated in rows:
-        draft.columns.append(
-            Column(
-                name=name,
-                native_type=str(native),
-                type=dialect_named(dialect).semantic_type(str(native)),
-                nullable=bool(nullable),
-                comment=comment or None,
-                default=None if generated else default,
-                generated=bool(generated),
-            )
-        )
+        kind = dialect_named(dialect).semantic_type(str(native))
+        draft.add_column(name, str(native), kind, nullable, comment, default, generated)
 
 
 def _add_key(draft: TableDraft, rows: Rows) -> None:

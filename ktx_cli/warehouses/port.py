@@ -500,19 +500,19 @@ def decimal_places(native_type: str) -> int | None:
 T = TypeVar("T")
 
 
-def at_home(relations: Mapping[TableRef, T], scope: Scope, home: str | None) -> dict[TableRef, T]:
+def at_home(relations: Mapping[TableRef, T], scope: Scope, *homes: str) -> dict[TableRef, T]:
     """Return the relations that may be meant.
 
-    Without `schemas` those are the ones of `home` and of schemas that an entry of `enabled_tables` or a pattern of
-    `include` names. With `schemas`, or with no `home`, all may be.
+    Without `schemas` those are the ones of `homes` and of schemas that an entry of `enabled_tables` or a pattern of
+    `include` names. With `schemas`, or with no home, all may be.
     """
-    if scope.schemas is not None or home is None:
+    if scope.schemas is not None or not homes:
         return dict(relations)
     named = {parts[-2] for parts in map(parse_name, scope.enabled_tables or ()) if len(parts) > 1}
     patterns = [pattern.rpartition(".")[0] for pattern in scope.include if "." in pattern]
 
     def meant(schema: str | None) -> bool:
-        return schema in {home} | named or any(fnmatchcase(schema or "", each) for each in patterns)
+        return schema in {*homes, *named} or any(fnmatchcase(schema or "", each) for each in patterns)
 
     return {ref: value for ref, value in relations.items() if meant(ref.schema)}
 

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Literal, Protocol, cast
 
 from ktx_cli.core import Command, ConfigError, NotSupportedError, Placeholder, did_you_mean, listing
-from ktx_cli.project import WAREHOUSES, Database, Kind, KtxConfig, connection_of, resolve_options, wrong_scheme
+from ktx_cli.project import (
+    WAREHOUSES,
+    Database,
+    Kind,
+    KtxConfig,
+    Question,
+    connection_of,
+    resolve_options,
+    wrong_scheme,
+)
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, scope_from_options
 
 
@@ -50,6 +59,14 @@ class Warehouse(Kind):
     """The environment variables of its own clients, by setting."""
     variables_needed: tuple[str, ...] = ()
     """The settings without which the variables are no offer."""
+
+
+def server_questions(
+    port: str, *, host: str = "localhost", place: str = "name", required: bool = True
+) -> tuple[Question, ...]:
+    """Return what setup asks for a server: `place` is the question for what of it is read; `host`, `port`: defaults."""
+    asked = (Question(place, required=required), Question("user", required=required), Question("password"))
+    return (Question("host", required=True, default=host), Question("port", default=port), *asked)
 
 
 def connect(spec: ConnectionSpec) -> Connector:

@@ -370,10 +370,7 @@ class _Reading:
             self.failed[columns[0].name] = why(error)
             return []
         middle = len(columns) // 2
-        return [
-            *self._readable(shape, most, columns[:middle]),
-            *self._readable(shape, most, columns[middle:]),
-        ]
+        return [*self._readable(shape, most, columns[:middle]), *self._readable(shape, most, columns[middle:])]
 
     def _readable(self, shape: Shape, most: int, columns: list[Column]) -> list[Column]:
         try:

@@ -7,19 +7,27 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ktx_cli.core import Command, ConfigError, Hint, SettingPath, SourceError
+from ktx_cli.core import Command, ConfigError, Hint, SettingPath, SourceError, listing
 from ktx_cli.project import WAREHOUSES, redact
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import require_known, require_reading
 from ktx_cli.warehouses.pool import Pool, PoolBusyError
-from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, ObjectProblem, QueryResult, Scope
+from ktx_cli.warehouses.port import (
+    ConnectionSpec,
+    ConnectionTest,
+    DatabaseSchema,
+    ObjectProblem,
+    QueryResult,
+    Scope,
+    TableRef,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -175,6 +183,25 @@ class ServerConnector(base.BaseConnector, ABC):
                 if expired.is_set():
                     raise self.unstopped() from None
                 raise
+
+    def _tested(
+        self,
+        session: tuple[float, str, str | None, str | None],
+        tables: int,
+        readable: Mapping[TableRef, bool],
+        *,
+        can_write: bool,
+        facts: Iterable[str] = (),
+    ) -> ConnectionTest:
+        """Return what a test learned: latency, version, user and database of the session, and what may be read.
+
+        `tables`: how many are in scope; `readable`: those of which it is known whether the role may SELECT from them.
+        """
+        latency, version, user, database = session
+        closed = tuple(ref for ref, is_readable in readable.items() if not is_readable)
+        privileges = [f"SELECT on {len(readable) - len(closed)} of {len(readable)} tables"]
+        privileges += [f"no SELECT on {listing(map(str, closed))}"] if closed else []
+        return ConnectionTest(latency, version, tables, can_write, user, (*privileges, *facts), closed, database)
 
     def _make_pool(self, limit: int) -> Pool[Any]:
         return Pool(self._end, most_open=limit)

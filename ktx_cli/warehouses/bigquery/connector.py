@@ -236,11 +236,7 @@ def _location(dataset: Any) -> str:
 
 IDENTITY = "SELECT SESSION_USER()"
 
-_KINDS = {
-    "VIEW": TableKind.VIEW,
-    "MATERIALIZED VIEW": TableKind.MATERIALIZED_VIEW,
-    "EXTERNAL": TableKind.FOREIGN,
-}
+_KINDS = {"VIEW": TableKind.VIEW, "MATERIALIZED VIEW": TableKind.MATERIALIZED_VIEW, "EXTERNAL": TableKind.FOREIGN}
 _RELATIONS = """
 SELECT table_schema, table_name, table_type, IF(table_type = 'MATERIALIZED VIEW', ddl, NULL) AS ddl
 FROM {dataset}.INFORMATION_SCHEMA.TABLES

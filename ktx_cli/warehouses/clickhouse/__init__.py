@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktx_cli.project import REQUIRED, Port, Question, Server, setting
-from ktx_cli.warehouses.registry import Warehouse
+from ktx_cli.project import REQUIRED, Port, Server, setting
+from ktx_cli.warehouses.registry import Warehouse, server_questions
 
 
 class ClickHouseConnection(Server):
@@ -44,11 +44,5 @@ WAREHOUSE = Warehouse(
     requirement="ktx-cli[clickhouse]",
     schemes=("https", "http", "clickhouse", "clickhouses"),
     takes_url=True,
-    questions=(
-        Question("host", required=True, default="localhost"),
-        Question("port", default="8123"),
-        Question("name"),
-        Question("user"),
-        Question("password"),
-    ),
+    questions=server_questions("8123", required=False),
 )

@@ -15,7 +15,6 @@ from ktx_cli.warehouses.base import ADDRESS, ANY, FLAG, TableDraft, leading_keyw
 from ktx_cli.warehouses.clickhouse.dialect import DIALECT
 from ktx_cli.warehouses.pool import Pool
 from ktx_cli.warehouses.port import (
-    Column,
     ConnectionSpec,
     ConnectionTest,
     DatabaseSchema,
@@ -174,7 +173,7 @@ class ClickHouseConnector(ServerConnector):
     def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
         ((version, user, database),) = read(_WHO)
         scope = self._scoped(scope)
-        found = select(at_home(list_relations(read), scope, self._home(database)), scope)
+        found = select(at_home(list_relations(read), scope, *self._home(database)), scope)
         parts = PartReader(read, self._driver_error())
         lines = [str(line) for (line,) in parts("grants", _GRANTS)]
         return ConnectionTest(
@@ -200,9 +199,8 @@ class ClickHouseConnector(ServerConnector):
             return scope
         return replace(scope, schemas=(databases,) if isinstance(databases, str) else tuple(databases))
 
-    def _home(self, current: str) -> str | None:
-        given = self.address.database or self.address.parameters.get("database")
-        return current if given else None
+    def _home(self, current: str) -> tuple[str, ...]:
+        return (current,) if self.address.database or self.address.parameters.get("database") else ()
 
     def _driver_error(self) -> type[Exception]:
         from clickhouse_connect.driver.exceptions import ClickHouseError
@@ -353,16 +351,16 @@ def list_relations(read: Reader) -> dict[TableRef, Relation]:
 
 
 class ClickHouseCatalog:
-    """One reading of the structure of all databases in scope; `home` is the connection's own database."""
+    """One reading of the structure of all databases in scope; `home` has the connection's own database, if any."""
 
-    def __init__(self, read: Reader, parts: PartReader, home: str | None) -> None:
+    def __init__(self, read: Reader, parts: PartReader, home: Sequence[str]) -> None:
         self._read = read
         self._parts = parts
         self._home = home
 
     def read(self, scope: Scope) -> tuple[tuple[Table, ...], tuple[ObjectProblem, ...]]:
         """Return everything in scope, sorted, and the scope's entries that matched nothing."""
-        relations = at_home(list_relations(self._read), scope, self._home)
+        relations = at_home(list_relations(self._read), scope, *self._home)
         chosen = select(relations, scope)
         drafts = {ref: relations[ref].draft for ref in chosen.refs}
         databases = tuple(sorted({ref.schema for ref in drafts if ref.schema is not None}))
@@ -401,17 +399,8 @@ def _each(drafts: dict[TableRef, TableDraft], rows: Iterable[tuple[Any, ...]], a
 
 
 def _add_column(draft: TableDraft, name: str, native: str, kind: str, expression: str, comment: str) -> None:
-    draft.columns.append(
-        Column(
-            name=name,
-            native_type=native,
-            type=DIALECT.semantic_type(native),
-            nullable=_NULLABLE.match(native) is not None,
-            comment=comment or None,
-            default=expression if kind == "DEFAULT" else None,
-            generated=kind in _GENERATED,
-        )
-    )
+    default, nullable = expression if kind == "DEFAULT" else None, _NULLABLE.match(native)
+    draft.add_column(name, native, DIALECT.semantic_type(native), nullable, comment, default, kind in _GENERATED)
 
 
 def _add_index(draft: TableDraft, name: str, expressions: str) -> None:

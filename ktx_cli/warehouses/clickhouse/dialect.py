@@ -18,11 +18,7 @@ time_zones
 # A value that may be absent, is kept in a dictionary, or is the state of an aggregation that is a plain value.
 _WRAPPED: Final = re.compile(r"(?:nullable\(|lowcardinality\(|simpleaggregatefunction\(\w+(?:\(.*?\))?,)(.*)\)")
 _MOVES: Final = {"second": "addSeconds", "day": "addDays", "month": "addMonths"}
-_TIME_FORMATS: Final = {
-    "second": "%Y-%m-%d %H:%i:%S",
-    "minute": "%Y-%m-%d %H:%i:00",
-    "hour": "%Y-%m-%d %H:00:00",
-}
+_TIME_FORMATS: Final = {"second": "%Y-%m-%d %H:%i:%S", "minute": "%Y-%m-%d %H:%i:00", "hour": "%Y-%m-%d %H:00:00"}
 
 
 class ClickHouseDialect(Dialect):

@@ -27,11 +27,7 @@ WAREHOUSE = Warehouse(
     dialect_object="ktx_cli.warehouses.databricks.dialect:DIALECT",
     package="databricks.sql",
     requirement="ktx-cli[databricks]",
-    variables={
-        "host": "DATABRICKS_SERVER_HOSTNAME",
-        "http_path": "DATABRICKS_HTTP_PATH",
-        "token": "DATABRICKS_TOKEN",
-    },
+    variables={"host": "DATABRICKS_SERVER_HOSTNAME", "http_path": "DATABRICKS_HTTP_PATH", "token": "DATABRICKS_TOKEN"},
     variables_needed=("host", "http_path", "token"),
     questions=(
         Question("host", required=True),

@@ -13,7 +13,6 @@ from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error, reason, require_file, source_path
 from ktx_cli.warehouses.duckdb.dialect import DIALECT
 from ktx_cli.warehouses.port import (
-    Column,
     ConnectionSpec,
     ConnectionTest,
     DatabaseSchema,
@@ -104,13 +103,8 @@ class DuckDbConnector(DuckDbSession):
         with self._catalog_session() as session:
             latency = base.milliseconds(lambda: session.execute("SELECT 1"))
             found = select((draft.ref for draft in list_relations(session)), scope, catalog=_catalog(session))
-            return ConnectionTest(
-                latency_ms=latency,
-                server_version=_version(session),
-                tables=len(found.refs),
-                can_write=False,
-                privileges=("the file is opened read-only",),
-            )
+            facts = ("the file is opened read-only",)
+            return ConnectionTest(latency, _version(session), len(found.refs), False, privileges=facts)
 
     def introspect(self, scope: Scope) -> DatabaseSchema:
         """Read the structure of all relations in scope; row estimates are DuckDB's own."""
@@ -213,13 +207,7 @@ FROM system.main.duckdb_indexes() WHERE {_THIS} AND NOT is_primary ORDER BY inde
 def list_relations(session: TimedSession) -> list[TableDraft]:
     """Return all tables and views of the database but DuckDB's own."""
     return [
-        TableDraft(
-            TableRef(schema, name),
-            TableKind(kind),
-            comment=comment or None,
-            row_estimate=size,
-            view_sql=sql,
-        )
+        TableDraft(TableRef(schema, name), TableKind(kind), comment=comment or None, row_estimate=size, view_sql=sql)
         for schema, name, kind, comment, size, sql in session.execute(_RELATIONS).fetchall()
     ]
 
@@ -259,8 +247,10 @@ class DuckDbCatalog:
         rows = self.session.execute(_COLUMNS).fetchall()
         for (schema, table), group in groupby(rows, key=lambda row: (row[0], row[1])):
             draft = drafts.get(TableRef(schema, table))
-            if draft is not None:
-                draft.columns = [_column(row[2:]) for row in group]
+            if draft is None:
+                continue
+            for _, _, name, native, nullable, default, comment, generated in group:
+                draft.add_column(name, native, DIALECT.semantic_type(native), nullable, comment, default, generated)
 
     def _constraints(self, drafts: dict[TableRef, TableDraft]) -> None:
         for schema, table, kind, name, columns, target, targets in self.session.execute(_CONSTRAINTS).fetchall():
@@ -301,16 +291,3 @@ def file_reason(error: Exception) -> str | None:
 def quoted(name: str) -> str:
     """Return the name as a quoted identifier."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def _column(row: tuple[Any, ...]) -> Column:
-    name, native, nullable, default, comment, generated = row
-    return Column(
-        name=name,
-        native_type=native,
-        type=DIALECT.semantic_type(native),
-        nullable=bool(nullable),
-        comment=comment or None,
-        default=None if generated else default,
-        generated=bool(generated),
-    )

@@ -81,13 +81,7 @@ class FilesConnector(DuckDbSession):
             latency = base.milliseconds(lambda: session.execute("SELECT 1"))
             version = self._version(session)
         found = select((file.ref for file in self._files), scope)
-        return ConnectionTest(
-            latency_ms=latency,
-            server_version=version,
-            tables=len(found.refs),
-            can_write=False,
-            privileges=("the files are only read",),
-        )
+        return ConnectionTest(latency, version, len(found.refs), False, privileges=("the files are only read",))
 
     def introspect(self, scope: Scope) -> DatabaseSchema:
         """Read the columns of every file in scope.

@@ -20,27 +20,11 @@ _BUILDERS: Final[dict[str, str | int]] = {
     "Space": "this",
     "Pad": "expression",
     "Randstr": "this",
-    "zeroblob": 0,
-    "randomblob": 0,
-    "random_bytes": 0,
-    "gen_random_bytes": 0,
-    "array_fill": 1,
-    "array_repeat": 1,
-    "array_resize": 1,
-    "list_resize": 1,
-    "arrayresize": 1,
-    "arraywithconstant": 0,
-    "randomstring": 0,
-    "randomprintableascii": 0,
-    "leftpad": 1,
-    "rightpad": 1,
-    "leftpadutf8": 1,
-    "rightpadutf8": 1,
+    **dict.fromkeys(("zeroblob", "randomblob", "random_bytes", "gen_random_bytes", "arraywithconstant"), 0),
+    **dict.fromkeys(("randomstring", "randomprintableascii", "polygon"), 0),
+    **dict.fromkeys(("array_fill", "array_repeat", "array_resize", "list_resize", "arrayresize"), 1),
+    **dict.fromkeys(("leftpad", "rightpad", "leftpadutf8", "rightpadutf8", "bitstring", "bit", "bpchar"), 1),
     "reservoir_quantile": 2,
-    "bitstring": 1,
-    "bit": 1,
-    "bpchar": 1,
-    "polygon": 0,
 }
 _MULTIPLYING: Final = frozenset({"Repeat", "Space", "array_fill", "array_repeat", "arraywithconstant"})
 _REPLACING: Final = frozenset({"Replace", "RegexpReplace"})
@@ -427,36 +411,13 @@ ASSUMED_SECONDS: Final = 300 * 366 * 86_400
 MAX_SERIES: Final = 10_000_000
 """How many items a series may have, and the largest number in its ends where they are not all written out."""
 
-_SECONDS: Final = {
-    "nanosecond": 1e-9,
-    "microsecond": 1e-6,
-    "millisecond": 1e-3,
-    "second": 1.0,
-    "minute": 60.0,
-    "hour": 3600.0,
-    "day": 86_400.0,
-    "week": 604_800.0,
-    "month": 2_592_000.0,
-    "quarter": 7_776_000.0,
-    "year": 31_536_000.0,
-    "decade": 3.1536e8,
-    "century": 3.1536e9,
-    "centurie": 3.1536e9,
-    "millennium": 3.1536e10,
-    "us": 1e-6,
-    "ms": 1e-3,
-    "s": 1.0,
-    "sec": 1.0,
-    "m": 60.0,
-    "min": 60.0,
-    "h": 3600.0,
-    "hr": 3600.0,
-    "d": 86_400.0,
-    "w": 604_800.0,
-    "mon": 2_592_000.0,
-    "y": 31_536_000.0,
-    "yr": 31_536_000.0,
-}
+_UNITS: Final = (
+    (1e-9, "nanosecond"), (1e-6, "microsecond us"), (1e-3, "millisecond ms"), (1.0, "second s sec"),
+    (60.0, "minute m min"), (3600.0, "hour h hr"), (86_400.0, "day d"), (604_800.0, "week w"),
+    (2_592_000.0, "month mon"), (7_776_000.0, "quarter"), (31_536_000.0, "year y yr"),
+    (3.1536e8, "decade"), (3.1536e9, "century centurie"), (3.1536e10, "millennium"),
+)  # fmt: skip
+_SECONDS: Final = {name: seconds for seconds, names in _UNITS for name in names.split()}
 _PART: Final = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 _CLOCK: Final = re.compile(r"\s*(\d{1,4}):(\d\d)(?::(\d\d(?:\.\d+)?))?\s*")
 _UNMEASURED: Final = re.compile(r"infinity|\bbc\b|\d{5,}-\d", re.IGNORECASE)

@@ -24,14 +24,7 @@ from ktx_cli.warehouses.guard.nodes import (
     require_table,
     require_type,
 )
-from ktx_cli.warehouses.guard.rendering import (
-    Headers,
-    as_query,
-    limited,
-    with_headers,
-    without_hints,
-    written_headers,
-)
+from ktx_cli.warehouses.guard.rendering import Headers, as_query, limited, with_headers, without_hints, written_headers
 
 SchemaOf = Callable[[str], str | None]
 """The schema of a table that is named without one, or None to leave the name as it is."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktx_cli.project import REQUIRED, Port, Question, Server, Ssl, setting
-from ktx_cli.warehouses.registry import Warehouse
+from ktx_cli.project import REQUIRED, Port, Server, Ssl, setting
+from ktx_cli.warehouses.registry import Warehouse, server_questions
 
 
 class MysqlConnection(Server):
@@ -42,11 +42,5 @@ WAREHOUSE = Warehouse(
     requirement="ktx-cli[mysql]",
     schemes=("mysql", "mariadb"),
     takes_url=True,
-    questions=(
-        Question("host", required=True, default="localhost"),
-        Question("port", default="3306"),
-        Question("name", required=True),
-        Question("user", required=True),
-        Question("password"),
-    ),
+    questions=server_questions("3306"),
 )

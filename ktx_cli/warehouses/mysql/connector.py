@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ktx_cli.core import Command, ConfigError, Hint, SettingPath, listing
+from ktx_cli.core import Command, ConfigError, Hint, SettingPath
 from ktx_cli.warehouses import base, server
-from ktx_cli.warehouses.base import ADDRESS, ANY, FLAG, TableDraft, folded, option_file, read_only_error, reason
+from ktx_cli.warehouses.base import ADDRESS, ANY, FLAG, TableDraft, fill, folded, option_file, read_only_error, reason
 from ktx_cli.warehouses.mysql.dialect import DIALECT
 from ktx_cli.warehouses.port import (
-    Column,
     ConnectionTest,
     DatabaseSchema,
     ForeignKey,
@@ -26,7 +24,7 @@ from ktx_cli.warehouses.port import (
     TableKind,
     TableRef,
     UniqueKey,
-    parse_name,
+    at_home,
     select,
 )
 from ktx_cli.warehouses.server import PartReader, Reader, ServerConnector, option_flag, tagged_mysql_connection
@@ -223,19 +221,12 @@ class MySqlConnector(ServerConnector):
         rights = _column_rights(read, {ref.schema for ref in found.refs})
         # A view that errors shows no columns, so nothing is known of it.
         known = {ref: rights[ref] for ref in found.refs if ref in rights}
-        closed = [ref for ref, allowed in known.items() if "select" not in allowed]
         writes = any({"insert", "update"} & allowed for allowed in known.values())
-        facts = [f"SELECT on {len(known) - len(closed)} of {len(known)} tables"]
-        facts += [f"no SELECT on {listing(map(str, closed))}"] if closed else []
-        return ConnectionTest(
-            latency_ms=latency,
-            server_version=_server_version(version, comment),
-            tables=len(found.refs),
+        return self._tested(
+            (latency, _server_version(version, comment), user, self.address.database or None),
+            len(found.refs),
+            {ref: "select" in allowed for ref, allowed in known.items()},
             can_write=writes or _grants_writing(read, {ref.schema for ref in found.refs}),
-            user=user,
-            privileges=tuple(facts),
-            closed=tuple(closed),
-            database=self.address.database or None,
         )
 
     def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
@@ -250,19 +241,10 @@ class MySqlConnector(ServerConnector):
         """
         relations = list_relations(read)
         database = self.address.database
-        if scope.schemas is not None or not database:
-            return relations
-        present = {ref.schema for ref in relations}
-        folded = {schema for schema in present if schema is not None and schema.casefold() == database.casefold()}
+        present = {ref.schema for ref in relations if ref.schema is not None}
         # Some servers keep names in lower case whatever case they are asked in.
-        own = {database} if database in present else folded
-        named = {parts[-2] for parts in map(parse_name, scope.enabled_tables or ()) if len(parts) > 1}
-        patterns = [pattern.rpartition(".")[0] for pattern in scope.include if "." in pattern]
-        return {
-            ref: draft
-            for ref, draft in relations.items()
-            if ref.schema in own | named or any(fnmatchcase(ref.schema or "", each) for each in patterns)
-        }
+        folded = {schema for schema in present if schema.casefold() == database.casefold()}
+        return at_home(relations, scope, *({database} & present or folded or {database} if database else ()))
 
     def _driver_error(self) -> type[Exception]:
         import pymysql
@@ -399,30 +381,13 @@ class MySqlCatalog:
         problems = list(chosen.problems)
         schemas = tuple(sorted({ref.schema for ref in drafts if ref.schema is not None}))
         if schemas:
-            _fill(drafts, self._read(_COLUMNS, (schemas,)), 2, _set_columns)
+            fill(drafts, self._read(_COLUMNS, (schemas,)), 2, _set_columns)
             problems += _drop_broken(drafts)
-            _fill(drafts, self._parts("indexes", _INDEXES, (schemas,)), 3, _add_index)
-            _fill(drafts, self._parts("foreign keys", _FOREIGN_KEYS, (schemas,)), 3, _add_foreign_key)
-            _fill(drafts, self._parts("view definitions", _VIEWS, (schemas,)), 2, _set_view)
+            fill(drafts, self._parts("indexes", _INDEXES, (schemas,)), 3, _add_index)
+            fill(drafts, self._parts("foreign keys", _FOREIGN_KEYS, (schemas,)), 3, _add_foreign_key)
+            fill(drafts, self._parts("view definitions", _VIEWS, (schemas,)), 2, _set_view)
         tables = sorted((draft.finish() for draft in drafts.values()), key=lambda table: table.ref)
         return tuple(tables), tuple(problems)
-
-
-def _fill(
-    drafts: dict[TableRef, TableDraft],
-    rows: Iterable[tuple[Any, ...]],
-    width: int,
-    add: Callable[[TableDraft, list[tuple[Any, ...]]], None],
-) -> None:
-    """Hand each draft its rows, grouped by their first `width` values (schema, table and maybe a name)."""
-    groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
-    # The server sorts names that differ only in case as equal, so the rows of two tables may be mixed.
-    for row in rows:
-        groups.setdefault(row[:width], []).append(row[2:])
-    for key, group in groups.items():
-        draft = drafts.get(TableRef(key[0], key[1]))
-        if draft is not None:
-            add(draft, group)
 
 
 def _drop_broken(drafts: dict[TableRef, TableDraft]) -> list[ObjectProblem]:
@@ -444,18 +409,9 @@ def _drop_broken(drafts: dict[TableRef, TableDraft]) -> list[ObjectProblem]:
 def _set_columns(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:
     for name, native, nullable, default, comment, expression, extra in rows:
         generated = bool(expression) or "GENERATED" in str(extra).upper().replace("DEFAULT_GENERATED", "")
-        draft.columns.append(
-            Column(
-                name=name,
-                native_type=_text(native),
-                type=DIALECT.semantic_type(_text(native)),
-                nullable=bool(nullable),
-                comment=comment or None,
-                # MariaDB spells "no default" of a nullable column as the word NULL.
-                default=None if default is None or generated or default == "NULL" else _text(default),
-                generated=generated,
-            )
-        )
+        # MariaDB spells "no default" of a nullable column as the word NULL.
+        own, kind = None if default in (None, "NULL") else _text(default), _text(native)
+        draft.add_column(name, kind, DIALECT.semantic_type(kind), nullable, comment, own, generated)
 
 
 def _add_index(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:

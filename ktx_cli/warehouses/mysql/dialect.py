@@ -21,11 +21,7 @@ sql_functions st_geometry_columns st_spatial_reference_systems st_units_of_measu
 table_constraints_extensions table_statistics tables tables_extensions triggers view_routine_usage view_table_usage
 views
 """
-_TIME_FORMATS: Final = {
-    "second": "%Y-%m-%d %H:%i:%s",
-    "minute": "%Y-%m-%d %H:%i:00",
-    "hour": "%Y-%m-%d %H:00:00",
-}
+_TIME_FORMATS: Final = {"second": "%Y-%m-%d %H:%i:%s", "minute": "%Y-%m-%d %H:%i:00", "hour": "%Y-%m-%d %H:00:00"}
 
 
 class MySqlDialect(Dialect):
@@ -57,8 +53,7 @@ class MySqlDialect(Dialect):
     grants_usage = False
     hides_closed_tables = True
     system = SystemCatalog(
-        schemas=frozenset({"mysql", "performance_schema", "sys"}),
-        open_information=frozenset(_OPEN_INFORMATION.split()),
+        schemas=frozenset({"mysql", "performance_schema", "sys"}), open_information=frozenset(_OPEN_INFORMATION.split())
     )
 
     def server_functions(self, server: str) -> Sequence[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktx_cli.project import REQUIRED, Port, Question, Server, setting
-from ktx_cli.warehouses.registry import Warehouse
+from ktx_cli.project import REQUIRED, Port, Server, setting
+from ktx_cli.warehouses.registry import Warehouse, server_questions
 
 
 class PostgresConnection(Server):
@@ -49,11 +49,5 @@ WAREHOUSE = Warehouse(
         "sslmode": "PGSSLMODE",
     },
     variables_needed=("host",),
-    questions=(
-        Question("host", required=True, default="localhost"),
-        Question("port", default="5432"),
-        Question("name", required=True),
-        Question("user", required=True),
-        Question("password"),
-    ),
+    questions=server_questions("5432"),
 )

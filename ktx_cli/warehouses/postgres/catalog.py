@@ -8,7 +8,6 @@ from typing import Any
 
 from ktx_cli.warehouses.base import LOCKED, TableDraft
 from ktx_cli.warehouses.port import (
-    Column,
     ForeignKey,
     Index,
     ObjectProblem,
@@ -120,10 +119,7 @@ def list_relations(read: Reader) -> dict[TableRef, Relation]:
     found: dict[TableRef, Relation] = {}
     for oid, schema, name, kind, comment, readable, rows in read(_RELATIONS):
         draft = TableDraft(
-            TableRef(schema, name),
-            _KINDS[kind],
-            comment=comment,
-            row_estimate=None if rows is None else int(rows),
+            TableRef(schema, name), _KINDS[kind], comment=comment, row_estimate=None if rows is None else int(rows)
         )
         found[draft.ref] = Relation(oid, bool(readable), draft)
     return found
@@ -159,17 +155,8 @@ class PostgresCatalog:
         with_default = {oid for oid, *_, has_default in rows if has_default}
         defaults = {(oid, number): text for oid, number, text in self._locked(_DEFAULTS, with_default, drafts)}
         for oid, number, name, native, category, nullable, comment, identity, generated, has_default in rows:
-            drafts[oid].columns.append(
-                Column(
-                    name=name,
-                    native_type=native,
-                    type=postgres_type(category),
-                    nullable=nullable,
-                    comment=comment,
-                    default=defaults.get((oid, number)) if has_default else identity,
-                    generated=generated,
-                )
-            )
+            default = defaults.get((oid, number)) if has_default else identity
+            drafts[oid].add_column(name, native, postgres_type(category), nullable, comment, default, generated)
 
     def _each(self, drafts: dict[int, TableDraft], what: str, sql: str, add: Callable[..., None]) -> None:
         for oid, *rest in self._parts(what, sql, (list(drafts),)):

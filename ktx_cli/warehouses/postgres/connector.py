@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ktx_cli.core import Command, ConfigError, Hint, SettingPath, listing
+from ktx_cli.core import Command, ConfigError, Hint, SettingPath
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import ADDRESS, ANY, FLAG, folded, option_file, require_choice
 from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope, select
@@ -298,20 +298,12 @@ class PostgresConnector(ServerConnector):
         chosen = [relations[ref] for ref in found.refs]
         oids = [relation.oid for relation in chosen]
         ((writes,),) = read(_WRITES, (oids, oids))
-        closed = [relation.draft.ref for relation in chosen if not relation.readable]
-        facts = [f"SELECT on {len(chosen) - len(closed)} of {len(chosen)} tables"]
-        facts += [f"no SELECT on {listing(map(str, closed))}"] if closed else []
-        facts += ["superuser"] if superuser else []
-        facts += server_roles or []
-        return ConnectionTest(
-            latency_ms=latency,
-            server_version=f"PostgreSQL {version}",
-            tables=len(chosen),
+        return self._tested(
+            (latency, f"PostgreSQL {version}", user, database),
+            len(chosen),
+            {relation.draft.ref: relation.readable for relation in chosen},
             can_write=bool(superuser or creates or writes),
-            user=user,
-            privileges=tuple(facts),
-            closed=tuple(closed),
-            database=database,
+            facts=[*(["superuser"] if superuser else []), *(server_roles or [])],
         )
 
     def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
@@ -363,11 +355,6 @@ class PostgresConnector(ServerConnector):
                 "correct ssl_min_protocol_version and ssl_max_protocol_version in {}", SettingPath(f"{key}.url")
             ),
             "weak sslmode": Hint("set {} to verify-full", SettingPath(f"{key}.sslmode")),
-            "certificate verify failed": Hint(
-                "set sslrootcert in {}, or {} to false",
-                SettingPath(f"{key}.url"),
-                SettingPath(f"{key}.rejectUnauthorized"),
-            ),
             "certificate": Hint(
                 "set sslrootcert in {}, or {} to false",
                 SettingPath(f"{key}.url"),
@@ -375,8 +362,7 @@ class PostgresConnector(ServerConnector):
             ),
             "unsupported startup parameter": "a pooler is in between: add `ignore_startup_parameters = options` to it",
             "too many": Hint("lower {}", SettingPath(f"{key}.maxConnections")),
-            "host name": Hint("check {}", self._settings("host")),
-            "resolve host": Hint("check {}", self._settings("host")),
+            **dict.fromkeys(("host name", "resolve host"), Hint("check {}", self._settings("host"))),
             "Connection refused": Hint("start the server, or check {}", self._settings("host", "port")),
             "timeout": Hint("check {}, and that no firewall is in between", self._settings("host", "port")),
         }

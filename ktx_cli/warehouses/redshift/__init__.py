@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktx_cli.project import REQUIRED, Port, Question, Server, setting
-from ktx_cli.warehouses.registry import Warehouse
+from ktx_cli.project import REQUIRED, Port, Server, setting
+from ktx_cli.warehouses.registry import Warehouse, server_questions
 
 
 class RedshiftConnection(Server):
@@ -19,9 +19,7 @@ class RedshiftConnection(Server):
     schemas: list[str] | None = setting(None, "Schemas to read. Without it: all but the system's.", example=["mart"])
     schema_: str | None = setting(None, "One schema to read.", alias="schema", example="mart")
     sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify"] | None = setting(
-        None,
-        "TLS, as libpq names it; `no-verify` as `require`. Without it: `require`.",
-        example="verify-full",
+        None, "TLS, as libpq names it; `no-verify` as `require`. Without it: `require`.", example="verify-full"
     )
     max_connections: int = setting(10, "Most sessions at the same time.", alias="maxConnections", gt=0)
 
@@ -37,11 +35,5 @@ WAREHOUSE = Warehouse(
     schemes=("redshift", "postgresql", "postgres"),
     takes_url=True,
     hosts=(".redshift.amazonaws.com", ".redshift-serverless.amazonaws.com"),
-    questions=(
-        Question("host", required=True),
-        Question("port", default="5439"),
-        Question("name", required=True),
-        Question("user", required=True),
-        Question("password"),
-    ),
+    questions=server_questions("5439", host=""),
 )

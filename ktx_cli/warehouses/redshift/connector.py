@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ktx_cli.core import listing
 from ktx_cli.warehouses.base import TableDraft
 from ktx_cli.warehouses.port import (
     Column,
@@ -76,19 +75,12 @@ class RedshiftConnector(PostgresConnector):
         ((user, superuser, creates, version, database),) = read(WHO)
         relations = list_relations(read, PartReader(read, self._driver_error()))
         chosen = [relations[ref] for ref in select(relations, scope, catalog=database).refs]
-        closed = [relation.draft.ref for relation in chosen if relation.readable is False]
-        facts = [f"SELECT on {len(chosen) - len(closed)} of {len(chosen)} tables"]
-        facts += [f"no SELECT on {listing(map(str, closed))}"] if closed else []
-        facts += ["superuser"] if superuser else []
-        return ConnectionTest(
-            latency_ms=latency,
-            server_version=_server_version(version),
-            tables=len(chosen),
+        return self._tested(
+            (latency, _server_version(version), user, database),
+            len(chosen),
+            {relation.draft.ref: relation.readable is not False for relation in chosen},
             can_write=bool(superuser or creates or any(relation.writable for relation in chosen)),
-            user=user,
-            privileges=tuple(facts),
-            closed=tuple(closed),
-            database=database,
+            facts=["superuser"] if superuser else [],
         )
 
     def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:

@@ -270,11 +270,7 @@ SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Which columns of an answer to SHOW are wanted: Snowflake adds some now and then, so they are taken by name."""
 
-_KINDS = {
-    "VIEW": TableKind.VIEW,
-    "MATERIALIZED VIEW": TableKind.MATERIALIZED_VIEW,
-    "EXTERNAL TABLE": TableKind.FOREIGN,
-}
+_KINDS = {"VIEW": TableKind.VIEW, "MATERIALIZED VIEW": TableKind.MATERIALIZED_VIEW, "EXTERNAL TABLE": TableKind.FOREIGN}
 _RELATIONS = """
 SELECT table_schema, table_name, table_type, comment, row_count
 FROM {database}.INFORMATION_SCHEMA.TABLES WHERE table_schema <> 'INFORMATION_SCHEMA'

@@ -16,7 +16,6 @@ from ktx_cli.core import Command, SourceError, monotonic
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, read_only_error, reason, require_file, source_path
 from ktx_cli.warehouses.port import (
-    Column,
     ConnectionSpec,
     ConnectionTest,
     DatabaseSchema,
@@ -181,11 +180,7 @@ class SqliteCatalog:
                 self._add_foreign_key(drafts[name], [row[1:] for row in group], keys, names)
 
     def _add_foreign_key(
-        self,
-        draft: TableDraft,
-        pairs: list[tuple[Any, ...]],
-        keys: dict[str, tuple[str, ...]],
-        names: dict[str, str],
+        self, draft: TableDraft, pairs: list[tuple[Any, ...]], keys: dict[str, tuple[str, ...]], names: dict[str, str]
     ) -> None:
         parent = pairs[0][0]
         targets = tuple(target for _, _, target in pairs)
@@ -239,16 +234,8 @@ def _set_columns(draft: TableDraft, rows: Iterable[tuple[Any, ...]]) -> None:
     for name, native, notnull, default, pk, hidden in visible:
         # Only an INTEGER PRIMARY KEY alone is the rowid and never NULL; SQLite lets other keys hold NULLs.
         rowid = bool(pk) and len(key) == 1 and native.upper() == "INTEGER"
-        draft.columns.append(
-            Column(
-                name=name,
-                native_type=native,
-                type=DIALECT.semantic_type(native),
-                nullable=not notnull and not rowid,
-                default=default,
-                generated=hidden in (2, 3),
-            )
-        )
+        nullable, generated = not notnull and not rowid, hidden in (2, 3)
+        draft.add_column(name, native, DIALECT.semantic_type(native), nullable, None, default, generated)
 
 
 def _add_index(draft: TableDraft, name: str, rows: list[tuple[Any, ...]]) -> None:
@@ -332,13 +319,8 @@ class SqliteConnector(IsolatedConnector):
         def look(session: TimedSession) -> ConnectionTest:
             latency = base.milliseconds(lambda: session.execute("SELECT 1"))
             found = select((draft.ref for draft in list_relations(session)), scope)
-            return ConnectionTest(
-                latency_ms=latency,
-                server_version=f"SQLite {sqlite3.sqlite_version}",
-                tables=len(found.refs),
-                can_write=False,
-                privileges=("the file is opened read-only",),
-            )
+            facts = ("the file is opened read-only",)
+            return ConnectionTest(latency, f"SQLite {sqlite3.sqlite_version}", len(found.refs), False, privileges=facts)
 
         return self._run(look)
 

@@ -18,11 +18,7 @@ _OPEN_CATALOG: Final = """
 pragma_foreign_key_list pragma_index_info pragma_index_list pragma_index_xinfo pragma_table_info pragma_table_list
 pragma_table_xinfo
 """
-_TIME_FORMATS: Final = {
-    "second": "%Y-%m-%d %H:%M:%S",
-    "minute": "%Y-%m-%d %H:%M:00",
-    "hour": "%Y-%m-%d %H:00:00",
-}
+_TIME_FORMATS: Final = {"second": "%Y-%m-%d %H:%M:%S", "minute": "%Y-%m-%d %H:%M:00", "hour": "%Y-%m-%d %H:00:00"}
 _PARTS: Final = {
     "year": "%Y",
     "month": "%m",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktx_cli.project import REQUIRED, Port, Question, Server, setting
-from ktx_cli.warehouses.registry import Warehouse
+from ktx_cli.project import REQUIRED, Port, Server, setting
+from ktx_cli.warehouses.registry import Warehouse, server_questions
 
 
 class SqlServerConnection(Server):
@@ -41,11 +41,5 @@ WAREHOUSE = Warehouse(
     requirement="ktx-cli[sqlserver]",
     schemes=("mssql", "sqlserver"),
     takes_url=True,
-    questions=(
-        Question("host", required=True, default="localhost"),
-        Question("port", default="1433"),
-        Question("name", required=True),
-        Question("user", required=True),
-        Question("password"),
-    ),
+    questions=server_questions("1433"),
 )

@@ -15,11 +15,10 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ktx_cli.core import Command, ConfigError, Hint, listing
+from ktx_cli.core import Command, ConfigError, Hint
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import ADDRESS, FLAG, TableDraft, option_file, read_only_error
 from ktx_cli.warehouses.port import (
-    Column,
     ConnectionTest,
     DatabaseSchema,
     ForeignKey,
@@ -175,19 +174,12 @@ class SqlServerConnector(ServerConnector):
         ((user, database, version, edition, admin, owner, creates),) = read(WHO)
         relations = at_home(list_relations(read), scope, HOME)
         chosen = [relations[ref] for ref in select(relations, scope, catalog=database).refs]
-        closed = [relation.draft.ref for relation in chosen if not relation.readable]
-        facts = [f"SELECT on {len(chosen) - len(closed)} of {len(chosen)} tables"]
-        facts += [f"no SELECT on {listing(map(str, closed))}"] if closed else []
-        facts += [role for role, held in (("sysadmin", admin), ("db_owner", owner)) if held]
-        return ConnectionTest(
-            latency_ms=latency,
-            server_version=_server_version(version, edition),
-            tables=len(chosen),
+        return self._tested(
+            (latency, _server_version(version, edition), user, database),
+            len(chosen),
+            {relation.draft.ref: relation.readable for relation in chosen},
             can_write=bool(admin or owner or creates or any(relation.writable for relation in chosen)),
-            user=user,
-            privileges=tuple(facts),
-            closed=tuple(closed),
-            database=database,
+            facts=[role for role, held in (("sysadmin", admin), ("db_owner", owner)) if held],
         )
 
     def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
@@ -420,12 +412,7 @@ JOIN sys.schemas AS s ON s.schema_id = v.schema_id
 WHERE s.name IN ({schemas})
 """
 
-_KINDS = {
-    "U": TableKind.TABLE,
-    "V": TableKind.VIEW,
-    "M": TableKind.MATERIALIZED_VIEW,
-    "X": TableKind.FOREIGN,
-}
+_KINDS = {"U": TableKind.TABLE, "V": TableKind.VIEW, "M": TableKind.MATERIALIZED_VIEW, "X": TableKind.FOREIGN}
 _CHARACTERS = {"char": 1, "varchar": 1, "binary": 1, "varbinary": 1, "nchar": 2, "nvarchar": 2}
 _DECIMALS = ("decimal", "numeric")
 _FRACTIONS = ("datetime2", "datetimeoffset", "time")
@@ -510,18 +497,9 @@ def _fill(
 def _add_columns(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:
     for name, declared, stored, length, precision, scale, nullable, identity, computed, default, comment in rows:
         # A type of the user's own is spelled by its name; what it holds is its base type's.
-        own = declared != stored
-        draft.columns.append(
-            Column(
-                name=name,
-                native_type=declared if own else native_type(declared, length, precision, scale),
-                type=DIALECT.semantic_type(stored),
-                nullable=bool(nullable),
-                comment=comment or None,
-                default="IDENTITY" if identity else default,
-                generated=bool(computed),
-            )
-        )
+        kind = declared if declared != stored else native_type(declared, length, precision, scale)
+        own = "IDENTITY" if identity else default
+        draft.add_column(name, kind, DIALECT.semantic_type(stored), nullable, comment, own, computed)
 
 
 def _add_index(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktx_cli.project import REQUIRED, Database, Port, Question, setting
-from ktx_cli.warehouses.registry import Warehouse
+from ktx_cli.project import REQUIRED, Database, Port, setting
+from ktx_cli.warehouses.registry import Warehouse, server_questions
 
 
 class TrinoConnection(Database):
@@ -31,11 +31,5 @@ WAREHOUSE = Warehouse(
     package="trino",
     requirement="ktx-cli[trino]",
     schemes=("trino", "https", "http"),
-    questions=(
-        Question("host", required=True, default="localhost"),
-        Question("port", default="8080"),
-        Question("catalog", required=True),
-        Question("user", required=True),
-        Question("password"),
-    ),
+    questions=server_questions("8080", place="catalog"),
 )
