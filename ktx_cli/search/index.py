@@ -517,18 +517,14 @@ def _insert(database: sqlite3.Connection, unit: str, document: Document, texts: 
         *(length, digest_of(document), zlib.compress(written.encode(), 1)),
     )
     names = "unit, kind, name, connection, owner, place, summary, length, digest, fields"
-    row = tuple(_storable(each) for each in row)
+    # SQLite cannot store lone surrogates.
+    row = tuple(each.encode("utf-8", "replace").decode() if isinstance(each, str) else each for each in row)
     number = database.execute(f"INSERT INTO docs ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
     marks = ", ".join("?" for _ in _ALL_COLUMNS)
     database.execute(
         f"INSERT INTO texts (rowid, {', '.join(_ALL_COLUMNS)}) VALUES (?, {marks})", (number, *texts.values())
     )
     return number or 0
-
-
-def _storable(value: Any) -> Any:
-    """Return a text without lone surrogates, which SQLite cannot store."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _tags(document: Document) -> list[str]:
