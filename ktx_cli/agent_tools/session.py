@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from ktx_cli.agent_tools.fence import LONGEST, RESERVE, shortened, visible
 from ktx_cli.agent_tools.layers import Find, Layers, find_in, in_memory
 from ktx_cli.agent_tools.ledger import Ledger
-from ktx_cli.core import Diagnostic, KtxError, listing
+from ktx_cli.core import Diagnostic, KtxError, Record, listing
 from ktx_cli.documents import RawFile
 from ktx_cli.llm import RuntimeTool, ToolInvocation, ToolOutput
 from ktx_cli.project import Privacy, Tree, Workspace
@@ -46,7 +46,7 @@ REASONS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class Action(Record):
     """An artifact a loop wrote or removed. `raw_paths`: the raw files it comes from. `connection`: of a source."""
 
     target: Target
@@ -60,10 +60,6 @@ class Action:
     def identity(self) -> str:
         """`wiki:<key>` or `sl:<connection>/<source>`."""
         return f"wiki:{self.key}" if self.target == "wiki" else f"sl:{self.connection}/{self.key}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in a report."""
-        return {**asdict(self), "raw_paths": list(self.raw_paths)}
 
 
 def page_artifact(scope: str, key: str) -> str:

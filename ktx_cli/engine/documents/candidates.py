@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Protocol, Self
 from pydantic import Field
 
 from ktx_cli.agent_tools import Input, Library, PageBudget, Place, Tool, ToolSession
-from ktx_cli.core import KtxError, ResultWarning, listing, one_line
+from ktx_cli.core import KtxError, Record, ResultWarning, listing, one_line
 from ktx_cli.documents import Passage, slug
 from ktx_cli.llm import Embedder, RuntimeTool, ToolOutput
 from ktx_cli.protection import Refused
@@ -73,7 +73,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Record):
     """A fact that may become part of the wiki."""
 
     key: str
@@ -106,10 +106,6 @@ class Candidate:
     def judged(self, status: Status, reason: str = "", into: str = "") -> Candidate:
         """Return it with a verdict."""
         return replace(self, status=status, reason=reason, into=into)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return {**asdict(self), "evidence": [asdict(each) for each in self.evidence]}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:

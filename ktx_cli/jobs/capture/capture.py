@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ktx_cli.agent_tools import in_memory
 from ktx_cli.core import (
@@ -18,6 +18,7 @@ from ktx_cli.core import (
     Hint,
     KtxError,
     PartialError,
+    Record,
     ResultWarning,
     StepFinished,
     StepStarted,
@@ -309,7 +310,7 @@ def _conflict(result: CaptureResult, came: Sequence[str], record: MemoryRecord) 
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureEstimate:
+class CaptureEstimate(Record):
     """`tokens`: of the first request, about; `steps`: at most so many requests. `reason`: why none would be made."""
 
     record: MemoryRecord
@@ -317,17 +318,13 @@ class CaptureEstimate:
     steps: int
     reason: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return {
-            "label": self.record.label,
-            "sha256": self.record.sha256,
-            "characters": len(self.record.content),
-            "first_request_tokens": self.tokens,
-            "most_steps": self.steps,
-            "reason": self.reason or None,
-            "duplicate_of": self.record.duplicate_of,
-        }
+    json_keys = (
+        "label=record.label", "sha256=record.sha256", "characters=record.characters", "first_request_tokens=tokens",
+        "most_steps=steps", "reason=_reason", "duplicate_of=record.duplicate_of",
+    )  # fmt: skip
+
+    def _reason(self) -> str | None:
+        return self.reason or None
 
 
 def estimate(record: MemoryRecord, options: CaptureOptions) -> tuple[CaptureEstimate, list[ResultWarning]]:

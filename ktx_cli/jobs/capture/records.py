@@ -164,6 +164,8 @@ def masked_words(text: str) -> str:
 LATEST: Final = "latest"
 FORMAT: Final = 1
 _TRIES: Final = 5
+_ASKED: Final = ("source_type", "connection", "user", "propose", "replace", "name", "proposer")
+"""Fields of a record that its request has too."""
 _TEXTS: Final = ("run_id", "label", "sha256", "content", "created")
 
 
@@ -249,13 +251,7 @@ class MemoryRecord:
             request.sha256,
             request.text,
             isoformat(now()),
-            request.source_type,
-            request.connection,
-            request.user,
-            request.propose,
-            request.replace,
-            request.name,
-            request.proposer,
+            **{name: getattr(request, name) for name in _ASKED},
         )
 
     @property
@@ -270,16 +266,12 @@ class MemoryRecord:
     @property
     def request(self) -> CaptureRequest:
         """What was asked."""
-        return CaptureRequest(
-            self.content,
-            self.name,
-            self.connection,
-            self.user,
-            self.source_type,
-            self.propose,
-            self.replace,
-            self.proposer,
-        )
+        return CaptureRequest(self.content, **{name: getattr(self, name) for name in _ASKED})
+
+    @property
+    def characters(self) -> int:
+        """How long its text is."""
+        return len(self.content)
 
     def seen(self) -> MemoryRecord:
         """Return it as it is now: running with nobody at work on it is interrupted."""
@@ -290,7 +282,7 @@ class MemoryRecord:
     def to_json(self, *, content: bool = False) -> dict[str, Any]:
         """Return it as plain values; `content`: with the text."""
         found = asdict(self)
-        found |= {"characters": len(self.content), "commit": self.commit}
+        found |= {"characters": self.characters, "commit": self.commit}
         if not content:
             del found["content"]
         return found

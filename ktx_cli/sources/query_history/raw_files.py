@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -92,12 +92,7 @@ def _is_pattern(template: Template, scope: HistoryScope) -> bool:
 
 def _table_file(use: _Use, busiest: int, scope: HistoryScope, now: datetime) -> bytes:
     columns = _columns(use)
-    filters = _tiers(
-        use, use.counts((t, text) for t in use.templates for o, text in t.statement.filters if o == use.table)
-    )
-    groups = _tiers(
-        use, use.counts((t, text) for t in use.templates for o, text in t.statement.groupings if o == use.table)
-    )
+    filters, groups = _texts(use, "filters"), _texts(use, "groupings")
     joins = _joins(use, scope)
     statements = [_example(each) for each in _examples(use, scope)]
 
@@ -115,6 +110,12 @@ def _table_file(use: _Use, busiest: int, scope: HistoryScope, now: datetime) -> 
         }
 
     return fitted(make)
+
+
+def _texts(use: _Use, part: str) -> list[list[str]]:
+    """Return the filters or the groupings of a table with their tiers."""
+    items = ((t, text) for t in use.templates for o, text in getattr(t.statement, part) if o == use.table)
+    return _tiers(use, use.counts(items))
 
 
 def _columns(use: _Use) -> dict[str, list[list[str]]]:
@@ -208,35 +209,20 @@ def _manifest(history: History, rules: TemplateRules, connection: str, omitted: 
     }
 
 
-def _warnings(history: History, gathered: TemplateSet, omitted: Sequence[str], connection: str) -> list[ResultWarning]:
-    found = []
-    where = f"query history of `{connection}`"
-    if gathered.unread:
+def _warnings(
+    history: History, gathered: TemplateSet, omitted: Sequence[str], connection: str
+) -> Iterator[ResultWarning]:
+    where, unread = f"query history of `{connection}`", len(gathered.unread)
+    if unread:
         named = listing((f"{name}: {why}" for name, why in sorted(gathered.unread.items())), 3)
-        found.append(
-            ResultWarning(
-                "query_history_unread",
-                f"{where}: {plural(len(gathered.unread), 'statement')} could not be read ({named})",
-                statements=len(gathered.unread),
-            )
-        )
+        what = f"{where}: {plural(unread, 'statement')} could not be read ({named})"
+        yield ResultWarning("query_history_unread", what, statements=unread)
     if history.unread:
-        found.append(
-            ResultWarning(
-                "query_history_hidden",
-                f"{where}: the database shows no text of {plural(history.unread, 'statement')}",
-                statements=history.unread,
-            )
-        )
+        what = f"{where}: the database shows no text of {plural(history.unread, 'statement')}"
+        yield ResultWarning("query_history_hidden", what, statements=history.unread)
     if omitted:
-        found.append(
-            ResultWarning(
-                "query_history_too_large",
-                f"{where}: {plural(len(omitted), 'pattern')} too large for a file: {listing(omitted)}",
-                patterns=list(omitted),
-            )
-        )
-    return found
+        what = f"{where}: {plural(len(omitted), 'pattern')} too large for a file: {listing(omitted)}"
+        yield ResultWarning("query_history_too_large", what, patterns=list(omitted))
 
 
 def _nothing(gathered: TemplateSet, connection: str) -> ResultWarning:

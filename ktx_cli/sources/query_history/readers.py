@@ -24,7 +24,7 @@ from ktx_cli.sources.query_history.model import (
     unavailable,
 )
 from ktx_cli.sources.query_history.statements import quiet
-from ktx_cli.warehouses import DIALECTS, Connector, dialect_named
+from ktx_cli.warehouses import DIALECTS, Connector, QueryResult, dialect_named
 
 Opens = Callable[[], AbstractContextManager[Connector]]
 """Opens the connection; called only where the database's own history is read."""
@@ -113,12 +113,15 @@ def read_bigquery(connector: Connector, connection: str, *, window_days: int, lo
         if error.code == "query" and any(words in error.message.lower() for words in _CLOSED):
             raise _closed(connection) from error
         raise
-    return History(
-        tuple(map(_observation, found.rows)),
-        f"INFORMATION_SCHEMA.JOBS_BY_PROJECT of region-{region.lower()}",
-        Coverage.PART if found.truncated else Coverage.ALL,
-        warnings=(cut_warning(MAX_ROWS),) if found.truncated else (),
-    )
+    origin = f"INFORMATION_SCHEMA.JOBS_BY_PROJECT of region-{region.lower()}"
+    return _history(found, map(_observation, found.rows), origin)
+
+
+def _history(found: QueryResult, observations: Iterable[Observation], origin: str) -> History:
+    """Return what a warehouse listed; a row without a text is not read."""
+    coverage = Coverage.PART if found.truncated else Coverage.ALL
+    warnings = (cut_warning(MAX_ROWS),) if found.truncated else ()
+    return History(tuple(observations), origin, coverage, sum(not row[0] for row in found.rows), warnings)
 
 
 def _closed(connection: str) -> KtxError:
@@ -135,17 +138,10 @@ def _closed(connection: str) -> KtxError:
 
 
 def _observation(row: tuple[Any, ...]) -> Observation:
-    text, user, count, failed, middle, slow, last = row
-    return Observation(
-        text,
-        int(count),
-        user,
-        int(failed or 0),
-        None,
-        None if middle is None else float(middle),
-        None if slow is None else float(slow),
-        instant(last),
-    )
+    text, user, count, failed, *rest = row
+    mean, slow = (None if each is None else float(each) for each in rest[-3:-1])
+    rows = int(rest[0]) if len(rest) > 3 and rest[0] is not None else None
+    return Observation(text, int(count), user, int(failed or 0), rows, mean, slow, instant(rest[-1]))
 
 
 POSTGRES_ORIGIN: Final = "pg_stat_statements"
@@ -262,25 +258,15 @@ def _not_loaded(connection: str) -> KtxError:
     )
 
 
-def _warnings(server: _Server, connection: str, lost: int) -> list[ResultWarning]:
-    found = []
+def _warnings(server: _Server, connection: str, lost: int) -> Iterator[ResultWarning]:
+    where = f"connection `{connection}`: the server"
     if server.track == "none":
-        found.append(
-            ResultWarning(
-                "query_history_not_tracked",
-                f"connection `{connection}`: the server records no statements any more",
-                hint="run as a superuser: ALTER SYSTEM SET pg_stat_statements.track = 'top'; SELECT pg_reload_conf()",
-            )
-        )
+        hint = "run as a superuser: ALTER SYSTEM SET pg_stat_statements.track = 'top'; SELECT pg_reload_conf()"
+        yield ResultWarning("query_history_not_tracked", f"{where} records no statements any more", hint=hint)
     if lost and (server.kept or 0) < FEWEST_KEPT:
-        found.append(
-            ResultWarning(
-                "query_history_small",
-                f"connection `{connection}`: the server keeps {server.kept} statements and forgets the rest",
-                hint="ALTER SYSTEM SET pg_stat_statements.max = 5000, then restart the server",
-            )
-        )
-    return found
+        hint = "ALTER SYSTEM SET pg_stat_statements.max = 5000, then restart the server"
+        what = f"{where} keeps {server.kept} statements and forgets the rest"
+        yield ResultWarning("query_history_small", what, hint=hint)
 
 
 def _postgres_observation(row: tuple[Any, ...]) -> Observation:
@@ -321,13 +307,7 @@ def read_snowflake(connector: Connector, connection: str, *, window_days: int) -
         if error.code == "query" and any(words in error.message.lower() for words in _SNOWFLAKE_CLOSED):
             raise _snowflake_closed(connector, connection) from error
         raise
-    return History(
-        tuple(_snowflake_observation(row) for row in found.rows if row[0]),
-        SNOWFLAKE_ORIGIN,
-        Coverage.PART if found.truncated else Coverage.ALL,
-        unread=sum(not row[0] for row in found.rows),
-        warnings=(cut_warning(MAX_ROWS),) if found.truncated else (),
-    )
+    return _history(found, (_observation(row) for row in found.rows if row[0]), SNOWFLAKE_ORIGIN)
 
 
 def _snowflake_closed(connector: Connector, connection: str) -> KtxError:
@@ -337,20 +317,6 @@ def _snowflake_closed(connector: Connector, connection: str) -> KtxError:
         connection,
         f"the role {role} may not read {SNOWFLAKE_ORIGIN}",
         hint=f'run as ACCOUNTADMIN: GRANT DATABASE ROLE SNOWFLAKE.GOVERNANCE_VIEWER TO ROLE "{role}"',
-    )
-
-
-def _snowflake_observation(row: tuple[Any, ...]) -> Observation:
-    text, user, count, failed, rows, middle, slow, last = row
-    return Observation(
-        text,
-        int(count),
-        user,
-        int(failed or 0),
-        None if rows is None else int(rows),
-        None if middle is None else float(middle),
-        None if slow is None else float(slow),
-        instant(last),
     )
 
 
