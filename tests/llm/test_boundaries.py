@@ -101,8 +101,10 @@ def model_calls(source: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, path
         if isinstance(node, ast.Name | ast.Attribute) and _name(node) in ("ClaudeSDKClient", "ClaudeAgentOptions"):
             yield node.lineno, _name(node)
-        if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("ktx_cli."):
-            yield from ((node.lineno, each.name) for each in node.names if each.name in ("ClaudeSDKClient", "query"))
+        if isinstance(node, ast.ImportFrom):
+            of_sdk = (node.module or "").split(".")[0] in SDKS
+            names = {"ClaudeSDKClient", "query"} if of_sdk else {"ClaudeSDKClient"}
+            yield from ((alias.lineno, alias.name) for alias in node.names if alias.name in names)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "/v1/messages" in node.value:
             yield node.lineno, node.value[:60]
 

@@ -36,7 +36,9 @@ OTHER_NAMES = {
     ("scan/relationships", "settings"): "relationships",
     ("sources/query_history", "settings"): "query_history",
     ("engine", "settings"): "work_units",
-    ("sources/metricflow", "repository"): "metricflow",
+    ("sources/dbt", "repository"): "metricflow",
+    ("scan/profile", "settings"): "scan",
+    ("scan/profile", "own"): "relationships",
     ("sources/metabase", "chosen"): "selections",
 }
 """Folder of the package, and what a block is called in it -> its name in the configuration."""
@@ -49,7 +51,7 @@ ENTRY_NAMES = ("entry", "_entry")
 
 SOURCE_READERS = {
     "dbt": ("sources/dbt",),
-    "metricflow": ("sources/metricflow",),
+    "metricflow": ("sources/dbt",),
     "lookml": ("sources/lookml",),
     "looker": ("sources/looker",),
     "metabase": ("sources/metabase",),
