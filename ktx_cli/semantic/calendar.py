@@ -8,7 +8,6 @@ import calendar
 import functools
 import re
 import zoneinfo
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -109,16 +108,6 @@ def later(value: Moment, count: int, unit: str) -> Moment:
     return value + timedelta(seconds=count * size)
 
 
-def periods(
-    start: date | datetime, end: date | datetime, grain: str, settings: CalendarSettings
-) -> Iterator[date | datetime]:
-    """Yield the start of every period that has a part in the half-open range from `start` to `end`."""
-    period = period_of(start, grain, settings)
-    while _is_before(period, end):
-        yield period
-        period = later(period, 1, grain)
-
-
 def too_fine(grain: str) -> SemanticError:
     """Return the error for a grain under a day of what has no time of day."""
     return SemanticError(f"a date has no {grain}", hint=f"use the granularity {DAY} or a coarser one", code="grain")
@@ -129,14 +118,6 @@ def _months_later(value: Moment, months: int) -> Moment:
     if not 1 <= year <= 9999:
         raise OverflowError(f"{value} moved by {months} months leaves the years 1 to 9999")
     return value.replace(year=year, month=month + 1, day=min(value.day, calendar.monthrange(year, month + 1)[1]))
-
-
-def _is_before(period: date | datetime, end: date | datetime) -> bool:
-    return _as_datetime(period) < _as_datetime(end)
-
-
-def _as_datetime(value: date | datetime) -> datetime:
-    return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
 
 
 UTC_NAME: Final = "UTC"

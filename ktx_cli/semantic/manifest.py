@@ -150,12 +150,6 @@ class Manifest:
     tables: dict[str, Entry]
     problems: tuple[ResultWarning, ...] = ()
 
-    @property
-    def column_count(self) -> int:
-        """How many columns all sources have together."""
-        columns = (entry.get("columns") for entry in self.tables.values())
-        return sum(len(listed) for listed in columns if isinstance(listed, list))
-
 
 class ParsedCopies:
     """The parsed shards of one connection, found by the sha256 of the text they were parsed from."""

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.semantic.calendar import later, period_of, periods
+from ktx_cli.semantic.calendar import later, period_of
 from ktx_cli.semantic.model import GRAINS, CalendarSettings, SemanticError
+from tests.semantic.calendar.reference import periods
 
 MONDAY, SUNDAY = CalendarSettings(), CalendarSettings(week_start="sunday")
 MOMENTS = st.datetimes(datetime(1600, 1, 1), datetime(2400, 1, 1))

@@ -18,13 +18,13 @@ from ktx_cli.semantic.calendar import (
     next_period,
     overflow,
     period_of,
-    periods,
     shift,
     spine,
     truncate,
     within,
 )
 from ktx_cli.semantic.model import GRAINS, CalendarSettings
+from tests.semantic.calendar.reference import periods
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia")
 FISCAL = CalendarSettings(week_start="sunday", fiscal_year_start=4)
