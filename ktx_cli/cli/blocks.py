@@ -6,7 +6,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -52,6 +52,12 @@ class Table:
 
 
 Block = Lines | Fields | Table
+
+
+def filled(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[Table]:
+    """Return a table of rows; none where there are no rows."""
+    cells = tuple(map(tuple, rows))
+    return [Table(tuple(columns), cells)] if cells else []
 
 
 def render_plain(blocks: Sequence[Block]) -> str:

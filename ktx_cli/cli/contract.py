@@ -199,7 +199,7 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
     if session.settings.json and session.settings.plain:
         return finish(session, Result(error=UsageError("--json and --plain exclude each other", hint="drop one")))
     try:
-        with _log_shown(session), session.ending:
+        with shown_log() if session.settings.debug else contextlib.nullcontext(), session.ending:
             result = function(session)
     except streams.ReaderGoneError:
         return EXIT_READER_GONE
@@ -296,13 +296,6 @@ def _note(kind: str, message: str, hint: str | None) -> None:
     streams.write_err(f"{label} {one_line(message, 2000)}\n")
     if hint:
         streams.write_err(f"hint: {runnable(hint)}\n")
-
-
-def _log_shown(session: Session) -> contextlib.AbstractContextManager[None]:
-    if not session.settings.debug:
-        return contextlib.nullcontext()
-
-    return shown_log()
 
 
 def _debug(session: Session) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -110,14 +110,12 @@ def _line(level: str, check: str, message: str, width: int, columns: int | None)
 def annotations_of(found: Diagnosis, place: Place) -> list[str]:
     """Return a workflow command for each finding that is not well."""
     prefix = "" if found.project_dir is None else repository_prefix(found.project_dir)
-    return list(_annotations(found, place, prefix))
-
-
-def _annotations(found: Diagnosis, place: Place, prefix: str) -> Iterator[str]:
+    lines = []
     for result in found.findings:
         if (diagnostic := result.diagnostic) is not None:
             message = "\n".join([one_line(result.message, 2000), *map(one_line_typed, _fix(result, place))])
-            yield annotation(replace(diagnostic, message=message), prefix, title=f"ktx doctor: {result.check}")
+            lines.append(annotation(replace(diagnostic, message=message), prefix, title=f"ktx doctor: {result.check}"))
+    return lines
 
 
 def cases_of(found: Diagnosis, place: Place, *, strict: bool) -> list[JunitCase]:
@@ -180,7 +178,10 @@ def junit_xml(suite: str, cases: Sequence[JunitCase]) -> bytes:
     from xml.etree import ElementTree
 
     seconds = f"{sum(case.seconds for case in cases):.3f}"
-    counts = {"tests": str(len(cases)), **{key: _count(cases, status) for key, status in _COUNTED}}
+    counts = {
+        "tests": str(len(cases)),
+        **{key: str(sum(case.status == status for case in cases)) for key, status in _COUNTED},
+    }
     root = ElementTree.Element("testsuites", {"name": _clean(suite), **counts, "time": seconds})
     written = ElementTree.SubElement(root, "testsuite", dict(root.attrib))
     for case in cases:
@@ -205,10 +206,6 @@ def require_report(path: Path) -> None:
 
 
 _COUNTED: Final = (("failures", "fail"), ("errors", "error"), ("skipped", "skip"))
-
-
-def _count(cases: Sequence[JunitCase], status: str) -> str:
-    return str(sum(case.status == status for case in cases))
 
 
 def _write(suite: ElementTree.Element, case: JunitCase) -> None:

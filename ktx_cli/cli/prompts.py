@@ -40,18 +40,18 @@ def toned(text: str, kind: Kind) -> str:
     Characters that do not show are blanked: a server, or a file's name, may say anything.
     """
     text = "".join(character if character.isprintable() else " " for character in text)
-    width = max(shutil.get_terminal_size().columns - 1, 40)
     mark = _MARKS[kind]
     if kind == "hint":
         return mark + text
-    return textwrap.fill(
-        text,
-        width,
-        initial_indent=mark,
-        subsequent_indent=" " * len(mark),
-        break_long_words=False,
-        break_on_hyphens=False,
+    return _filled(text, mark, " " * len(mark))
+
+
+def _filled(text: str, first: str, below: str) -> str:
+    width = max(shutil.get_terminal_size().columns - 1, 40)
+    filler = textwrap.TextWrapper(
+        width, initial_indent=first, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
     )
+    return filler.fill(text)
 
 
 class TerminalPrompter:
@@ -75,7 +75,7 @@ class TerminalPrompter:
 
         made = [questionary.Choice(self._fitted(choice), value=choice.value) for choice in choices]
         first = next((each for each in made if each.value == default), None)
-        return str(self._ask(questionary.select, question, choices=made, default=first, instruction=" "))
+        return str(self._ask("select", question, choices=made, default=first, instruction=" "))
 
     def several(self, question: str, choices: Sequence[Choice], chosen: Sequence[str]) -> list[str]:
         """Let any number of choices be made."""
@@ -86,25 +86,19 @@ class TerminalPrompter:
             for choice in choices
         ]
         text_shown = "(Space marks, Enter takes them)"
-        return list(self._ask(questionary.checkbox, question, choices=made, instruction=text_shown))
+        return list(self._ask("checkbox", question, choices=made, instruction=text_shown))
 
     def text(self, question: str, default: str, check: Check) -> str:
         """Let a text be typed."""
-        import questionary
-
-        return str(self._ask(questionary.text, question, default=default, validate=_validated(check)))
+        return str(self._ask("text", question, default=default, validate=_validated(check)))
 
     def secret(self, question: str, check: Check) -> str:
         """Let a secret be typed unseen."""
-        import questionary
-
-        return str(self._ask(questionary.password, question, validate=_validated(check)))
+        return str(self._ask("password", question, validate=_validated(check)))
 
     def confirm(self, question: str, default: bool) -> bool:
         """Let a question be answered by yes or no."""
-        import questionary
-
-        return bool(self._ask(questionary.confirm, question, default=default))
+        return bool(self._ask("confirm", question, default=default))
 
     def _fitted(self, choice: Choice) -> str:
         """Return a choice in one line of the terminal; of a long one the label is cut, not the note."""
@@ -113,13 +107,14 @@ class TerminalPrompter:
         label = choice.label if len(choice.label) <= room else choice.label[: max(room - 3, 10)] + "..."
         return label + note
 
-    def _ask(self, kind: Any, question: str, **options: Any) -> Any:
+    def _ask(self, kind: str, question: str, **options: Any) -> Any:
         """Ask with one of questionary's questions; Esc goes back."""
+        import questionary
         from prompt_toolkit.output import create_output
 
         if self._output is None:
             self._output = create_output(stdout=sys.stderr)
-        asked = kind(_wrapped(question), qmark="?", output=self._output, **options)
+        asked = getattr(questionary, kind)(_wrapped(question), qmark="?", output=self._output, **options)
         _bind_escape(asked.application)
         answer = asked.unsafe_ask()
         if answer is _BACK:
@@ -129,10 +124,7 @@ class TerminalPrompter:
 
 def _wrapped(question: str) -> str:
     """Return a question in lines of the terminal's width, broken between words."""
-    width = max(shutil.get_terminal_size().columns - 1, 40)
-    return textwrap.fill(
-        question, width, initial_indent="? ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )[2:]
+    return _filled(question, "? ", "  ")[2:]
 
 
 _BACK: Final = object()
@@ -161,7 +153,7 @@ def _validated(check: Check) -> Any:
     return validate
 
 
-_PROMPTING_PLAIN_BACK: Final = ("<", "\x1b")
+_BACK_WORDS: Final = ("<", "\x1b")
 """What goes back when it is typed alone: the second is what Esc sends."""
 
 
@@ -219,7 +211,7 @@ class PlainPrompter:
         proposed = f" [{default}]" if default else ""
         while True:
             typed = (read or _line)(f"? {question}{proposed}: ")
-            if typed.strip() in _PROMPTING_PLAIN_BACK:
+            if typed.strip() in _BACK_WORDS:
                 raise BackAsked
             answer = typed.strip() or default
             wrong = check(answer)

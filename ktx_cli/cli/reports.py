@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Argument, Option
 
-from ktx_cli.cli.blocks import Block, Fields, Table
+from ktx_cli.cli.blocks import Block, Fields, Table, filled
 from ktx_cli.cli.commands.completion import connection_ids
 from ktx_cli.cli.contract import Result, Session
 from ktx_cli.cli.streams import STDIN, text_of
@@ -72,11 +72,9 @@ def _plan_blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
     ]
     rows += _planned_of_sources(report, verbose=verbose)
     blocks = [_result_table(report)]
-    if rows:
-        blocks.append(Table(("connection", "would", "what"), tuple(rows)))
+    blocks += filled(("connection", "would", "what"), rows)
     problems = [*_problem_rows(report), *_source_rows(report, verbose=verbose)]
-    if problems:
-        blocks.append(Table(("connection", "what", "object"), tuple(problems)))
+    blocks += filled(("connection", "what", "object"), problems)
     written, removed = len(report.files.written), len(report.files.removed)
     would = f"write {plural(written, 'file')}, remove {removed}" if written or removed else "change nothing"
     facts = [("a run would", would)]
@@ -193,11 +191,9 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
         for name in listed
     ]
     names += [*_problem_rows(report), *_source_rows(report, verbose=verbose)]
-    if names:
-        blocks.append(Table(("connection", "what", "object"), tuple(names)))
+    blocks += filled(("connection", "what", "object"), names)
     noted = [_noted(each) for each in records_in(report.to_json()) if verbose or _is_shown(each)]
-    if noted:
-        blocks.append(Table(("noted", "by", "about", "what"), tuple(noted)))
+    blocks += filled(("noted", "by", "about", "what"), noted)
     facts = [("run", report.run_id), ("status", report.status)]
     if report.commit:
         facts.append(("commit", f"{report.commit[:10]} ({len(report.committed)} files)"))

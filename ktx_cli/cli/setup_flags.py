@@ -217,19 +217,8 @@ def other_words(values: Values) -> list[str]:
 
 
 _OTHERS: Final = (
-    "llm_role",
-    "descriptions",
-    "embeddings",
-    "embedding_model",
-    "embedding_dimensions",
-    "embedding_api_key",
-    "embedding_base_url",
-    "build",
-    "agents",
-    "agents_scope",
-    "only",
-    "keep_secrets",
-    "no_test",
+    *("llm_role", "descriptions", "embeddings", "embedding_model", "embedding_dimensions", "embedding_api_key"),
+    *("embedding_base_url", "build", "agents", "agents_scope", "only", "keep_secrets", "no_test"),
 )
 
 

@@ -107,12 +107,9 @@ def uninstall(session: Session, target: TARGETS = None, scope: SCOPE = None, dry
 
 def _place(session: Session) -> tuple[Where, KtxConfig]:
     from ktx_cli.jobs.clients.targets import Where
-    from ktx_cli.project import Layout, load_config
 
-    project = session.require_project()
-    loaded = load_config(Layout(project).config)
-    session.warn(*loaded.notices())
-    return Where(project, os.environ), loaded.config
+    layout, config = session.load_project()
+    return Where(layout.root, os.environ), config
 
 
 def _shown(report: Report) -> list[Block]:

@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table
+from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table, filled
 from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.findings import annotation, repository_prefix
@@ -33,13 +33,12 @@ commands = typer.Typer()
 
 
 Codes = list[str] | None
-Connection = Annotated[str | None, connection_option("Only what is about this connection.")]
 
 
 @command(commands, "lint")
 def lint(
     session: Session,
-    connection: Connection = None,
+    connection: Annotated[str | None, connection_option("Only what is about this connection.")] = None,
     min_coverage: Annotated[
         float | None,
         Option("--min-coverage", metavar="PERCENT", min=0, max=100, help="Fail when fewer have a description."),
@@ -96,10 +95,8 @@ def _tables(session: Session, report: LintReport, shown: Iterable[Diagnostic]) -
         for each in shown
     )
     tables: list[Block] = []
-    if covered:
-        tables.append(Table(("described", "tables", "columns", "measures", "together"), covered))
-    if rows:
-        tables.append(Table(("level", "code", "place", "finding", "fix"), rows))
+    tables += filled(("described", "tables", "columns", "measures", "together"), covered)
+    tables += filled(("level", "code", "place", "finding", "fix"), rows)
     return tables
 
 
@@ -145,11 +142,9 @@ def _blocks(found: Drift, *, verbose: bool) -> list[Block]:
         for each in found.connections
         for change in each.changes
     )
-    if changes:
-        blocks.append(Table(("connection", "change", "of", "before -> after", "breaking"), changes))
+    blocks += filled(("connection", "change", "of", "before -> after", "breaking"), changes)
     uses = tuple(row for each in found.connections for change in each.changes for row in _uses(change, verbose))
-    if uses:
-        blocks.append(Table(("change", "is used by", "place"), uses))
+    blocks += filled(("change", "is used by", "place"), uses)
     counts = found.counts()
     summary = f"{counts['changes']}, {counts['breaking']} breaking" if counts["changes"] else "none"
     looked = any(each.error is None for each in found.connections)
@@ -193,16 +188,13 @@ def evaluate(
     """Ask the golden questions of evals/*.yaml and compare: exit 1 where an answer is not the expected one."""
     from ktx_cli.cli.findings import require_report
     from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
-    from ktx_cli.project import Layout, load_config
 
     if junit is not None:
         require_report(current_folder() / junit)
-    layout = Layout(session.require_project())
-    loaded = load_config(layout.config)
-    session.warn(*loaded.notices())
+    layout, config = session.load_project()
     request = EvalRequest(
         layout=layout,
-        config=loaded.config,
+        config=config,
         environ=os.environ,
         names=tuple(names or ()),
         accept=accept,

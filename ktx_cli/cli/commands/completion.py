@@ -24,12 +24,8 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
-class Shell(StrEnum):
-    """The shells with a completion script."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
+Shell = StrEnum("Shell", ("BASH", "ZSH", "FISH"))
+"""The shells with a completion script."""
 
 
 @commands.command("completion", cls=HelpCommand)

@@ -51,18 +51,16 @@ def _last_read(connection: ConnectionStatus) -> str:
 def test(session: Session, ids: IDS = None) -> Result:
     """Connect as ingest does: latency, version, privileges; of a source, where it is. Exit 4 when unreachable."""
     from ktx_cli.jobs.connections import check_connection_of
-    from ktx_cli.project import Layout, connection_of, load_config
+    from ktx_cli.project import connection_of
 
-    project = session.require_project()
-    loaded = load_config(Layout(project).config)
-    session.warn(*loaded.notices())
+    layout, config = session.load_project()
     answers: list[dict[str, Any]] = []
     errors: list[KtxError] = []
     for connection in ids or ():
-        connection_of(loaded.config, connection)
-    for connection in ids or sorted(loaded.config.usable()):
+        connection_of(config, connection)
+    for connection in ids or sorted(config.usable()):
         try:
-            found = check_connection_of(loaded.config, connection, project_dir=project, environ=os.environ)
+            found = check_connection_of(config, connection, project_dir=layout.root, environ=os.environ)
         except KtxError as error:
             errors.append(error)
             answers.append({"id": connection, "ok": False, "error": error.to_json()})

@@ -36,6 +36,15 @@ _ADD: Final = Hint(
 )
 
 
+_NEXT: Final = (
+    Command("sl", "query", "-m", "order_revenue.net_revenue", "-d", "customer_value.is_active"),
+    Command("search", "guest", "card"),
+    Command("scan", "relationships"),
+    Command("sl", "read", "order_lines"),
+    Command("status"),
+)
+
+
 @command(commands, "demo")
 def demo(
     session: Session,
@@ -65,18 +74,7 @@ def demo(
         *_second_half(report.second),
     ]
     here = f"cd {shell_words(folder)}"
-    steps = [
-        Hint(
-            "{} && {}",
-            here,
-            Command("sl", "query", "-m", "order_revenue.net_revenue", "-d", "customer_value.is_active"),
-        ),
-        Hint("{} && {}", here, Command("search", "guest", "card")),
-        Hint("{} && {}", here, Command("scan", "relationships")),
-        Hint("{} && {}", here, Command("sl", "read", "order_lines")),
-        Hint("{} && {}", here, Command("status")),
-    ]
-    return Result(report.to_json(), blocks, next_steps=steps)
+    return Result(report.to_json(), blocks, next_steps=[Hint("{} && {}", here, step) for step in _NEXT])
 
 
 def _second_half(half: SecondHalf) -> list[Block]:

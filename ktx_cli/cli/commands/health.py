@@ -141,7 +141,7 @@ def doctor(
     """
     if list_:
         return _listed()
-    from ktx_cli.cli.findings import require_report
+    from ktx_cli.cli.findings import cases_of, junit_xml, require_report
     from ktx_cli.jobs.health.doctor import verdict
 
     if junit is not None:
@@ -149,7 +149,9 @@ def doctor(
     found = _examined(session, only or (), skip or (), fix)
     error = verdict(found, strict=strict)
     if junit is not None:
-        _write_junit(junit, found, session, strict)
+        from ktx_cli.project import write_atomic
+
+        write_atomic(junit.absolute(), junit_xml("ktx doctor", cases_of(found, session.place, strict=strict)))
     blocks = _shown(session, found, github)
     return Result(found.to_json(), blocks, error)
 
@@ -172,13 +174,6 @@ def _examined(session: Session, only: list[str] | tuple[()], skip: list[str] | t
     except NoProjectError as error:
         return without_project(error)
     return examine(project, os.environ, only=only, skip=skip, fix=fix)
-
-
-def _write_junit(path: Path, found: Diagnosis, session: Session, strict: bool) -> None:
-    from ktx_cli.cli.findings import cases_of, junit_xml
-    from ktx_cli.project import write_atomic
-
-    write_atomic(path.absolute(), junit_xml("ktx doctor", cases_of(found, session.place, strict=strict)))
 
 
 def _shown(session: Session, found: Diagnosis, github: bool) -> list[Block]:

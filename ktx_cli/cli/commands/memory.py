@@ -35,24 +35,14 @@ commands = group("Turn texts into wiki pages and measures; list, show and take b
 RUN = Annotated[str, Argument(metavar="RUN", help="A capture's id, its unique beginning, or `latest`.")]
 
 
-class TypeOfText(StrEnum):
-    """What kind of text it is; see `ktx_cli.jobs.capture.records.SourceType`."""
-
-    RESEARCH = "research"
-    BACKFILL = "backfill"
-    EXTERNAL_INGEST = "external_ingest"
+TypeOfText = StrEnum("TypeOfText", ("RESEARCH", "BACKFILL", "EXTERNAL_INGEST"))
+"""What kind of text it is; see `ktx_cli.jobs.capture.records.SourceType`."""
 
 
-class CaptureStatus(StrEnum):
-    """What became of a capture; see `ktx_cli.jobs.capture.records.Status`."""
-
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    NOTHING_TO_CAPTURE = "nothing_to_capture"
-    CONFLICT = "conflict"
-    FAILED = "failed"
-    INTERRUPTED = "interrupted"
+CaptureStatus = StrEnum(
+    "CaptureStatus", ("QUEUED", "RUNNING", "DONE", "NOTHING_TO_CAPTURE", "CONFLICT", "FAILED", "INTERRUPTED")
+)
+"""What became of a capture; see `ktx_cli.jobs.capture.records.Status`."""
 
 
 @command(commands, "capture", schema="memory-capture")
@@ -138,13 +128,13 @@ def _shown_blocks(found: Shown, *, verbose: bool) -> list[Block]:
     facts += [("report", found.report)] if found.report else []
     blocks: list[Block] = [Fields(tuple(facts))]
     if record.conflicts:
-        rows = (tuple(str(each.get(name) or "") for name in _CONFLICT) for each in record.conflicts)
+        rows = (
+            tuple(str(each.get(name) or "") for name in ("artifact", "accepted", "captured", "detail"))
+            for each in record.conflicts
+        )
         blocks.append(Table(("contradicts", "accepted", "captured", "why"), tuple(rows)))
     texts = [found.diff, *([record.content] if verbose else [])]
     return blocks + [Lines(tuple(map(harmless, text.splitlines()))) for text in texts if text]
-
-
-_CONFLICT = ("artifact", "accepted", "captured", "detail")
 
 
 @command(commands, "revert", schema="memory-revert")

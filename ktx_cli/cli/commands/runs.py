@@ -26,14 +26,6 @@ FASTER = 8.0
 """How much faster a run is shown again on a terminal that can draw it moving."""
 
 
-def _layout(session: Session) -> Layout:
-    from ktx_cli.project import Layout, load_config
-
-    layout = Layout(session.require_project())
-    session.warn(*load_config(layout.config).notices())
-    return layout
-
-
 @command(commands, "list", schema="runs-list")
 def list_runs(
     session: Session, limit: Annotated[int, Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20
@@ -76,7 +68,7 @@ def show(
     ] = None,
 ) -> Result:
     """Show what a run read, wrote and took: units with their reasons, artifacts with their raw files, conflicts."""
-    layout = _layout(session)
+    layout, _ = session.load_project()
     if transcript is not None:
         return _transcript(session, layout, run, transcript)
     from ktx_cli.runs import run_details
@@ -109,7 +101,7 @@ def replay(
     """Draw the events of a run again as it drew them, with --progress jsonl too."""
     from ktx_cli.runs import find_run, stored_events
 
-    layout = _layout(session)
+    layout, _ = session.load_project()
     record, warnings = find_run(layout, run)
     session.warn(*warnings)
     documents = stored_events(layout, record.run_id)

@@ -27,12 +27,8 @@ if TYPE_CHECKING:
 commands = own_group()
 
 
-class Depth(StrEnum):
-    """How deep a scan looks."""
-
-    STRUCTURAL = "structural"
-    PROFILE = "profile"
-    ENRICHED = "enriched"
+Depth = StrEnum("Depth", ("STRUCTURAL", "PROFILE", "ENRICHED"))
+"""How deep a scan looks."""
 
 
 DEPTHS = (
@@ -68,12 +64,8 @@ def scan(
     return ingest_result(session, request)
 
 
-class Format(StrEnum):
-    """How the diagram is written."""
-
-    MERMAID = "mermaid"
-    SVG = "svg"
-    DOT = "dot"
+Format = StrEnum("Format", ("MERMAID", "SVG", "DOT"))
+"""How the diagram is written."""
 
 
 @command(commands, "diagram", schema="scan-diagram")
@@ -110,16 +102,8 @@ def diagram(
     return Result(drawing.to_json(path), [Fields((("written", str(path)), ("drawn", facts)))])
 
 
-class Status(StrEnum):
-    """Which relationships to list."""
-
-    ACCEPTED = "accepted"
-    REVIEW = "review"
-    REJECTED = "rejected"
-    MANUAL = "manual"
-    DISABLED = "disabled"
-    DECLARED = "declared"
-    ALL = "all"
+Status = StrEnum("Status", ("ACCEPTED", "REVIEW", "REJECTED", "MANUAL", "DISABLED", "DECLARED", "ALL"))
+"""Which relationships to list."""
 
 
 EDGES = "; repeatable. Its name, in quotes, or the part before the arrow."
@@ -166,7 +150,10 @@ def relationships(
     named = [Choice(edge, Decision.ACCEPT) for edge in accept or ()]
     named += [Choice(edge, Decision.REJECT) for edge in reject or ()]
     if accept_all_above is not None and not 0 <= accept_all_above <= 1:
-        raise _no_score(accept_all_above)
+        raise UsageError(
+            f"--accept-all-above takes a score, and scores are 0 to 1, not {accept_all_above:g}",
+            hint=Command("scan", "relationships", "--accept-all-above", "0.8"),
+        )
     _check(session, review=review, deciding=bool(named) or accept_all_above is not None, status=status)
     layout = Layout(session.require_project())
     open_only = frozenset({Standing.REVIEW})
@@ -198,13 +185,6 @@ def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[S
                 Command("scan", "relationships", "--accept", "EDGE"),
             ),
         )
-
-
-def _no_score(given: float) -> UsageError:
-    return UsageError(
-        f"--accept-all-above takes a score, and scores are 0 to 1, not {given:g}",
-        hint=Command("scan", "relationships", "--accept-all-above", "0.8"),
-    )
 
 
 def _standings(status: Sequence[Status]) -> frozenset[Standing]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -16,7 +16,7 @@ from ktx_cli.cli.reports import WAIT
 from ktx_cli.core import ResultWarning, one_line, plural
 
 if TYPE_CHECKING:
-    from ktx_cli.search import Hit, Refreshed
+    from ktx_cli.search import Found, Hit, Refreshed
 
 commands = typer.Typer()
 
@@ -24,16 +24,8 @@ commands = typer.Typer()
 _SUMMARY = 100
 
 
-class Kind(StrEnum):
-    """What can be found."""
-
-    SOURCE = "source"
-    MEASURE = "measure"
-    SEGMENT = "segment"
-    PAGE = "page"
-    COLUMN = "column"
-    PASSAGE = "passage"
-    VALUE = "value"
+Kind = StrEnum("Kind", ("SOURCE", "MEASURE", "SEGMENT", "PAGE", "COLUMN", "PASSAGE", "VALUE"))
+"""What can be found."""
 
 
 @command(commands, "search")
@@ -56,28 +48,32 @@ def search(
     answer = search(layout, config, query, environ=os.environ, scope=scope, limit=limit)
     found = answer.found
     session.warn(*answer.warnings, *file_name_warnings(layout.root))
+    return Result(
+        hits_data(session, query, found), [_hits_table(found.hits) if found.hits else Fields((("found", "nothing"),))]
+    )
+
+
+def hits_data(session: Session, query: str, found: Found) -> dict[str, Any]:
+    """Return hits as plain values, with a warning for every word that was corrected."""
     for word, meant in found.corrected.items():
         session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
-    data = {
-        "query": query,
-        "hits": [hit.to_json() for hit in found.hits],
-        "total": found.total,
-        "corrected": dict(found.corrected),
-    }
-    return Result(data, [_hits_table(found.hits) if found.hits else Fields((("found", "nothing"),))])
+    hits = [hit.to_json() for hit in found.hits]
+    return {"query": query, "hits": hits, "total": found.total, "corrected": dict(found.corrected)}
 
 
 def _hits_table(hits: tuple[Hit, ...]) -> Table:
     several = len({hit.connection for hit in hits if hit.connection}) > 1
     rows = tuple(
-        (*([hit.connection] if several else []), hit.kind, hit.id, one_line(hit.summary, _SUMMARY), _where(hit))
+        (
+            *([hit.connection] if several else []),
+            hit.kind,
+            hit.id,
+            one_line(hit.summary, _SUMMARY),
+            ", ".join(hit.matched_on),
+        )
         for hit in hits
     )
     return Table((*(["connection"] if several else []), "kind", "name", "summary", "matched on"), rows)
-
-
-def _where(hit: Hit) -> str:
-    return ", ".join(hit.matched_on)
 
 
 @command(commands, "index")

@@ -13,6 +13,7 @@ from typer import Argument, Option
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.commands import sl_query
 from ktx_cli.cli.commands.completion import source_names
+from ktx_cli.cli.commands.search import hits_data
 from ktx_cli.cli.commands.sl_query import Connection, Internal, UserAttributes
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
@@ -45,15 +46,7 @@ def sl(
     if not query:
         return _listing(layout, config, layers, query=None)
     found = layers.search(query, limit)
-    for word, meant in found.corrected.items():
-        session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
-    data = {
-        "query": query,
-        "hits": [hit.to_json() for hit in found.hits],
-        "total": found.total,
-        "corrected": dict(found.corrected),
-        "sources": [],
-    }
+    data = {**hits_data(session, query, found), "sources": []}
     if not found.hits:
         return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("sl", "list")])
     return Result(data, [_hits_table(layers, found.hits)])
@@ -266,18 +259,12 @@ def _shown(value: Any) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str), _CELL)
 
 
-class ImportFormat(StrEnum):
-    """What can be read."""
-
-    DBT = "dbt"
-    LOOKML = "lookml"
-    OSI = "osi"
+ImportFormat = StrEnum("ImportFormat", ("DBT", "LOOKML", "OSI"))
+"""What can be read."""
 
 
-class ExportFormat(StrEnum):
-    """What can be written."""
-
-    OSI = "osi"
+ExportFormat = StrEnum("ExportFormat", ("OSI",))
+"""What can be written."""
 
 
 @command(commands, "import", schema="sl-import")

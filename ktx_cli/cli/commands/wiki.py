@@ -10,10 +10,11 @@ from typer import Argument, Option
 
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.commands.completion import page_keys
+from ktx_cli.cli.commands.search import hits_data
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
 from ktx_cli.cli.streams import text_of
-from ktx_cli.core import Command, ResultWarning, UsageError, one_line
+from ktx_cli.core import Command, UsageError, one_line
 
 if TYPE_CHECKING:
     from ktx_cli.search import Found
@@ -165,10 +166,8 @@ def _listed(pages: list[Page], tags: list[str]) -> dict[str, Any]:
 
 def _found(session: Session, query: str, found: Found, place: Callable[[str], tuple[str, str]]) -> Result:
     """Return what was found; `place` gives the path and the scope of a page."""
-    for word, meant in found.corrected.items():
-        session.warn(ResultWarning("corrected", f"nothing has the word `{word}`: looked for `{meant}`"))
     hits = [{**hit.to_json(), **dict(zip(("path", "scope"), place(hit.id), strict=True))} for hit in found.hits]
-    data = {"query": query, "hits": hits, "total": found.total, "corrected": dict(found.corrected), "pages": []}
+    data = {**hits_data(session, query, found), "hits": hits, "pages": []}
     if not hits:
         return Result(data, [Fields((("found", "nothing"),))], next_steps=[Command("wiki")])
     rows = tuple((hit.id, one_line(hit.summary, _SUMMARY), ", ".join(hit.matched_on)) for hit in found.hits)
