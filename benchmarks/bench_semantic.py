@@ -134,10 +134,7 @@ def asking() -> None:
             for each in sources:
                 database.execute(_table(each, ROWS if each is fact else 10_000))
         model = loaded(folder)
-        query = {
-            "measures": [f"{fact.name}.{fact.measures[1]['name']}"],
-            "dimensions": [_dimension(sources, fact)],
-        }
+        query = {"measures": [f"{fact.name}.{fact.measures[1]['name']}"], "dimensions": [_dimension(sources, fact)]}
         with connect(ConnectionSpec(CONNECTION, "duckdb", {"path": str(folder / "rows.duckdb")})) as connector:
             ask(model, query, connector, now=NOW)
             runs = [(probed, _seconds_to_ask(model, query, connector, probed)) for probed in (False, True) * 7]

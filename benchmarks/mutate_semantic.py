@@ -257,12 +257,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "replace(context.treatment, keep=kept)",
         "replace(context.treatment, keep=None)",
     ),
-    Mutation(
-        "policies are not held",
-        "compile/build.py",
-        "if not source.policies:",
-        "if True:",
-    ),
+    Mutation("policies are not held", "compile/build.py", "if not source.policies:", "if True:"),
     Mutation(
         "hidden columns can be asked for",
         "expressions/names.py",
@@ -275,12 +270,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "        if not sunday:\n",
         "        if sunday:\n",
     ),
-    Mutation(
-        "the end of a range is in it",
-        "calendar.py",
-        "conditions.append(exp.LT(",
-        "conditions.append(exp.LTE(",
-    ),
+    Mutation("the end of a range is in it", "calendar.py", "conditions.append(exp.LT(", "conditions.append(exp.LTE("),
     Mutation(
         "ties come in any order",
         "compile/statement.py",
@@ -323,12 +313,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "if reading.grain is not None and reading.grain != grain:",
         "if reading.grain is not None and reading.grain == DAY:",
     ),
-    Mutation(
-        "weeks lie in months",
-        "calendar.py",
-        "return base == SECOND or fine == DAY",
-        "return True",
-    ),
+    Mutation("weeks lie in months", "calendar.py", "return base == SECOND or fine == DAY", "return True"),
     Mutation(
         "calendar quarters lie in any fiscal year",
         "calendar.py",
@@ -365,12 +350,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "found = {index: times.bounds(each.expression) for index, each in enumerate(held)}",
         "found = {index: None for index, each in enumerate(held)}",
     ),
-    Mutation(
-        "up to a day is before it",
-        "plan/axis.py",
-        "exp.LTE: (None, end),",
-        "exp.LTE: (None, start),",
-    ),
+    Mutation("up to a day is before it", "plan/axis.py", "exp.LTE: (None, end),", "exp.LTE: (None, start),"),
     Mutation(
         "up to a moment is before it",
         "plan/axis.py",

@@ -32,11 +32,7 @@ from ktx_cli.scan.relationships.record import (
 from ktx_cli.scan.shards import ManifestIndex, entries
 from ktx_cli.scan.snapshot import MANIFEST, manifest_hashes, manifest_text, read_table, table_path
 from ktx_cli.semantic import MANIFEST_HEADER, SUFFIXES, Entry, ParsedCopies, Shard, physical_name
-from ktx_cli.warehouses import (
-    DatabaseSchema,
-    Table,
-    TableRef,
-)
+from ktx_cli.warehouses import DatabaseSchema, Table, TableRef
 
 WHOLESALE = frozenset({"schema", "folder"})
 """Problems of no single table that hide tables: nothing that is missing now counts as dropped."""

@@ -143,11 +143,7 @@ def _removed_texts(plan: ShardPlan, committed: Committed) -> RemovedTexts:
 
 
 def _linked_files(
-    driver: str,
-    plan: ShardPlan,
-    committed: Committed,
-    snapshot: Mapping[str, SnapshotFile],
-    written: Records,
+    driver: str, plan: ShardPlan, committed: Committed, snapshot: Mapping[str, SnapshotFile], written: Records
 ) -> LinkedFiles:
     folder, last = committed.raw_folder, committed.snapshot
     shard_of = {f"{folder}/{table_path(ref)}": shard for ref, shard in plan.shard_of.items()}

@@ -240,13 +240,7 @@ class _RowScan:
                 sources: list[HintSource] = [ViewJoins(connector.dialect), hints]
                 seconds = max(0.0, until - monotonic())
                 discovery = discover(
-                    connector,
-                    self.tables,
-                    profiled.tables,
-                    settings,
-                    sources,
-                    seconds=seconds,
-                    failures=self.failures,
+                    connector, self.tables, profiled.tables, settings, sources, seconds=seconds, failures=self.failures
                 )
                 joins, candidates = len(discovery.accepted()), len(discovery.edges)
                 step.summary = f"{plural(joins, 'join')} among {plural(candidates, 'candidate')}"
@@ -255,12 +249,7 @@ class _RowScan:
         return Discovery(dict(self.record.keys), self.record.edges)
 
     def _store_values(
-        self,
-        store: ProfileStore,
-        sparing: Connector,
-        profiled: Profiled,
-        reusable: StoredResults | None,
-        until: float,
+        self, store: ProfileStore, sparing: Connector, profiled: Profiled, reusable: StoredResults | None, until: float
     ) -> list[str]:
         """List the values of columns of few values, store them with the profiles, and return which lists failed.
 

@@ -13,12 +13,7 @@ from typing import Any, Final
 
 from ktx_cli.core import file_stem
 from ktx_cli.scan.descriptions.facts import GENERATED_KEYS, mappings_in
-from ktx_cli.scan.relationships.record import (
-    Cardinality,
-    Relationship,
-    RelationshipRecord,
-    Status,
-)
+from ktx_cli.scan.relationships.record import Cardinality, Relationship, RelationshipRecord, Status
 from ktx_cli.semantic import Entry, Shard, physical_name, quoted, render_shard, source_names
 from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef
 

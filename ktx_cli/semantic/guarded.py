@@ -13,17 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ktx_cli.core import (
-    Command,
-    ConfigError,
-    Diagnostic,
-    Hint,
-    Recent,
-    SourceError,
-    UsageError,
-    json_value,
-    listing,
-)
+from ktx_cli.core import Command, ConfigError, Diagnostic, Hint, Recent, SourceError, UsageError, json_value, listing
 from ktx_cli.project import Connection, Database, KtxConfig, Layout, WorkingTree, connection_of
 from ktx_cli.semantic.calendar import calendar_of
 from ktx_cli.semantic.load.load import load_model, read_strays

@@ -307,17 +307,11 @@ DIFFERENT: Final = (
         (calls(("nope", {"q": "a"})), DONE),
         runtime_calls.loop,
         one_tool(
-            "nope",
-            "There is no tool `nope`. Tools: `crash`, `fail`, `flood`, `hush`, `look`.",
-            failed=True,
-            ran=False,
+            "nope", "There is no tool `nope`. Tools: `crash`, `fail`, `flood`, `hush`, `look`.", failed=True, ran=False
         ),
         differs={
             "session": one_tool(
-                "nope",
-                "<tool_use_error>Error: No such tool available: nope</tool_use_error>",
-                failed=True,
-                ran=False,
+                "nope", "<tool_use_error>Error: No such tool available: nope</tool_use_error>", failed=True, ran=False
             )
         },
         reason="Claude Code answers calls of tools it does not have in its own words; they never reach ktx.",

@@ -358,10 +358,7 @@ class WarehouseContract:
         with database.open() as connector:
             before = connector.introspect(database.scope).tables
             rows = self.rows(database, connector, "customers")
-            names = {
-                "t": self.path(database, connector, "customers"),
-                "u": self.path(database, connector, "not_there"),
-            }
+            names = {"t": self.path(database, connector, "customers"), "u": self.path(database, connector, "not_there")}
             for statement in (*(text.format(**names) for text in WRITES), *database.refused):
                 with pytest.raises(SourceError) as caught:
                     connector.query(statement)

@@ -80,11 +80,7 @@ CALLS: list[tuple[str, dict[str, Any], bool]] = [
     ("sl_discover", {"source": "revenue_0"}, True),
     ("sl_read_source", {"source": "revenue_0"}, True),
     ("sl_write_source", {"source": "revenue_1", "yaml": "name: revenue_1\nmeasures: []\n"}, False),
-    (
-        "sl_edit_source",
-        {"source": "revenue_0", "edits": [{"old_text": "name: m7,", "new_text": "name: m_7,"}]},
-        False,
-    ),
+    ("sl_edit_source", {"source": "revenue_0", "edits": [{"old_text": "name: m7,", "new_text": "name: m_7,"}]}, False),
     ("sl_validate", {}, False),
     ("sl_rollback", {"source": "revenue_0"}, False),
     ("load_skill", {"name": "sl"}, False),

@@ -299,8 +299,7 @@ def test_a_blank_project_dir_is_refused(ktx: Run, project: Path, words: list[str
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "hint"),
-    [(["--json"], 2, "ktx --help"), (["--json", "connection"], 2, "ktx connection --help")],
+    ("words", "code", "hint"), [(["--json"], 2, "ktx --help"), (["--json", "connection"], 2, "ktx connection --help")]
 )
 def test_json_without_a_command_is_a_usage_error(ktx: Run, words: list[str], code: int, hint: str) -> None:
     answer = ktx(*words)

@@ -107,12 +107,7 @@ def test_the_envelope(ktx: Run, evals: Path) -> None:
         "message": "2 expected, got 1",
         "expected": {"value": 2},
         "answer": {"columns": ["people"], "rows": [[1]], "row_count": 1},
-        "difference": {
-            "message": "2 expected, got 1",
-            "columns": ["people"],
-            "missing": [[2]],
-            "unexpected": [[1]],
-        },
+        "difference": {"message": "2 expected, got 1", "columns": ["people"], "missing": [[2]], "unexpected": [[1]]},
         "question": "How many customers do we have?",
     }
     assert (answer.data["tokens"], answer.data["cost_usd"], answer.data["saved"]) == (0, 0, True)

@@ -18,19 +18,7 @@ import pytest
 
 from ktx_cli.testing.model_script import OVERLOADED, UNAUTHORIZED, Call, ModelRequest, Reply, calls, says
 from ktx_cli.testing.model_server import ModelServer
-from tests.cli.agents import (
-    LONG,
-    Agents,
-    backends,
-    entered,
-    git,
-    history,
-    measure,
-    page,
-    states,
-    units,
-    usual,
-)
+from tests.cli.agents import LONG, Agents, backends, entered, git, history, measure, page, states, units, usual
 from tests.worlds.forks import Forks
 
 Run = Callable[..., Any]
@@ -88,10 +76,7 @@ def test_a_budget_of_n_steps_sends_n_steps(
     assert answer.code == 0, answer
     events = [json.loads(line) for line in answer.err.splitlines() if line.startswith("{")]
     told = [(e["event"], e["step"], e["budget"], e["tool_calls"]) for e in events if e["event"] in STEPS]
-    assert told == [
-        *(("work_unit_step", n, 3, n) for n in (1, 2, 3)),
-        *(("reconcile_step", n, 2, n) for n in (1, 2)),
-    ]
+    assert told == [*(("work_unit_step", n, 3, n) for n in (1, 2, 3)), *(("reconcile_step", n, 2, n) for n in (1, 2))]
     assert units(answer)["refunds.md"]["budget_used"] and answer.data["reconciled"]["budget_used"]
 
 

@@ -340,11 +340,7 @@ def test_setup_of_a_gateway_by_flags_alone(
     """Each hint is the command to type next, from an empty folder to a project."""
     monkeypatch.setenv("GATEWAY_API_KEY", "made-up")
     args = ["setup", "--llm-backend", "gateway"]
-    for flag, value in (
-        ("--llm-model", "MODEL"),
-        ("--llm-api-key", "env:GATEWAY_API_KEY"),
-        ("--llm-base-url", "URL"),
-    ):
+    for flag, value in (("--llm-model", "MODEL"), ("--llm-api-key", "env:GATEWAY_API_KEY"), ("--llm-base-url", "URL")):
         answer = ktx(*args, "--json")
         args += [flag, value]
         assert (answer.code, answer.envelope["error"]["hint"]) == (2, " ".join(["ktx", *args]))

@@ -30,15 +30,7 @@ def test_one_command_alone_is_what_it_is_among_all(name: str) -> None:
 
 @pytest.mark.parametrize(
     "argv",
-    [
-        (),
-        ("--help",),
-        ("--json", "status"),
-        ("stauts",),
-        ("sl_query",),
-        ("../app",),
-        ("--project-dir", "x", "status"),
-    ],
+    [(), ("--help",), ("--json", "status"), ("stauts",), ("sl_query",), ("../app",), ("--project-dir", "x", "status")],
     ids=" ".join,
 )
 def test_what_needs_all_commands_gets_them(argv: tuple[str, ...]) -> None:

@@ -256,8 +256,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.table(
-    "words",
-    [("search", "parcels"), ("search", "late"), ("search", "turnovre"), ("wiki", "churned"), ("wiki", "late")],
+    "words", [("search", "parcels"), ("search", "late"), ("search", "turnovre"), ("wiki", "churned"), ("wiki", "late")]
 )
 def test_a_search_opens_nothing_for_writing(handbook: Path, ktx: Run, words: tuple[str, ...]) -> None:
     if not hasattr(sys, "_ktx_search_hook"):

@@ -53,8 +53,7 @@ def test_one_line_cuts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "stem"),
-    [("orders", "orders"), ("order_details", "order_details"), ("public", "public")],
+    ("name", "stem"), [("orders", "orders"), ("order_details", "order_details"), ("public", "public")]
 )
 def test_plain_names_are_their_own_file(name: str, stem: str) -> None:
     assert file_stem(name) == stem

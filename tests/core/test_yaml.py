@@ -515,9 +515,7 @@ SCALARS = st.one_of(
 )
 KEYS = st.one_of(TEXTS, st.integers(min_value=2), st.none())
 VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
-    max_leaves=12,
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
 )
 
 

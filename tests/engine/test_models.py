@@ -91,10 +91,7 @@ def test_a_run_that_ends_while_the_models_are_asked_waits_for_no_answer(
     plan: RunPlan, model_server: ModelServer
 ) -> None:
     model_server.play([Turn(forever=True)])
-    with (
-        pytest.raises(KeyboardInterrupt),
-        serving(preflight_of(plan, needed=True)) as (models, _),
-    ):
+    with pytest.raises(KeyboardInterrupt), serving(preflight_of(plan, needed=True)) as (models, _):
         models.begin()
         raise KeyboardInterrupt
 
@@ -126,10 +123,7 @@ def test_an_interrupted_run_does_not_wait_for_ever(
     monkeypatch.setattr("ktx_cli.engine.models.GRACE_SECONDS", 0.2)
     model_server.play([Turn(forever=True)])
     told: list[str] = []
-    with (
-        pytest.raises(KeyboardInterrupt),
-        serving(preflight_of(plan, needed=False)) as (models, _),
-    ):
+    with pytest.raises(KeyboardInterrupt), serving(preflight_of(plan, needed=False)) as (models, _):
         interrupt_soon()
         models.ask_patiently(question, lambda: told.append("interrupted"))
     assert told == ["interrupted"]

@@ -35,12 +35,7 @@ OFF = {"DISABLE_PROMPT_CACHING": "1"}
         ({"cacheSystem": False}, ["cacheSystem"], [], {}),
         ({"cacheTools": False, "cacheHistory": False}, ["cacheTools", "cacheHistory"], [], {}),
         ({"historyTtl": "1h"}, [], ["historyTtl"], {"CLAUDE_CODE_PROMPT_CACHE_TTL": "1h"}),
-        (
-            {"systemTtl": "5m", "toolsTtl": "5m"},
-            [],
-            ["systemTtl", "toolsTtl"],
-            {"CLAUDE_CODE_PROMPT_CACHE_TTL": "5m"},
-        ),
+        ({"systemTtl": "5m", "toolsTtl": "5m"}, [], ["systemTtl", "toolsTtl"], {"CLAUDE_CODE_PROMPT_CACHE_TTL": "5m"}),
         ({"systemTtl": "5m"}, ["systemTtl"], [], {}),
         ({"toolsTtl": "5m", "historyTtl": "1h"}, ["toolsTtl", "historyTtl"], [], {}),
         ({"vertexFallbackTo5m": True}, ["vertexFallbackTo5m"], [], {}),

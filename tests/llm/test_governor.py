@@ -34,12 +34,7 @@ class Clock:
 def governor(clock: Clock, max_concurrency: int = 4, tick: float = 1.0, **rate_limit: Any) -> Governor:
     fields = RateLimit.model_validate(rate_limit)
     return Governor(
-        fields,
-        max_concurrency=max_concurrency,
-        clock=clock,
-        sleep=clock.sleep,
-        rng=random.Random(7),
-        tick_seconds=tick,
+        fields, max_concurrency=max_concurrency, clock=clock, sleep=clock.sleep, rng=random.Random(7), tick_seconds=tick
     )
 
 

@@ -367,13 +367,7 @@ def test_a_stream_of_a_loop_in_order(bench: Bench) -> None:
         return [event async for event in handle]
 
     events = asyncio.run(main())
-    assert [type(event).__name__ for event in events] == [
-        "TextDelta",
-        "StepFinished",
-        "UsageReported",
-        "Final",
-        "Done",
-    ]
+    assert [type(event).__name__ for event in events] == ["TextDelta", "StepFinished", "UsageReported", "Final", "Done"]
     assert events[1] == StepFinished(1, 2)
     assert (events[3].run_id, events[3].request_id, events[3].content) == ("run-1", "req", "hello")
     assert steps == [Step(1, 2)]

@@ -95,11 +95,7 @@ def test_a_model_is_not_changed_by_asking_for_it() -> None:
 @pytest.mark.parametrize(
     ("schema", "good", "bad"),
     [
-        (
-            {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
-            {"n": 1},
-            {"n": "x"},
-        ),
+        ({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, {"n": 1}, {"n": "x"}),
         ({"type": "array", "items": {"type": "string"}}, ["a"], [1]),
         ({"enum": ["a", "b"]}, "a", "c"),
         ({"$defs": {"N": {"type": "integer"}}, "type": "array", "items": {"$ref": "#/$defs/N"}}, [1], ["x"]),

@@ -23,11 +23,7 @@ def nobody(*given: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("settings", "code"),
-    [
-        ("", "no_backend"),
-        ("llm:\n  provider: {backend: anthropic}\n", "config"),
-        ("llm: [", "config"),
-    ],
+    [("", "no_backend"), ("llm:\n  provider: {backend: anthropic}\n", "config"), ("llm: [", "config")],
     ids=["none", "no-model", "broken"],
 )
 def test_without_a_model_nothing_is_taken(company: Company, settings: str, code: str) -> None:

@@ -331,15 +331,7 @@ def test_a_call_nobody_waits_for_begins_no_other_statement(company: Company) -> 
     with pytest.raises(CancelledError):
         ask_served(company.served(), Question(REVENUE), offset=0, privacy=False, watch=Watch(stop, said))
     with pytest.raises(CancelledError):
-        run_served(
-            company.served(),
-            "SELECT 1",
-            None,
-            max_rows=1,
-            offset=0,
-            privacy=False,
-            watch=Watch(stop),
-        )
+        run_served(company.served(), "SELECT 1", None, max_rows=1, offset=0, privacy=False, watch=Watch(stop))
 
 
 def test_the_client_may_go_on_after_it_cancelled_a_call(company: Company) -> None:

@@ -69,11 +69,7 @@ def test_it_is_tested_scanned_and_asked(run: Run, project: Path) -> None:
     (project / "semantic-layer" / "shop" / "orders.yaml").write_text(MEASURE)
     asked = ("-m", "orders.revenue", "-d", "customers.country", "-d", "orders.placed_on:month", "--verify")
     answer = data(run(KTX, "sl", "query", *asked, "--json"))
-    assert answer["rows"] == [
-        ["DE", "2026-01-01", "10.50"],
-        ["DE", "2026-02-01", "1.00"],
-        ["FR", "2026-02-01", "4.00"],
-    ]
+    assert answer["rows"] == [["DE", "2026-01-01", "10.50"], ["DE", "2026-02-01", "1.00"], ["FR", "2026-02-01", "4.00"]]
     assert answer["receipt"]["verified"]["mismatches"] == []
     told = data(run(KTX, "sql", "SELECT COUNT(*) AS n FROM orders", "--json"))
     assert (told["dialect"], told["rows"]) == ("quackbase", [[3]])

@@ -201,11 +201,7 @@ def test_the_models_text_takes_the_place_of_a_rules_and_not_the_other_way(tree: 
 
 @pytest.mark.parametrize(
     ("persons", "kept"),
-    [
-        ({"ai": "mine"}, {"ai": "mine"}),
-        ({}, {}),
-        ({"ai": "first a", "user": "u"}, {"ai": "second a", "user": "u"}),
-    ],
+    [({"ai": "mine"}, {"ai": "mine"}), ({}, {}), ({"ai": "first a", "user": "u"}, {"ai": "second a", "user": "u"})],
     ids=["edited", "deleted", "beside"],
 )
 def test_whose_text_wins(tree: Tree, persons: dict[str, str], kept: dict[str, str]) -> None:

@@ -40,10 +40,7 @@ SHOP: dict[str, Any] = {
     "orders": {
         "table": "shop.orders",
         "columns": columns("id", "customer_id", "status", key="id"),
-        "joins": [
-            join("customers", "customer_id = customers.id"),
-            join("lines", "id = lines.order_id", "one_to_many"),
-        ],
+        "joins": [join("customers", "customer_id = customers.id"), join("lines", "id = lines.order_id", "one_to_many")],
     },
     "customers": {
         "table": "shop.customers",

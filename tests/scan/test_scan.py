@@ -122,12 +122,7 @@ def test_first_scan_writes_a_shard_and_a_snapshot(tree: Tree, copies: ParsedCopi
                 "descriptions": {"db": "People who bought"},
                 "columns": [{"name": "id", "type": "number", "pk": True}],
                 "joins": [
-                    {
-                        "to": "orders",
-                        "on": "id = orders.customer_id",
-                        "relationship": "one_to_many",
-                        "source": "formal",
-                    }
+                    {"to": "orders", "on": "id = orders.customer_id", "relationship": "one_to_many", "source": "formal"}
                 ],
             },
             "orders": {

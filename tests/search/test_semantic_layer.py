@@ -72,8 +72,4 @@ def test_no_text_of_a_document_names_what_is_hidden(model: Model) -> None:
 def test_a_computed_column_is_as_visible_as_what_it_reads(model: Model) -> None:
     shown, source = Shown(model), model.sources["customers"]
     found = {name: shown.visibility(source, source.columns[name]) for name in ("ssn_tail", "score_band", "broken")}
-    assert found == {
-        "ssn_tail": Visibility.HIDDEN,
-        "score_band": Visibility.INTERNAL,
-        "broken": Visibility.HIDDEN,
-    }
+    assert found == {"ssn_tail": Visibility.HIDDEN, "score_band": Visibility.INTERNAL, "broken": Visibility.HIDDEN}

@@ -98,10 +98,7 @@ def test_the_next_value_on_either_side_is_a_candidate(shop: tuple[str, Connector
     assert found.candidates[1] == ["2023-11-24", "2023-11-28"]
 
 
-@pytest.mark.table(
-    ("condition", "missing"),
-    [("tickets.grade = 2", []), ("tickets.grade = 3", ["tickets.grade = 3"])],
-)
+@pytest.mark.table(("condition", "missing"), [("tickets.grade = 2", []), ("tickets.grade = 3", ["tickets.grade = 3"])])
 def test_rows_behind_a_policy_do_not_count(condition: str, missing: list[str], shop: tuple[str, Connector]) -> None:
     """Tickets have the grades 0 to 3; this caller sees those up to 2."""
     said, found = checked(shop, {"measures": ["tickets.tickets"], "filters": [condition]})

@@ -46,11 +46,7 @@ M = {"measures": ["m"]}
             (AskedDimension("r.d", via=("b",)),),
         ),
         (M | {"filters": ["x = 1"]}, "filters", (AskedFilter("x = 1"),)),
-        (
-            M | {"filters": [{"expr": "x", "via": "a", "facts": "f"}]},
-            "filters",
-            (AskedFilter("x", ("a",), ("f",)),),
-        ),
+        (M | {"filters": [{"expr": "x", "via": "a", "facts": "f"}]}, "filters", (AskedFilter("x", ("a",), ("f",)),)),
         (M | {"filters": [{"expr": "x", "facts": []}]}, "filters", (AskedFilter("x", (), ()),)),
         (
             M | {"order_by": ["a", "b desc", "c d ASC"]},

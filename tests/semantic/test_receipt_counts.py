@@ -54,10 +54,7 @@ IN_JANUARY = f"{ALL} WHERE o.placed_at >= '2024-01-01' AND o.placed_at < '2024-0
         (of("orders.revenue", filters=["orders.status = 'paid'"]), f"{ALL} WHERE o.status = 'paid'"),
         (of("orders.revenue", filters=["customers.tier = 'gold'"]), GOLD),
         (of("orders.revenue", filters=["customers.tier = 'golden'"]), f"{ALL} WHERE 1 = 0"),
-        (
-            of("orders.revenue", filters=["customers.tier = 'gold'"], dimensions=["customers.regions.name"]),
-            GOLD,
-        ),
+        (of("orders.revenue", filters=["customers.tier = 'gold'"], dimensions=["customers.regions.name"]), GOLD),
         (
             of("orders.revenue", filters=["lines.quantity > 4"]),
             f"{ALL} WHERE o.id IN (SELECT order_id FROM @lines WHERE quantity > 4)",

@@ -78,10 +78,7 @@ def test_a_wrong_number_is_named_with_its_row(shop: Connector) -> None:
     assert (found.rows, found.of) == (len(rows), len(rows))
 
 
-@pytest.mark.table(
-    ("answered", "is_wrong"),
-    [("same", False), (1e-12, False), (1e-6, True), (None, True)],
-)
+@pytest.mark.table(("answered", "is_wrong"), [("same", False), (1e-12, False), (1e-6, True), (None, True)])
 def test_numbers_may_differ_by_rounding_alone(answered: Any, is_wrong: bool, shop: Connector) -> None:
     query = {"measures": ["orders.per_order"]}
     (row,) = ask(shop_model(), query, shop, attributes=ATTRIBUTES, now=NOW).rows

@@ -95,11 +95,7 @@ def model(folder: Path, engine: str) -> Model:
             "name": "cal",
             "table": f"{SCHEMAS[engine]}cal",
             "grain": ["d"],
-            "columns": [
-                column("d", "time", natural_granularity="day"),
-                column("ym", "string"),
-                column("mo", "number"),
-            ],
+            "columns": [column("d", "time", natural_granularity="day"), column("ym", "string"), column("mo", "number")],
         },
     ]
     place = folder / "semantic-layer" / "shop"
@@ -170,10 +166,7 @@ CASES: list[tuple[dict[str, Any], list[tuple[Any, ...]], list[tuple[Any, ...]]]]
     ),
     (
         ask("t", MONTH, YEAR, **TWO_MONTHS),
-        [
-            (JANUARY, JANUARY, 38, 7, 31, 3100 / 7),
-            (FEBRUARY, JANUARY, 1, 38, -37, -3700 / 38),
-        ],
+        [(JANUARY, JANUARY, 38, 7, 31, 3100 / 7), (FEBRUARY, JANUARY, 1, 38, -37, -3700 / 38)],
         [(FEBRUARY, JANUARY, 1, 1, 0, 0.0), (DECEMBER, DECEMBER, None, 7, None, None)],
     ),
     # A time without a grain, a calendar's, a computed one.
@@ -236,11 +229,7 @@ CASES: list[tuple[dict[str, Any], list[tuple[Any, ...]], list[tuple[Any, ...]]]]
     (ask("days", MONTH), [(DECEMBER, 1), (JANUARY, 4), (MARCH, 6)], [(JANUARY, 3), (MARCH, 1)]),
     (ask("seven", MONTH), [(DECEMBER, 7), (JANUARY, None)], [(DECEMBER, None), (JANUARY, 38)]),
     (ask("before", MONTH), [(JANUARY, 7), (FEBRUARY, 38), (MARCH, 1)], [(JANUARY, 38), (FEBRUARY, 1)]),
-    (
-        ask("so_far", time_range={"start": "2024-01-05", "end": "2024-02-04"}),
-        [(46,)],
-        [(26,)],
-    ),
+    (ask("so_far", time_range={"start": "2024-01-05", "end": "2024-02-04"}), [(46,)], [(26,)]),
 ]
 
 

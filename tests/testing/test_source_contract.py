@@ -97,10 +97,7 @@ MUTANTS = {
         type("Two", (DocumentsSource,), {"check": lambda *args: "a\nb"})(),
         "a_check_says_what_is_there_in_one_line",
     ),
-    "a fetch in part": (
-        Fetches(lambda s, c, found: replace(found, complete=False)),
-        "a_fetch_is_complete_and_hashed",
-    ),
+    "a fetch in part": (Fetches(lambda s, c, found: replace(found, complete=False)), "a_fetch_is_complete_and_hashed"),
     "a wrong hash": (
         Fetches(lambda s, c, f: replace(f, files={p: replace(r, sha256="0" * 64) for p, r in f.files.items()})),
         "a_fetch_is_complete_and_hashed",
@@ -113,10 +110,7 @@ MUTANTS = {
         Fetches(lambda s, c, found: replace(found, fetched=len(found.files))),
         "the_next_fetch_reads_only_what_changed",
     ),
-    "nothing deleted": (
-        Fetches(lambda s, c, found: replace(found, complete=False)),
-        "what_is_removed_is_deleted",
-    ),
+    "nothing deleted": (Fetches(lambda s, c, found: replace(found, complete=False)), "what_is_removed_is_deleted"),
     "an error swallowed": (Swallows(), "a_source_that_cannot_be_read_fails"),
     "an error without a hint": (FailsWithoutHint(), "a_source_that_cannot_be_read_fails"),
     "no end": (NeverStops(), "a_fetch_that_is_asked_to_end_ends"),

@@ -83,10 +83,7 @@ def read_all(
     return {str(ref): draft.finish() for ref, draft in drafts.items()}, [*problems, *parts.problems]
 
 
-SNOWFLAKE_KEYS = [
-    ("mart", "parent", "pk", "id", 2),
-    ("mart", "parent", "pk", "region", 1),
-]
+SNOWFLAKE_KEYS = [("mart", "parent", "pk", "id", 2), ("mart", "parent", "pk", "region", 1)]
 
 
 def snowflake() -> Warehouse:
@@ -206,10 +203,7 @@ def databricks() -> Warehouse:
     constraint = "constraint_catalog text, constraint_schema text, constraint_name text"
     tables["table_constraints"] = (
         f"{constraint}, table_schema text, table_name text, constraint_type text",
-        [
-            ("Cat", "mart", "pk", "mart", "parent", "PRIMARY KEY"),
-            ("Cat", "mart", "fk", "mart", "child", "FOREIGN KEY"),
-        ],
+        [("Cat", "mart", "pk", "mart", "parent", "PRIMARY KEY"), ("Cat", "mart", "fk", "mart", "child", "FOREIGN KEY")],
     )
     tables["key_column_usage"] = (
         f"{constraint}, table_schema text, table_name text, column_name text, ordinal_position int, "

@@ -67,8 +67,7 @@ def test_reading_changes_nothing(duckdb_engine: Any, opened: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "hint"),
-    [(b"", "path"), (b"x" * 5000, "path"), (b"SQLite format 3\0" + b"\0" * 100, "driver sqlite")],
+    ("content", "hint"), [(b"", "path"), (b"x" * 5000, "path"), (b"SQLite format 3\0" + b"\0" * 100, "driver sqlite")]
 )
 def test_a_file_that_is_no_duckdb_database(content: bytes, hint: str, tmp_path: Path, opened: Open) -> None:
     path = tmp_path / "x.duckdb"

@@ -158,9 +158,7 @@ def test_generated_columns(engine: Any, opened: Open) -> None:
 
 def test_indexes_and_what_is_no_unique_key(engine: Any, opened: Open) -> None:
     options = engine.make(
-        "CREATE TABLE t (a int, b int, c int)",
-        "CREATE INDEX plain ON t (b, a)",
-        "CREATE UNIQUE INDEX sole ON t (c)",
+        "CREATE TABLE t (a int, b int, c int)", "CREATE INDEX plain ON t (b, a)", "CREATE UNIQUE INDEX sole ON t (c)"
     )
     (table,) = opened(engine.driver, **options).introspect(Scope()).tables
     assert [(index.name, index.columns) for index in table.indexes] == [("plain", ("b", "a"))]
@@ -180,11 +178,7 @@ def test_a_self_reference_and_two_keys_to_one_table(engine: Any, opened: Open) -
 
 @pytest.mark.parametrize(
     "driver",
-    [
-        "duckdb",
-        pytest.param("postgres", marks=pytest.mark.postgres),
-        pytest.param("mysql", marks=pytest.mark.mysql),
-    ],
+    ["duckdb", pytest.param("postgres", marks=pytest.mark.postgres), pytest.param("mysql", marks=pytest.mark.mysql)],
 )
 def test_the_same_name_in_two_schemas_is_two_tables(driver: str, opened: Open, request: pytest.FixtureRequest) -> None:
     engine = request.getfixturevalue(f"{driver}_engine")

@@ -97,11 +97,7 @@ def test_other_settings_get_another_connection(
 
 
 def test_an_error_of_the_statement_keeps_the_connection_and_one_of_the_session_does_not(
-    pool: ConnectorPool,
-    config: KtxConfig,
-    tmp_path: Path,
-    opens: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    pool: ConnectorPool, config: KtxConfig, tmp_path: Path, opens: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(pool, config, tmp_path) as connector, pytest.raises(KtxError, match="nobody"):
         connector.query("SELECT v FROM nobody")

@@ -263,12 +263,7 @@ def mysql_drips(link: socket.socket) -> None:
 
 @pytest.mark.parametrize(
     ("driver", "talk"),
-    [
-        ("postgres", silent),
-        ("mysql", silent),
-        ("mysql", mysql_logs_in_and_is_silent),
-        ("mysql", mysql_drips),
-    ],
+    [("postgres", silent), ("mysql", silent), ("mysql", mysql_logs_in_and_is_silent), ("mysql", mysql_drips)],
 )
 def test_a_server_that_does_not_answer(
     driver: str, talk: Talk, serve: Callable[[Talk], FakeServer], opened: Open, monkeypatch: pytest.MonkeyPatch

@@ -12,10 +12,7 @@ from ktx_cli.testing.servers import MariaDBServer, PostgresServer, ServerMissing
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        pytest.param(PostgresServer, marks=pytest.mark.postgres),
-        pytest.param(MariaDBServer, marks=pytest.mark.mysql),
-    ],
+    [pytest.param(PostgresServer, marks=pytest.mark.postgres), pytest.param(MariaDBServer, marks=pytest.mark.mysql)],
 )
 def test_a_missing_server_says_so_and_leaves_nothing(
     kind: type[TestServer], monkeypatch: pytest.MonkeyPatch, tmp_path: Path

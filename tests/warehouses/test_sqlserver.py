@@ -237,8 +237,7 @@ def test_schemas_are_parameters(connector: Connector, server: FakeServer) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "what"),
-    [("INDEXES", "indexes"), ("FOREIGN_KEYS", "foreign keys"), ("VIEWS", "view definitions")],
+    ("name", "what"), [("INDEXES", "indexes"), ("FOREIGN_KEYS", "foreign keys"), ("VIEWS", "view definitions")]
 )
 def test_a_failing_kind_of_metadata_costs_only_itself(
     name: str, what: str, connector: Connector, server: FakeServer
@@ -288,8 +287,7 @@ def test_a_statement_is_rolled_back_and_capped(connector: Connector, server: Fak
 
 
 @pytest.mark.parametrize(
-    ("sql", "message"),
-    [("SELECT 1", "no place for 1 of its parameters"), ("SELECT %s, '%%', %s", "more placeholders")],
+    ("sql", "message"), [("SELECT 1", "no place for 1 of its parameters"), ("SELECT %s, '%%', %s", "more placeholders")]
 )
 def test_parameters_without_a_place(sql: str, message: str, connector: Connector) -> None:
     with pytest.raises(SourceError, match=message) as caught:

@@ -104,10 +104,7 @@ def test_the_first_day_of_a_period(months: int, first_month: int, day: date, fir
 
 @pytest.mark.parametrize(
     ("day", "monday", "sunday"),
-    [
-        (date(2024, 1, 1), date(2024, 1, 1), date(2023, 12, 31)),
-        (date(2024, 1, 7), date(2024, 1, 1), date(2024, 1, 7)),
-    ],
+    [(date(2024, 1, 1), date(2024, 1, 1), date(2023, 12, 31)), (date(2024, 1, 7), date(2024, 1, 1), date(2024, 1, 7))],
 )
 def test_the_first_day_of_a_week(day: date, monday: date, sunday: date) -> None:
     value = DUCKDB.literal(day, "date")

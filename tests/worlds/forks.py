@@ -213,13 +213,7 @@ class Forks:
             self._parent.close()
 
     def __call__(
-        self,
-        arguments: Sequence[str],
-        *,
-        folder: Path,
-        environ: Mapping[str, str],
-        said: Path,
-        unread: bool = False,
+        self, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str], said: Path, unread: bool = False
     ) -> Fork:
         """Start `ktx` in a fork; `unread`: the reader of its standard output is gone, and `said` gets its errors."""
         streams = {"said": str(said), "unread": unread}

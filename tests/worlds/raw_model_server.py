@@ -49,10 +49,7 @@ def block(index: int, content: Mapping[str, Any], *deltas: Mapping[str, Any]) ->
 def finish(reason: str | None = "end_turn", **usage: Any) -> list[dict[str, Any]]:
     """The last events of an answer."""
     delta = {"stop_reason": reason, "stop_sequence": None}
-    return [
-        {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 7, **usage}},
-        {"type": "message_stop"},
-    ]
+    return [{"type": "message_delta", "delta": delta, "usage": {"output_tokens": 7, **usage}}, {"type": "message_stop"}]
 
 
 def text_answer(*pieces: str, reason: str = "end_turn") -> bytes:

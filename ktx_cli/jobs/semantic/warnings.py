@@ -8,15 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import (
-    ResultWarning,
-    SourceError,
-    StorageError,
-    listing,
-    monotonic,
-    nearest_values,
-    one_line,
-)
+from ktx_cli.core import ResultWarning, SourceError, StorageError, listing, monotonic, nearest_values, one_line
 from ktx_cli.project import Layout, read_state
 from ktx_cli.semantic import (
     MOST_CANDIDATES,

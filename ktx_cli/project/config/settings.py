@@ -15,14 +15,7 @@ from ktx_cli.project import secrets
 from ktx_cli.project.config.base import STATUS_KEY, Block, Issue, Setting, settings_of, shown
 from ktx_cli.project.config.blocks import ROLES
 from ktx_cli.project.config.checks import errors_of, example_at, values_of
-from ktx_cli.project.config.connections import (
-    DEVICE_PATTERN,
-    ID_PATTERN,
-    RESERVED_IDS,
-    Connection,
-    find_model,
-    models,
-)
+from ktx_cli.project.config.connections import DEVICE_PATTERN, ID_PATTERN, RESERVED_IDS, Connection, find_model, models
 from ktx_cli.project.config.file import LoadedConfig, half_characters
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.secrets import SecretRef

@@ -263,11 +263,7 @@ class _Search:
         return CompositeCandidate(mapping, columns, check, probability, self._implied(mapping, columns), sources)
 
     def _check(
-        self,
-        mapping: Columns,
-        columns: Columns,
-        mine: Sequence[tuple[Any, ...]],
-        present: set[tuple[Any, ...]],
+        self, mapping: Columns, columns: Columns, mine: Sequence[tuple[Any, ...]], present: set[tuple[Any, ...]]
     ) -> Check | None:
         if columns[0].table.complete and mapping[0].table.complete:
             return Check(len(mine), sum(1 for row in mine if row not in present), exact=True)
@@ -338,11 +334,7 @@ def _chance(mine: set[Any], columns: Sequence[ColumnFacts]) -> float:
 
 
 def _points_the_other_way(
-    mapping: Columns,
-    columns: Columns,
-    keys: Mapping[TableFacts, KeyChoice],
-    mine: set[Any],
-    present: set[Any],
+    mapping: Columns, columns: Columns, keys: Mapping[TableFacts, KeyChoice], mine: set[Any], present: set[Any]
 ) -> bool:
     """Whether the child's columns are its own key too and hold no less than the parent's: then it is the parent."""
     choice = keys.get(mapping[0].table)

@@ -31,13 +31,7 @@ from ktx_cli.scan.relationships.columns import (
 from ktx_cli.scan.relationships.composites import Branch, CompositeCandidate, find_branches, find_composites
 from ktx_cli.scan.relationships.hints import Hints, HintSource, hints_of
 from ktx_cli.scan.relationships.keys import Uniques, choose_keys, find_uniques, own_name
-from ktx_cli.scan.relationships.ranker import (
-    Ranker,
-    branch_probability,
-    context,
-    load_ranker,
-    rate_candidates,
-)
+from ktx_cli.scan.relationships.ranker import Ranker, branch_probability, context, load_ranker, rate_candidates
 from ktx_cli.scan.relationships.record import Cardinality, Check, Discovery, KeyChoice, Relationship, Status
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.semantic import quoted

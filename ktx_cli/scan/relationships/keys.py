@@ -330,11 +330,7 @@ def _uniques_of(table: TableFacts, confirm: Confirm) -> list[ColumnFacts]:
 
 
 def choose_keys(
-    uniques: Uniques,
-    accepted: Sequence[Candidate],
-    names: NameIndex,
-    confirm: Confirm,
-    failures: Failures = STRICT,
+    uniques: Uniques, accepted: Sequence[Candidate], names: NameIndex, confirm: Confirm, failures: Failures = STRICT
 ) -> dict[TableFacts, KeyChoice]:
     """Return the primary key of every table that has one.
 

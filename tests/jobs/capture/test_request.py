@@ -21,13 +21,7 @@ CONFIG = KtxConfig.model_validate(
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("a\nb", "a\r\nb"),
-        ("a\nb", "\n\na  \nb\t\n\n"),
-        ("caf\u00e9", "cafe\u0301"),
-        ("a", "\ufeffa"),
-    ],
+    ("one", "other"), [("a\nb", "a\r\nb"), ("a\nb", "\n\na  \nb\t\n\n"), ("caf\u00e9", "cafe\u0301"), ("a", "\ufeffa")]
 )
 def test_texts_a_reader_takes_for_the_same_are_the_same(one: str, other: str) -> None:
     assert normalised(one) == normalised(other)

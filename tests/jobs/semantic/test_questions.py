@@ -10,10 +10,7 @@ from ktx_cli.jobs.semantic.answer import Question, shaped
 from ktx_cli.semantic.model import Column, Model, Parameter, Source
 from ktx_cli.warehouses.port import SemanticType
 
-COLUMNS = {
-    "at": Column("at", SemanticType.TIME),
-    "status": Column("status", SemanticType.STRING),
-}
+COLUMNS = {"at": Column("at", SemanticType.TIME), "status": Column("status", SemanticType.STRING)}
 PARAMETERS = {
     "least": Parameter("least", SemanticType.NUMBER),
     "name": Parameter("name", SemanticType.STRING),

@@ -209,8 +209,7 @@ def test_personal_data_is_not_volunteered(shop: Shop) -> None:
 
 
 @pytest.mark.table(
-    ("code", "why"),
-    [("timeout", "it took longer than 2 seconds"), ("query", "the database refused it")],
+    ("code", "why"), [("timeout", "it took longer than 2 seconds"), ("query", "the database refused it")]
 )
 def test_a_check_that_fails_says_so_and_no_more(code: str, why: str, shop: Shop) -> None:
     error = SourceError("row (7, secret) is bad", code=code)

@@ -60,8 +60,7 @@ def test_a_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.table(
-    "text",
-    ["connections: {}\n", '{"name": "package"}\n', "[1]\n", "\n", '{"at": 1, "event"\n', "\x00\xff"],
+    "text", ["connections: {}\n", '{"name": "package"}\n', "[1]\n", "\n", '{"at": 1, "event"\n', "\x00\xff"]
 )
 def test_what_is_no_log_is_left_alone(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ktx.yaml"

@@ -225,14 +225,8 @@ WARNINGS: list[tuple[str, dict[str, str]]] = [
         "connections: {a: {driver: documents, path: x}}\nsetup: {database_connection_ids: [a]}",
         {"setup.database_connection_ids.0": "unknown_connection"},
     ),
-    (
-        "connections: {a: {driver: trino, host: h, port: 1, zz: 2}}",
-        {"connections.a.zz": "unknown_key"},
-    ),
-    (
-        "connections: {a: {driver: notion}}",
-        {"connections.a": "incomplete"},
-    ),
+    ("connections: {a: {driver: trino, host: h, port: 1, zz: 2}}", {"connections.a.zz": "unknown_key"}),
+    ("connections: {a: {driver: notion}}", {"connections.a": "incomplete"}),
     (
         "connections: {a: {driver: dbt, source_dir: x, target: prod, profiles_path: x/profiles.yml}}",
         {"connections.a.profiles_path": "no_effect"},
@@ -244,10 +238,7 @@ WARNINGS: list[tuple[str, dict[str, str]]] = [
     ("ingest: {embeddings: {backend: openai, openai: {base_url: 'https://x'}}}", {}),
     (
         "scan: {enrichment: {embeddings: {backend: openai, dimensions: null, openai: {base_url: 'https://x'}}}}",
-        {
-            "scan.enrichment.embeddings.backend": "not_yet",
-            "scan.enrichment.embeddings.openai.base_url": "not_yet",
-        },
+        {"scan.enrichment.embeddings.backend": "not_yet", "scan.enrichment.embeddings.openai.base_url": "not_yet"},
     ),
     ("connections: {a: {driver: postgres, host: h, password: hunter2}}", {"connections.a.password": "literal_secret"}),
     ("connections: {a: {driver: postgres, host: h, password: env:PW}}", {}),
@@ -290,11 +281,7 @@ def test_warnings_without_effect_yet_are_one_warning_of_a_command() -> None:
     assert warnings[1].message.startswith(
         "3 settings of ktx.yaml have no effect in this version yet: ingest.adapters, "
     )
-    assert warnings[1].to_json()["paths"] == [
-        "ingest.adapters",
-        "ingest.profile",
-        "scan.enrichment.embeddings.model",
-    ]
+    assert warnings[1].to_json()["paths"] == ["ingest.adapters", "ingest.profile", "scan.enrichment.embeddings.model"]
     assert warnings[0].to_json()["line"] == 3
     warnings.clear()
     assert loaded.warnings()

@@ -47,13 +47,7 @@ def test_every_text_may_be_a_reference(tmp_path: Path) -> None:
         password="file:pw",
         port="env:P",
     )
-    assert found == {
-        "driver": "postgres",
-        "host": "host",
-        "username": "user",
-        "password": "from file",
-        "port": 6543,
-    }
+    assert found == {"driver": "postgres", "host": "host", "username": "user", "password": "from file", "port": 6543}
 
 
 @pytest.mark.parametrize(
@@ -78,9 +72,7 @@ def test_a_path_may_come_from_the_environment() -> None:
 
 def test_nested_blocks() -> None:
     found = options(
-        {"T": "token"},
-        driver="metricflow",
-        metricflow={"repoUrl": "file:///x", "auth_token_ref": "env:T", "more": 1},
+        {"T": "token"}, driver="metricflow", metricflow={"repoUrl": "file:///x", "auth_token_ref": "env:T", "more": 1}
     )
     assert found["metricflow"] == {"repoUrl": "file:///x", "auth_token_ref": "token"}
 

@@ -112,8 +112,7 @@ def test_a_line_of_an_order(gathered: Gathered) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
-    [(True, ("customer_id", True)), (None, ("customer_id", False)), (False, None)],
+    ("answer", "expected"), [(True, ("customer_id", True)), (None, ("customer_id", False)), (False, None)]
 )
 def test_a_sample_s_key_is_confirmed_on_all_rows(
     gathered: Gathered, answer: bool | None, expected: tuple[str, bool] | None

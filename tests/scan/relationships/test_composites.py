@@ -91,11 +91,7 @@ def test_other_names_and_no_rows_are_no_reference(gathered: Gathered) -> None:
 
 def test_columns_that_refer_to_what_the_members_refer_to(gathered: Gathered) -> None:
     facts = gathered(
-        {
-            "lines": PARENT,
-            "orders": {"id": list(range(1, 41))},
-            "parcels": child(SHIPPED, "purchase", "line_no"),
-        }
+        {"lines": PARENT, "orders": {"id": list(range(1, 41))}, "parcels": child(SHIPPED, "purchase", "line_no")}
     )
     joins = [("lines.order_id", "orders.id"), ("parcels.purchase", "orders.id")]
     (pair,) = found(facts, joins)
@@ -129,10 +125,7 @@ def test_a_declared_reference_is_left_out(gathered: Gathered) -> None:
 def test_a_hint_is_kept_whatever_the_names_say(gathered: Gathered) -> None:
     facts = gathered({"lines": PARENT, "parcels": child(SHIPPED, "week", "grade")})
     columns = {str(column): column for column in facts.columns}
-    ends = (
-        (columns["parcels.week"], columns["parcels.grade"]),
-        (columns["lines.order_id"], columns["lines.line_no"]),
-    )
+    ends = ((columns["parcels.week"], columns["parcels.grade"]), (columns["lines.order_id"], columns["lines.line_no"]))
     (pair,) = found(facts, hinted={ends: {"model"}})
     assert names(pair.child) == "parcels.week, parcels.grade"
     assert pair.check == Check(len(SHIPPED), 0, exact=True)

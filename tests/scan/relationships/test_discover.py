@@ -76,10 +76,7 @@ CASES: dict[str, Case] = {
                 "101 + n * 11 % 90",
             ),
         ),
-        (
-            "shipments(billing_address_id) -> addresses(id)",
-            "shipments(shipping_address_id) -> addresses(id)",
-        ),
+        ("shipments(billing_address_id) -> addresses(id)", "shipments(shipping_address_id) -> addresses(id)"),
         ("addresses: id", "shipments: id"),
     ),
     "its own table": Case(

@@ -126,11 +126,7 @@ def test_a_parent_without_rows_is_named_where_nothing_else_holds_the_values(gath
 def test_namesakes_bring_each_other_s_keys(gathered: Gathered) -> None:
     """Of nine keys with less to spare none holds what the other column of that name holds."""
     nearer = {f"near_{n}": {"code": list(range(1, 20 + n))} for n in range(9)}
-    tables = {
-        "zz": {"nr": list(range(1, 91))},
-        "one": {"vorm": [1, 5, 9, 12]},
-        "two": {"vorm": [88, 3, 41, 60]},
-    }
+    tables = {"zz": {"nr": list(range(1, 91))}, "one": {"vorm": [1, 5, 9, 12]}, "two": {"vorm": [88, 3, 41, 60]}}
     assert "one.vorm -> zz.nr" in pairs_of(gathered({**nearer, **tables}))
 
 

@@ -15,11 +15,7 @@ Gathered = Callable[..., DatabaseFacts]
 
 @pytest.mark.parametrize(
     ("wide", "declared", "expected"),
-    [
-        (3, False, ("tenant_id", "voucher_id")),
-        (2, False, ("voucher_id",)),
-        (3, True, ("voucher_id",)),
-    ],
+    [(3, False, ("tenant_id", "voucher_id")), (2, False, ("voucher_id",)), (3, True, ("voucher_id",))],
 )
 def test_a_key_beside_the_tenant_s_takes_it_in_where_most_do(
     gathered: Gathered, wide: int, declared: bool, expected: tuple[str, ...]

@@ -95,10 +95,7 @@ class Engine:
 
 def _create(timestamp: str, instant: str, *, stored: Callable[[datetime], str]) -> list[str]:
     rows = ", ".join(f"({i}, '{m}', {stored(m)}, '{m.date()}')" for i, m in enumerate(MOMENTS))
-    return [
-        f"CREATE TABLE o (id int, ts {timestamp}, inst {instant}, day date)",
-        f"INSERT INTO o VALUES {rows}",
-    ]
+    return [f"CREATE TABLE o (id int, ts {timestamp}, inst {instant}, day date)", f"INSERT INTO o VALUES {rows}"]
 
 
 def _sqlite(folder: Path) -> Engine:

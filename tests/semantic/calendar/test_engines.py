@@ -119,10 +119,7 @@ def test_a_timestamp_is_read_in_the_zone_of_its_column(engine: Any, moments: Any
 def test_a_timestamp_in_the_zone_of_the_question_stays(engine: Any, moments: Any) -> None:
     clock = Clock(engine.dialect, zone="Europe/Berlin", own_zone="Europe/Berlin")
     found = differences(
-        engine,
-        moments,
-        cut(engine, TS, "timestamp", clock, ("second",)),
-        lambda m: [m.replace(microsecond=0)],
+        engine, moments, cut(engine, TS, "timestamp", clock, ("second",)), lambda m: [m.replace(microsecond=0)]
     )
     assert found == []
 

@@ -47,7 +47,7 @@ def test_no_two_queries_have_one_name_nor_that_of_a_table() -> None:
     found = build()
     query = exp.select("1")
     assert [found.add(name, query) for name in ("a", "A", "a", "orders", "b c", "b-c", "x" * 99)] == [
-        *("a", "A_2", "a_3", "orders_2", "b_c", "b_c_2", "x" * 48),
+        *("a", "A_2", "a_3", "orders_2", "b_c", "b_c_2", "x" * 48)
     ]
 
 

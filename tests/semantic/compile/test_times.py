@@ -31,14 +31,8 @@ def _without_cast(node: exp.Expr) -> exp.Expr:
 @pytest.mark.table(
     ("asked", "wanted"),
     [
-        (
-            {"start": "2024-01-01"},
-            '"orders"."placed_at" >= CAST(\'2024-01-01 00:00:00\' AS TIMESTAMP)',
-        ),
-        (
-            {"end": "2024-01-01T12:00:00"},
-            '"orders"."placed_at" < CAST(\'2024-01-01 12:00:00\' AS TIMESTAMP)',
-        ),
+        ({"start": "2024-01-01"}, '"orders"."placed_at" >= CAST(\'2024-01-01 00:00:00\' AS TIMESTAMP)'),
+        ({"end": "2024-01-01T12:00:00"}, '"orders"."placed_at" < CAST(\'2024-01-01 12:00:00\' AS TIMESTAMP)'),
         (
             {"field": "orders.shipped_on", "start": "2024-01-01"},
             '"orders"."shipped_on" >= CAST(\'2024-01-01\' AS DATE)',

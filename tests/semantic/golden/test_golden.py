@@ -99,11 +99,7 @@ def _asked(engine: str, name: str, connector: Any) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(
     "engine",
-    [
-        "sqlite",
-        pytest.param("postgres", marks=pytest.mark.postgres),
-        pytest.param("mysql", marks=pytest.mark.mysql),
-    ],
+    ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres), pytest.param("mysql", marks=pytest.mark.mysql)],
 )
 def test_every_engine_gives_the_same_rows(
     engine: str, rows_of_duckdb: dict[str, Any], request: pytest.FixtureRequest, tmp_path: Path

@@ -70,7 +70,7 @@ measures:
   - {name: early, expr: max(amount)}
   - {name: order_count, expr: count(id)}
   - {name: per_customer, expr: sum(amount) / count(distinct customers.id)}
-""",
+"""
 }
 ONE_KEY = "ktx has one grain; a further key of several columns has no place"
 QUESTIONS: list[dict[str, Any]] = [

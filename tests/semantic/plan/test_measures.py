@@ -72,10 +72,7 @@ RATIO = f"CAST(COALESCE({SUM}, 0) AS DOUBLE) / NULLIF(COALESCE({COUNT}, 0), 0)"
         ("per_order * 2", f"({RATIO}) * 2"),
         ("2 - (per_order - typical)", f"2 - (({RATIO}) - [orders: MEDIAN(amount)])"),
         ("coalesce(typical, 0)", "COALESCE([orders: MEDIAN(amount)], 0)"),
-        (
-            "sum(amount) / tickets.tickets",
-            RATIO.replace(COUNT, "[tickets: COUNT(*)]"),
-        ),
+        ("sum(amount) / tickets.tickets", RATIO.replace(COUNT, "[tickets: COUNT(*)]")),
         ("paid_revenue", DONE),
         ("case when orders > 1 then revenue end", f"CASE WHEN {COUNT} > 1 THEN {SUM} END"),
     ],

@@ -17,9 +17,7 @@ DECLARED = {
     "day": Parameter("day", SemanticType.TIME),
 }
 MODEL = Model(
-    "c",
-    "duckdb",
-    {"s": Source("s", {"id": Column("id", SemanticType.NUMBER)}, ("id",), ("s",), parameters=DECLARED)},
+    "c", "duckdb", {"s": Source("s", {"id": Column("id", SemanticType.NUMBER)}, ("id",), ("s",), parameters=DECLARED)}
 )
 DEFAULTS = {"text": "x", "flag": False}
 

@@ -203,10 +203,7 @@ CASES: Final[Mapping[str, Case]] = {
         {
             "measures": ["high_lines", "low_lines"],
             "dimensions": ["l_shipmode"],
-            "filters": [
-                "l_shipmode IN ('MAIL', 'SHIP')",
-                "l_commitdate < l_receiptdate AND l_shipdate < l_commitdate",
-            ],
+            "filters": ["l_shipmode IN ('MAIL', 'SHIP')", "l_commitdate < l_receiptdate AND l_shipdate < l_commitdate"],
             "time_range": {"field": "lineitem.l_receiptdate", "start": "1994-01-01", "end": "1995-01-01"},
         },
         """SELECT l_shipmode, count(*) FILTER (o_orderpriority IN ('1-URGENT', '2-HIGH')),
@@ -275,10 +272,7 @@ CASES: Final[Mapping[str, Case]] = {
     "Q17 small quantities, from a source with sql": Case(
         {
             "measures": [{"expr": "sum(lineitem.l_extendedprice) / 7.0", "name": "yearly"}],
-            "filters": [
-                "part.p_container LIKE 'MED %'",
-                "lineitem.l_quantity < 0.2 * part_quantity.mean_quantity",
-            ],
+            "filters": ["part.p_container LIKE 'MED %'", "lineitem.l_quantity < 0.2 * part_quantity.mean_quantity"],
         },
         """SELECT sum(l_extendedprice) / 7.0 FROM lineitem l JOIN part ON p_partkey = l_partkey
            WHERE p_container LIKE 'MED %'

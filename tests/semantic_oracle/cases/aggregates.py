@@ -146,13 +146,7 @@ CASES = [
         [(True, 3), (False, 2), (None, 1)],
         "three groups",
     ),
-    Case(
-        "boolean-compared",
-        ROWS,
-        _ask("everything", filters=["marks.passed = TRUE"]),
-        [(3,)],
-        "written out",
-    ),
+    Case("boolean-compared", ROWS, _ask("everything", filters=["marks.passed = TRUE"]), [(3,)], "written out"),
     Case(
         "dates-min-max",
         ROWS,
@@ -163,11 +157,7 @@ CASES = [
     Case("computed-in-a-measure", ROWS, _ask("half_total"), [(12.5,)], "25 / 2"),
     Case("computed-keeps-its-brackets", ROWS, _ask("twice_gap"), [(50,)], "(10 - p) * 2 over 1, 2, 4, 8, 10"),
     Case(
-        "computed-of-computed",
-        ROWS,
-        {"measures": [{"expr": "sum(marks.quarter)", "name": "q"}]},
-        [(6.25,)],
-        "25 / 4",
+        "computed-of-computed", ROWS, {"measures": [{"expr": "sum(marks.quarter)", "name": "q"}]}, [(6.25,)], "25 / 4"
     ),
     Case(
         "computed-dimension",
@@ -184,13 +174,7 @@ CASES = [
         "4 and 8; 10 leaves no gap",
     ),
     Case("distinct-sum", ROWS, _ask("distinct_sum"), [(6,)], "1 + 2 + 3"),
-    Case(
-        "weighted-mean",
-        ROWS,
-        _ask("weighted"),
-        [((0.5 + 3 + 10 + 40) / 14.5,)],
-        "one measure of two aggregates",
-    ),
+    Case("weighted-mean", ROWS, _ask("weighted"), [((0.5 + 3 + 10 + 40) / 14.5,)], "one measure of two aggregates"),
     Case(
         "aggregate-of-a-case",
         ROWS,

@@ -357,10 +357,7 @@ CASES = [
             time_range={"start": "2024-02-01", "end": "2024-03-05"},
             comparison={"offset": "1 month"},
         ),
-        [
-            (date(2024, 2, 1), date(2024, 1, 1), 4, 6, -2, -100 / 3),
-            (date(2024, 3, 1), date(2024, 1, 1), 2, 2, 0, 0),
-        ],
+        [(date(2024, 2, 1), date(2024, 1, 1), 4, 6, -2, -100 / 3), (date(2024, 3, 1), date(2024, 1, 1), 2, 2, 0, 0)],
         "1 to 4 March against 1 to 4 February",
         columns=("day_month", "day_year", *MADE),
     ),

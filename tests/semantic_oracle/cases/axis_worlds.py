@@ -18,9 +18,7 @@ SHOP = World(
             (6, None, 320, 1, 1),
         ),
         "payments": table(
-            "id INTEGER, paid_on DATE, amount INTEGER",
-            (1, date(2024, 1, 2), 7),
-            (2, date(2026, 5, 5), 9),
+            "id INTEGER, paid_on DATE, amount INTEGER", (1, date(2024, 1, 2), 7), (2, date(2026, 5, 5), 9)
         ),
         "people": table(
             'id INTEGER, name VARCHAR, "Select" VARCHAR',
@@ -59,11 +57,7 @@ SHOP = World(
             "id number, amount number",
             "id",
             more=[{"name": "paid_on", "type": "time", "natural_granularity": "day"}],
-            m=[
-                "paid = sum(amount)",
-                measure("paid_so_far = sum(amount)", cumulative={}),
-                "twice = paid * 2",
-            ],
+            m=["paid = sum(amount)", measure("paid_so_far = sum(amount)", cumulative={}), "twice = paid * 2"],
         ),
         source("people", "id number, name string", "id", more=[{"name": "Select", "type": "string"}]),
         source(

@@ -80,11 +80,7 @@ CASES = [
         "grain-hour",
         CLOCK,
         by("at", "hour", filters=["pings.hits IN (2, 4, 8)"]),
-        [
-            (instant("2024-03-31 00:00:00"), 2),
-            (instant("2024-03-31 01:00:00"), 4),
-            (instant("2024-03-31 22:00:00"), 8),
-        ],
+        [(instant("2024-03-31 00:00:00"), 2), (instant("2024-03-31 01:00:00"), 4), (instant("2024-03-31 22:00:00"), 8)],
         "an hour stays an hour, not a day",
     ),
     Case(
@@ -152,27 +148,9 @@ CASES = [
         "quarters begin in February, May, August, November",
         calendar={"fiscal_year_start": 2},
     ),
-    Case(
-        "grain-finer-than-natural",
-        CLOCK,
-        by("day", "hour"),
-        error="grain",
-        why="a date has no hours",
-    ),
-    Case(
-        "grain-unknown",
-        CLOCK,
-        by("at", "fortnight"),
-        error="query|grain|unknown_name",
-        why="no such grain (B15)",
-    ),
-    Case(
-        "grain-of-a-number",
-        CLOCK,
-        by("hits", "month"),
-        error="grain|query",
-        why="a number has no months",
-    ),
+    Case("grain-finer-than-natural", CLOCK, by("day", "hour"), error="grain", why="a date has no hours"),
+    Case("grain-unknown", CLOCK, by("at", "fortnight"), error="query|grain|unknown_name", why="no such grain (B15)"),
+    Case("grain-of-a-number", CLOCK, by("hits", "month"), error="grain|query", why="a number has no months"),
     Case(
         "range-half-open",
         CLOCK,

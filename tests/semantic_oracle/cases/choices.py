@@ -128,10 +128,7 @@ CASES = [
     Case(
         "convergent-many-side-via",
         TRADE,
-        {
-            "measures": ["sellers.seller_count"],
-            "filters": [{"expr": "buyers.segment = 'y'", "via": "deals.buyers"}],
-        },
+        {"measures": ["sellers.seller_count"], "filters": [{"expr": "buyers.segment = 'y'", "via": "deals.buyers"}]},
         [(1,)],
         "seller 2 sold to buyer 2",
     ),

@@ -75,11 +75,7 @@ CASES = [
         "rows of orders",
     ),
     Case(
-        "dimensions-only-months",
-        SHOP,
-        {"dimensions": [MONTH]},
-        [(JAN,), (FEB,), (MAR,), (APR,)],
-        "months with orders",
+        "dimensions-only-months", SHOP, {"dimensions": [MONTH]}, [(JAN,), (FEB,), (MAR,), (APR,)], "months with orders"
     ),
     Case(
         "dimensions-only-with-a-measure-condition",

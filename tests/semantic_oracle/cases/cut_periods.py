@@ -86,13 +86,7 @@ CASES = [
         [(MAR, 7), (APR, 7), (MAY, 7)],
         "May is there without a measure that has rows in it",
     ),
-    Case(
-        "cut-rolling-filled",
-        DAILY,
-        ask("r7", fill=True),
-        [(MAR, 7), (APR, 7), (MAY, 7)],
-        "the same with fill",
-    ),
+    Case("cut-rolling-filled", DAILY, ask("r7", fill=True), [(MAR, 7), (APR, 7), (MAY, 7)], "the same with fill"),
     Case(
         "cut-rolling-filled-behind-the-data",
         DAILY,
@@ -126,13 +120,7 @@ CASES = [
         [(MAR, 3, 3), (APR, 3, 3), (MAY, 3, 3)],
         "three days in a row have three of the five",
     ),
-    Case(
-        "cut-distinct-filled",
-        DAILY,
-        ask("who3", fill=True),
-        [(MAR, 3), (APR, 3), (MAY, 3)],
-        "the same with fill",
-    ),
+    Case("cut-distinct-filled", DAILY, ask("who3", fill=True), [(MAR, 3), (APR, 3), (MAY, 3)], "the same with fill"),
     Case(
         "cut-by-weeks",
         DAILY,
@@ -180,13 +168,7 @@ CASES = [
         "20 to 31 March, 20 to 29 February; the rows add up to 20 February to 31 March",
         totals=[42, 41],
     ),
-    Case(
-        "cut-to-date",
-        DAILY,
-        ask("ytd"),
-        [(MAR, 91), (APR, 121), (MAY, 124)],
-        "since January, to the range's end",
-    ),
+    Case("cut-to-date", DAILY, ask("ytd"), [(MAR, 91), (APR, 121), (MAY, 124)], "since January, to the range's end"),
     Case(
         "window-of-parts-of-an-hour",
         DAILY,

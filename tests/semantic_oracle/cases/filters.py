@@ -177,13 +177,7 @@ CASES = [
         [("paid", 375, 3), ("open", None, 0), ("void", None, 0), (None, None, 0)],
         "groups are those of the rows, not of the measure's filter",
     ),
-    Case(
-        "measure-segment",
-        SHOP,
-        {"measures": ["orders.segment_revenue"]},
-        [(375,)],
-        "a segment in the definition",
-    ),
+    Case("measure-segment", SHOP, {"measures": ["orders.segment_revenue"]}, [(375,)], "a segment in the definition"),
     Case(
         "derived-filter-is-pushed-down",
         SHOP,

@@ -13,11 +13,7 @@ WHY = "Ann and Cid are both gold, the declared grain: their rows would be one"
 
 CASES = [
     Case(
-        "grain-not-unique-by-details",
-        TWICE,
-        BALANCE | {"dimensions": ["orders.status"]},
-        error="cardinality",
-        why=WHY,
+        "grain-not-unique-by-details", TWICE, BALANCE | {"dimensions": ["orders.status"]}, error="cardinality", why=WHY
     ),
     Case(
         "grain-not-unique-counted-by-details",

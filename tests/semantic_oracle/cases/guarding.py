@@ -195,13 +195,7 @@ CASES = [
     Case(
         "hidden-filter-bare", OPEN, _pay(filters=["badge = 'p'"]), error="hidden|unknown_name", why="by its bare name"
     ),
-    Case(
-        "hidden-aggregate",
-        OPEN,
-        {"measures": ["max(staff.badge)"]},
-        error="hidden",
-        why="an aggregate of the query",
-    ),
+    Case("hidden-aggregate", OPEN, {"measures": ["max(staff.badge)"]}, error="hidden", why="an aggregate of the query"),
     Case(
         "hidden-order",
         OPEN,

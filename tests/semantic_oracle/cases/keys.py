@@ -90,12 +90,7 @@ ONES = World(
             ],
             m=["grade_total = sum(grade)"],
         ),
-        source(
-            "agencies",
-            "agency_id number, agency string",
-            "agency_id",
-            m=["agency_count = count(*)"],
-        ),
+        source("agencies", "agency_id number, agency string", "agency_id", m=["agency_count = count(*)"]),
     ],
 )
 DOUBLED = World(
@@ -215,10 +210,7 @@ CASES = [
     Case(
         "one-to-one-three",
         ONES,
-        {
-            "measures": ["users.wealth", "risks.mean_risk", "ratings.grade_total"],
-            "dimensions": ["users.name"],
-        },
+        {"measures": ["users.wealth", "risks.mean_risk", "ratings.grade_total"], "dimensions": ["users.name"]},
         [("u", 100, 1, 10), ("v", 200, 3, None), ("w", 400, None, 30), (None, None, 5, None)],
         "three facts of one user each",
     ),
@@ -229,11 +221,5 @@ CASES = [
         error="cardinality",
         why="brand 1 is there twice: car 1 would count twice",
     ),
-    Case(
-        "doubled-key-unused",
-        DOUBLED,
-        {"measures": ["cars.value"]},
-        [(30,)],
-        "the join is not used",
-    ),
+    Case("doubled-key-unused", DOUBLED, {"measures": ["cars.value"]}, [(30,)], "the join is not used"),
 ]

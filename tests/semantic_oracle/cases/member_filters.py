@@ -77,11 +77,7 @@ CASES = [
     Case(
         "member-filter-not-behind",
         SHOP,
-        {
-            "measures": ["orders.order_count"],
-            "dimensions": ["regions.name"],
-            "filters": ["tickets.priority = 'high'"],
-        },
+        {"measures": ["orders.order_count"], "dimensions": ["regions.name"], "filters": ["tickets.priority = 'high'"]},
         [("North", 2), ("South", 0), ("Void", 0), (None, 1)],
         "regions are no customers: what orders' customers have says nothing of them",
     ),

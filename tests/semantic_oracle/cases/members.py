@@ -194,14 +194,7 @@ CASES = [
             "filters": ["orders.status IN ('paid', 'void')"],
             "fill": True,
         },
-        [
-            (JAN, "paid", 1),
-            (FEB, "paid", 1),
-            (MAR, "paid", 1),
-            (JAN, "void", 0),
-            (FEB, "void", 1),
-            (MAR, "void", 0),
-        ],
+        [(JAN, "paid", 1), (FEB, "paid", 1), (MAR, "paid", 1), (JAN, "void", 0), (FEB, "void", 1), (MAR, "void", 0)],
         "every month for every status of the result",
     ),
 ]

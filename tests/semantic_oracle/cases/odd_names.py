@@ -15,12 +15,7 @@ ODD = World(
         "group": table("order INTEGER, from VARCHAR, Größe VARCHAR", (1, "left", "klein"), (2, "right", "groß")),
     },
     [
-        source(
-            "group",
-            "order number, from string, Größe string",
-            "order",
-            m=['table = count("order")'],
-        ),
+        source("group", "order number, from string, Größe string", "order", m=['table = count("order")']),
         source(
             "Order Details",
             "Order ID number, Unit Price number, CamelCase string, camelcase_2 string, select number, it's number,"

@@ -157,13 +157,7 @@ CASES = [
         [],
         "no rows: no groups",
     ),
-    Case(
-        "empty-table-derived",
-        EMPTY,
-        {"measures": ["things.per_thing"]},
-        [(None,)],
-        "0 / 0 is NULL",
-    ),
+    Case("empty-table-derived", EMPTY, {"measures": ["things.per_thing"]}, [(None,)], "0 / 0 is NULL"),
     Case(
         "empty-and-full-fact",
         EMPTY,

@@ -53,11 +53,7 @@ CASES = [
     Case(
         "order-by-expression",
         SHOP,
-        {
-            "measures": ["sum(orders.amount)"],
-            "dimensions": ["orders.status"],
-            "order_by": ["sum(orders.amount) desc"],
-        },
+        {"measures": ["sum(orders.amount)"], "dimensions": ["orders.status"], "order_by": ["sum(orders.amount) desc"]},
         [("open", 550), ("paid", 375), ("void", 25), (None, None)],
         "the measure's own words",
     ),
@@ -104,22 +100,8 @@ CASES = [
         "the next two",
         truncated=True,
     ),
-    Case(
-        "offset-beyond",
-        SHOP,
-        BY_NAME | {"limit": 2, "offset": 10},
-        [],
-        "nothing is left",
-        truncated=False,
-    ),
-    Case(
-        "offset-last",
-        SHOP,
-        BY_NAME | {"limit": 3, "offset": 4},
-        [(None, 575)],
-        "one row is left",
-        truncated=False,
-    ),
+    Case("offset-beyond", SHOP, BY_NAME | {"limit": 2, "offset": 10}, [], "nothing is left", truncated=False),
+    Case("offset-last", SHOP, BY_NAME | {"limit": 3, "offset": 4}, [(None, 575)], "one row is left", truncated=False),
     Case(
         "limit-leaves-the-total",
         SHOP,

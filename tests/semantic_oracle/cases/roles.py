@@ -221,11 +221,5 @@ CASES = [
         "post bob and ann handled, by the join without alias; or whose role was meant?",
         may_refuse="ambiguous_path",
     ),
-    Case(
-        "role-unknown-alias",
-        ROLES,
-        _load("payer.name"),
-        error="unknown_name",
-        why="no such alias",
-    ),
+    Case("role-unknown-alias", ROLES, _load("payer.name"), error="unknown_name", why="no such alias"),
 ]

@@ -87,13 +87,7 @@ CASES = [
         [(None, None)],
         "the whole is NULL",
     ),
-    Case(
-        "two-level-average",
-        WHOLE,
-        _ask("per_customer"),
-        [(190,)],
-        "150, 200, 25, 75 (no customer) and 500: 950 / 5",
-    ),
+    Case("two-level-average", WHOLE, _ask("per_customer"), [(190,)], "150, 200, 25, 75 (no customer) and 500: 950 / 5"),
     Case(
         "two-level-by-dimension",
         WHOLE,
@@ -103,13 +97,7 @@ CASES = [
     ),
     Case("two-level-median", WHOLE, _ask("median_customer"), [(150,)], "25, 75, 150, 200, 500"),
     Case("two-level-count", WHOLE, _ask("orders_per_buyer"), [(1.4,)], "7 orders over 5 customer ids, NULL is one"),
-    Case(
-        "two-level-over-a-join",
-        WHOLE,
-        _ask("per_tier"),
-        [(950 / 3,)],
-        "175, 200 and 575",
-    ),
+    Case("two-level-over-a-join", WHOLE, _ask("per_tier"), [(950 / 3,)], "175, 200 and 575"),
     Case(
         "two-level-filtered",
         WHOLE,

@@ -91,11 +91,7 @@ DAYS = World(
             "grain": ["d"],
             "columns": [
                 {"name": "d", "type": "time", "natural_granularity": "day"},
-                {
-                    "name": "part",
-                    "type": "string",
-                    "expr": "CASE WHEN d < '2021-01-04T00:00:00' THEN 'a' ELSE 'b' END",
-                },
+                {"name": "part", "type": "string", "expr": "CASE WHEN d < '2021-01-04T00:00:00' THEN 'a' ELSE 'b' END"},
             ],
         },
     ],

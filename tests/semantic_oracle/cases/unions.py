@@ -27,11 +27,7 @@ VIEWS = World(
             m=["net_total = sum(net)", "paid_orders_count = count(*)"],
         ),
         source(
-            "buyers_again",
-            "customer_id number, name string",
-            "customer_id",
-            table="customers",
-            m=["again = count(*)"],
+            "buyers_again", "customer_id number, name string", "customer_id", table="customers", m=["again = count(*)"]
         ),
     ],
     {"paid_orders": [{**{k: r[k] for k in ("order_id", "customer_id")}, "net": r["amount"] / 2} for r in PAID_ROWS]},
@@ -48,10 +44,7 @@ CASES = [
     Case(
         "view-beside-its-table",
         VIEWS,
-        {
-            "measures": ["paid_orders.paid_orders_count", "orders.order_count"],
-            "dimensions": ["customers.tier"],
-        },
+        {"measures": ["paid_orders.paid_orders_count", "orders.order_count"], "dimensions": ["customers.tier"]},
         [("gold", 1, 3), ("silver", 1, 2), (None, 1, 2)],
         "two facts",
     ),

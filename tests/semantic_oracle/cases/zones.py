@@ -17,11 +17,7 @@ CASES = [
         "zone-hour-over-the-gap",
         CLOCK,
         by("at", "hour", filters=["pings.hits IN (1, 2, 4)"]) | BERLIN,
-        [
-            (instant("2024-03-31 00:00:00"), 1),
-            (instant("2024-03-31 01:00:00"), 2),
-            (instant("2024-03-31 03:00:00"), 4),
-        ],
+        [(instant("2024-03-31 00:00:00"), 1), (instant("2024-03-31 01:00:00"), 2), (instant("2024-03-31 03:00:00"), 4)],
         "01:30 UTC is 03:30: the hour from 2 to 3 does not exist",
     ),
     Case(

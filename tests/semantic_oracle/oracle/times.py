@@ -31,9 +31,7 @@ class Calendar:
     def of(cls, settings: Mapping[str, Any], zone: str | None) -> Calendar:
         """Read the project's settings; the query's zone goes first."""
         return cls(
-            settings.get("week_start", "monday"),
-            settings.get("fiscal_year_start", 1),
-            zone or settings.get("timezone"),
+            settings.get("week_start", "monday"), settings.get("fiscal_year_start", 1), zone or settings.get("timezone")
         )
 
 

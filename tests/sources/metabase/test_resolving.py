@@ -194,11 +194,7 @@ def test_what_metabase_put_together_before_is_not_asked_again_unless_it_changed(
             "select {{#4-x}} {{#2}}",
             (2, 4),
         ),
-        (
-            {"type": "query", "query": {"source-table": "card__9", "joins": [{"source-table": "card__8"}]}},
-            None,
-            (8, 9),
-        ),
+        ({"type": "query", "query": {"source-table": "card__9", "joins": [{"source-table": "card__8"}]}}, None, (8, 9)),
         ({"stages": [{"source-card": 7, "joins": [{"stages": [{"source-card": 6}]}]}]}, None, (6, 7)),
         ({"type": "query", "query": {"source-table": "card__x"}}, None, ()),
         (None, None, ()),

@@ -185,10 +185,7 @@ def test_the_whole_way(
     assert "status = ?" in text
     assert "frequencyTier: unused" in text
     assert [item.target for item in projection.report] == ["customers.usage", "orders.usage"]
-    assert projection.left == (
-        "a narrative of the use of 2 tables",
-        "wiki pages of the questions in 1 pattern files",
-    )
+    assert projection.left == ("a narrative of the use of 2 tables", "wiki pages of the questions in 1 pattern files")
 
     changes = Changes(added=tuple(snapshot.files))
     units = source.units(entry, snapshot, changes, projection)

@@ -65,11 +65,7 @@ def test_a_warehouses_rows_are_observations(dialect: str, row: tuple[Any, ...], 
     ("dialect", "sql", "parts"),
     [
         ("snowflake", readers.snowflake_statement(30), ("DATEADD(day, -30,", "<> 'ktx'")),
-        (
-            "bigquery",
-            readers.bigquery_statement("EU", 30, "wh"),
-            ("`region-eu`.INFORMATION_SCHEMA", "INTERVAL 30 DAY"),
-        ),
+        ("bigquery", readers.bigquery_statement("EU", 30, "wh"), ("`region-eu`.INFORMATION_SCHEMA", "INTERVAL 30 DAY")),
         (
             "bigquery",
             readers.bigquery_statement("europe-west3", 7, "wh"),

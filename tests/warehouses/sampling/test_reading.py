@@ -74,10 +74,7 @@ class Watched:
 # -- how many rows ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rows", "statements"),
-    [(0, 1), (1, 1), (999, 1), (1000, 1), (1001, 3), (1999, 3), (2000, 3)],
-)
+@pytest.mark.parametrize(("rows", "statements"), [(0, 1), (1, 1), (999, 1), (1000, 1), (1001, 3), (1999, 3), (2000, 3)])
 def test_a_table_of_at_most_as_many_rows_as_wanted_is_read_whole(
     engine: Any, opened: Open, rows: int, statements: int
 ) -> None:

@@ -18,14 +18,7 @@ from ktx_cli.semantic.interchange.drafts import (
     described,
     filled,
 )
-from ktx_cli.semantic.interchange.lookml.project import (
-    TIMEFRAMES,
-    Block,
-    Project,
-    cut,
-    replaced,
-    without_liquid,
-)
+from ktx_cli.semantic.interchange.lookml.project import TIMEFRAMES, Block, Project, cut, replaced, without_liquid
 from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
 
 UNKNOWN_TABLE: Final = "the scanned database has no such table"

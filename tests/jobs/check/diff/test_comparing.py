@@ -57,10 +57,7 @@ CASES: list[tuple[dict[str, Any], dict[str, tuple[str | None, str | None]]]] = [
         {"foreign_key_removed": ("shop.other (id)", None), "foreign_key_added": (None, "shop.new (id) (fk)")},
     ),
     ({"unique_keys": ()}, {"unique_key_removed": ("(at) once", None)}),
-    (
-        {"unique_keys": (UniqueKey(("at",), "once"), UniqueKey(("id", "at")))},
-        {"unique_key_added": (None, "(id, at)")},
-    ),
+    ({"unique_keys": (UniqueKey(("at",), "once"), UniqueKey(("id", "at")))}, {"unique_key_added": (None, "(id, at)")}),
     ({"indexes": ()}, {"index_removed": ("(at) by_day", None)}),
     ({"indexes": (Index(("at",), "by_day"), Index(("id",)))}, {"index_added": (None, "(id)")}),
     ({"row_estimate": 12}, {}),

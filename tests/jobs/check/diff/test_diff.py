@@ -106,10 +106,7 @@ def test_with_a_table_everything_goes_that_is_about_it(shop: Shop) -> None:
         ("ALTER TABLE customers DROP COLUMN nickname;", False),
         ("DROP TABLE unused;", False),
         ("ALTER TABLE orders ADD COLUMN note TEXT;", False),
-        (
-            "CREATE TABLE copy (id INTEGER, note INTEGER); DROP TABLE unused; ALTER TABLE copy RENAME TO unused;",
-            True,
-        ),
+        ("CREATE TABLE copy (id INTEGER, note INTEGER); DROP TABLE unused; ALTER TABLE copy RENAME TO unused;", True),
         ("CREATE TABLE copy (id BIGINT, note TEXT); DROP TABLE unused; ALTER TABLE copy RENAME TO unused;", False),
         ("CREATE INDEX by_status ON orders (status);", False),
     ],

@@ -88,10 +88,7 @@ class Project:
     def lint(self, *select: str, connection: str | None = None, min_coverage: float | None = None) -> LintReport:
         config = load_config(self.layout.config).config
         found, self.warnings = lint_project(
-            *(self.layout, config),
-            connection=connection,
-            selection=Selection.of(select, ()),
-            min_coverage=min_coverage,
+            *(self.layout, config), connection=connection, selection=Selection.of(select, ()), min_coverage=min_coverage
         )
         return found
 

@@ -131,11 +131,7 @@ GATEWAY = "https://gateway.example.com/anthropic"
         ),
         ({"ANTHROPIC_BASE_URL": GATEWAY}, "gateway", {"base_url": GATEWAY}),
         ({"CLOUD_ML_REGION": "europe-west1"}, "vertex", {"location": "europe-west1"}),
-        (
-            {"ANTHROPIC_VERTEX_PROJECT_ID": "one", "GOOGLE_CLOUD_PROJECT": "two"},
-            "vertex",
-            {"project": "one"},
-        ),
+        ({"ANTHROPIC_VERTEX_PROJECT_ID": "one", "GOOGLE_CLOUD_PROJECT": "two"}, "vertex", {"project": "one"}),
     ],
 )
 def test_what_the_environment_has(

@@ -84,11 +84,7 @@ DEFAULT_MARKS = {"tool zeta": "1h", "system 0": "1h", "message 0.0": "5m"}
             "anthropic",
             {"tool zeta": "1h", "system 0": "5m", "message 0.0": "5m"},
         ),
-        (
-            {"toolsTtl": "5m", "cacheTools": False},
-            "anthropic",
-            {"system 0": "1h", "message 0.0": "5m"},
-        ),
+        ({"toolsTtl": "5m", "cacheTools": False}, "anthropic", {"system 0": "1h", "message 0.0": "5m"}),
     ],
 )
 def test_cache_marks(caching: dict[str, Any], backend: str, expected: dict[str, str]) -> None:
@@ -108,11 +104,7 @@ def test_no_long_lived_mark_follows_a_short_lived_one(**caching: Any) -> None:
 def test_the_history_mark_moves_to_the_last_block_of_the_last_message() -> None:
     spec = call()
     asked = turn({"type": "tool_use", "id": "toolu_0", "name": "alpha", "input": {}})
-    assert marks(body(spec, asked, results("one", "two"))) == {
-        "tool zeta": "1h",
-        "system 0": "1h",
-        "message 2.1": "5m",
-    }
+    assert marks(body(spec, asked, results("one", "two"))) == {"tool zeta": "1h", "system 0": "1h", "message 2.1": "5m"}
     assert asked.turn is not None
     assert "cache_control" not in json.dumps(asked.turn.raw), "the history itself stays as it was"
 

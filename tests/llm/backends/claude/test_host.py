@@ -31,7 +31,7 @@ SECRETS: dict[str, Any] = {
             "anthropic": {"api_key": "env:TEAM_KEY"},
             "gateway": {"api_key": "env:GATEWAY_TOKEN"},
             "vertex": {"location": "eu", "access_token": "env:VERTEX_TOKEN_OF_MINE"},
-        },
+        }
     },
 }
 

@@ -225,11 +225,7 @@ def test_the_rules_come_with_the_tools_alone() -> None:
     assert made.startswith("Be exact.\n\nYou have tools.")
     described = json.loads(made[made.index('[{"description"') :])
     assert [one["name"] for one in described] == ["alpha", "zeta"]
-    assert described[0] == {
-        "name": "alpha",
-        "description": "Erste – ä.",
-        "input_schema": Query.model_json_schema(),
-    }
+    assert described[0] == {"name": "alpha", "description": "Erste – ä.", "input_schema": Query.model_json_schema()}
     assert system_prompt("", TOOLS).startswith("You have tools.")
     assert system_prompt("", TOOLS) == system_prompt("", dict(TOOLS)), "the same bytes every time"
 

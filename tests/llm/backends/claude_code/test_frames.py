@@ -104,11 +104,7 @@ ISOLATION: list[tuple[str, Sequence[dict[str, Any]], str]] = [
         [INIT, {"frame": {"type": "system", "subtype": "hook_response", "hook_event": "Stop"}}, TEXT, RESULT],
         "Stop",
     ),
-    (
-        "a provider in the result",
-        [INIT, TEXT, {"result": {"modelUsage": {"m": {"provider": "vertex"}}}}],
-        "vertex",
-    ),
+    ("a provider in the result", [INIT, TEXT, {"result": {"modelUsage": {"m": {"provider": "vertex"}}}}], "vertex"),
 ]
 
 

@@ -35,11 +35,7 @@ class Reading:
         spec = CallSpec(kind, "claude-code", "default", "sonnet", "p", step_budget=budget)
         self.record = CallRecord(spec, run_id="r", command="c", emit=self.events.append, usage_sink=self.facts.append)
         self.reader = MessageReader(
-            self.record,
-            allowed,
-            allow_managed=allow_managed,
-            observe=self.signals.append,
-            warn=self.warnings.append,
+            self.record, allowed, allow_managed=allow_managed, observe=self.signals.append, warn=self.warnings.append
         )
 
     def feed(self, *frames: Mapping[str, Any]) -> Reading:
@@ -57,14 +53,7 @@ class Reading:
 def init(**facts: Any) -> dict[str, Any]:
     servers = [{"name": "ktx", "status": "connected"}]
     plain = {"tools": sorted(LOOK), "mcp_servers": servers, "plugins": [], "apiKeySource": "none"}
-    return {
-        "type": "system",
-        "subtype": "init",
-        "session_id": SESSION,
-        "model": "claude-sonnet-5-5",
-        **plain,
-        **facts,
-    }
+    return {"type": "system", "subtype": "init", "session_id": SESSION, "model": "claude-sonnet-5-5", **plain, **facts}
 
 
 def text(words: str, message_id: str = "m1", **facts: Any) -> dict[str, Any]:
@@ -315,8 +304,7 @@ def test_signs_of_managed_settings(frame: dict[str, Any]) -> None:
 
 @pytest.mark.requirement("R27", "R28", "R29")
 @pytest.mark.parametrize(
-    "facts",
-    [{"tools": ["Bash"]}, {"mcp_servers": [{"name": "jira"}]}, {"plugins": [{"name": "p", "path": "/p"}]}],
+    "facts", [{"tools": ["Bash"]}, {"mcp_servers": [{"name": "jira"}]}, {"plugins": [{"name": "p", "path": "/p"}]}]
 )
 def test_accepting_a_policy_does_not_accept_tools_servers_or_plugins(facts: dict[str, Any]) -> None:
     with pytest.raises(LlmError):

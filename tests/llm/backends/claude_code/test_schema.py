@@ -68,10 +68,7 @@ def runtime(
             {"properties": {"x-own": {}}, "enum": [{"x-own": 1}]},
         ),
         ({"pattern": "^a"}, {"pattern": "^a"}),
-        (
-            {"pattern": "(?i)a", "description": "A code."},
-            {"description": 'A code.\nJSON Schema: {"pattern": "(?i)a"}'},
-        ),
+        ({"pattern": "(?i)a", "description": "A code."}, {"description": 'A code.\nJSON Schema: {"pattern": "(?i)a"}'}),
         (
             {"prefixItems": [{"x": 1, "type": "null"}], "minItems": 1, "maxItems": 1},
             {

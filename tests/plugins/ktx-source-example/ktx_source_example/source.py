@@ -9,15 +9,7 @@ from typing import Any, ClassVar
 
 from ktx_cli.core import SourceError
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
-from ktx_cli.sources import (
-    FetchContext,
-    ProjectContext,
-    Projection,
-    Source,
-    TableText,
-    read_folder,
-    write_texts,
-)
+from ktx_cli.sources import FetchContext, ProjectContext, Projection, Source, TableText, read_folder, write_texts
 from ktx_source_example.settings import DictionaryConnection
 
 HEADER = ["column", "description"]

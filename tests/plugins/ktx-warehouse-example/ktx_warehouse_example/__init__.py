@@ -11,8 +11,5 @@ WAREHOUSE = Warehouse(
     connector="ktx_warehouse_example.connector:QuackbaseConnector",
     schemes=("quackbase",),
     location="file",
-    questions=(
-        Question("path", required=True),
-        Question("pond", key="pond", text="Schema to read", default="main"),
-    ),
+    questions=(Question("path", required=True), Question("pond", key="pond", text="Schema to read", default="main")),
 )
