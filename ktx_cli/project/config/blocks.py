@@ -327,7 +327,7 @@ class ScanBudget(Block):
     """What looking at the rows of one connection may take. How many rows: `relationships.profileSampleRows`."""
 
     seconds: int = setting(
-        900, "Seconds for all tables; those left over have no profile, and the report says so.", gt=0
+        900, "Seconds for the samples, checks and value lists of all tables; the report names what was left out.", gt=0
     )
     megabytes: int = setting(64, "Megabytes of values read from one table; wider tables get smaller samples.", gt=0)
 
