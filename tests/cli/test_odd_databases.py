@@ -159,7 +159,7 @@ def test_a_stage_of_a_scan_that_fails_is_named_and_shown_by_debug(
     def failing(*_: Any, **__: Any) -> None:
         raise IndexError("a value of a row")
 
-    monkeypatch.setattr("ktx_cli.scan.relationships.discovery.find_pairs", failing)
+    monkeypatch.setattr("ktx_cli.scan.relationships.discovery.find_candidates", failing)
     answer = ktx("scan", *(["--debug"] if debug else []))
     assert answer.code == 7
     assert "connection `warehouse`: join discovery failed unexpectedly (IndexError)" in answer.err
