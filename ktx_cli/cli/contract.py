@@ -304,11 +304,8 @@ def _debug(session: Session) -> None:
 
 
 def _internal(error: Exception) -> KtxError:
-    return KtxError(
-        f"ktx failed unexpectedly: {type(error).__name__}",
-        code="internal",
-        hint="run the command again with --debug to see where",
-    )
+    message = f"ktx failed unexpectedly: {type(error).__name__}"
+    return KtxError(message, code="internal", hint="run the command again with --debug to see where")
 
 
 class ContractGroup(HelpGroup):

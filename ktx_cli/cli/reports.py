@@ -290,11 +290,8 @@ class _Items:
             return self.errors[0]
         done = wanted - len(self.errors) - (wanted - len(self.shown))
         messages = listing(dict.fromkeys(each.message for each in self.errors))
-        return PartialError(
-            f"{done} of {plural(wanted, 'text')} captured: {messages}",
-            hint=self.errors[0].hint,
-            details={"codes": [each.code for each in self.errors]},
-        )
+        message = f"{done} of {plural(wanted, 'text')} captured: {messages}"
+        return PartialError(message, hint=self.errors[0].hint, details={"codes": [each.code for each in self.errors]})
 
 
 def texts_of(

@@ -74,10 +74,8 @@ def current_folder() -> Path:
     try:
         return Path.cwd()
     except OSError as error:
-        raise UsageError(
-            f"the current folder cannot be used: {error.strerror or error}",
-            hint="cd to a folder that exists, then run the command again",
-        ) from error
+        message = f"the current folder cannot be used: {error.strerror or error}"
+        raise UsageError(message, hint="cd to a folder that exists, then run the command again") from error
 
 
 def use_colour(stream: Any) -> bool:

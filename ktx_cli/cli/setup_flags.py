@@ -280,9 +280,8 @@ def _require_driver(driver: str, prefix: str) -> None:
         raise UsageError(f"`{driver}` is no {prefix}", hint=f"--{other} {driver}")
     known = kinds.names()
     near = did_you_mean(driver, known)
-    raise UsageError(
-        f"`{driver}` is no driver of a {prefix}", hint=f"--{prefix} {near}" if near else f"known: {', '.join(known)}"
-    )
+    message = f"`{driver}` is no driver of a {prefix}"
+    raise UsageError(message, hint=f"--{prefix} {near}" if near else f"known: {', '.join(known)}")
 
 
 def _scope(values: Values) -> dict[str, Any]:

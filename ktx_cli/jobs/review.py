@@ -282,11 +282,9 @@ class DecisionReport(Record):
         if not self.held:
             return None
         left = [f"{path} ({reason})" for path, reason in self.held]
-        return PartialError(
-            f"saved some decisions; skipped: {listing(left)}",
-            hint=Hint("{}; then run the same command again", held_hint(self.held, self.project_dir)),
-            details={"left_out": left, "held": [each.edge.name for each in self.decided if each.result == "held"]},
-        )
+        hint = Hint("{}; then run the same command again", held_hint(self.held, self.project_dir))
+        details = {"left_out": left, "held": [each.edge.name for each in self.decided if each.result == "held"]}
+        return PartialError(f"saved some decisions; skipped: {listing(left)}", hint=hint, details=details)
 
     @property
     def held_files(self) -> list[dict[str, str]]:
@@ -572,9 +570,8 @@ def _chosen(layout: Layout, config: KtxConfig, wanted: str | None) -> str:
     if wanted is not None:
         connection_of(config, wanted)
         if wanted not in candidates:
-            raise UsageError(
-                f"connection `{wanted}` is a context source, not a database", hint=Command("connection", "list")
-            )
+            hint = Command("connection", "list")
+            raise UsageError(f"connection `{wanted}` is a context source, not a database", hint=hint)
     scanned = [each for each in ([wanted] if wanted else sorted(candidates)) if shard_files(layout, each)]
     if not scanned:
         message = f"connection `{wanted}` was not scanned yet" if wanted else "no database was scanned yet"

@@ -123,15 +123,11 @@ def _not_bound(settings: ServerSettings, error: OSError) -> KtxError:
     import errno
 
     if error.errno == errno.EADDRINUSE:
-        return BusyError(
-            f"port {settings.port} of {settings.host} is taken by another program",
-            hint=Command("mcp", "start", "--port", "0"),
-            details={"host": settings.host, "port": settings.port},
-        )
-    return UsageError(
-        f"cannot listen on port {settings.port} of {settings.host}: {error.strerror or error}",
-        hint=Command("mcp", "start", "--host", "127.0.0.1", "--port", "0"),
-    )
+        message = f"port {settings.port} of {settings.host} is taken by another program"
+        hint = Command("mcp", "start", "--port", "0")
+        return BusyError(message, hint=hint, details={"host": settings.host, "port": settings.port})
+    message = f"cannot listen on port {settings.port} of {settings.host}: {error.strerror or error}"
+    return UsageError(message, hint=Command("mcp", "start", "--host", "127.0.0.1", "--port", "0"))
 
 
 class _Uvicorn(uvicorn.Server):
@@ -328,9 +324,8 @@ def _fault(line: bytes) -> types.ErrorData | None:
         json.loads(line.decode())
     except (ValueError, RecursionError):
         return types.ErrorData(code=types.PARSE_ERROR, message="the line is not JSON in UTF-8")
-    return types.ErrorData(
-        code=types.INVALID_REQUEST, message="the line is not one JSON-RPC message; batches are not served"
-    )
+    message = "the line is not one JSON-RPC message; batches are not served"
+    return types.ErrorData(code=types.INVALID_REQUEST, message=message)
 
 
 def _read(descriptor: int, send: Any, loop: asyncio.AbstractEventLoop) -> None:

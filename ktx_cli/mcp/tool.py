@@ -230,11 +230,8 @@ def _short(warnings: list[str]) -> list[str]:
 
 
 def _too_long(length: int) -> KtxError:
-    return KtxError(
-        f"the answer has {length:,} characters, {LONGEST:,} are allowed",
-        hint="ask for less at once: fewer columns, names or values",
-        code="context",
-    )
+    message = f"the answer has {length:,} characters, {LONGEST:,} are allowed"
+    return KtxError(message, hint="ask for less at once: fewer columns, names or values", code="context")
 
 
 log = logging.getLogger(__name__)
@@ -293,11 +290,8 @@ def _checked(tool: ServerTool, arguments: Mapping[str, Any]) -> Any:
         return tool.input_model.model_validate(dict(arguments))
     except ValidationError as error:
         found = [f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg']}"[:300] for each in error.errors()]
-        raise UsageError(
-            f"the arguments of {tool.name} are wrong: {'; '.join(found[:10])}",
-            hint=_hint(tool, error),
-            details={"issues": found[:50]},
-        ) from None
+        message = f"the arguments of {tool.name} are wrong: {'; '.join(found[:10])}"
+        raise UsageError(message, hint=_hint(tool, error), details={"issues": found[:50]}) from None
 
 
 def _hint(tool: ServerTool, error: ValidationError) -> str:

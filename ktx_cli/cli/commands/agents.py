@@ -65,10 +65,9 @@ def install(
     if http is None and token_env is not None:
         raise UsageError("--token-env goes with --http", hint="name the server, for example: --http URL")
     if http is not None and user_attribute:
-        raise UsageError(
-            "--user-attribute is for a server that the client starts, and --http names one that is running",
-            hint=Hint("start that server with it: {}", Command("mcp", "start", "--user-attribute", "NAME=TEXT")),
-        )
+        message = "--user-attribute is for a server that the client starts, and --http names one that is running"
+        hint = Hint("start that server with it: {}", Command("mcp", "start", "--user-attribute", "NAME=TEXT"))
+        raise UsageError(message, hint=hint)
     server_attributes(user_attribute)
     address = None if http is None else Address.parse(http, token_env)
     variables = sorted(secret_names(config))

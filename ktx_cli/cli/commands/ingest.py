@@ -144,10 +144,8 @@ def ingest(
     watch(session, log_file, notify)
     if text or file:
         if ids or no_llm:
-            raise UsageError(
-                f"{'IDs' if ids else '--no-llm'} and a text to remember exclude each other",
-                hint=Command("memory", "capture", "--connection-id", "ID", "--text", "TEXT"),
-            )
+            message = f"{'IDs' if ids else '--no-llm'} and a text to remember exclude each other"
+            raise UsageError(message, hint=Command("memory", "capture", "--connection-id", "ID", "--text", "TEXT"))
         options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
         return capture_result(session, requests_of(texts_of(text, file)), options, dry_run=dry_run)
     from ktx_cli.jobs.ingest.plan import IngestRequest

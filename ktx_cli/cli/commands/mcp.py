@@ -105,16 +105,13 @@ def start(
     Off loopback it needs a token, from KTX_MCP_TOKEN or --token-file.
     """
     if token is not None:
-        raise UsageError(
-            "a token on the command line can be read by everybody on this machine",
-            hint="export KTX_MCP_TOKEN=..., or name a file: --token-file FILE",
-        )
+        message = "a token on the command line can be read by everybody on this machine"
+        raise UsageError(message, hint="export KTX_MCP_TOKEN=..., or name a file: --token-file FILE")
     from ktx_cli.jobs.serve.state import server_attributes
 
     if folders and not projects:
-        raise UsageError(
-            f"`{folders[0]}` is given without --projects", hint=Command("mcp", "start", "--projects", *folders)
-        )
+        message = f"`{folders[0]}` is given without --projects"
+        raise UsageError(message, hint=Command("mcp", "start", "--projects", *folders))
     asked = {
         "host": host,
         "port": port,

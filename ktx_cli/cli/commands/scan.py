@@ -150,10 +150,8 @@ def relationships(
     named = [Choice(edge, Decision.ACCEPT) for edge in accept or ()]
     named += [Choice(edge, Decision.REJECT) for edge in reject or ()]
     if accept_all_above is not None and not 0 <= accept_all_above <= 1:
-        raise UsageError(
-            f"--accept-all-above takes a score, and scores are 0 to 1, not {accept_all_above:g}",
-            hint=Command("scan", "relationships", "--accept-all-above", "0.8"),
-        )
+        message = f"--accept-all-above takes a score, and scores are 0 to 1, not {accept_all_above:g}"
+        raise UsageError(message, hint=Command("scan", "relationships", "--accept-all-above", "0.8"))
     _check(session, review=review, deciding=bool(named) or accept_all_above is not None, status=status)
     layout = Layout(session.require_project())
     open_only = frozenset({Standing.REVIEW})
@@ -172,9 +170,8 @@ def relationships(
 def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[Status] | None) -> None:
     """Raise `UsageError` for options that do not go together, and where nobody can be asked."""
     if review and deciding:
-        raise UsageError(
-            "--review asks; it does not go with decisions", hint=Command("scan", "relationships", "--review")
-        )
+        message = "--review asks; it does not go with decisions"
+        raise UsageError(message, hint=Command("scan", "relationships", "--review"))
     if status and deciding:
         raise UsageError("--status is for listing and --review", hint="leave --status out")
     if review and not session.settings.interactive:

@@ -62,18 +62,14 @@ def _answers(values: Mapping[str, Any]) -> Answers:
     if values["answers"] is None:
         left = [step for step in typed.steps() if step not in only]
         if left:
-            raise UsageError(
-                f"--only leaves {left[0]} out, and a flag says something of it",
-                hint=f"leave --only out, or add --only {left[0]}",
-            )
+            message = f"--only leaves {left[0]} out, and a flag says something of it"
+            raise UsageError(message, hint=f"leave --only out, or add --only {left[0]}")
         return typed
     from ktx_cli.jobs.setup.plan import load_answers
 
     if any(typed.steps()):
-        raise UsageError(
-            "--answers and flags that answer the same questions exclude each other",
-            hint=Hint("write them into the file, or run {} a second time with the flags", Command("setup")),
-        )
+        hint = Hint("write them into the file, or run {} a second time with the flags", Command("setup"))
+        raise UsageError("--answers and flags that answer the same questions exclude each other", hint=hint)
     answers = load_answers(values["answers"])
     if values["keep_secrets"] is not None:
         answers = replace(answers, keeping=values["keep_secrets"])

@@ -301,12 +301,10 @@ def _nothing(result: CaptureResult) -> str:
 def _conflict(result: CaptureResult, came: Sequence[str], record: MemoryRecord) -> PartialError:
     about = listing(dict.fromkeys(str(each["artifact"]) for each in result.conflicts))
     rest = f"the rest is captured: {listing(came)}" if came else "nothing else was captured"
-    return PartialError(
-        f"the text contradicts what is accepted: {about}, which stays as it is; {rest}",
-        code="conflict",
-        hint=Hint("{}; to change it, capture the text with --replace", Command("memory", "show", record.run_id)),
-        details={"run_id": record.run_id, "conflicts": [dict(each) for each in result.conflicts]},
-    )
+    message = f"the text contradicts what is accepted: {about}, which stays as it is; {rest}"
+    hint = Hint("{}; to change it, capture the text with --replace", Command("memory", "show", record.run_id))
+    details = {"run_id": record.run_id, "conflicts": [dict(each) for each in result.conflicts]}
+    return PartialError(message, code="conflict", hint=hint, details=details)
 
 
 @dataclass(frozen=True, slots=True)

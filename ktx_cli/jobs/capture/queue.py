@@ -46,10 +46,8 @@ def again(layout: Layout, text: str) -> MemoryRecord:
     """Return an unfinished capture to work on it once more; raises `UsageError` for one that needs no second try."""
     record = find(layout, text)
     if record.status not in UNFINISHED and record.status is not Status.QUEUED:
-        raise UsageError(
-            f"capture {record.run_id} is `{record.status.value}`: there is nothing to try again",
-            hint=Command("memory", "show", record.run_id),
-        )
+        message = f"capture {record.run_id} is `{record.status.value}`: there is nothing to try again"
+        raise UsageError(message, hint=Command("memory", "show", record.run_id))
     return record
 
 
@@ -113,11 +111,8 @@ def _alone(layout: Layout) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             pid = os.read(descriptor, 20).decode("ascii", "replace").strip()
-            raise BusyError(
-                f"process {pid or 'unknown'} works through the queue already",
-                hint=Command("memory", "list"),
-                details={"pid": pid or None},
-            ) from None
+            message = f"process {pid or 'unknown'} works through the queue already"
+            raise BusyError(message, hint=Command("memory", "list"), details={"pid": pid or None}) from None
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
         yield

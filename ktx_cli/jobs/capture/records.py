@@ -135,10 +135,8 @@ class CaptureRequest:
         if self.connection is not None:
             connection_of(config, self.connection)
             if self.connection not in config.databases():
-                raise UsageError(
-                    f"connection `{self.connection}` is a context source and has no semantic layer",
-                    hint=f"one of {listing(config.databases()) or 'no database is configured'}",
-                )
+                message = f"connection `{self.connection}` is a context source and has no semantic layer"
+                raise UsageError(message, hint=f"one of {listing(config.databases()) or 'no database is configured'}")
 
     def _check_secrets(self) -> None:
         found = [f"line {self.text.count(chr(10), 0, spot.at) + 1}: {spot.message}" for spot in secrets(self.text)]
@@ -317,9 +315,8 @@ def load(layout: Layout, run_id: str) -> MemoryRecord | None:
             raise ValueError(record.run_id)
         return record
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise StorageError(
-            f"{path} is no record of a capture", hint="move it away", details={"path": str(path)}
-        ) from error
+        message = f"{path} is no record of a capture"
+        raise StorageError(message, hint="move it away", details={"path": str(path)}) from error
 
 
 def _record(document: Any) -> MemoryRecord:
@@ -360,10 +357,8 @@ def find(layout: Layout, text: str) -> MemoryRecord:
     """
     ids = sorted(_ids(layout), reverse=True)
     if not ids:
-        raise UsageError(
-            "nothing was captured in this project yet",
-            hint=Command("memory", "capture", "--text", Placeholder('"..."')),
-        )
+        message = "nothing was captured in this project yet"
+        raise UsageError(message, hint=Command("memory", "capture", "--text", Placeholder('"..."')))
     if text == LATEST:
         return all_records(layout)[0][0]
     named = [each for each in ids if each == text] or [each for each in ids if text and each.startswith(text)]
@@ -372,9 +367,8 @@ def find(layout: Layout, text: str) -> MemoryRecord:
     record = load(layout, named[0]) if named else None
     if record is None:
         near = did_you_mean(text, [LATEST, *ids])
-        raise UsageError(
-            f"there is no capture `{text}`", hint=f"did you mean `{near}`?" if near else Command("memory", "list")
-        )
+        message = f"there is no capture `{text}`"
+        raise UsageError(message, hint=f"did you mean `{near}`?" if near else Command("memory", "list"))
     return record.seen()
 
 

@@ -41,9 +41,8 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
     if record.reverted is not None:
         raise UsageError(f"capture {record.run_id} was taken back already", hint=Command("memory", "list"))
     if record.commit is None:
-        raise UsageError(
-            f"capture {record.run_id} wrote nothing that could be taken back", hint=Command("memory", "list")
-        )
+        message = f"capture {record.run_id} wrote nothing that could be taken back"
+        raise UsageError(message, hint=Command("memory", "list"))
     loaded = load_config(layout.config)
     plan = RunPlan(
         COMMAND,
@@ -56,9 +55,8 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
     )
     repository = Repository.discover(layout.root)
     if repository is None:
-        raise UsageError(
-            "the project is in no repository, so there is nothing to take back", hint=Command("memory", "list")
-        )
+        message = "the project is in no repository, so there is nothing to take back"
+        raise UsageError(message, hint=Command("memory", "list"))
     repository.check_writable()
     report = IngestReport.of(plan)
     made = _Revert(report, record, Reverted(record, plan.run_id, warnings=plan.recorder.warnings))
@@ -91,19 +89,16 @@ class _Revert:
         if state_of(parse_delivery(base.read(MANIFEST), MANIFEST), self.record) is not None:
             return
         branch = self.record.branch
-        raise UsageError(
-            f"nothing of capture {self.record.run_id} is on this branch",
-            hint=Command("branch", "-D", branch, program="git") if branch else Command("memory", "list"),
-        )
+        hint = Command("branch", "-D", branch, program="git") if branch else Command("memory", "list")
+        raise UsageError(f"nothing of capture {self.record.run_id} is on this branch", hint=hint)
 
     def _undo(self, repository: Repository, workspace: Workspace) -> None:
         """Put every file of the capture back, with what was changed since merged into it."""
         lost: dict[str, str] = {}
         for commit in reversed(self.record.commits):
             if repository.commit_at(commit) is None:
-                raise KtxError(
-                    f"the commit {commit[:10]} of the capture is gone", hint=Command("fetch", program="git"), code="git"
-                )
+                message = f"the commit {commit[:10]} of the capture is gone"
+                raise KtxError(message, hint=Command("fetch", program="git"), code="git")
             after, before = repository.tree(commit), repository.tree(repository.parent_of(commit))
             for path in sorted(dict(set(after.blobs().items()) ^ set(before.blobs().items())).keys() - {MANIFEST}):
                 now_there = workspace.read(path)

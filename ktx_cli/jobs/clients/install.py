@@ -96,9 +96,8 @@ def install(wanted: Wanted, where: Where) -> Report:
     edited, `StorageError` for a file that cannot be written.
     """
     if wanted.name is not None and not _NAME.fullmatch(wanted.name):
-        raise UsageError(
-            "--name takes letters, digits, `-` and `_`, 64 at most", hint=f"for example: --name {_folder_name(where)}"
-        )
+        message = "--name takes letters, digits, `-` and `_`, 64 at most"
+        raise UsageError(message, hint=f"for example: --name {_folder_name(where)}")
     work = _Work(where, wanted)
     outcomes = [_install_one(work, target, scope_of(target, wanted.scope)) for target in dict.fromkeys(wanted.targets)]
     return _finished(work, outcomes)
@@ -140,10 +139,8 @@ def _value(work: _Work, target: Target, scope: Scope, attributes: Sequence[str])
     client, wanted, where = CLIENTS[target], work.wanted, work.where
     if wanted.address is not None:
         if not client.http:
-            raise UsageError(
-                f"{target} starts servers itself, its file names none that are running",
-                hint="leave --http out, or add the address as a connector in its settings",
-            )
+            message = f"{target} starts servers itself, its file names none that are running"
+            raise UsageError(message, hint="leave --http out, or add the address as a connector in its settings")
         return http_entry(client, wanted.address)
     installed = installed_program(where.environ)
     if client.filters and client.form != "codex" and wanted.variables:
@@ -168,9 +165,8 @@ def _require_text(*paths: Path) -> None:
         try:
             str(path).encode()
         except UnicodeEncodeError as error:
-            raise NotSupportedError(
-                f"{path} has a name that is not UTF-8, which no file of a client can name", hint="rename the folder"
-            ) from error
+            message = f"{path} has a name that is not UTF-8, which no file of a client can name"
+            raise NotSupportedError(message, hint="rename the folder") from error
 
 
 # -- the entry -------------------------------------------------------------------------------------------------
@@ -230,11 +226,9 @@ def _name_for(work: _Work, configuration: Configuration, entries: dict[str, Any]
         name = _folder_name(work.where)  # the other one is another project's, which was here first
     if name not in entries or name in ours:
         return name
-    raise UsageError(
-        f"{configuration.path} has a server `{name}` already that is not this project's",
-        hint="give this one another name: --name NAME",
-        details={"path": str(configuration.path), "name": name},
-    )
+    message = f"{configuration.path} has a server `{name}` already that is not this project's"
+    hint = "give this one another name: --name NAME"
+    raise UsageError(message, hint=hint, details={"path": str(configuration.path), "name": name})
 
 
 def _folder_name(where: Where) -> str:
@@ -365,9 +359,8 @@ class Report(Record):
         if not left:
             return None
         skipped = listing((f"{each.path} ({each.reason})" for each in left), 3)
-        return PartialError(
-            f"left alone: {skipped}", hint=left[0].hint, details={"left": [each.to_json() for each in left]}
-        )
+        message = f"left alone: {skipped}"
+        return PartialError(message, hint=left[0].hint, details={"left": [each.to_json() for each in left]})
 
     json_keys = ("dry_run", "clients=outcomes", "files=diffs")
 

@@ -79,11 +79,8 @@ def _object(value: Value, path: Path, where: str) -> Value:
     if value.kind == "object":
         return value
     what = f"`{'.'.join(path)}`" if path else "what the file holds"
-    raise ConfigError(
-        f"{where}: {what} is not an object",
-        hint=f"correct {where}, then run the command again; nothing was written",
-        details={"path": where, "key": ".".join(path)},
-    )
+    hint = f"correct {where}, then run the command again; nothing was written"
+    raise ConfigError(f"{where}: {what} is not an object", hint=hint, details={"path": where, "key": ".".join(path)})
 
 
 def _only(value: Value, path: Path, where: str) -> Member | None:
@@ -382,11 +379,9 @@ class _Reader:
     def error(self, problem: str) -> ConfigError:
         line = self.text.count("\n", 0, self.at) + 1
         column = self.at - (self.text.rfind("\n", 0, self.at) + 1) + 1
-        return ConfigError(
-            f"{self.where}, line {line}, column {column}: {problem}",
-            hint=f"correct {self.where}, then run the command again; nothing was written",
-            details={"path": self.where, "line": line},
-        )
+        message = f"{self.where}, line {line}, column {column}: {problem}"
+        hint = f"correct {self.where}, then run the command again; nothing was written"
+        return ConfigError(message, hint=hint, details={"path": self.where, "line": line})
 
 
 Path = tuple[str, ...]
@@ -452,11 +447,9 @@ def taken_back(text: str, insertions: Sequence[Insertion]) -> str | None:
 def refusal(where: str, key: Sequence[str], problem: str, **details: Any) -> EditRefusedError:
     """Return the error for a file that cannot be edited in place."""
     dotted = ".".join(key)
-    return EditRefusedError(
-        f"{where}: {dotted} cannot be edited in place: {problem}",
-        hint=f"edit {dotted} in {where} by hand",
-        details={"path": where, "key": dotted, **details},
-    )
+    message = f"{where}: {dotted} cannot be edited in place: {problem}"
+    hint = f"edit {dotted} in {where} by hand"
+    return EditRefusedError(message, hint=hint, details={"path": where, "key": dotted, **details})
 
 
 def newline_of(text: str) -> str:

@@ -98,20 +98,17 @@ def load_manifest(layout: Layout) -> Manifest:
     path = layout.agents_manifest
     for each in (layout.private, path.parent, path):
         if each.is_symlink():
-            raise StorageError(
-                f"{each} is a symbolic link", hint=Command(each, program="rm"), details={"path": str(each)}
-            )
+            message = f"{each} is a symbolic link"
+            raise StorageError(message, hint=Command(each, program="rm"), details={"path": str(each)})
     content = read_bytes(path)
     if content is None:
         return Manifest()
     try:
         return Manifest.model_validate_json(content)
     except ValidationError as error:
-        raise StorageError(
-            f"{path} cannot be read: a newer ktx wrote it, or somebody edited it",
-            hint=Hint("upgrade ktx, or move it away: {}", Command(path, path.with_suffix(".old"), program="mv")),
-            details={"path": str(path)},
-        ) from error
+        message = f"{path} cannot be read: a newer ktx wrote it, or somebody edited it"
+        hint = Hint("upgrade ktx, or move it away: {}", Command(path, path.with_suffix(".old"), program="mv"))
+        raise StorageError(message, hint=hint, details={"path": str(path)}) from error
 
 
 def save_manifest(layout: Layout, manifest: Manifest) -> None:
@@ -161,9 +158,8 @@ class Address:
         """
         host = _checked(url)
         if token is not None and not _VARIABLE.fullmatch(token):
-            raise UsageError(
-                "--token-env takes the name of a variable, not a token", hint=f"for example: --token-env {TOKEN}"
-            )
+            message = "--token-env takes the name of a variable, not a token"
+            raise UsageError(message, hint=f"for example: --token-env {TOKEN}")
         return cls(url, token or (None if _is_local(host) else TOKEN))
 
 
@@ -177,10 +173,8 @@ def _checked(url: str) -> str:
     if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
         raise UsageError("--http takes the address of a server, http:// or https://", hint=example)
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise UsageError(
-            "--http takes no user, password or query: they could hold a secret, and client files are shared",
-            hint=f"put the token into a variable, and name it: --token-env {TOKEN}",
-        )
+        message = "--http takes no user, password or query: they could hold a secret, and client files are shared"
+        raise UsageError(message, hint=f"put the token into a variable, and name it: --token-env {TOKEN}")
     return host
 
 
@@ -373,8 +367,5 @@ def _decoded(path: Path, content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{path} is not UTF-8 text",
-            hint=f"save {path} as UTF-8, then run the command again; nothing was written",
-            details={"path": str(path)},
-        ) from error
+        hint = f"save {path} as UTF-8, then run the command again; nothing was written"
+        raise ConfigError(f"{path} is not UTF-8 text", hint=hint, details={"path": str(path)}) from error

@@ -95,11 +95,9 @@ class Staging:
         real = _real(path)
         root = self.inside
         if root is not None and path.is_relative_to(root) and not real.is_relative_to(root.resolve()):
-            raise StorageError(
-                f"{path} is a link that leads out of the project, to {real}",
-                hint=Hint("put a file in its place: {}", Command(path, program="rm")),
-                details={"path": str(path)},
-            )
+            message = f"{path} is a link that leads out of the project, to {real}"
+            hint = Hint("put a file in its place: {}", Command(path, program="rm"))
+            raise StorageError(message, hint=hint, details={"path": str(path)})
         return real
 
 
@@ -124,11 +122,9 @@ def _real(path: Path) -> Path:
         raise StorageError(f"{path} is a link that leads to itself", hint=Command("-l", path, program="ls")) from error
     broken = next((each for each in (path, *path.parents) if each.is_symlink() and not each.exists()), None)
     if broken is not None:
-        raise StorageError(
-            f"{broken} is a link to {os.readlink(broken)}, and nothing is there",
-            hint=Hint("put it back, or remove the link: {}", Command(broken, program="rm")),
-            details={"path": str(path)},
-        )
+        message = f"{broken} is a link to {os.readlink(broken)}, and nothing is there"
+        hint = Hint("put it back, or remove the link: {}", Command(broken, program="rm"))
+        raise StorageError(message, hint=hint, details={"path": str(path)})
     return real
 
 
@@ -139,21 +135,15 @@ def _require_writable(path: Path) -> None:
     except OSError as error:
         raise storage_error(path, error) from error
     if not mode & 0o222 or not os.access(path, os.W_OK):
-        raise StorageError(
-            f"{path} is read-only",
-            hint=Hint("{}, then run the command again; nothing was written", Command("u+w", path, program="chmod")),
-            details={"path": str(path)},
-        )
+        hint = Hint("{}, then run the command again; nothing was written", Command("u+w", path, program="chmod"))
+        raise StorageError(f"{path} is read-only", hint=hint, details={"path": str(path)})
 
 
 def _require_same(change: Change) -> None:
     if read_bytes(change.real) != change.before:
-        raise KtxError(
-            f"{change.path} was changed by another program just now",
-            code="conflict",
-            hint="run the command again; nothing was written",
-            details={"path": str(change.path)},
-        )
+        message = f"{change.path} was changed by another program just now"
+        hint = "run the command again; nothing was written"
+        raise KtxError(message, code="conflict", hint=hint, details={"path": str(change.path)})
 
 
 def _put(path: Path, content: bytes | None) -> None:

@@ -217,10 +217,8 @@ def installed_program(environ: Mapping[str, str]) -> Path:
     if found is not None and (not is_there or found.samefile(beside)):
         return found
     if not is_there:
-        raise NotReadyError(
-            f"there is no `{NAME}` beside {sys.executable} or on PATH, so clients could not start it",
-            hint=Hint("install ktx: {}", Command("install", "ktx-cli", program="pip")),
-        )
+        message = f"there is no `{NAME}` beside {sys.executable} or on PATH, so clients could not start it"
+        raise NotReadyError(message, hint=Hint("install ktx: {}", Command("install", "ktx-cli", program="pip")))
     return beside
 
 

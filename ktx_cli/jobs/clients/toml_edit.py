@@ -29,11 +29,9 @@ def entries(text: str, container: Path, where: str) -> dict[str, Any]:
     for step in container:
         data = data.get(step, {})
         if not isinstance(data, dict):
-            raise ConfigError(
-                f"{where}: `{'.'.join(container)}` is not a table",
-                hint=f"correct {where}, then run the command again; nothing was written",
-                details={"path": where, "key": ".".join(container)},
-            )
+            message = f"{where}: `{'.'.join(container)}` is not a table"
+            hint = f"correct {where}, then run the command again; nothing was written"
+            raise ConfigError(message, hint=hint, details={"path": where, "key": ".".join(container)})
     return dict(data)
 
 
@@ -79,11 +77,8 @@ def _data(text: str, where: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix(BOM), parse_float=str)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(
-            f"{where} is not TOML: {error}",
-            hint=f"correct {where}, then run the command again; nothing was written",
-            details={"path": where},
-        ) from error
+        hint = f"correct {where}, then run the command again; nothing was written"
+        raise ConfigError(f"{where} is not TOML: {error}", hint=hint, details={"path": where}) from error
 
 
 def _key(key: str) -> str:

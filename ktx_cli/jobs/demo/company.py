@@ -96,11 +96,8 @@ def build_company(folder: Path, seed: int, *, half_built: bool = False) -> Compa
 def _refuse_to_overwrite(folder: Path) -> None:
     for path in (folder / WAREHOUSE, folder / DBT_PROJECT, folder / HANDBOOK, folder / SEMANTIC_NAME):
         if path.exists() or path.is_symlink():
-            raise UsageError(
-                f"there is already something at {path}",
-                hint=Command("demo", "OTHER-FOLDER"),
-                details={"path": str(path)},
-            )
+            message = f"there is already something at {path}"
+            raise UsageError(message, hint=Command("demo", "OTHER-FOLDER"), details={"path": str(path)})
 
 
 _ROOT = "company_files"
@@ -271,11 +268,9 @@ def write_warehouse(path: Path, tables: Tables) -> None:
     except OSError as error:
         raise storage_error(path, error) from error
     except duckdb.Error as error:
-        raise StorageError(
-            f"cannot write {path}: {str(error).splitlines()[0]}",
-            hint="check the free space of that disk, then run the command again in a new folder",
-            details={"path": str(path)},
-        ) from error
+        message = f"cannot write {path}: {str(error).splitlines()[0]}"
+        hint = "check the free space of that disk, then run the command again in a new folder"
+        raise StorageError(message, hint=hint, details={"path": str(path)}) from error
 
 
 def _load(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Row], scratch: Path) -> None:

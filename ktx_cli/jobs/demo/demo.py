@@ -358,10 +358,8 @@ def _lock(descriptor: int, folder: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise BusyError(
-            f"another `ktx demo` is at work in {folder}",
-            hint=Hint("wait until it is done, or: {}", Command("demo", "OTHER-FOLDER")),
-        ) from None
+        message = f"another `ktx demo` is at work in {folder}"
+        raise BusyError(message, hint=Hint("wait until it is done, or: {}", Command("demo", "OTHER-FOLDER"))) from None
     if not os.fstat(descriptor).st_nlink:
         raise BusyError(f"another `ktx demo` has just ended in {folder}", hint=Command("demo", "OTHER-FOLDER"))
 

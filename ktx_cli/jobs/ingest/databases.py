@@ -112,8 +112,5 @@ def _describer(plan: RunPlan, target: Target, state: ScanState) -> Describer | N
 
 def _internal(target: Target, problem: Exception) -> KtxError:
     log.debug("the scan of %s failed", target.connection, exc_info=problem)
-    return KtxError(
-        f"connection `{target.connection}`: ktx failed unexpectedly: {type(problem).__name__}",
-        code="internal",
-        hint=Command("ingest", target.connection, "--debug"),
-    )
+    message = f"connection `{target.connection}`: ktx failed unexpectedly: {type(problem).__name__}"
+    return KtxError(message, code="internal", hint=Command("ingest", target.connection, "--debug"))

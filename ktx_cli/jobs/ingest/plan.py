@@ -82,9 +82,8 @@ def choose_targets(layout: Layout, config: KtxConfig, wanted: Sequence[str], *, 
     for connection in wanted:
         connection_of(config, connection)
         if connection not in candidates:
-            raise UsageError(
-                f"connection `{connection}` is a context source, not a database", hint=Command("ingest", connection)
-            )
+            message = f"connection `{connection}` is a context source, not a database"
+            raise UsageError(message, hint=Command("ingest", connection))
     for entry in () if candidates else config.disabled().values():
         raise NotReadyError(f"no connection of ktx.yaml can be used: {entry.error().message}", hint=entry.error().hint)
     if not candidates:

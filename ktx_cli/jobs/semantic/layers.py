@@ -101,12 +101,9 @@ def broken_files(model: Model) -> ResultWarning | None:
         return None
     first = errors[0]
     more = f", and {plural(len(errors) - 1, 'more problem')}" if len(errors) > 1 else ""
-    return ResultWarning(
-        "semantic_problems",
-        f"{first.location}: {first.message}{more}",
-        hint=Command("sl", "validate", "-c", model.connection, "--no-data"),
-        connection=model.connection,
-    )
+    message = "semantic_problems"
+    hint = Command("sl", "validate", "-c", model.connection, "--no-data")
+    return ResultWarning(message, f"{first.location}: {first.message}{more}", hint=hint, connection=model.connection)
 
 
 def kind_of(source: Source) -> str:
@@ -125,12 +122,9 @@ def find_source(layers: Layers, name: str) -> tuple[Shown, Source]:
     shown, source = found[0]
     if not shown.has(source):
         is_internal = source.visibility is Visibility.INTERNAL
-        raise SemanticError(
-            f"the source `{source.name}` is {source.visibility.value}",
-            hint=Command("sl", "read", source.name, "--internal" if is_internal else "--yaml"),
-            code="hidden",
-            details={"source": source.name},
-        )
+        message = f"the source `{source.name}` is {source.visibility.value}"
+        hint = Command("sl", "read", source.name, "--internal" if is_internal else "--yaml")
+        raise SemanticError(message, hint=hint, code="hidden", details={"source": source.name})
     return shown, source
 
 
@@ -146,11 +140,9 @@ def _require_one(layers: Layers, name: str, connections: Sequence[str], *options
     if not connections:
         raise unknown("source", name, (each.source.name for each in layers.sources()))
     if len(connections) > 1:
-        raise UsageError(
-            f"`{name}` is a source of {len(connections)} connections: {listing(connections)}",
-            hint=Command("sl", "read", name, *options, "-c", connections[0]),
-            details={"candidates": list(connections)},
-        )
+        message = f"`{name}` is a source of {len(connections)} connections: {listing(connections)}"
+        hint = Command("sl", "read", name, *options, "-c", connections[0])
+        raise UsageError(message, hint=hint, details={"candidates": list(connections)})
 
 
 def _files(layout: Layout, model: Model, name: str) -> list[tuple[str, str]]:
@@ -259,11 +251,9 @@ class Exchange:
         if self.placed is None or not self.placed.kept:
             return None
         kept = sorted(self.placed.kept)
-        return PartialError(
-            f"{plural(len(kept), 'file')} of yours left alone: {listing(kept)}",
-            hint="take the texts from error.details.left_alone of --json, or move the files away and import again",
-            details={"left_alone": dict(self.placed.kept)},
-        )
+        message = f"{plural(len(kept), 'file')} of yours left alone: {listing(kept)}"
+        hint = "take the texts from error.details.left_alone of --json, or move the files away and import again"
+        return PartialError(message, hint=hint, details={"left_alone": dict(self.placed.kept)})
 
 
 def import_model(

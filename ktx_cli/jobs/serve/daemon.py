@@ -81,9 +81,8 @@ def server_status(layout: Layout) -> ServerStatus:
     health = asked_health(state)
     if health is not None:
         audit = health.get("audit")
-        return ServerStatus(
-            "running", state, health, None if audit in (None, "ok") else f"the audit log fails: {audit}"
-        )
+        message = "running"
+        return ServerStatus(message, state, health, None if audit in (None, "ok") else f"the audit log fails: {audit}")
     return ServerStatus("stale", state, None, f"its process {state.pid} lives, and does not answer at {state.base}")
 
 
@@ -102,11 +101,9 @@ def running_already(layout: Layout, settings: ServerSettings) -> ServerStatus | 
     other = settings.differs(state.settings, port=state.port)
     if other:
         words = ", ".join(name.replace("_", " ") for name in other)
-        raise BusyError(
-            f"a server runs already (pid {state.pid}, {state.base}), with other settings: {words}",
-            hint=Hint("{}, then start it again", Command("mcp", "stop")),
-            details={**details, "differs": other},
-        )
+        message = f"a server runs already (pid {state.pid}, {state.base}), with other settings: {words}"
+        hint = Hint("{}, then start it again", Command("mcp", "stop"))
+        raise BusyError(message, hint=hint, details={**details, "differs": other})
     return found
 
 
@@ -188,12 +185,9 @@ def _announced_state(process: subprocess.Popen[bytes], deadline: float, layout: 
 def _silent(layout: Layout, process: subprocess.Popen[bytes]) -> KtxError:
     ended = process.poll()
     what = "did not answer in time" if ended is None else f"ended with {ended} before it answered"
-    return KtxError(
-        f"the server {what}",
-        hint=Command("mcp", "logs"),
-        details={"log": str(layout.mcp_log), "last": last_lines(layout.mcp_log, 5)},
-        code="timeout" if ended is None else "failed",
-    )
+    hint = Command("mcp", "logs")
+    details = {"log": str(layout.mcp_log), "last": last_lines(layout.mcp_log, 5)}
+    return KtxError(f"the server {what}", hint=hint, details=details, code="timeout" if ended is None else "failed")
 
 
 def last_lines(path: Path, count: int, tail: int = 262_144) -> list[str]:
@@ -248,9 +242,8 @@ def _ended(state: ServerState, send: Callable[[int], None], grace_seconds: float
             send(number)
         if _gone(state, grace_seconds):
             return outcome
-    raise KtxError(
-        f"the server's process {state.pid} does not end", hint=Hint("see what holds it: {}", Command("mcp", "logs"))
-    )
+    message = f"the server's process {state.pid} does not end"
+    raise KtxError(message, hint=Hint("see what holds it: {}", Command("mcp", "logs")))
 
 
 @contextlib.contextmanager

@@ -136,10 +136,8 @@ def cancel_ingest(layout: Layout, run_id: str, *, now: bool = False) -> IngestSt
         return state
     pid = _process(layout, state.run_id)
     if pid is None:
-        raise NotSupportedError(
-            f"the run {state.run_id} was not started by a server of this project",
-            hint=Hint("interrupt it where it runs; to see it: {}", Command("runs", "show", state.run_id)),
-        )
+        hint = Hint("interrupt it where it runs; to see it: {}", Command("runs", "show", state.run_id))
+        raise NotSupportedError(f"the run {state.run_id} was not started by a server of this project", hint=hint)
     for _ in range(2 if now else 1):
         os.kill(pid, signal.SIGINT)
         time.sleep(_POLL_SECONDS)

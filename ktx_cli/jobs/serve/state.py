@@ -125,10 +125,9 @@ def required_token(settings: ServerSettings, environ: Mapping[str, str]) -> tupl
     loopback = is_loopback(settings.host)
     if token is None:
         if not loopback:
-            raise UsageError(
-                f"whoever reaches {settings.host} could ask everything: the server needs a token there",
-                hint=Hint("{}, or name a file: --token-file FILE", Command(f"{TOKEN_VARIABLE}=...", program="export")),
-            )
+            message = f"whoever reaches {settings.host} could ask everything: the server needs a token there"
+            hint = Hint("{}, or name a file: --token-file FILE", Command(f"{TOKEN_VARIABLE}=...", program="export"))
+            raise UsageError(message, hint=hint)
         return None, warnings
     if not _TOKEN.fullmatch(token):
         raise UsageError("the token has blanks or letters in it that a header cannot carry", hint=_make_hint())
@@ -142,10 +141,8 @@ def _token(settings: ServerSettings, environ: Mapping[str, str]) -> tuple[str | 
     if settings.token_file is None:
         token = environ.get(TOKEN_VARIABLE)
         if token is not None and not token.strip():
-            raise UsageError(
-                f"{TOKEN_VARIABLE} is empty",
-                hint=Hint("{}, or {}", Command(TOKEN_VARIABLE, program="unset"), _make_hint()),
-            )
+            message = f"{TOKEN_VARIABLE} is empty"
+            raise UsageError(message, hint=Hint("{}, or {}", Command(TOKEN_VARIABLE, program="unset"), _make_hint()))
         return token, []
     path = Path(settings.token_file)
     reference, folder = f"file:{path}", path.parent
@@ -289,10 +286,8 @@ def server_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
     found = read_attributes(texts)
     for name, value in found.items():
         if not isinstance(value, str | int) and not (isinstance(value, float) and isfinite(value)):
-            raise UsageError(
-                f"the value of the attribute `{name}` must be a text, a number or a boolean",
-                hint=f"for example: --user-attribute {name}=EU, or --user-attribute {name}:=7",
-            )
+            message = f"the value of the attribute `{name}` must be a text, a number or a boolean"
+            raise UsageError(message, hint=f"for example: --user-attribute {name}=EU, or --user-attribute {name}:=7")
     return found
 
 

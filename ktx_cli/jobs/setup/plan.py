@@ -209,9 +209,8 @@ def fields_of(driver: str, given: Mapping[str, Any], words: tuple[Word, ...], *,
         key = key_of(word, driver)
         if key is None:
             usable = [f"{flag}{each.name}" for each in words if key_of(each, driver) is not None]
-            raise UsageError(
-                f"the driver `{driver}` takes no {flag}{word.name}", hint=f"it takes {listing(usable, len(usable))}"
-            )
+            message = f"the driver `{driver}` takes no {flag}{word.name}"
+            raise UsageError(message, hint=f"it takes {listing(usable, len(usable))}")
         put(fields, key, typed(driver, key, value))
     return fields
 
@@ -375,10 +374,8 @@ def _add_connection(plan: Planned, answer: ConnectionAnswer, same: Same) -> None
         return
     if existing.driver != answer.driver:
         kind = "database" if answer.driver in WAREHOUSES else "source"
-        raise UsageError(
-            f"connection `{connection}` has the driver `{existing.driver}`, not `{answer.driver}`",
-            hint=f"--{kind}-connection-id names another",
-        )
+        message = f"connection `{connection}` has the driver `{existing.driver}`, not `{answer.driver}`"
+        raise UsageError(message, hint=f"--{kind}-connection-id names another")
     left: list[tuple[tuple[str, ...], Any]] = [(("connections", connection), fields)]
     while left:
         keys, value = left.pop(0)

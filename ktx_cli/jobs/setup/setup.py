@@ -133,18 +133,15 @@ def _in_keyring(root: Path, name: str, secret: str) -> str:
         import keyring
         import keyring.errors
     except ImportError as error:
-        raise NotReadyError(
-            "there is no package keyring", hint=Command("install", "ktx-cli[keyring]", program="pip")
-        ) from error
+        message = "there is no package keyring"
+        raise NotReadyError(message, hint=Command("install", "ktx-cli[keyring]", program="pip")) from error
     service = _service(root)
     try:
         name = next(each for each in _names(name) if keyring.get_password(service, each) in (None, secret))
         keyring.set_password(service, name, secret)
     except Exception as error:  # a backend raises whatever its system gives it
-        raise NotReadyError(
-            f"the keyring did not take the secret: {type(error).__name__}",
-            hint="leave the keyring out: --keep-secrets file",
-        ) from error
+        message = f"the keyring did not take the secret: {type(error).__name__}"
+        raise NotReadyError(message, hint="leave the keyring out: --keep-secrets file") from error
     return f"keyring:{service}/{name}"
 
 

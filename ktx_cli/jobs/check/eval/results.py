@@ -95,9 +95,8 @@ def _of_value(expected: Any, answer: Answer, tolerance: Decimal) -> Difference |
     ((value,),) = answer.rows
     if same_value(expected, value, tolerance):
         return None
-    return Difference(
-        f"{_value_text(expected)} expected, got {_value_text(value)}", answer.columns, ((expected,),), ((value,),)
-    )
+    message = f"{_value_text(expected)} expected, got {_value_text(value)}"
+    return Difference(message, answer.columns, ((expected,),), ((value,),))
 
 
 def _of_rows(columns: Sequence[str], rows: Sequence[Row], answer: Answer, tolerance: Decimal) -> Difference | None:
