@@ -14,16 +14,7 @@ from ktx_cli.agent_tools import contents_of
 from ktx_cli.core import Command, Emit, KtxError, Record, ResultWarning, ignore_events, listing, new_run_id, plural
 from ktx_cli.jobs.health.facts import keep_counts
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed
-from ktx_cli.project import (
-    SEMANTIC_NAME,
-    KtxConfig,
-    Layout,
-    WorkingTree,
-    file_name_warnings,
-    hold_run_lock,
-    read_state,
-    signatures_below,
-)
+from ktx_cli.project import SEMANTIC_NAME, WorkingTree, file_name_warnings, hold_run_lock, read_state, signatures_below
 from ktx_cli.scan import ends_more, unexpected
 from ktx_cli.search import (
     Refreshed,
@@ -42,6 +33,7 @@ from ktx_cli.wiki import FOLDER
 if TYPE_CHECKING:
     from ktx_cli.engine import RunPlan
     from ktx_cli.llm import Embedder
+    from ktx_cli.project import KtxConfig, Layout
 
 log = logging.getLogger(__name__)
 

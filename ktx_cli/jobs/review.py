@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import (
     Command,
@@ -41,12 +41,9 @@ from ktx_cli.jobs.ingest.plan import choose_targets
 from ktx_cli.project import (
     EDITED_AFTER_KILL,
     EDITED_MEANWHILE,
-    CommitResult,
     HeldReason,
-    KtxConfig,
     Layout,
     Repository,
-    RunLock,
     connection_of,
     held_hint,
     hold_run_lock,
@@ -60,11 +57,8 @@ from ktx_cli.scan import (
     MOST_EDGES,
     MOST_TEXT,
     Decision,
-    Diagram,
     Draft,
     Overlays,
-    RemovedTexts,
-    Review,
     ReviewedEdge,
     Standing,
     counted,
@@ -77,6 +71,10 @@ from ktx_cli.scan import (
     read_review,
 )
 from ktx_cli.semantic import Entry, ParsedCopies, load_manifest, plain_on, shard_files, write_parsed_copies
+
+if TYPE_CHECKING:
+    from ktx_cli.project import CommitResult, KtxConfig, RunLock
+    from ktx_cli.scan import Diagram, RemovedTexts, Review
 
 COMMAND = Command("scan", "relationships")
 SHOWN = frozenset({Standing.ACCEPTED, Standing.MANUAL, Standing.REVIEW})

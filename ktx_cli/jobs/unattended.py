@@ -12,22 +12,15 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import (
-    Event,
-    ResultWarning,
-    StepProgress,
-    UsageError,
-    isoformat,
-    monotonic,
-    now,
-    one_line,
-    shell_words,
-)
+from ktx_cli.core import ResultWarning, StepProgress, UsageError, isoformat, monotonic, now, one_line, shell_words
 from ktx_cli.jobs.serve.daemon import RotatingLines
 from ktx_cli.project import mask, storage_error
 from ktx_cli.runs import masked
+
+if TYPE_CHECKING:
+    from ktx_cli.core import Event
 
 _LONGEST: Final = 100_000
 """Bytes of a first line that are looked at."""

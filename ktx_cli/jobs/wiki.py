@@ -18,10 +18,7 @@ from ktx_cli.wiki import (
     DIAGNOSTIC_KEYS,
     GLOBAL,
     Checker,
-    NamedHosts,
     Page,
-    Revision,
-    Wiki,
     backlinks,
     case_twins,
     hosts_of,
@@ -42,6 +39,7 @@ from ktx_cli.wiki import (
 
 if TYPE_CHECKING:
     from ktx_cli.search import Answer
+    from ktx_cli.wiki import NamedHosts, Revision, Wiki
 
 
 @dataclass(frozen=True, slots=True)

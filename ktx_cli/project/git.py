@@ -13,21 +13,14 @@ import subprocess
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
-from ktx_cli.core import (
-    BusyError,
-    Command,
-    GitError,
-    GitMissingError,
-    Hint,
-    KtxError,
-    Placeholder,
-    one_line,
-    shell_words,
-)
+from ktx_cli.core import BusyError, Command, GitError, GitMissingError, Hint, Placeholder, one_line, shell_words
 from ktx_cli.project.files import is_full, storage_error
 from ktx_cli.project.layout import boundary
+
+if TYPE_CHECKING:
+    from ktx_cli.core import KtxError
 
 _PROJECTS: Final[collections.deque[Path]] = collections.deque(maxlen=64)
 """The projects this process looked for a program from last; what lies in any of them is passed over for all."""

@@ -12,22 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import (
-    Event,
-    KtxError,
-    Record,
-    StorageError,
-    UsageError,
-    did_you_mean,
-    file_stem,
-    isoformat,
-    listing,
-    now,
-)
+from ktx_cli.core import Record, StorageError, UsageError, did_you_mean, file_stem, isoformat, listing, now
 from ktx_cli.llm import Done, TextDelta
 from ktx_cli.project import Layout, mask, storage_error
 
 if TYPE_CHECKING:
+    from ktx_cli.core import Event, KtxError
     from ktx_cli.llm import CallSpec, EmitLlm
 
 CUT: Final = {"event": "cut"}

@@ -6,20 +6,15 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ktx_cli.agent_tools import MEMORY_PROMPTS, lost_in, memory_prompt, page_artifact, tools_for
 from ktx_cli.core import file_stem, listing
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.engine import (
-    AgentContext,
-    AgentResult,
     AgentTask,
     AgentWork,
-    Models,
-    RunPlan,
     SourceWork,
-    UnitOutcome,
     UnitStatus,
     judge_writes,
     page_warnings,
@@ -28,17 +23,12 @@ from ktx_cli.engine import (
 )
 from ktx_cli.jobs.capture.records import BOUNDS, MemoryRecord
 from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
-from ktx_cli.sources import (
-    Delivery,
-    FetchContext,
-    FileState,
-    FileStatus,
-    Projection,
-    Source,
-    delivery_path,
-    parse_delivery,
-)
+from ktx_cli.sources import Delivery, FileState, FileStatus, Source, delivery_path, parse_delivery
 from ktx_cli.wiki import GLOBAL, page_path, place_of, user_scope
+
+if TYPE_CHECKING:
+    from ktx_cli.engine import AgentContext, AgentResult, Models, RunPlan, UnitOutcome
+    from ktx_cli.sources import FetchContext, Projection
 
 ROLE: Final = "candidateExtraction"
 

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.agent_tools import in_memory
 from ktx_cli.core import (
@@ -44,16 +44,7 @@ from ktx_cli.engine import (
     under_lock,
     writable_repository,
 )
-from ktx_cli.jobs.capture.agent import (
-    MANIFEST,
-    ROLE,
-    CaptureResult,
-    capture_work,
-    path_of,
-    run_capture,
-    with_state,
-    work_of,
-)
+from ktx_cli.jobs.capture.agent import MANIFEST, ROLE, capture_work, path_of, run_capture, with_state, work_of
 from ktx_cli.jobs.capture.history import branch_of, earlier_capture
 from ktx_cli.jobs.capture.records import BOUNDS, ENDED, MemoryRecord, Status, Worker, load, save, settle_dead
 from ktx_cli.jobs.index import index_after_run
@@ -62,6 +53,9 @@ from ktx_cli.project import Layout, Repository, Workspace, held_hint, load_confi
 from ktx_cli.runs import Recorder
 from ktx_cli.scan import estimated_tokens
 from ktx_cli.sources import render_delivery
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.capture.agent import CaptureResult
 
 COMMAND: Final = Command("memory", "capture")
 ROLES: Final = (ROLE, "repair")

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import (
     Command,
@@ -35,21 +35,14 @@ from ktx_cli.jobs.health import connection_checks as connections
 from ktx_cli.jobs.health import machine_checks as machine
 from ktx_cli.jobs.health import model_checks as models
 from ktx_cli.jobs.health import project_checks as project
-from ktx_cli.jobs.health.model import (
-    Check,
-    CheckContext,
-    CheckResult,
-    Concern,
-    Level,
-    Repair,
-    Work,
-    side_by_side,
-    typed,
-)
+from ktx_cli.jobs.health.model import Check, CheckContext, CheckResult, Concern, Level, Work, side_by_side, typed
 from ktx_cli.jobs.serve.daemon import ServerStatus, forget_dead, server_status
 from ktx_cli.jobs.serve.state import ServerState, reached_at
 from ktx_cli.llm import secret_names
 from ktx_cli.project import CONFIG_NAME, KtxConfig, Layout, LoadedConfig, load_config
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.health.model import Repair
 
 AGENTS = "agents"
 

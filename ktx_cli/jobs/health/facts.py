@@ -16,17 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, Record, ResultWarning, listing, now
-from ktx_cli.project import (
-    DATABASE_SOURCE,
-    Database,
-    KtxConfig,
-    Layout,
-    hash_of,
-    read_bytes,
-    read_state,
-    signatures_below,
-    write_atomic,
-)
+from ktx_cli.project import DATABASE_SOURCE, Database, hash_of, read_bytes, read_state, signatures_below, write_atomic
 from ktx_cli.scan import LastScan, last_scans
 from ktx_cli.semantic import SUFFIXES, Manifest, load_manifest, quoted
 from ktx_cli.sources import LastFetch, last_fetches
@@ -36,6 +26,7 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.clients.targets import Where
     from ktx_cli.jobs.health.model import CheckContext, CheckResult
     from ktx_cli.jobs.serve.daemon import ServerStatus
+    from ktx_cli.project import KtxConfig, Layout
 
 
 FORMAT: Final = 1

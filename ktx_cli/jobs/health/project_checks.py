@@ -8,22 +8,10 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.agent_tools import open_searcher
-from ktx_cli.core import (
-    Command,
-    Diagnostic,
-    Hint,
-    KtxError,
-    Location,
-    ResultWarning,
-    SettingPath,
-    escaped,
-    listing,
-    new_run_id,
-    plural,
-)
+from ktx_cli.core import Command, Hint, KtxError, Location, SettingPath, escaped, listing, new_run_id, plural
 from ktx_cli.engine import broken_now, broken_sentence, way_out
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level
 from ktx_cli.jobs.index import index_project
@@ -33,10 +21,7 @@ from ktx_cli.project import (
     CONFIG_NAME,
     DATABASE_SOURCE,
     SEMANTIC_NAME,
-    Held,
     HeldReason,
-    Layout,
-    Repository,
     current_holder,
     held_hint,
     hold_run_lock,
@@ -48,6 +33,10 @@ from ktx_cli.project import (
 )
 from ktx_cli.scan import MANIFEST, manifest_hashes
 from ktx_cli.semantic import SUFFIXES, layer_ids, shard_files, stray_problems
+
+if TYPE_CHECKING:
+    from ktx_cli.core import Diagnostic, ResultWarning
+    from ktx_cli.project import Held, Layout, Repository
 
 OLD_SECONDS: Final = 600.0
 """Git holds the lock of the index for moments, or as long as somebody writes the message of a commit of some paths."""

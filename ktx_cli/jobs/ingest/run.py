@@ -17,10 +17,8 @@ from ktx_cli.engine import (
     ChangeSet,
     Forecast,
     IngestReport,
-    LockedRun,
     PreflightFailed,
     ProjectBase,
-    RunPlan,
     check_definitions,
     closing,
     under_lock,
@@ -32,7 +30,7 @@ from ktx_cli.project import RAW_NAME, SEMANTIC_NAME, Layout, Repository, Workspa
 from ktx_cli.scan import previous_scans
 
 if TYPE_CHECKING:
-    from ktx_cli.engine import AgentResult, Models, Preflight, SourceWork, UnitOutcome
+    from ktx_cli.engine import AgentResult, LockedRun, Models, Preflight, RunPlan, SourceWork, UnitOutcome
     from ktx_cli.scan import ScanOutcome
     from ktx_cli.sources import Conclusion, FetchStates, SourceKey
 

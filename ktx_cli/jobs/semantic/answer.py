@@ -30,12 +30,7 @@ from ktx_cli.semantic import (
     ANEW,
     DEFAULT_BYTES,
     DEFAULT_LIMIT,
-    Column,
     Guard,
-    LoadLayer,
-    Means,
-    Model,
-    Parameter,
     broken_files_named,
     database_of,
     json_rows,
@@ -58,7 +53,7 @@ from ktx_cli.warehouses import (
 )
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic import Answer, GuardedConnector, Source, Verified
+    from ktx_cli.semantic import Answer, Column, GuardedConnector, LoadLayer, Means, Model, Parameter, Source, Verified
 
 
 def the_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:

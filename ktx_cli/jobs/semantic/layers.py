@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, KtxError, PartialError, ResultWarning, UsageError, listing, picked, plural
 from ktx_cli.jobs.semantic.answer import only_database, some_layers, the_layer
@@ -14,14 +14,8 @@ from ktx_cli.project import KtxConfig, Layout, WorkingTree, connection_of, write
 from ktx_cli.search import Found, Index, Shown, documents
 from ktx_cli.semantic import (
     PROBLEM_KEYS,
-    Fidelity,
     Kind,
-    LoadLayer,
-    Measure,
-    Model,
-    Placed,
     SemanticError,
-    Source,
     Visibility,
     export_osi,
     import_path,
@@ -30,6 +24,9 @@ from ktx_cli.semantic import (
     read_source,
     unknown,
 )
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import Fidelity, LoadLayer, Measure, Model, Placed, Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
@@ -27,13 +27,8 @@ from ktx_cli.semantic import (
     NO_CONNECTION,
     PROBLEM_KEYS,
     Build,
-    Column,
-    Condition,
     Expression,
     Graph,
-    Join,
-    LoadLayer,
-    Model,
     Name,
     Names,
     Place,
@@ -42,8 +37,6 @@ from ktx_cli.semantic import (
     Relationship,
     Rows,
     SemanticError,
-    Source,
-    TestResult,
     called,
     check_model,
     column,
@@ -62,6 +55,9 @@ from ktx_cli.semantic import (
     unknown,
 )
 from ktx_cli.warehouses import Connector, Opener, open_connection
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import Column, Condition, Join, LoadLayer, Model, Source, TestResult
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 

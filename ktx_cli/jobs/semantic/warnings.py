@@ -13,10 +13,6 @@ from ktx_cli.project import Layout, read_state
 from ktx_cli.semantic import (
     MOST_CANDIDATES,
     MOST_CHECKED,
-    ColumnValues,
-    Comparison,
-    Period,
-    ValueFindings,
     comparisons,
     has_rows,
     is_proven,
@@ -27,7 +23,7 @@ from ktx_cli.semantic import (
 from ktx_cli.warehouses import SemanticType, StatementRefusedError, ended_at
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic import Answer, Asked, GuardedConnector
+    from ktx_cli.semantic import Answer, Asked, ColumnValues, Comparison, GuardedConnector, Period, ValueFindings
 
 
 SECONDS: Final = 2.0

@@ -5,21 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.agent_tools import missing_name, passage_of, resolved, visible
-from ktx_cli.core import (
-    Command,
-    Diagnostic,
-    Hint,
-    KtxError,
-    ResultWarning,
-    UsageError,
-    did_you_mean,
-    one_line,
-    plural,
-    yaml,
-)
+from ktx_cli.core import Command, Hint, KtxError, UsageError, did_you_mean, one_line, plural, yaml
 from ktx_cli.jobs.semantic.answer import the_layer
 from ktx_cli.jobs.semantic.layers import Layers, described, find_source, read_layers, source_files
 from ktx_cli.jobs.semantic.validate import Validation, validate_layers
@@ -32,6 +21,9 @@ from ktx_cli.scan import SearchedLists, ValueMatch, ValueMatches, find_values
 from ktx_cli.search import Passage, Shown, listed_columns
 from ktx_cli.semantic import ColumnValues, SemanticError, Source, database_of, layer_ids, load_lists
 from ktx_cli.wiki import Kind, Page, backlinks, references, scopes_seen_from
+
+if TYPE_CHECKING:
+    from ktx_cli.core import Diagnostic, ResultWarning
 
 Form = Literal["composed", "files"]
 

@@ -15,18 +15,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
 
 from ktx_cli.core import BusyError, Command, Hint, KtxError, monotonic
-from ktx_cli.jobs.serve.state import (
-    ServerSettings,
-    ServerState,
-    asked_health,
-    error_from,
-    read_server_state,
-    remove_server_state,
-)
+from ktx_cli.jobs.serve.state import asked_health, error_from, read_server_state, remove_server_state
 from ktx_cli.project import Layout, mask, prepare_private_folder, storage_error
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.serve.state import ServerSettings, ServerState
 
 WAIT_SECONDS: Final = 30.0
 GRACE_SECONDS: Final = 10.0

@@ -12,21 +12,10 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, ResultWarning
-from ktx_cli.llm.agent_loop import (
-    CallRecord,
-    CallSpec,
-    Conversation,
-    Entry,
-    ModelTurn,
-    Outcome,
-    Repair,
-    Retried,
-    ToolCall,
-    run_own_loop,
-)
+from ktx_cli.llm.agent_loop import ModelTurn, ToolCall, run_own_loop
 from ktx_cli.llm.backends.claude.binary import ClaudeBinary, CliAnswer, Host, child_environment, private_folder, run
 from ktx_cli.llm.backends.claude.session import (
     allowing_policy,
@@ -54,6 +43,9 @@ from ktx_cli.llm.backends.claude_code.reader import Ending, ending_error, stop_r
 from ktx_cli.llm.errors import CallNames, LlmError, llm_error
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import Cost, Usage
+
+if TYPE_CHECKING:
+    from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Conversation, Entry, Outcome, Repair, Retried
 
 OPEN: Final = "<use_tools>"
 CLOSE: Final = "</use_tools>"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ktx_cli.project import merge
 from ktx_cli.project.files import read_bytes
@@ -14,17 +15,11 @@ from ktx_cli.project.git import Git, failure, find_git
 from ktx_cli.project.merge import Conflict
 from ktx_cli.project.repository.history import Blob, Conversion, TreeView
 from ktx_cli.project.repository.index import IndexView, ignored_paths, modified_paths, read_index
-from ktx_cli.project.repository.model import (
-    AdjustFunction,
-    GitConfig,
-    Held,
-    HeldReason,
-    IndexEntry,
-    MergeFunction,
-    RepositoryLayout,
-    TreeEntry,
-)
+from ktx_cli.project.repository.model import Held, HeldReason, TreeEntry
 from ktx_cli.project.repository.working_files import Signature, naming, obstacle, signature_of
+
+if TYPE_CHECKING:
+    from ktx_cli.project.repository.model import AdjustFunction, GitConfig, IndexEntry, MergeFunction, RepositoryLayout
 
 
 class Way(Enum):

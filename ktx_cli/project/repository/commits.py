@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import BusyError, Command, GitError, Hint, KtxError, Placeholder, shell_words
 from ktx_cli.project.files import read_bytes, write_atomic
@@ -19,13 +19,8 @@ from ktx_cli.project.repository.commit_plan import Change, Condition, Judge, Pla
 from ktx_cli.project.repository.history import Blob, Conversion, TreeView, store_blobs
 from ktx_cli.project.repository.index import IndexLock, edit_index
 from ktx_cli.project.repository.model import (
-    AdjustFunction,
     CommitResult,
-    GitConfig,
-    Head,
     HeldReason,
-    MergeFunction,
-    RepositoryLayout,
     TreeEntry,
     check_writable,
     commit_of,
@@ -48,6 +43,9 @@ from ktx_cli.project.repository.working_files import (
     signature_of,
     stage,
 )
+
+if TYPE_CHECKING:
+    from ktx_cli.project.repository.model import AdjustFunction, GitConfig, Head, MergeFunction, RepositoryLayout
 
 TOUCHED = "touched"
 """Stands in the record for the digest of a file that changed after it was judged: matches nothing."""

@@ -15,24 +15,17 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import Command, GitError, KtxError
 from ktx_cli.project.files import can_read, read_bytes
 from ktx_cli.project.git import Git
 from ktx_cli.project.repository.index import IndexView, read_index
-from ktx_cli.project.repository.model import (
-    GitConfig,
-    Held,
-    HeldReason,
-    RepositoryLayout,
-    TreeEntry,
-    decode,
-    encode,
-    joined,
-    read_config,
-)
+from ktx_cli.project.repository.model import Held, HeldReason, TreeEntry, decode, encode, joined, read_config
 from ktx_cli.project.repository.working_files import naming, obstacle, signature_of
+
+if TYPE_CHECKING:
+    from ktx_cli.project.repository.model import GitConfig, RepositoryLayout
 
 
 class BlobReader:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import BusyError, Command, GitError, Hint
 from ktx_cli.project.files import read_bytes, sync_directory, write_atomic
@@ -19,16 +19,7 @@ from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository import index as locking
 from ktx_cli.project.repository.history import Blob, Conversion, TreeView
 from ktx_cli.project.repository.index import IndexLock, IndexView, edit_index, read_index, refresh_index
-from ktx_cli.project.repository.model import (
-    IndexEntry,
-    Recovery,
-    RepositoryLayout,
-    TreeEntry,
-    check_paths,
-    commit_of,
-    full_paths,
-    read_config,
-)
+from ktx_cli.project.repository.model import Recovery, TreeEntry, check_paths, commit_of, full_paths, read_config
 from ktx_cli.project.repository.working_files import (
     STAGING_PREFIX,
     NewFile,
@@ -45,6 +36,9 @@ from ktx_cli.project.repository.working_files import (
     signature_of,
     stage,
 )
+
+if TYPE_CHECKING:
+    from ktx_cli.project.repository.model import IndexEntry, RepositoryLayout
 
 VERSION: Final = 1
 

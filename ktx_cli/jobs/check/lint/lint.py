@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import (
     Command,
@@ -35,20 +35,12 @@ from ktx_cli.jobs.wiki import lint_wiki
 from ktx_cli.llm import bindings
 from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, WorkingTree, connection_of, read_state
 from ktx_cli.scan import TEXT_KEYS
-from ktx_cli.semantic import (
-    Column,
-    Entry,
-    Measure,
-    Model,
-    Source,
-    Visibility,
-    layer_ids,
-    load_layers,
-    load_manifest,
-    quoted,
-)
+from ktx_cli.semantic import Column, Measure, Visibility, layer_ids, load_layers, load_manifest, quoted
 from ktx_cli.sources import TIER
 from ktx_cli.wiki import Graph, Page, load_wiki
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import Entry, Model, Source
 
 Files = Mapping[str, str | None]
 """Path -> text of files of a project; None: there is no such file."""

@@ -5,26 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, plural, yaml
 from ktx_cli.project import SEMANTIC_NAME, WIKI_NAME, History, KtxConfig, LastChange, Layout, Repository, TreeView
 from ktx_cli.protection import sources_of
 from ktx_cli.semantic import KEY as INHERITS
-from ktx_cli.semantic import (
-    Column,
-    Measure,
-    Model,
-    Segment,
-    Shard,
-    Source,
-    calendar_of,
-    load_tree,
-    own_files,
-    parse_shard,
-)
+from ktx_cli.semantic import Column, Measure, Segment, Shard, Source, calendar_of, load_tree, own_files, parse_shard
 from ktx_cli.warehouses import dialect_of
 from ktx_cli.wiki import Graph, Kind, Page, Reference, Resolver, line_of
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import Model
 
 _NO_DIALECT: Final = ""
 

@@ -6,20 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, listing, plural
 from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.health.connection_checks import UNREADABLE
-from ktx_cli.jobs.setup.answers import (
-    DATABASE_WORDS,
-    SOURCE_WORDS,
-    Answers,
-    ConnectionAnswer,
-    Word,
-    questions_of,
-    words_of,
-)
+from ktx_cli.jobs.setup.answers import DATABASE_WORDS, SOURCE_WORDS, Answers, ConnectionAnswer, questions_of, words_of
 from ktx_cli.jobs.setup.detect.databases import database_offers, free_id, source_offers
 from ktx_cli.jobs.setup.plan import fields_of
 from ktx_cli.jobs.setup.wizard.dialog import Check, Choice, LeftOutError, Work, anything, capital, something
@@ -35,6 +27,9 @@ from ktx_cli.project import (
     read_bytes,
 )
 from ktx_cli.warehouses import access_gap, dialect_named, missing_package, open_database, warehouse_of
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.setup.answers import Word
 
 MANY_TABLES: Final = 50
 """From how many tables on a person is asked which are wanted, though they are in one schema."""

@@ -15,17 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, ConfigError, Hint, KtxError
-from ktx_cli.llm.agent_loop import (
-    CallRecord,
-    CallSpec,
-    Conversation,
-    ModelTurn,
-    Outcome,
-    Repair,
-    Retried,
-    TurnEnd,
-    run_own_loop,
-)
+from ktx_cli.llm.agent_loop import ModelTurn, run_own_loop
 from ktx_cli.llm.backends.anthropic_api.messages import Answer, read_answer, request_body
 from ktx_cli.llm.errors import CallNames, LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
@@ -36,6 +26,8 @@ from ktx_cli.project import KtxConfig
 
 if TYPE_CHECKING:
     import anthropic
+
+    from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Conversation, Outcome, Repair, Retried, TurnEnd
 
 
 _ENDS: Final[Mapping[str | None, TurnEnd]] = {
