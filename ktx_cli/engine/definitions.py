@@ -16,18 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ktx_cli import __version__
 from ktx_cli.core import Command, Diagnostic, Hint, KtxError, Record, ResultWarning, escaped, listing, plural
-from ktx_cli.project import (
-    SEMANTIC_NAME,
-    KtxConfig,
-    Layout,
-    Tree,
-    WorkingTree,
-    Workspace,
-    hash_of,
-    read_bytes,
-    signatures_below,
-    write_atomic,
-)
+from ktx_cli.project import SEMANTIC_NAME, WorkingTree, hash_of, read_bytes, signatures_below, write_atomic
 from ktx_cli.scan import ends_more, unexpected
 from ktx_cli.semantic import SUFFIXES, Place, calendar_of
 from ktx_cli.warehouses import dialect_of
@@ -35,6 +24,7 @@ from ktx_cli.warehouses import dialect_of
 if TYPE_CHECKING:
     from ktx_cli.agent_tools import Layers
     from ktx_cli.engine.plan import RunPlan
+    from ktx_cli.project import KtxConfig, Layout, Tree, Workspace
     from ktx_cli.semantic import Model, Source
 
 log = logging.getLogger(__name__)

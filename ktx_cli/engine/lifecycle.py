@@ -26,13 +26,8 @@ from ktx_cli.engine.plan import PreflightFailed, RunPlan
 from ktx_cli.engine.report import IngestReport
 from ktx_cli.project import (
     EDITED_AFTER_KILL,
-    CommitResult,
-    Held,
     HeldReason,
-    Layout,
     Repository,
-    RunLock,
-    TreeView,
     Workspace,
     hold_run_lock,
     prepare_private_folder,
@@ -49,6 +44,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine.documents.curation import Curation
     from ktx_cli.engine.models import Preflight
     from ktx_cli.engine.work import SourceWork
+    from ktx_cli.project import CommitResult, Held, Layout, RunLock, TreeView
 
 
 class ProjectBase:

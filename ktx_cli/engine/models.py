@@ -19,9 +19,7 @@ from ktx_cli.core import KtxError
 from ktx_cli.engine.plan import PreflightFailed, RunPlan, Spending
 from ktx_cli.llm import (
     LlmError,
-    ModelRef,
     ProbeRun,
-    UsageFact,
     credentials_of,
     distinct_models,
     divergence,
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine.report import IngestReport
     from ktx_cli.engine.task import Cancellation
     from ktx_cli.engine.work import SourceWork
-    from ktx_cli.llm import LlmRuntime, RoutedRuntime
+    from ktx_cli.llm import LlmRuntime, ModelRef, RoutedRuntime, UsageFact
 
 GRACE_SECONDS: Final = 10.0
 """How long an interrupted run waits for what is under way; a turn that takes longer is given up."""

@@ -19,20 +19,11 @@ from ktx_cli.documents import Changes, Snapshot, WorkUnit
 from ktx_cli.llm import StoredStep
 from ktx_cli.project import Conflict, Tree, Workspace, merge_lines, transaction, translated
 from ktx_cli.semantic import Fidelity
-from ktx_cli.sources import (
-    Conclusion,
-    Delivery,
-    FileStatus,
-    Projection,
-    Source,
-    SourceKey,
-    UnitEvidence,
-    delivery_path,
-    documents_left,
-)
+from ktx_cli.sources import Conclusion, Delivery, FileStatus, SourceKey, UnitEvidence, delivery_path, documents_left
 
 if TYPE_CHECKING:
     from ktx_cli.llm import CallFacts
+    from ktx_cli.sources import Projection, Source
 
 Conclusions = Mapping[SourceKey, Conclusion]
 """What each source wrote after its units had landed."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ktx_cli.core import ConfigError, KtxError, ResultWarning, SourceError, is_utf8, listing, yaml
 from ktx_cli.project import DATABASE_SOURCE, Layout
@@ -21,18 +21,14 @@ from ktx_cli.scan.descriptions.facts import (
     updated_record,
     with_descriptions,
 )
-from ktx_cli.scan.relationships.record import (
-    RELATIONSHIPS,
-    Relationship,
-    RelationshipRecord,
-    read_record,
-    record_text,
-    restricted,
-)
+from ktx_cli.scan.relationships.record import RELATIONSHIPS, RelationshipRecord, read_record, record_text, restricted
 from ktx_cli.scan.shards import ManifestIndex, entries
 from ktx_cli.scan.snapshot import MANIFEST, manifest_hashes, manifest_text, read_table, table_path
 from ktx_cli.semantic import MANIFEST_HEADER, SUFFIXES, Entry, ParsedCopies, Shard, physical_name
 from ktx_cli.warehouses import DatabaseSchema, Table, TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.relationships.record import Relationship
 
 WHOLESALE = frozenset({"schema", "folder"})
 """Problems of no single table that hide tables: nothing that is missing now counts as dropped."""

@@ -6,20 +6,11 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import ResultWarning, isoformat, now
 from ktx_cli.project import transaction
-from ktx_cli.scan.committed import (
-    Committed,
-    LinkedFiles,
-    Records,
-    RemovedTexts,
-    Snapshot,
-    carried_over,
-    has_comments,
-    require_some_tables,
-)
+from ktx_cli.scan.committed import LinkedFiles, RemovedTexts, carried_over, has_comments, require_some_tables
 from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Described, DescriptionReport, Source, mappings_in, updated_record
 from ktx_cli.scan.profile.counts import TableProfile
 from ktx_cli.scan.relationships.record import RelationshipRecord
@@ -30,6 +21,9 @@ from ktx_cli.scan.snapshot import MANIFEST, SnapshotFile, manifest_text, table_f
 from ktx_cli.scan.stages import StageFailure
 from ktx_cli.semantic import Entry, Shard, physical_name, source_names
 from ktx_cli.warehouses import DatabaseSchema, ObjectProblem, Table, TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.committed import Committed, Records, Snapshot
 
 
 def plan_manifest(

@@ -6,20 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import Emit, ResultWarning, ignore_events, listing, monotonic, plural
 from ktx_cli.project import Database, Scan
 from ktx_cli.scan.committed import Base, Committed, Records
-from ktx_cli.scan.descriptions.facts import (
-    DESCRIPTIONS,
-    Described,
-    Describer,
-    DescriptionInput,
-    DescriptionReport,
-    ProposalInput,
-    updated_record,
-)
+from ktx_cli.scan.descriptions.facts import DESCRIPTIONS, DescriptionInput, ProposalInput, updated_record
 from ktx_cli.scan.manifest import ManifestPlan, PreviousScan, ScanOutcome, plan_manifest
 from ktx_cli.scan.profile.counts import FAILED, NOT_READ, SampledTable, TableProfile, unsampled
 from ktx_cli.scan.profile.profiler import Budget, Profiled, SparingConnector, profile_tables
@@ -43,6 +35,9 @@ from ktx_cli.scan.stages import Depth, Failures, Stage, Step, connection_warning
 from ktx_cli.scan.warnings import comment_warnings, problem_warnings, unprofiled_warnings
 from ktx_cli.semantic import ParsedCopies, physical_name
 from ktx_cli.warehouses import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableKind, TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.descriptions.facts import Described, Describer, DescriptionReport
 
 GENERATOR = 3
 """Raised when the same structure would give other files, so that an unchanged database is written anew once."""

@@ -6,26 +6,19 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Record, ResultWarning, plural
 from ktx_cli.scan.committed import Committed
 from ktx_cli.scan.relationships.record import Relationship, RelationshipId, RelationshipRecord, Status
-from ktx_cli.scan.review import (
-    GENERATED_SOURCES,
-    JoinKey,
-    Overlays,
-    ReviewedEdge,
-    Scene,
-    Standing,
-    find_join,
-    join_key,
-    missing_end,
-)
+from ktx_cli.scan.review import GENERATED_SOURCES, Overlays, Scene, Standing, find_join, join_key, missing_end
 from ktx_cli.scan.shards import ManifestIndex
 from ktx_cli.scan.stages import connection_warning
 from ktx_cli.semantic import Entry, Shard
 from ktx_cli.warehouses import Table, TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.review import JoinKey, ReviewedEdge
 
 NOT_FOUND: Final = "no scan finds it any more"
 DECLARED: Final = "a foreign key declares it now"

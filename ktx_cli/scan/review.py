@@ -11,35 +11,20 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, ConfigError, KtxError, ResultWarning, file_stem, listing, yaml
 from ktx_cli.project import Layout
 from ktx_cli.scan.committed import Base, Committed, RemovedTexts, has_comments
 from ktx_cli.scan.descriptions.facts import mappings_in
-from ktx_cli.scan.relationships.record import (
-    ARROW,
-    RELATIONSHIPS,
-    Relationship,
-    RelationshipId,
-    RelationshipRecord,
-    Status,
-    relationship_name,
-)
+from ktx_cli.scan.relationships.record import ARROW, RELATIONSHIPS, RelationshipRecord, Status, relationship_name
 from ktx_cli.scan.shards import ManifestIndex, declared_relationships, entries
-from ktx_cli.semantic import (
-    DISABLED,
-    SUFFIXES,
-    Entry,
-    ParsedCopies,
-    Shard,
-    physical_name,
-    plain_on,
-    quoted,
-    render_shard,
-    source_names,
-)
+from ktx_cli.semantic import DISABLED, SUFFIXES, Shard, physical_name, plain_on, quoted, render_shard, source_names
 from ktx_cli.warehouses import Table, TableKind, TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.relationships.record import Relationship, RelationshipId
+    from ktx_cli.semantic import Entry, ParsedCopies
 
 JoinKey = tuple[str, str]
 """What makes two joins of a source the same: `to`, and `on` with single blanks."""

@@ -14,24 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ktx_cli.core import KtxError, Recent, ResultWarning, escaped, is_utf8, one_line, plural
 from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, hash_of, signatures_below
 from ktx_cli.scan import snapshot_path
-from ktx_cli.semantic import (
-    SUFFIXES,
-    Column,
-    ColumnValues,
-    Measure,
-    Model,
-    Segment,
-    SemanticError,
-    Source,
-    Visibility,
-    is_stray,
-    stray_paths,
-)
+from ktx_cli.semantic import SUFFIXES, Column, Model, SemanticError, Visibility, is_stray, stray_paths
 from ktx_cli.wiki import FOLDER, GLOBAL, Page, parse, place_of
 
 if TYPE_CHECKING:
     from ktx_cli.protection import Relations
-    from ktx_cli.semantic import Names
+    from ktx_cli.semantic import ColumnValues, Measure, Names, Segment, Source
 
 
 KINDS: Final = ("source", "measure", "segment", "page", "column", "passage", "value")

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from ktx_cli.core import (
@@ -28,20 +28,11 @@ from ktx_cli.llm import Embedder
 from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
 from ktx_cli.search.corpus import DOCUMENT, Contents, Document, Found, Scope, files_between
 from ktx_cli.search.index import Identity, Store, add, changing, identity, open_index, remove
-from ktx_cli.search.ranking import (
-    EMBEDDED,
-    Ranked,
-    Ranking,
-    Vectors,
-    embed_missing,
-    found,
-    fused,
-    nearest,
-    no_vectors,
-    nobody,
-    rank,
-)
+from ktx_cli.search.ranking import EMBEDDED, Vectors, embed_missing, found, fused, nearest, no_vectors, nobody, rank
 from ktx_cli.wiki import FOLDER
+
+if TYPE_CHECKING:
+    from ktx_cli.search.ranking import Ranked, Ranking
 
 
 @dataclass(slots=True)

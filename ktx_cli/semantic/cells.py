@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
@@ -34,17 +34,14 @@ from ktx_cli.semantic.model import (
     SECOND,
     WEEK,
     YEAR,
-    CalendarSettings,
-    Column,
-    Cumulative,
-    SemiAdditive,
-    Source,
-    Span,
 )
 from ktx_cli.semantic.plan.axis import reader
 from ktx_cli.semantic.plan.plan import Dimension, Leaf, Output, RowFilter, TimeRange, Treatment, instant
 from ktx_cli.semantic.probes import is_over_time
 from ktx_cli.warehouses import DateOrTimestamp, QueryResult, SemanticType
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.model import CalendarSettings, Column, Cumulative, SemiAdditive, Source, Span
 
 Run = Callable[[str], QueryResult]
 """Runs one statement that gives one row."""

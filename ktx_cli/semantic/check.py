@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import sqlglot
 from sqlglot import exp
@@ -20,20 +20,18 @@ from ktx_cli.semantic.graph import Graph
 from ktx_cli.semantic.load.entries import unknown_name
 from ktx_cli.semantic.model import (
     GRAINS,
-    Column,
-    Join,
-    Measure,
-    Model,
     Place,
     Relationship,
     SemanticError,
-    Source,
     ambiguous,
     layer_diagnostic,
     spelled,
     unknown,
 )
 from ktx_cli.warehouses import SemanticType
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.model import Column, Join, Measure, Model, Source
 
 MeasureKey = tuple[str, str]
 """Source and measure."""

@@ -21,13 +21,7 @@ from ktx_cli.semantic.manifest import load_manifest
 from ktx_cli.semantic.model import Model, SemanticError
 from ktx_cli.warehouses import (
     EITHER,
-    CheckedStatement,
-    Connector,
-    Counts,
     ForwardingConnector,
-    Opener,
-    QueryResult,
-    Server,
     StatementPolicy,
     dialect_named,
     dialect_of,
@@ -41,6 +35,7 @@ from ktx_cli.warehouses import (
 if TYPE_CHECKING:
     from ktx_cli.semantic.answer import Prepared
     from ktx_cli.semantic.plan.plan import Plan
+    from ktx_cli.warehouses import CheckedStatement, Connector, Counts, Opener, QueryResult, Server
 
 
 DEFAULT_BYTES: Final = 10_000_000

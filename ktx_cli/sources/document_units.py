@@ -7,19 +7,13 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import plural
-from ktx_cli.documents import (
-    Changes,
-    RawFile,
-    Snapshot,
-    UnreadableDocumentError,
-    WorkUnit,
-    is_heading,
-    outside_fences,
-    read_document,
-)
+from ktx_cli.documents import UnreadableDocumentError, WorkUnit, is_heading, outside_fences, read_document
+
+if TYPE_CHECKING:
+    from ktx_cli.documents import Changes, RawFile, Snapshot
 
 SPAN_CHARACTERS: Final = 40_000
 """The longest text of a unit; a longer document becomes several."""

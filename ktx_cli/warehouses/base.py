@@ -12,23 +12,16 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath, SourceError, did_you_mean, listing, one_line
-from ktx_cli.warehouses.port import (
-    Column,
-    ConnectionSpec,
-    ForeignKey,
-    Index,
-    SemanticType,
-    Table,
-    TableKind,
-    TableRef,
-    UniqueKey,
-)
+from ktx_cli.warehouses.port import Column, Table, TableRef
 from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.wire import row_memory
+
+if TYPE_CHECKING:
+    from ktx_cli.warehouses.port import ConnectionSpec, ForeignKey, Index, SemanticType, TableKind, UniqueKey
 
 STATEMENT_SECONDS = 30.0
 """How long one statement may run before it is stopped."""

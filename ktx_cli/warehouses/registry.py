@@ -6,20 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from ktx_cli.core import Command, ConfigError, NotSupportedError, Placeholder, did_you_mean, listing
-from ktx_cli.project import (
-    WAREHOUSES,
-    Database,
-    Kind,
-    KtxConfig,
-    Question,
-    connection_of,
-    resolve_options,
-    wrong_scheme,
-)
+from ktx_cli.project import WAREHOUSES, Database, Kind, Question, connection_of, resolve_options, wrong_scheme
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, scope_from_options
+
+if TYPE_CHECKING:
+    from ktx_cli.project import KtxConfig
 
 
 @dataclass(frozen=True, slots=True)

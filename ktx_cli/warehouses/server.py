@@ -19,19 +19,13 @@ from ktx_cli.project import WAREHOUSES, redact
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import require_known, require_reading
 from ktx_cli.warehouses.pool import Pool, PoolBusyError
-from ktx_cli.warehouses.port import (
-    ConnectionSpec,
-    ConnectionTest,
-    DatabaseSchema,
-    ObjectProblem,
-    QueryResult,
-    Scope,
-    TableRef,
-)
+from ktx_cli.warehouses.port import ConnectionTest, ObjectProblem
 
 if TYPE_CHECKING:
     import psycopg
     import pymysql
+
+    from ktx_cli.warehouses.port import ConnectionSpec, DatabaseSchema, QueryResult, Scope, TableRef
 
 
 MAX_CONNECTIONS = 10

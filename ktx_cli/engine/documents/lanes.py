@@ -6,38 +6,22 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.agent_tools import Library, Place
-from ktx_cli.core import (
-    Emit,
-    KtxError,
-    ResultWarning,
-    StepFinished,
-    StepProgress,
-    StepStarted,
-    ignore_events,
-    monotonic,
-    plural,
-)
+from ktx_cli.core import ResultWarning, StepFinished, StepProgress, StepStarted, ignore_events, monotonic, plural
 from ktx_cli.documents import Document, UnreadableDocumentError, WorkUnit
 from ktx_cli.engine.documents.candidates import Candidate, keep_waiting, waiting
 from ktx_cli.engine.documents.curation import Curation, Curator
-from ktx_cli.engine.documents.triage import (
-    DocumentPrompts,
-    Extraction,
-    Lane,
-    LaneChoice,
-    QuestionRunner,
-    Tally,
-    Triage,
-    extract,
-    triage,
-)
+from ktx_cli.engine.documents.triage import Extraction, Lane, LaneChoice, Tally, Triage, extract, triage
 from ktx_cli.engine.reconciliation import staged
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
 from ktx_cli.project import Workspace
 from ktx_cli.sources import SourceKey
+
+if TYPE_CHECKING:
+    from ktx_cli.core import Emit, KtxError
+    from ktx_cli.engine.documents.triage import DocumentPrompts, QuestionRunner
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,16 +17,7 @@ from ktx_cli.core import Emit, KtxError, one_line, plural
 from ktx_cli.llm import LlmError
 from ktx_cli.project import CachedAnswer, KtxConfig, Layout, Privacy, StateEnrichmentStore
 from ktx_cli.scan.descriptions.batches import estimated_tokens
-from ktx_cli.scan.descriptions.facts import (
-    Described,
-    DescriptionInput,
-    DescriptionReport,
-    Estimate,
-    ProposalInput,
-    TableFacts,
-    Texts,
-    content_hash,
-)
+from ktx_cli.scan.descriptions.facts import Described, DescriptionReport, Estimate, content_hash
 from ktx_cli.scan.descriptions.model import KIND, Descriptions, Progress, answers_so_far, describe, estimate
 from ktx_cli.scan.descriptions.rules import describe_by_rules
 from ktx_cli.scan.relationships.hints import GivenHints
@@ -36,6 +27,7 @@ from ktx_cli.warehouses import TableRef
 
 if TYPE_CHECKING:
     from ktx_cli.llm import LlmRuntime
+    from ktx_cli.scan.descriptions.facts import DescriptionInput, ProposalInput, TableFacts, Texts
 
 Answer = TypeVar("Answer")
 

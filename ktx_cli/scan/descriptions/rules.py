@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import listing, plural
 from ktx_cli.privacy import ValueKind
-from ktx_cli.scan.descriptions.facts import (
-    Described,
-    Join,
-    TableFacts,
-    content_hash,
-    empty_text,
-    rows_text,
-    values_text,
-    years_text,
-)
+from ktx_cli.scan.descriptions.facts import Described, content_hash, empty_text, rows_text, values_text, years_text
 from ktx_cli.scan.profile.counts import ColumnProfile
 from ktx_cli.scan.relationships.names import tokens, word_set
 from ktx_cli.semantic import physical_name, quoted
 from ktx_cli.warehouses import Column, SemanticType, TableKind, TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.descriptions.facts import Join, TableFacts
 
 RULES_VERSION: Final = "rules 2"
 """Raised when the rules would say something else of the same table."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import SourceError, monotonic, plain_value
 from ktx_cli.privacy import Refusal, ValueKind, refusal
@@ -17,18 +17,10 @@ from ktx_cli.project import Privacy
 from ktx_cli.scan.profile.counts import ColumnProfile, SampledTable
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.semantic import ColumnValues
-from ktx_cli.warehouses import (
-    Column,
-    Connector,
-    ObjectProblem,
-    Table,
-    TableRef,
-    dialect_named,
-    lost_its_session,
-    reason,
-    table_path,
-    value_of,
-)
+from ktx_cli.warehouses import ObjectProblem, dialect_named, lost_its_session, reason, table_path, value_of
+
+if TYPE_CHECKING:
+    from ktx_cli.warehouses import Column, Connector, Table, TableRef
 
 _LISTED: Final = (ValueKind.TEXT, ValueKind.BOOLEAN, ValueKind.MIXED)
 _WRAPPED: Final = re.compile(r"^(?:nullable|lowcardinality)\((.*)\)$", re.IGNORECASE | re.DOTALL)

@@ -6,25 +6,17 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import SourceError
 from ktx_cli.scan.profile.counts import comparable, fold_of
-from ktx_cli.scan.relationships.columns import (
-    Candidate,
-    ColumnFacts,
-    DatabaseFacts,
-    Family,
-    NameIndex,
-    Overlap,
-    TableFacts,
-    are_alike,
-    core,
-    marks,
-)
+from ktx_cli.scan.relationships.columns import Candidate, Family, Overlap, are_alike, core, marks
 from ktx_cli.scan.relationships.ranker import Numbers, Standing, covered, features, numbers_of
 from ktx_cli.scan.relationships.record import Check
 from ktx_cli.warehouses import Connector, SampleLimits, Table, column_list, quote, table_path, value_list, value_of
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.relationships.columns import ColumnFacts, DatabaseFacts, NameIndex, TableFacts
 
 PROBED_VALUES = 60
 """How many values of a column are looked up in a key that is larger than its sample."""

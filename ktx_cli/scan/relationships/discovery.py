@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import SourceError, monotonic, plural
 from ktx_cli.project import Relationships
@@ -19,15 +19,7 @@ from ktx_cli.scan.relationships.candidates import (
     find_candidates,
     is_unique_in_database,
 )
-from ktx_cli.scan.relationships.columns import (
-    Candidate,
-    ColumnFacts,
-    DatabaseFacts,
-    Family,
-    NameIndex,
-    TableFacts,
-    gather,
-)
+from ktx_cli.scan.relationships.columns import Family, NameIndex, gather
 from ktx_cli.scan.relationships.composites import Branch, CompositeCandidate, find_branches, find_composites
 from ktx_cli.scan.relationships.hints import Hints, HintSource, hints_of
 from ktx_cli.scan.relationships.keys import Uniques, choose_keys, find_uniques, own_name
@@ -36,6 +28,9 @@ from ktx_cli.scan.relationships.record import Cardinality, Check, Discovery, Key
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.semantic import quoted
 from ktx_cli.warehouses import Connector, Table, TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, TableFacts
 
 MOST_CHECKS = 1000
 """How many references are checked on all rows unless `validationBudget` says otherwise."""

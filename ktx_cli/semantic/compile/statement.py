@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -40,19 +41,10 @@ from ktx_cli.semantic.expressions.fragments import COUNT, distinct_columns, perc
 from ktx_cli.semantic.expressions.names import Expression, Name, filled, placeholders
 from ktx_cli.semantic.model import DAY, SemanticError, SemiAdditive
 from ktx_cli.semantic.plan.axis import TimeReader, filled_time, reader, with_axes
-from ktx_cli.semantic.plan.plan import (
-    Axis,
-    Dimension,
-    Leaf,
-    Output,
-    Plan,
-    RowFilter,
-    TimeRange,
-    Treatment,
-    differs_in_length,
-    earlier_range,
-    instant,
-)
+from ktx_cli.semantic.plan.plan import Dimension, Output, Plan, differs_in_length, earlier_range, instant
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.plan.plan import Axis, Leaf, RowFilter, TimeRange, Treatment
 
 
 @dataclass(frozen=True, slots=True)

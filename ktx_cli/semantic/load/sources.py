@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import ConfigError, Diagnostic, Severity, listing
 from ktx_cli.semantic.load.columns import (
@@ -26,19 +26,10 @@ from ktx_cli.semantic.load.columns import (
 from ktx_cli.semantic.load.entries import POLICIES, VISIBILITY, Entry, unknown_name
 from ktx_cli.semantic.load.joins import Key, join_key, read_join, table_parts
 from ktx_cli.semantic.manifest import DISABLED, plain_on
-from ktx_cli.semantic.model import (
-    Join,
-    Measure,
-    MetricTest,
-    Parameter,
-    Place,
-    Policy,
-    Segment,
-    Source,
-    Visibility,
-    layer_diagnostic,
-    spelled,
-)
+from ktx_cli.semantic.model import Source, Visibility, layer_diagnostic, spelled
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.model import Join, Measure, MetricTest, Parameter, Place, Policy, Segment
 
 SHARED_KEYS = (
     "descriptions", "grain", "columns", "joins", "measures", "segments", "default_time_dimension", "tags", "freshness",

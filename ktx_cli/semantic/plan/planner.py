@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from math import isfinite
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
@@ -25,18 +25,7 @@ from ktx_cli.semantic.expressions.names import (
     placeholder,
 )
 from ktx_cli.semantic.graph import Graph, Path
-from ktx_cli.semantic.model import (
-    DAY,
-    FISCAL_QUARTER,
-    FISCAL_YEAR,
-    GRAINS,
-    Column,
-    Model,
-    Parameter,
-    SemanticError,
-    Span,
-    unknown,
-)
+from ktx_cli.semantic.model import DAY, FISCAL_QUARTER, FISCAL_YEAR, GRAINS, SemanticError, unknown
 from ktx_cli.semantic.plan.axis import TimeReader, time_of, with_axes
 from ktx_cli.semantic.plan.measures import Context, Measures, exact_divisions, require_public
 from ktx_cli.semantic.plan.plan import (
@@ -55,6 +44,9 @@ from ktx_cli.semantic.plan.plan import (
 )
 from ktx_cli.semantic.query import AskedDimension, AskedFilter, AskedMeasure, AskedOrder, Query, with_grain
 from ktx_cli.warehouses import SemanticType
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.model import Column, Model, Parameter, Span
 
 _NOT_NAME: Final = re.compile(r"\W+")
 _COMPARED: Final = ("previous", "change", "change_pct")

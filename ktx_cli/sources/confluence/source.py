@@ -6,23 +6,11 @@ import base64
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import parse_qs, quote, urlsplit
 
 from ktx_cli.core import Hint, ResultWarning, SecretError, SettingPath, SourceError, listing
-from ktx_cli.documents import (
-    MAX_HTML,
-    Changes,
-    RawFile,
-    Snapshot,
-    Token,
-    WorkUnit,
-    markdown_of,
-    text_token,
-    tokens,
-    visible,
-    with_front_matter,
-)
+from ktx_cli.documents import MAX_HTML, Token, markdown_of, text_token, tokens, visible, with_front_matter
 from ktx_cli.project import is_reference
 from ktx_cli.project import remember as remember_secret
 from ktx_cli.project import resolve as resolve_secret
@@ -30,6 +18,9 @@ from ktx_cli.sources.document_units import PAGES, document_units
 from ktx_cli.sources.fetch import PageFetch
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.port import FetchContext, Projection, Source
+
+if TYPE_CHECKING:
+    from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 
 _PARENT: Final = re.compile(rb"^parent: \"?([A-Za-z0-9]{1,40})\"?$", re.MULTILINE)
 _HEAD_BYTES: Final = 4_000

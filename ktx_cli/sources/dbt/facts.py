@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ResultWarning
-from ktx_cli.semantic import (
-    Column,
-    Fidelity,
-    Item,
-    Kind,
-    Place,
-    Relation,
-    Report,
-    Source,
-    UnresolvedError,
-    import_dbt,
-    quoted,
-    relation_of,
-)
+from ktx_cli.semantic import Kind, UnresolvedError, import_dbt, quoted, relation_of
 from ktx_cli.sources.dbt.project import STEERS, Node, Project
 from ktx_cli.sources.ownership import Steps, join_step, text_of
 from ktx_cli.sources.port import ProjectContext
 from ktx_cli.sources.table_texts import Table, Wanted, best_of, leave_broken, model_without_ours, want_files
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import Column, Fidelity, Item, Place, Relation, Report, Source
 
 TOOL: Final = "dbt"
 KNOWN_TYPES: Final = "the database knows the types of its columns"

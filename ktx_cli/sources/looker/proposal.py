@@ -7,24 +7,17 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Record, one_line, plural
 from ktx_cli.documents import Snapshot
 from ktx_cli.semantic import UnresolvedError, condition
-from ktx_cli.sources.looker.fetch import (
-    FOLDERS_PATH,
-    USAGE_PATH,
-    Lane,
-    Target,
-    Usage,
-    Why,
-    column_of,
-    kind_of,
-    source_name,
-)
+from ktx_cli.sources.looker.fetch import FOLDERS_PATH, USAGE_PATH, Lane, Target, Why, column_of, kind_of, source_name
 from ktx_cli.sources.port import ProjectContext, Projection
 from ktx_cli.sources.table_texts import TableText, write_texts
+
+if TYPE_CHECKING:
+    from ktx_cli.sources.looker.fetch import Usage
 
 _MEASURE: Final = re.compile(
     r"(?:^|_)(?:count|counts|sum|total|avg|average|mean|min|max|median|percentile|rate|ratio|share|pct|percent)(?:_|$)"

@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktx_cli.core import CancelledError, now, plural
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.project import QueryHistory
 from ktx_cli.semantic import Fidelity, Kind, Model, Place, load_model
-from ktx_cli.sources.port import (
-    Conclusion,
-    EvidenceForm,
-    FetchContext,
-    ProjectContext,
-    Projection,
-    Source,
-    UnitEvidence,
-)
+from ktx_cli.sources.port import Conclusion, Projection, Source
 from ktx_cli.sources.query_history import readers
 from ktx_cli.sources.query_history.model import KIND, Coverage, scope_of
 from ktx_cli.sources.query_history.pages import (
@@ -43,6 +35,9 @@ from ktx_cli.sources.query_history.statements import Redactor, Tables
 from ktx_cli.sources.query_history.templates import Readings, TemplateRules, basis_of
 from ktx_cli.warehouses import Connector, dialect_of, open_database
 from ktx_cli.wiki import FOLDER, GLOBAL, Wiki, render
+
+if TYPE_CHECKING:
+    from ktx_cli.sources.port import EvidenceForm, FetchContext, ProjectContext, UnitEvidence
 
 TABLE_NOTES = "Read the file and give exactly one `table_usage` evidence: what people use the table for."
 PATTERN_NOTES = (

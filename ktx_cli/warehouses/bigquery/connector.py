@@ -7,25 +7,18 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import TableDraft, read_only_error, reason
-from ktx_cli.warehouses.cloud import (
-    Catalog,
-    ClientError,
-    CloudConnector,
-    Identity,
-    Rights,
-    Rows,
-    drafts_of,
-    identifier,
-    required,
-)
+from ktx_cli.warehouses.cloud import ClientError, CloudConnector, Identity, Rights, drafts_of, identifier, required
 from ktx_cli.warehouses.port import ConnectionSpec, ObjectProblem, QueryResult, Scope, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, tagged
+
+if TYPE_CHECKING:
+    from ktx_cli.warehouses.cloud import Catalog, Rows
 
 MAX_BYTES_BILLED = 100 * 2**30
 """Bytes one statement may bill unless `max_bytes_billed` says otherwise: 100 GiB."""

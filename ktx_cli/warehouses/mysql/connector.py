@@ -13,14 +13,11 @@ from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import ADDRESS, ANY, FLAG, TableDraft, fill, folded, option_file, read_only_error, reason
 from ktx_cli.warehouses.mysql.dialect import DIALECT
 from ktx_cli.warehouses.port import (
-    ConnectionTest,
     DatabaseSchema,
     ForeignKey,
     Index,
     ObjectProblem,
     QueryResult,
-    Scope,
-    Table,
     TableKind,
     TableRef,
     UniqueKey,
@@ -31,6 +28,8 @@ from ktx_cli.warehouses.server import PartReader, Reader, ServerConnector, optio
 
 if TYPE_CHECKING:
     import socket
+
+    from ktx_cli.warehouses.port import ConnectionTest, Scope, Table
 
 _TO_FILE = re.compile(r"\b(OUTFILE|DUMPFILE)\b", re.IGNORECASE)
 _STATEFUL = re.compile(r"_LOCK|@|LAST_INSERT_ID|_VALUE_FOR|SLEEP|FOUND_ROWS", re.IGNORECASE)

@@ -6,22 +6,17 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.base import ADDRESS, ANY, FLAG, folded, option_file, require_choice
 from ktx_cli.warehouses.port import ConnectionSpec, ConnectionTest, DatabaseSchema, QueryResult, Scope, select
 from ktx_cli.warehouses.postgres.catalog import LockedReader, PostgresCatalog, list_relations
-from ktx_cli.warehouses.server import (
-    PartReader,
-    Reader,
-    ServerConnector,
-    is_local,
-    option_flag,
-    tagged,
-    tagged_postgres_cursor,
-)
+from ktx_cli.warehouses.server import PartReader, ServerConnector, is_local, option_flag, tagged, tagged_postgres_cursor
+
+if TYPE_CHECKING:
+    from ktx_cli.warehouses.server import Reader
 
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full", "no-verify")
 """The values of `sslmode`: libpq's and node-postgres's `no-verify`."""

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktx_cli.core import Command, ConfigError, Hint
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import ADDRESS, FLAG, TableDraft, read_only_error, require_known
-from ktx_cli.warehouses.cloud import (
-    Catalog,
-    CloudConnector,
-    Identity,
-    Rights,
-    Rows,
-    drafts_of,
-    identifier,
-    required,
-    texts,
-)
+from ktx_cli.warehouses.cloud import CloudConnector, Identity, Rights, drafts_of, identifier, required, texts
 from ktx_cli.warehouses.port import ConnectionSpec, QueryResult, Scope, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, option_flag, server_address, tagged
+
+if TYPE_CHECKING:
+    from ktx_cli.warehouses.cloud import Catalog, Rows
 
 _ATTEMPTS = 3
 _WRITING = ("INSERT", "UPDATE", "DELETE", "OWNERSHIP", "CREATE")

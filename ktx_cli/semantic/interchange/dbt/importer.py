@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.semantic.interchange.dbt.metrics import Metrics
 from ktx_cli.semantic.interchange.dbt.project import (
@@ -14,32 +14,23 @@ from ktx_cli.semantic.interchange.dbt.project import (
     NATURAL,
     PRIMARY,
     UNIQUE,
-    Call,
-    Dimension,
-    Documents,
     Edge,
     Entity,
     Scope,
-    Semantic,
     parse_call,
     read_documents,
     read_newer,
     read_older,
 )
-from ktx_cli.semantic.interchange.drafts import (
-    TAKEN,
-    ColumnDraft,
-    SourceDraft,
-    Sources,
-    imported,
-    on_text,
-    plain_name,
-    reach,
-)
+from ktx_cli.semantic.interchange.drafts import TAKEN, Sources, imported, on_text, plain_name, reach
 from ktx_cli.semantic.interchange.report import Imported, Item, Report, UnresolvedError
 from ktx_cli.semantic.load.columns import NATURAL as GRAINS
 from ktx_cli.semantic.model import Model, Place
 from ktx_cli.warehouses import dialect_named
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.interchange.dbt.project import Call, Dimension, Documents, Semantic
+    from ktx_cli.semantic.interchange.drafts import ColumnDraft, SourceDraft
 
 _CUT: Final = re.compile(
     r"date_trunc\(\s*'(?P<grain>\w+)'\s*,\s*(?P<cut>\w+)\s*\)|(?:cast\(\s*(?P<cast>\w+)\s+as\s+date\s*\)|"

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError
-from ktx_cli.semantic.interchange.dbt.project import (
-    METRIC_TIME,
-    Input,
-    Scope,
-    Semantic,
-    read_filters,
-    read_input,
-    to_date,
-    window,
-)
+from ktx_cli.semantic.interchange.dbt.project import METRIC_TIME, Scope, read_filters, read_input, to_date, window
 from ktx_cli.semantic.interchange.drafts import SourceDraft, checked, described, filled, plain_name, quoted, with_names
 from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.interchange.dbt.project import Input, Semantic
 
 _FILLED: Final = "ktx shows empty periods where a question says `fill: true`; a count is 0 there, any other value empty"
 _MISSING: Final = "inputs of several sources: where one has no rows, a sum or count is 0 here and empty in dbt"

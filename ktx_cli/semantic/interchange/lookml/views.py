@@ -6,20 +6,14 @@ import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.semantic.interchange.drafts import (
-    TAKEN,
-    ColumnDraft,
-    SourceDraft,
-    Sources,
-    all_of,
-    checked,
-    described,
-    filled,
-)
+from ktx_cli.semantic.interchange.drafts import TAKEN, all_of, checked, described, filled
 from ktx_cli.semantic.interchange.lookml.project import TIMEFRAMES, Block, Project, cut, replaced, without_liquid
 from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.interchange.drafts import ColumnDraft, SourceDraft, Sources
 
 UNKNOWN_TABLE: Final = "the scanned database has no such table"
 """Why a view is left out where only known tables count."""
