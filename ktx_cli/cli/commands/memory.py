@@ -27,7 +27,7 @@ from ktx_cli.cli.reports import (
 from ktx_cli.core import CancelledError, Command, Placeholder, UsageError, listing
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.capture.history import Shown
+    from ktx_cli.jobs.capture.capture import Shown
 
 commands = group("Turn texts into wiki pages and measures; list, show and take back what came of them.")
 
@@ -108,7 +108,7 @@ def list_captures(
 @command(commands, "show", schema="memory-show")
 def show(session: Session, run: RUN) -> Result:
     """Show a capture: its text, what it wrote as a diff, contradictions, and how to review it."""
-    from ktx_cli.jobs.capture.history import show
+    from ktx_cli.jobs.capture.capture import show
 
     layout, _ = session.load_project()
     found = show(layout, run)

@@ -44,7 +44,7 @@ def test_a_run_that_fails_after_its_scans_leaves_a_report(shop_project: Path, mo
 def test_a_bug_in_one_connection_is_in_the_log(
     shop_project: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ktx_cli.jobs.ingest.databases.scan_connection", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr("ktx_cli.jobs.ingest.run.scan_connection", lambda *args, **kwargs: 1 / 0)
     with caplog.at_level(logging.DEBUG, "ktx_cli"):
         report, _ = ingest(request(shop_project))
     error = report.connections[0].error
