@@ -123,11 +123,9 @@ def memory_prompt(session: ToolSession, prompt: Prompt, text: str, rules: str) -
 def _checked(task: TaskPrompt, key: str) -> TaskPrompt:
     length = len(task.system) + len(task.prompt)
     if length > LONGEST_PROMPT:
-        raise PromptTooLongError(
-            f"the prompt of `{key}` has {length:,} characters, {LONGEST_PROMPT:,} are allowed",
-            hint="cut the source into smaller parts, or shorten prompts and skills of the project",
-            details={"unit": key, "characters": length},
-        )
+        message = f"the prompt of `{key}` has {length:,} characters, {LONGEST_PROMPT:,} are allowed"
+        hint = "cut the source into smaller parts, or shorten prompts and skills of the project"
+        raise PromptTooLongError(message, hint=hint, details={"unit": key, "characters": length})
     return task
 
 

@@ -299,9 +299,8 @@ class IngestReport(Record):
         if failed and len(failed) == len(self.parts):
             if len({error.code for error in failed}) == 1:
                 return failed[0]
-            return KtxError(
-                f"no connection could be read: {listing(error.message for error in failed)}", hint=failed[0].hint
-            )
+            message = f"no connection could be read: {listing(error.message for error in failed)}"
+            return KtxError(message, hint=failed[0].hint)
         unasked = [f"{each} ({part.connection})" for part in self.parts for each in part.left_out]
         unread = [_named(p.connection, p.error) for p in self.parts if p.error is not None]
         if self.stopped is not None:

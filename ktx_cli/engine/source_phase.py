@@ -124,11 +124,8 @@ def as_error(work: SourceWork, problem: Exception) -> KtxError:
     if isinstance(problem, KtxError):
         return problem
     log.debug("%s failed", work.name, exc_info=problem)
-    return KtxError(
-        f"connection `{work.connection}`: ktx failed unexpectedly: {type(problem).__name__}",
-        code="internal",
-        hint=Command("ingest", work.connection, "--debug"),
-    )
+    message = f"connection `{work.connection}`: ktx failed unexpectedly: {type(problem).__name__}"
+    return KtxError(message, code="internal", hint=Command("ingest", work.connection, "--debug"))
 
 
 def _guarded(work: SourceWork, action: Callable[[], SourceWork]) -> SourceWork:
@@ -229,12 +226,10 @@ def _units(work: SourceWork, projection: Projection) -> tuple[WorkUnit, ...]:
 def _check(work: SourceWork, gates: Gates, trial: Workspace) -> None:
     wrong = gates.definitions(trial, trial.changes())
     if wrong:
-        raise KtxError(
-            f"what {work.name} says cannot be taken over: {wrong[0]}",
-            code="wrong_definitions",
-            hint=wrong[0].hint or "correct it in the source, then run the command again",
-            details={"findings": [str(each) for each in wrong]},
-        )
+        message = f"what {work.name} says cannot be taken over: {wrong[0]}"
+        hint = wrong[0].hint or "correct it in the source, then run the command again"
+        details = {"findings": [str(each) for each in wrong]}
+        raise KtxError(message, code="wrong_definitions", hint=hint, details=details)
 
 
 def digest(work: SourceWork, workspace: Workspace) -> str:

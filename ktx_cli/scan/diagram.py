@@ -353,24 +353,18 @@ def draw_svg(text: str, *, seconds: float = DRAWING_SECONDS, project_dir: Path |
     """
     program, passed = find_program("dot", project_dir=project_dir)
     if program is None and passed is not None:
-        raise NotReadyError(
-            f"the only `dot` on the PATH is {passed}, which lies in the project: it could have come with it",
-            hint="install Graphviz elsewhere: apt-get install graphviz",
-        )
+        message = f"the only `dot` on the PATH is {passed}, which lies in the project: it could have come with it"
+        raise NotReadyError(message, hint="install Graphviz elsewhere: apt-get install graphviz")
     if program is None:
-        raise NotReadyError(
-            "SVG needs the program `dot` of Graphviz, which is not installed", hint="apt-get install graphviz"
-        )
+        message = "SVG needs the program `dot` of Graphviz, which is not installed"
+        raise NotReadyError(message, hint="apt-get install graphviz")
     try:
         done = subprocess.run(
             [program, "-Tsvg"], input=text.encode("utf-8", "replace"), capture_output=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise KtxError(
-            f"`dot` was stopped after {seconds:g} seconds",
-            hint="draw less: add --keys-only or --tables PATTERN",
-            code="timeout",
-        ) from error
+        message = f"`dot` was stopped after {seconds:g} seconds"
+        raise KtxError(message, hint="draw less: add --keys-only or --tables PATTERN", code="timeout") from error
     except OSError as error:
         raise KtxError(f"`{program}` cannot be run: {error.strerror or error}", hint="dot -V") from error
     if done.returncode != 0 or not done.stdout:

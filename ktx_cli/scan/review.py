@@ -114,10 +114,8 @@ class Overlays:
         if path in self.broken:
             raise self.broken[path]
         if any(file.path == path for files in self.files.values() for file in files):
-            raise ConfigError(
-                f"{path} is not about `{source}`, whose overlay it would be",
-                hint=f"rename {path}; the `name:` in it decides, not the file's own",
-            )
+            message = f"{path} is not about `{source}`, whose overlay it would be"
+            raise ConfigError(message, hint=f"rename {path}; the `name:` in it decides, not the file's own")
         return path, None
 
 
@@ -185,10 +183,8 @@ def _list(content: bytes, key: str, where: str) -> list[Any]:
 
 
 def _standalone(source: str, path: str) -> ConfigError:
-    return ConfigError(
-        f"{path} is a source of its own named `{source}`, so there is no overlay to disable its joins in",
-        hint=f"edit the `joins` in {path} by hand, or rename that source",
-    )
+    message = f"{path} is a source of its own named `{source}`, so there is no overlay to disable its joins in"
+    return ConfigError(message, hint=f"edit the `joins` in {path} by hand, or rename that source")
 
 
 GENERATED_SOURCES = frozenset({"formal", "inferred"})
@@ -523,10 +519,8 @@ class Draft:
         leaves no place for it, and for a join of something that is not there.
         """
         if decision is Decision.ACCEPT and edge.missing is not None:
-            raise ConfigError(
-                f"`{edge.name}` cannot be a join: {edge.missing}",
-                hint=Command("scan", "relationships", edge.connection, "--reject", edge.name),
-            )
+            message = f"`{edge.name}` cannot be a join: {edge.missing}"
+            raise ConfigError(message, hint=Command("scan", "relationships", edge.connection, "--reject", edge.name))
         if edge.opposite is not None and edge.opposite.stands:
             return frozenset()
         joins = edge.joins[:1] if decision is Decision.REJECT and edge.opposite is not None else edge.joins
@@ -558,10 +552,8 @@ class Draft:
 
     def _accept(self, edge: ReviewedEdge, join: EdgeJoin) -> list[str]:
         if join.shard is None:
-            raise ConfigError(
-                f"`{join.source}` has no entry in the manifest of `{edge.connection}`, so no join can be written",
-                hint=Command("scan", edge.connection),
-            )
+            message = f"`{join.source}` has no entry in the manifest of `{edge.connection}`, so no join can be written"
+            raise ConfigError(message, hint=Command("scan", edge.connection))
         overlays = []
         if any(join.on in overlay.disabled for overlay in self._review.overlays.of(join.source)):
             path, before = self._overlay(join.source)

@@ -67,10 +67,8 @@ def read_table(content: bytes, where: str) -> Table:
     try:
         return _from_json(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise KtxError(
-            f"the snapshot file {where} is damaged ({type(error).__name__})",
-            hint="restore it from git; the next scan writes it anew",
-        ) from error
+        message = f"the snapshot file {where} is damaged ({type(error).__name__})"
+        raise KtxError(message, hint="restore it from git; the next scan writes it anew") from error
 
 
 def _text(document: dict[str, Any]) -> str:

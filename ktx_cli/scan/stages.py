@@ -183,10 +183,8 @@ def choose_depth(config: KtxConfig, wanted: Depth | None, *, no_llm: bool) -> De
     if wanted is None:
         return Depth.ENRICHED if mode == "deterministic" or has_model else Depth.PROFILE
     if wanted is Depth.ENRICHED and mode == "none":
-        raise UsageError(
-            "--depth enriched has nobody to write descriptions: scan.enrichment.mode is `none`",
-            hint=Command("config", "set", "scan.enrichment.mode", "deterministic"),
-        )
+        message = "--depth enriched has nobody to write descriptions: scan.enrichment.mode is `none`"
+        raise UsageError(message, hint=Command("config", "set", "scan.enrichment.mode", "deterministic"))
     if wanted is Depth.ENRICHED and mode == "llm" and not has_model:
         if no_llm:
             raise UsageError("--depth enriched asks the model, and --no-llm forbids it", hint="leave one of them out")

@@ -188,9 +188,8 @@ def _grant(connection: str, connector: Connector, refs: Sequence[TableRef], reas
     dialect = dialect_named(connector.dialect)
     user = _user(connector) if dialect.has_grants else None
     if user is None:
-        return Hint(
-            "let the role SELECT from them; to see which one it is: {}", Command("connection", "test", connection)
-        )
+        message = "let the role SELECT from them; to see which one it is: {}"
+        return Hint(message, Command("connection", "test", connection))
     role = dialect.role(user)
     schemas = [dialect.quote(schema) for schema in sorted({ref.schema for ref in refs if ref.schema is not None})]
     by_name = len(refs) <= NAMED_TABLES or not schemas

@@ -411,11 +411,8 @@ def changing(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
 
 def index_error(path: Path, error: sqlite3.Error) -> StorageError:
     """Return the error for an index that does not work."""
-    return StorageError(
-        f"the search index {path} cannot be used: {error}",
-        hint=Hint("delete it, then build it again: {} && {}", Command(path, program="rm"), Command("index")),
-        details={"path": str(path)},
-    )
+    hint = Hint("delete it, then build it again: {} && {}", Command(path, program="rm"), Command("index"))
+    return StorageError(f"the search index {path} cannot be used: {error}", hint=hint, details={"path": str(path)})
 
 
 def _loaded(path: Path) -> tuple[sqlite3.Connection, bool]:

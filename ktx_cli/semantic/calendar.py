@@ -275,10 +275,8 @@ def calendar_of(config: KtxConfig) -> CalendarSettings:
         if zone is not None:
             require_zone(zone)
     except SemanticError as error:
-        raise ConfigError(
-            f"ktx.yaml: `semantic.timezone`: {error.message}",
-            hint=Hint("{}, then: {}", error.hint, Command("config", "set", "semantic.timezone", "Europe/Berlin")),
-        ) from error
+        hint = Hint("{}, then: {}", error.hint, Command("config", "set", "semantic.timezone", "Europe/Berlin"))
+        raise ConfigError(f"ktx.yaml: `semantic.timezone`: {error.message}", hint=hint) from error
     return CalendarSettings(config.semantic.week_start, config.semantic.fiscal_year_start, zone)
 
 

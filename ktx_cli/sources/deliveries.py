@@ -78,19 +78,16 @@ def parse_delivery(content: bytes | None, where: str) -> Delivery:
         return Delivery()
     document = yaml.load(content, where=where)
     if not isinstance(document, dict) or document.get("version") != _FORMAT:
-        raise ConfigError(
-            f"{where} is no manifest this version of ktx can read",
-            hint=f"take it from an earlier commit, or delete {where}: then everything of the source is read anew",
-        )
+        hint = f"take it from an earlier commit, or delete {where}: then everything of the source is read anew"
+        raise ConfigError(f"{where} is no manifest this version of ktx can read", hint=hint)
     files = document.get("files") or {}
     owned = document.get("owned") or {}
     try:
         states = {path: _state(value) for path, value in files.items()}
         return Delivery(states, {**owned}, str(document.get("projected", "")))
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise ConfigError(
-            f"{where} has an entry that is no state of a file", hint=f"take {where} from an earlier commit"
-        ) from None
+        message = f"{where} has an entry that is no state of a file"
+        raise ConfigError(message, hint=f"take {where} from an earlier commit") from None
 
 
 def render_delivery(delivery: Delivery) -> bytes:

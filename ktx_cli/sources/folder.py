@@ -171,9 +171,8 @@ def _unchanged(place: Path, path: str, digest: str) -> bytes:
     """Return the content that was hashed: a later one must not be taken for it."""
     content = _content(place, path)
     if hashlib.sha256(content).hexdigest() != digest:
-        raise StorageError(
-            f"{path} was changed while it was read", hint=Hint("the next `{}` reads it again", Command("ingest"))
-        )
+        message = f"{path} was changed while it was read"
+        raise StorageError(message, hint=Hint("the next `{}` reads it again", Command("ingest")))
     return content
 
 

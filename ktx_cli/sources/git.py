@@ -138,11 +138,8 @@ def _below(folder: Path, origin: Origin) -> Path:
     if not found.is_relative_to(base):
         raise ConfigError(f"`{origin.where}.path` leads out of {base}", hint="name a folder in it, such as transform")
     if not found.is_dir():
-        raise SourceError(
-            f"there is no folder {found}",
-            hint=Hint("correct {}", SettingPath(f"{origin.where}.{key}")),
-            details={"path": str(found)},
-        )
+        hint = Hint("correct {}", SettingPath(f"{origin.where}.{key}"))
+        raise SourceError(f"there is no folder {found}", hint=hint, details={"path": str(found)})
     return found
 
 

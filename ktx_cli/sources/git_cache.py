@@ -205,16 +205,13 @@ class Copy:
             if too_long:
                 process.kill()
         if too_long:
-            raise SourceError(
-                f"the repository has more files than ktx reads: their list is longer than {MOST_LISTED:,} bytes",
-                hint="read a smaller one",
-            )
+            message = f"the repository has more files than ktx reads: their list is longer than {MOST_LISTED:,} bytes"
+            raise SourceError(message, hint="read a smaller one")
         if process.returncode in missing:
             return b""
         if process.returncode:
-            raise StorageError(
-                f"the copy of a repository in {self._folder} is broken", hint=Hint("run `{}` again", Command("ingest"))
-            )
+            message = f"the copy of a repository in {self._folder} is broken"
+            raise StorageError(message, hint=Hint("run `{}` again", Command("ingest")))
         return listed
 
     def contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
@@ -450,6 +447,5 @@ def no_branch(branch: str, branches: Iterable[str], origin: str, where: str) -> 
         else Hint("set {} to one of: {}", SettingPath(where), listing(known, 20))
     )
     there = f"; it has {listing(known, 20)}" if known else "; it has no branch"
-    return BranchMissingError(
-        f"{origin} has no branch `{branch}`{there}", hint=hint, details={"repository": origin, "branches": known}
-    )
+    message = f"{origin} has no branch `{branch}`{there}"
+    return BranchMissingError(message, hint=hint, details={"repository": origin, "branches": known})

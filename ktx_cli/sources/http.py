@@ -159,9 +159,8 @@ class HttpClient:
         try:
             return json.loads(answer.content)
         except (ValueError, RecursionError) as error:
-            raise SourceError(
-                f"{self.site.name} answered {label} with something that is no JSON", hint=self.site.hints["address"]
-            ) from error
+            message = f"{self.site.name} answered {label} with something that is no JSON"
+            raise SourceError(message, hint=self.site.hints["address"]) from error
 
     def _once(self, request: _Request) -> tuple[Answer | KtxError, float | None]:
         """Return an answer, or the error of a try that may be repeated and the seconds the site asks for."""
@@ -264,10 +263,9 @@ class HttpClient:
             content += piece
             self._left()
             if len(content) > self._max_bytes:
-                raise SourceError(
-                    f"{self.site.name} answered {label} with more than {self._max_bytes:,} bytes",
-                    hint=Hint("read less of it: see the settings of `{}`", SettingPath(self.site.where)),
-                )
+                message = f"{self.site.name} answered {label} with more than {self._max_bytes:,} bytes"
+                hint = Hint("read less of it: see the settings of `{}`", SettingPath(self.site.where))
+                raise SourceError(message, hint=hint)
         return bytes(content)
 
     def _unreachable(self, request: _Request, error: Exception) -> SourceError:
@@ -510,10 +508,8 @@ def open_client(site: Site, timeout: float) -> httpx2.Client:
             follow_redirects=False,
         )
     except (httpx2.InvalidURL, ValueError) as error:
-        raise ConfigError(
-            f"`{site.where}` has an address or a proxy that is no URL: {one_line(mask(str(error)), 200)}",
-            hint=Hint("check `{}`", SettingPath(f"{site.where}.{site.address}")),
-        ) from None
+        message = f"`{site.where}` has an address or a proxy that is no URL: {one_line(mask(str(error)), 200)}"
+        raise ConfigError(message, hint=Hint("check `{}`", SettingPath(f"{site.where}.{site.address}"))) from None
 
 
 def _address(site: Site) -> str:
@@ -535,9 +531,8 @@ def _proxy(site: Site) -> str | None:
         return None
     url = site.proxy.get("url") if isinstance(site.proxy, Mapping) else site.proxy
     if not isinstance(url, str) or "://" not in url:
-        raise ConfigError(
-            f"`{site.where}.network_proxy` is no address of a proxy", hint="write it as `http://proxy.example.com:3128`"
-        )
+        message = f"`{site.where}.network_proxy` is no address of a proxy"
+        raise ConfigError(message, hint="write it as `http://proxy.example.com:3128`")
     if has_password(url):
         remember_secret(url)
     return url
@@ -548,7 +543,5 @@ def sendable(headers: Mapping[str, str], site: Site) -> dict[str, str]:
     stripped = {name: value.strip() for name, value in headers.items()}
     if all(value.isascii() and value.isprintable() for value in stripped.values()):
         return stripped
-    raise ConfigError(
-        f"`{site.where}.{site.credential}` has a character that no HTTP header can carry",
-        hint="write the credential again, without line breaks and blanks",
-    )
+    message = f"`{site.where}.{site.credential}` has a character that no HTTP header can carry"
+    raise ConfigError(message, hint="write the credential again, without line breaks and blanks")

@@ -125,10 +125,8 @@ def source_for(driver: str) -> Source:
     if driver not in SOURCES:
         names = SOURCES.names()
         near = did_you_mean(driver, names)
-        raise NotSupportedError(
-            f"`{driver}` is not a context source that ktx can read",
-            hint=f"did you mean `{near}`?" if near else f"sources: {listing(names, len(names))}",
-        )
+        hint = f"did you mean `{near}`?" if near else f"sources: {listing(names, len(names))}"
+        raise NotSupportedError(f"`{driver}` is not a context source that ktx can read", hint=hint)
     source: Source = SOURCES.refer(driver, "source")()
     return source
 

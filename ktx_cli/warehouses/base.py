@@ -136,9 +136,8 @@ class BaseConnector:
 
     def failure(self, message: str, *, hint: str | None = None, code: str = "connection") -> SourceError:
         """Return the error for this connection; `message` becomes one line behind its name."""
-        return SourceError(
-            one_line(message).rstrip("."), where=self.where, hint=hint, details={"connection": self.id}, code=code
-        )
+        details = {"connection": self.id}
+        return SourceError(one_line(message).rstrip("."), where=self.where, hint=hint, details=details, code=code)
 
     def timeout(self, *, of_the_user: bool = True) -> SourceError:
         """Return the error for a statement that ran too long: one of the user's, or one of our own on the catalog."""
@@ -171,13 +170,9 @@ class BaseConnector:
 
     def locked(self, who: str) -> SourceError:
         """Return the error for a statement that waited too long for a lock; `who` is SQL that names its holder."""
-        return LockedError(
-            f"what the statement reads is {LOCKED}, for more than {LOCK_SECONDS} seconds",
-            where=self.where,
-            hint=f"try again when that session is done; to find it: {who}",
-            details={"connection": self.id},
-            code="timeout",
-        )
+        message = f"what the statement reads is {LOCKED}, for more than {LOCK_SECONDS} seconds"
+        hint = f"try again when that session is done; to find it: {who}"
+        return LockedError(message, where=self.where, hint=hint, details={"connection": self.id}, code="timeout")
 
     def close(self) -> None:
         """Give the session back; harmless when called twice."""
@@ -294,11 +289,8 @@ def require_reading(sql: str, allowed: Collection[str], where: str) -> None:
 
 def read_only_error(where: str, what: str) -> SourceError:
     """Return the error for a statement that does more than read; `what` is a subject and its verb."""
-    return SourceError(
-        f"{where}: {what} not run: ktx only reads",
-        hint="write one SELECT statement; change data with the database's own client",
-        code="read_only",
-    )
+    hint = "write one SELECT statement; change data with the database's own client"
+    return SourceError(f"{where}: {what} not run: ktx only reads", hint=hint, code="read_only")
 
 
 def _comment_end(sql: str, position: int) -> int | None:
@@ -380,16 +372,12 @@ def source_path(spec: ConnectionSpec) -> Path:
     """
     given = spec.options.get("path") or spec.options.get("url")
     if not isinstance(given, str) or not given.strip():
-        raise ConfigError(
-            f"connection `{spec.id}` names no file",
-            hint=Command("config", "set", f"connections.{spec.id}.path", "PATH"),
-        )
+        message = f"connection `{spec.id}` names no file"
+        raise ConfigError(message, hint=Command("config", "set", f"connections.{spec.id}.path", "PATH"))
     text = _path_of(given.strip())
     if text in ("", ":memory:"):
-        raise ConfigError(
-            f"connection `{spec.id}` names a database in memory, which is always empty",
-            hint=Command("config", "set", f"connections.{spec.id}.path", "PATH"),
-        )
+        message = f"connection `{spec.id}` names a database in memory, which is always empty"
+        raise ConfigError(message, hint=Command("config", "set", f"connections.{spec.id}.path", "PATH"))
     return _in_project(spec, text)
 
 
@@ -434,11 +422,9 @@ def require_file(spec: ConnectionSpec, path: Path, kind: str) -> None:
 
 def unreadable(spec: ConnectionSpec, path: Path, error: OSError) -> SourceError:
     """Return the error for a path the system does not let us read."""
-    return SourceError(
-        f"connection `{spec.id}`: cannot read {path}: {error.strerror or error}",
-        hint=Hint("give this user access, for example: {}", Command("u+r", path, program="chmod")),
-        details={"path": str(path)},
-    )
+    message = f"connection `{spec.id}`: cannot read {path}: {error.strerror or error}"
+    hint = Hint("give this user access, for example: {}", Command("u+r", path, program="chmod"))
+    return SourceError(message, hint=hint, details={"path": str(path)})
 
 
 def _in_project(spec: ConnectionSpec, text: str) -> Path:
@@ -446,9 +432,8 @@ def _in_project(spec: ConnectionSpec, text: str) -> Path:
     try:
         path = Path(text).expanduser()
     except RuntimeError as error:
-        raise ConfigError(
-            f"connection `{spec.id}`: there is no home folder for {text}", hint="write the whole path"
-        ) from error
+        message = f"connection `{spec.id}`: there is no home folder for {text}"
+        raise ConfigError(message, hint="write the whole path") from error
     return Path(os.path.normpath(Path(base) / path)).absolute()
 
 
@@ -496,8 +481,5 @@ def require_choice(spec: ConnectionSpec, key: str, name: str, value: str, choice
 
 
 def _error(spec: ConnectionSpec, what: str, correct: str, key: str = "url") -> ConfigError:
-    return ConfigError(
-        f"connection `{spec.id}`: its `{key}` {what}",
-        hint=Hint("{} in {}", correct, SettingPath(f"connections.{spec.id}.{key}")),
-        details={"connection": spec.id},
-    )
+    hint = Hint("{} in {}", correct, SettingPath(f"connections.{spec.id}.{key}"))
+    return ConfigError(f"connection `{spec.id}`: its `{key}` {what}", hint=hint, details={"connection": spec.id})

@@ -212,11 +212,8 @@ def required(spec: ConnectionSpec, key: str, example: str) -> str:
     """Return a setting's text. Raises `ConfigError`, with an example to write, when it is not given."""
     value = str(spec.options.get(key) or "").strip()
     if not value:
-        raise ConfigError(
-            f"connection `{spec.id}`: it names no `{key}`",
-            hint=Command("config", "set", f"connections.{spec.id}.{key}", example),
-            details={"connection": spec.id},
-        )
+        hint = Command("config", "set", f"connections.{spec.id}.{key}", example)
+        raise ConfigError(f"connection `{spec.id}`: it names no `{key}`", hint=hint, details={"connection": spec.id})
     return value
 
 

@@ -444,10 +444,8 @@ def _quoted_part(rest: str, entry: str) -> tuple[str, str]:
 
 
 def _bad_name(entry: str) -> ConfigError:
-    return ConfigError(
-        f"`{entry}` in `enabled_tables` is not a table name",
-        hint='write schema.table, and quote a part that holds a dot or a quote: public."a.b"',
-    )
+    message = f"`{entry}` in `enabled_tables` is not a table name"
+    return ConfigError(message, hint='write schema.table, and quote a part that holds a dot or a quote: public."a.b"')
 
 
 _NUMBER = re.compile(

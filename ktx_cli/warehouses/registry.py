@@ -73,18 +73,13 @@ def connect(spec: ConnectionSpec) -> Connector:
     if warehouse is None:
         drivers = WAREHOUSES.names()
         near = did_you_mean(spec.driver, drivers)
-        raise NotSupportedError(
-            f"connection `{spec.id}`: this version reads no `{spec.driver}` databases",
-            hint=f"did you mean `{near}`?" if near else f"drivers: {listing(drivers, len(drivers))}",
-        )
+        hint = f"did you mean `{near}`?" if near else f"drivers: {listing(drivers, len(drivers))}"
+        raise NotSupportedError(f"connection `{spec.id}`: this version reads no `{spec.driver}` databases", hint=hint)
     _require_scheme(spec)
     command = missing_package(spec.driver)
     if command is not None:
-        raise ConfigError(
-            f"driver `{spec.driver}` needs the package {warehouse.package}",
-            hint=command,
-            details={"connection": spec.id, "package": warehouse.package},
-        )
+        message = f"driver `{spec.driver}` needs the package {warehouse.package}"
+        raise ConfigError(message, hint=command, details={"connection": spec.id, "package": warehouse.package})
     make = cast(Callable[[ConnectionSpec], Connector], WAREHOUSES.refer(spec.driver, "connector"))
     return make(spec)
 
@@ -122,9 +117,8 @@ def _require_scheme(spec: ConnectionSpec) -> None:
     for key in ("url", "path"):
         found = wrong_scheme(spec.driver, str(spec.options.get(key) or ""))
         if found is not None:
-            raise ConfigError(
-                f"connection `{spec.id}`: `{key}` {found[0]}", hint=found[1], details={"connection": spec.id}
-            )
+            message = f"connection `{spec.id}`: `{key}` {found[0]}"
+            raise ConfigError(message, hint=found[1], details={"connection": spec.id})
 
 
 class Opener(Protocol):
@@ -147,10 +141,8 @@ def open_connection(
     """
     entry = connection_of(config, connection)
     if not isinstance(entry, Database):
-        raise NotSupportedError(
-            f"connection `{connection}` is a context source ({entry.driver}), not a database",
-            hint=Command("ingest", connection, "--dry-run"),
-        )
+        message = f"connection `{connection}` is a context source ({entry.driver}), not a database"
+        raise NotSupportedError(message, hint=Command("ingest", connection, "--dry-run"))
     return open_database(connection, entry, project_dir=project_dir, environ=environ)
 
 

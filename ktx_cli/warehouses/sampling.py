@@ -383,11 +383,8 @@ class _Reading:
 
     def _ask(self, statement: str, rows: int) -> QueryResult:
         if self.limits.deadline is not None and monotonic() >= self.limits.deadline:
-            raise SourceError(
-                "the time for samples is over",
-                hint=Command("config", "set", "scan.budget.seconds", "SECONDS"),
-                code="timeout",
-            )
+            message = "the time for samples is over"
+            raise SourceError(message, hint=Command("config", "set", "scan.budget.seconds", "SECONDS"), code="timeout")
         self.statements += 1
         return self.connector.query(statement, max_rows=rows)
 

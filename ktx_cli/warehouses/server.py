@@ -364,10 +364,8 @@ def _session_limit(spec: ConnectionSpec) -> int:
         return MAX_CONNECTIONS
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
-    raise ConfigError(
-        f"connection `{spec.id}`: `maxConnections` must be a number above 0",
-        hint=Command("config", "set", f"connections.{spec.id}.maxConnections", MAX_CONNECTIONS),
-    )
+    message = f"connection `{spec.id}`: `maxConnections` must be a number above 0"
+    raise ConfigError(message, hint=Command("config", "set", f"connections.{spec.id}.maxConnections", MAX_CONNECTIONS))
 
 
 def _bad_address(spec: ConnectionSpec, what: str) -> ConfigError:

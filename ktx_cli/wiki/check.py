@@ -323,11 +323,8 @@ def replaced(text: str, replacements: Sequence[Replacement]) -> str:
         else:
             text = text[: found[0]] + each.new + text[found[1] :]
     if problems:
-        raise UsageError(
-            f"nothing was changed: {'; '.join(problems)}",
-            hint="read the page again and quote each passage as it stands there, with enough of it to be the only one",
-            details={"problems": problems},
-        )
+        hint = "read the page again and quote each passage as it stands there, with enough of it to be the only one"
+        raise UsageError(f"nothing was changed: {'; '.join(problems)}", hint=hint, details={"problems": problems})
     return text
 
 
@@ -434,12 +431,9 @@ def refused(page: Page, found: Sequence[Diagnostic]) -> KtxError:
     """Return the error for a page that was not saved for what was found."""
     problems_text = listing([f"line {each.line}: {each.message}" for each in found], 3)
     first = next((each.hint for each in found if each.hint), None)
-    return KtxError(
-        f"{page.path} was not written: {plural(len(found), 'problem')}: {problems_text}",
-        hint=first,
-        code="wiki_problems",
-        details={"findings": [each.select(DIAGNOSTIC_KEYS) for each in found]},
-    )
+    message = f"{page.path} was not written: {plural(len(found), 'problem')}: {problems_text}"
+    details = {"findings": [each.select(DIAGNOSTIC_KEYS) for each in found]}
+    return KtxError(message, hint=first, code="wiki_problems", details=details)
 
 
 def twin_of(tree: Tree, page: Page) -> str | None:
@@ -479,17 +473,14 @@ def _new(tree: Tree, key: str, revision: Revision, scope: str) -> Page:
     if revision.replacements:
         raise UsageError(f"there is no page `{key}` to replace passages in", hint="give the whole text as content")
     if not (revision.content or "").strip():
-        raise UsageError(
-            f"there is no page `{key}` yet, and a new one needs a text", hint="give it as content (--content TEXT)"
-        )
+        message = f"there is no page `{key}` yet, and a new one needs a text"
+        raise UsageError(message, hint="give it as content (--content TEXT)")
     fields = {name: value for name, value in revision.fields.items() if _or_none(value) is not None}
     page = new_page(key, fields, with_newlines(revision.content or ""), scope)
     twin = twin_of(tree, page)
     if twin is not None:
-        raise UsageError(
-            f"`{key}` is on macOS and Windows the same file as the page `{twin}`",
-            hint=f"write `{twin}`, or another key",
-        )
+        message = f"`{key}` is on macOS and Windows the same file as the page `{twin}`"
+        raise UsageError(message, hint=f"write `{twin}`, or another key")
     return page
 
 

@@ -29,9 +29,8 @@ _PLACES: Final = re.compile(r"\A(?:\.?/)*(?:wiki/)?(?:global/|user/[^/]+/)?|\.md
 def user_scope(user: str) -> str:
     """Return the scope of one user's pages; `UsageError` for an id that cannot name a folder."""
     if not _USER_ID.fullmatch(user) or user.endswith(".") or is_device_name(user):
-        raise UsageError(
-            f"`{one_line(user, 60)}` cannot be a user's id", hint="use letters, digits and . _ @ + - (ada@example.com)"
-        )
+        message = f"`{one_line(user, 60)}` cannot be a user's id"
+        raise UsageError(message, hint="use letters, digits and . _ @ + - (ada@example.com)")
     return _USER + user
 
 
@@ -80,9 +79,8 @@ def check_key(key: str) -> str:
     problem = key_problem(key)
     if problem is not None:
         suggested = suggested_key(key)
-        raise UsageError(
-            f"`{one_line(key, 60)}` {problem}", hint=f"use `{suggested}`", details={"key": key, "suggested": suggested}
-        )
+        message = f"`{one_line(key, 60)}` {problem}"
+        raise UsageError(message, hint=f"use `{suggested}`", details={"key": key, "suggested": suggested})
     return key
 
 
@@ -266,9 +264,8 @@ def edited(page: Page, edits: Sequence[Edit]) -> Page:
     try:
         front = apply(text[start:end].encode("utf-8"), edits, where=page.path).decode("utf-8")
     except ValueError as error:
-        raise UsageError(
-            f"a field of `{page.key}` cannot be written: {error}", hint="write it as plain text"
-        ) from error
+        message = f"a field of `{page.key}` cannot be written: {error}"
+        raise UsageError(message, hint="write it as plain text") from error
     if front and not front.endswith("\n"):
         front += "\n"
     data = _fields(front, page.path)

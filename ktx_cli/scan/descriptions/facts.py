@@ -292,10 +292,8 @@ def read_descriptions(content: bytes, where: str) -> dict[TableRef, Described]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(where, type(error).__name__) from error
     if found is None:
-        raise KtxError(
-            f"{where} has the format {document['format']!r}, and this ktx knows {FORMAT}",
-            hint="update ktx, or restore the file from git",
-        )
+        message = f"{where} has the format {document['format']!r}, and this ktx knows {FORMAT}"
+        raise KtxError(message, hint="update ktx, or restore the file from git")
     by_ref = {each.ref: each for each in found}
     if len(by_ref) != len(found):
         raise _damaged(where, "a table stands in it twice")

@@ -359,9 +359,8 @@ def error_of_call(error: Exception) -> LlmError | None:
     if ends_more(error):
         return None
     log.debug("a model call of a scan failed", exc_info=error)
-    return LlmError(
-        unexpected(type(error).__name__), code="execution", hint="run the command again with --debug to see where"
-    )
+    hint = "run the command again with --debug to see where"
+    return LlmError(unexpected(type(error).__name__), code="execution", hint=hint)
 
 
 async def error_of(asked: Awaitable[None], may_go_on: Callable[[], bool] = lambda: True) -> LlmError | None:

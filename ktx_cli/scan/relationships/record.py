@@ -177,10 +177,8 @@ def read_record(content: bytes, where: str) -> RelationshipRecord:
         waiting = frozenset(edge.id for edge, each in zip(gone, waits, strict=True) if each)
         return RelationshipRecord(keys, edges, gone, waiting)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise KtxError(
-            f"{where} is damaged ({type(error).__name__})",
-            hint=Hint("restore it from git; the next `{}` writes it anew", Command("scan")),
-        ) from error
+        hint = Hint("restore it from git; the next `{}` writes it anew", Command("scan"))
+        raise KtxError(f"{where} is damaged ({type(error).__name__})", hint=hint) from error
 
 
 def steadied(new: RelationshipRecord, old: RelationshipRecord, unseen: Iterable[TableRef]) -> RelationshipRecord:

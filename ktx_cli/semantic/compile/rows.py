@@ -425,12 +425,10 @@ def _prefixes(rows: Rows, condition: RowFilter) -> set[tuple[Edge, ...]]:
         if error.code != "unreachable":
             raise
         text = condition.expression.text
-        raise SemanticError(
-            f"the filter `{text}` cannot reach `{rows.fact.name}`: {error.message}",
-            hint=f'say which facts it is for: {{"expr": "{text}", "facts": [...]}}, or leave one of the two out',
-            code="unreachable_filter",
-            details={"fact": rows.fact.name, "filter": text},
-        ) from None
+        message = f"the filter `{text}` cannot reach `{rows.fact.name}`: {error.message}"
+        hint = f'say which facts it is for: {{"expr": "{text}", "facts": [...]}}, or leave one of the two out'
+        details = {"fact": rows.fact.name, "filter": text}
+        raise SemanticError(message, hint=hint, code="unreachable_filter", details=details) from None
 
 
 def _exists(rows: Rows, conditions: list[Expression]) -> exp.Expr:

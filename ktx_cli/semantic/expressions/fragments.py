@@ -142,12 +142,10 @@ def _no_value(kind: str, name: str, what: str) -> SemanticError:
         )
     if kind == "param":
         message = f"{what} needs the parameter `{name}`, which has no value"
-        return SemanticError(
-            message, hint=f'"parameters": {{"{name}": ...}}', code="parameter", details={"parameter": name}
-        )
-    return SemanticError(
-        f"{what} has an unknown template `{kind}.{name}`", hint="there are param.NAME and user.NAME", code="definition"
-    )
+        hint = f'"parameters": {{"{name}": ...}}'
+        return SemanticError(message, hint=hint, code="parameter", details={"parameter": name})
+    hint = "there are param.NAME and user.NAME"
+    return SemanticError(f"{what} has an unknown template `{kind}.{name}`", hint=hint, code="definition")
 
 
 def _with_functions(tree: exp.Expr, dialect: str) -> exp.Expr:

@@ -292,12 +292,10 @@ class Names:
         visibility = max(self.visibility(source, column), source.visibility, key=list(Visibility).index)
         if visibility is Visibility.HIDDEN or (grouped and visibility is Visibility.INTERNAL):
             use = "asked for" if visibility is Visibility.HIDDEN else "grouped by"
-            raise SemanticError(
-                f"`{source.name}.{column.name}` cannot be {use}: it is {visibility.value}",
-                hint=f"measures and segments of {source.name} may use it; visibility is set in its file",
-                code="hidden",
-                details={"source": source.name, "column": column.name},
-            )
+            message = f"`{source.name}.{column.name}` cannot be {use}: it is {visibility.value}"
+            hint = f"measures and segments of {source.name} may use it; visibility is set in its file"
+            details = {"source": source.name, "column": column.name}
+            raise SemanticError(message, hint=hint, code="hidden", details=details)
 
     def _defined_name(self, source: Source, column: exp.Column, what: str) -> Name:
         parts = column_parts(column)

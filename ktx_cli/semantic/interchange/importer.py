@@ -62,9 +62,8 @@ def import_path(kind: str, path: Path, model: Model | None) -> Imported:
     files = read_inputs(path, wanted.suffixes)
     if not files:
         shown = ", ".join(wanted.suffixes)
-        raise UsageError(
-            f"there are no {kind} files ({shown}) at {path}", hint=Hint("see {}", Command(path, program="ls"))
-        )
+        message = f"there are no {kind} files ({shown}) at {path}"
+        raise UsageError(message, hint=Hint("see {}", Command(path, program="ls")))
     return wanted.read(files, model)
 
 

@@ -106,10 +106,9 @@ class Measures:
         """Raise `SemanticError` for a segment of the question that touched no measure."""
         for index, (source, expression) in enumerate(self._segments):
             if index not in self._segments_used:
-                raise SemanticError(
-                    f"the segment `{expression.text}` touches no measure: none of the query is of `{source.name}`",
-                    hint=f"ask for a measure of {source.name}, or write the condition into filters",
-                )
+                message = f"the segment `{expression.text}` touches no measure: none of the query is of `{source.name}`"
+                hint = f"ask for a measure of {source.name}, or write the condition into filters"
+                raise SemanticError(message, hint=hint)
 
     def _with_own(self, source: Source, measure: Measure, context: Context, ref: str, what: str) -> Context:
         own = [self._names.defined(source, measure.filter, f"the filter of {what}")] if measure.filter else []
@@ -142,9 +141,8 @@ class Measures:
             node for node in copy.walk(prune=is_aggregate) if is_aggregate(node) or isinstance(node, exp.Column)
         ]
         if not outermost:
-            raise SemanticError(
-                f"{what} holds no aggregate and no measure", hint="such as sum(amount)", code="definition"
-            )
+            message = f"{what} holds no aggregate and no measure"
+            raise SemanticError(message, hint="such as sum(amount)", code="definition")
         for node in outermost:
             if isinstance(node, exp.Column):
                 formula = self._measure(node, source, context, what)

@@ -208,9 +208,8 @@ class Planner:
         else:
             tree = self.names.parse(asked.field, f"the dimension `{asked.field}`")
             if has_aggregate(tree):
-                raise SemanticError(
-                    f"the dimension `{asked.field}` holds an aggregate", hint="ask for it under measures"
-                )
+                message = f"the dimension `{asked.field}` holds an aggregate"
+                raise SemanticError(message, hint="ask for it under measures")
             expression = self.names.asked(tree, asked.field, asked.via, grouped=True)
         grain = self._grain(expression, asked)
         leaf = expression.names[0].column if parts is not None else auto_name(asked.field)
@@ -544,9 +543,6 @@ def _checked(parameter: Parameter, value: Any) -> Any:
 def _require_plain(name: str, value: Any) -> None:
     if value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
         return
-    raise SemanticError(
-        f"the attribute `{name}` of the caller must be a text, a number or a boolean",
-        hint=Command("sl", "query", "--user-attribute", f"{name}=VALUE"),
-        code="policy",
-        details={"attribute": name},
-    )
+    message = f"the attribute `{name}` of the caller must be a text, a number or a boolean"
+    hint = Command("sl", "query", "--user-attribute", f"{name}=VALUE")
+    raise SemanticError(message, hint=hint, code="policy", details={"attribute": name})

@@ -49,9 +49,8 @@ class ConfluenceSource(Source):
             space = next(ConfluenceApi(client).spaces(entry.space_keys), None)
         if space is None:
             what = f"of {listing(entry.space_keys)} " if entry.space_keys else ""
-            raise SourceError(
-                f"Confluence shows no space {what}to this account", hint="check the keys, and what the account may read"
-            )
+            message = f"Confluence shows no space {what}to this account"
+            raise SourceError(message, hint="check the keys, and what the account may read")
         return f"Confluence at {site.base_url}, with the space {space.get('key')}"
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
@@ -67,10 +66,8 @@ class ConfluenceSource(Source):
 def _site(entry: Any, context: FetchContext) -> Site:
     where = f"connections.{context.connection}"
     if not entry.api_token:
-        raise SecretError(
-            f"{where} has no token",
-            hint=Hint("set `{}`, for example to env:CONFLUENCE_TOKEN", SettingPath(f"{where}.api_token")),
-        )
+        hint = Hint("set `{}`, for example to env:CONFLUENCE_TOKEN", SettingPath(f"{where}.api_token"))
+        raise SecretError(f"{where} has no token", hint=hint)
     token = _resolved(entry.api_token, f"{where}.api_token", context)
     address = _resolved(entry.base_url, f"{where}.base_url", context)
     headers = {"Authorization": f"Bearer {token}"}

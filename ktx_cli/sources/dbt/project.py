@@ -204,10 +204,8 @@ def reduced(content: bytes, where: str) -> bytes:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ConfigError(f"{where} is no manifest of dbt", hint="run `dbt parse`, or delete the file") from None
     if version < _OLDEST:
-        raise ConfigError(
-            f"{where} has version {version}, and {_OLDEST} or newer is read",
-            hint="run `dbt parse` with dbt 1.0 or newer",
-        )
+        message = f"{where} has version {version}, and {_OLDEST} or newer is read"
+        raise ConfigError(message, hint="run `dbt parse` with dbt 1.0 or newer")
     kept = sorted(nodes, key=lambda node: (node["kind"], node["package"], node["source"], node["name"]))
     return json.dumps({"project": project, "nodes": kept}, sort_keys=True, indent=0).encode()
 

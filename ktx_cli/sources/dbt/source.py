@@ -68,10 +68,8 @@ class DbtSource(Source):
         if any(path.endswith(YAML) and PurePosixPath(path).stem != CREDENTIALS for path in paths):
             return None
         key = "path" if entry.path else "source_dir" if entry.source_dir else "repo_url"
-        return ConfigError(
-            f"there is no dbt project at {place}: no YAML file",
-            hint=Hint("set {} to the folder of dbt_project.yml", SettingPath(f"{origin.where}.{key}")),
-        )
+        hint = Hint("set {} to the folder of dbt_project.yml", SettingPath(f"{origin.where}.{key}"))
+        return ConfigError(f"there is no dbt project at {place}: no YAML file", hint=hint)
 
     def _origin(self, entry: Any, context: FetchContext) -> Origin:
         return Origin(
@@ -300,10 +298,8 @@ class MetricFlowSource(DbtSource):
     def _lack(self, entry: Any, origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
         if any(path.endswith(YAML) and PurePosixPath(path).stem != CREDENTIALS for path in paths):
             return None
-        return ConfigError(
-            f"there are no MetricFlow definitions at {place}: no YAML file",
-            hint=Hint("set {} to the folder of the definitions", SettingPath(f"{origin.where}.path")),
-        )
+        hint = Hint("set {} to the folder of the definitions", SettingPath(f"{origin.where}.path"))
+        return ConfigError(f"there are no MetricFlow definitions at {place}: no YAML file", hint=hint)
 
     def _origin(self, entry: Any, context: FetchContext) -> Origin:
         repository = entry.metricflow

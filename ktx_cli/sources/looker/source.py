@@ -52,10 +52,8 @@ class LookerSource(Source):
         key = "client_secret" if entry.client_secret or not entry.client_secret_ref else "client_secret_ref"
         given = entry.client_secret or entry.client_secret_ref
         if not given:
-            raise ConfigError(
-                f"`{where}` has no client secret",
-                hint=Hint("set `{}` to env:LOOKER_CLIENT_SECRET", SettingPath(f"{where}.client_secret")),
-            )
+            hint = Hint("set `{}` to env:LOOKER_CLIENT_SECRET", SettingPath(f"{where}.client_secret"))
+            raise ConfigError(f"`{where}` has no client secret", hint=hint)
 
         def resolved(value: str, name: str) -> str:
             root, environ = context.layout.root, context.environ

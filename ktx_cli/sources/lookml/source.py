@@ -56,10 +56,8 @@ def _lack(origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | Non
     """Return what is wrong where no LookML is among the files."""
     if any(map(is_lookml, paths)):
         return None
-    return ConfigError(
-        f"there is no LookML at {place}: no .lkml file",
-        hint=Hint("set {} to the folder of the models", SettingPath(f"{origin.where}.path")),
-    )
+    message = f"there is no LookML at {place}: no .lkml file"
+    return ConfigError(message, hint=Hint("set {} to the folder of the models", SettingPath(f"{origin.where}.path")))
 
 
 class LookMlSource(Source):

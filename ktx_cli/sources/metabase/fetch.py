@@ -337,10 +337,8 @@ def read_selection(
     chosen = entry.mappings.selections
     if mode == "ONLY" and not (chosen.collections or chosen.items):
         where = f"connections.{entry.id}.mappings"
-        raise ConfigError(
-            f"`{where}.syncMode` is ONLY and `{where}.selections` names nothing",
-            hint=Hint("set `{}` to the ids of the collections to read", SettingPath(f"{where}.selections.collections")),
-        )
+        hint = Hint("set `{}` to the ids of the collections to read", SettingPath(f"{where}.selections.collections"))
+        raise ConfigError(f"`{where}.syncMode` is ONLY and `{where}.selections` names nothing", hint=hint)
     if mode == "ALL":
         return Selection(mode, frozenset(), False, frozenset())
     named = [_item(entry, each, "collections", ("collection",)) for each in chosen.collections]
@@ -356,10 +354,8 @@ def _mode(entry: MetabaseConnection) -> str:
     if mode in MODES:
         return mode
     near = did_you_mean(mode, MODES) or "ALL"
-    raise ConfigError(
-        f"`connections.{entry.id}.mappings.syncMode` is `{one_line(mode, 40)}`, not one of {', '.join(MODES)}",
-        hint=f"set it to {near}",
-    )
+    message = f"`connections.{entry.id}.mappings.syncMode` is `{one_line(mode, 40)}`, not one of {', '.join(MODES)}"
+    raise ConfigError(message, hint=f"set it to {near}")
 
 
 def _item(entry: MetabaseConnection, value: Any, key: str, kinds: tuple[str, ...]) -> tuple[str, int]:
@@ -374,10 +370,9 @@ def _item(entry: MetabaseConnection, value: Any, key: str, kinds: tuple[str, ...
     if kind in kinds and not isinstance(number, bool) and str(number).strip().isdecimal():
         return kind, int(str(number))
     shown = one_line(str(value), 60)
-    raise ConfigError(
-        f"`connections.{entry.id}.mappings.selections.{key}` has `{shown}`, which is no id of Metabase",
-        hint="write the number from its address, as 12" + (', or "dashboard:12"' if key == "items" else ', or "root"'),
-    )
+    message = f"`connections.{entry.id}.mappings.selections.{key}` has `{shown}`, which is no id of Metabase"
+    hint = "write the number from its address, as 12" + (', or "dashboard:12"' if key == "items" else ', or "root"')
+    raise ConfigError(message, hint=hint)
 
 
 def _with_children(ids: set[int], collections: Sequence[Mapping[str, Any]]) -> frozenset[int]:

@@ -74,9 +74,8 @@ def _site(entry: MetabaseConnection, context: FetchContext) -> Site:
     key = "api_key" if entry.api_key or not entry.api_key_ref else "api_key_ref"
     given = entry.api_key or entry.api_key_ref
     if not given:
-        raise ConfigError(
-            f"`{where}` has no API key", hint=Hint("set `{}` to env:METABASE_API_KEY", SettingPath(f"{where}.api_key"))
-        )
+        message = f"`{where}` has no API key"
+        raise ConfigError(message, hint=Hint("set `{}` to env:METABASE_API_KEY", SettingPath(f"{where}.api_key")))
     return Site(
         name="Metabase",
         where=where,

@@ -75,10 +75,8 @@ class NotionSource(Source):
         key = "auth_token" if entry.auth_token else "auth_token_ref"
         given = entry.auth_token or entry.auth_token_ref
         if not given:
-            raise SecretError(
-                f"{where} has no token",
-                hint=Hint("set `{}`, for example to env:NOTION_TOKEN", SettingPath(f"{where}.auth_token")),
-            )
+            hint = Hint("set `{}`, for example to env:NOTION_TOKEN", SettingPath(f"{where}.auth_token"))
+            raise SecretError(f"{where} has no token", hint=hint)
         token = resolve_secret(given, project_dir=context.layout.root, environ=context.environ, where=f"{where}.{key}")
         headers = {"Authorization": f"Bearer {token.strip()}", "Notion-Version": VERSION}
         address = getattr(entry, "base_url", None) or self._address
@@ -137,10 +135,8 @@ class Crawl:
             )
         seen = [self._root(kind, plain_id(value), value) for kind, value in named]
         if not any(seen):
-            raise SourceError(
-                "Notion shows none of the pages and databases to begin with",
-                hint="share them with the integration: in Notion, ... > Connections",
-            )
+            message = "Notion shows none of the pages and databases to begin with"
+            raise SourceError(message, hint="share them with the integration: in Notion, ... > Connections")
 
     def _root(self, kind: str, root: str, written: str) -> bool:
         """Put a root in its queue; one that cannot be seen is named, and nothing counts as deleted."""

@@ -82,11 +82,8 @@ def unavailable(
     kind: type[HistoryUnavailableError], connection: str, message: str, *, hint: str
 ) -> HistoryUnavailableError:
     """Return the error of a connection's history; `message` continues "the query history of `id`"."""
-    return kind(
-        f"the query history of connection `{connection}` cannot be read: {message}",
-        hint=hint,
-        details={"connection": connection},
-    )
+    details = {"connection": connection}
+    return kind(f"the query history of connection `{connection}` cannot be read: {message}", hint=hint, details=details)
 
 
 def cut_warning(rows: int) -> ResultWarning:

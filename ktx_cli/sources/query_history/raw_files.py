@@ -272,9 +272,8 @@ def parsed(content: bytes, path: str) -> dict[str, Any]:
 
 
 def _damaged(path: str) -> KtxError:
-    return KtxError(
-        f"the raw file {path} of the query history is damaged", hint=Hint("{} fetches it again", Command("ingest"))
-    )
+    message = f"the raw file {path} of the query history is damaged"
+    return KtxError(message, hint=Hint("{} fetches it again", Command("ingest")))
 
 
 DIGITS: Final = 4

@@ -97,10 +97,8 @@ _CLOSED: Final = ("access denied", "permission", "jobs.listall", "does not have"
 def bigquery_statement(location: str, window_days: int, connection: str) -> str:
     """Return the SQL that reads the history. Raises `ConfigError` for a location that is none."""
     if not _REGION.fullmatch(location):
-        raise ConfigError(
-            f"connection `{connection}`: `location` is not a location of BigQuery",
-            hint=Command("config", "set", f"connections.{connection}.location", "EU"),
-        )
+        message = f"connection `{connection}`: `location` is not a location of BigQuery"
+        raise ConfigError(message, hint=Command("config", "set", f"connections.{connection}.location", "EU"))
     return _STATEMENTS.format(region=location.lower(), days=int(window_days))
 
 
@@ -312,12 +310,8 @@ def read_snowflake(connector: Connector, connection: str, *, window_days: int) -
 
 def _snowflake_closed(connector: Connector, connection: str) -> KtxError:
     role = str(connector.query(_ROLE).rows[0][0])
-    return unavailable(
-        HistoryGrantError,
-        connection,
-        f"the role {role} may not read {SNOWFLAKE_ORIGIN}",
-        hint=f'run as ACCOUNTADMIN: GRANT DATABASE ROLE SNOWFLAKE.GOVERNANCE_VIEWER TO ROLE "{role}"',
-    )
+    hint = f'run as ACCOUNTADMIN: GRANT DATABASE ROLE SNOWFLAKE.GOVERNANCE_VIEWER TO ROLE "{role}"'
+    return unavailable(HistoryGrantError, connection, f"the role {role} may not read {SNOWFLAKE_ORIGIN}", hint=hint)
 
 
 MAX_BYTES: Final = 50_000_000
@@ -339,11 +333,8 @@ def read_sql_files(path: Path, shown: str, *, dialect: str, executions: int, cut
     content = read_bytes(path)
     if content is None or len(content) > MAX_BYTES:
         what = "there is no file" if content is None else f"more than {MAX_BYTES // 1_000_000} MB are in"
-        raise ConfigError(
-            f"query history: {what} {shown}",
-            hint="correct context.queryHistory.file; a relative path begins at the folder of ktx.yaml",
-            details={"path": str(path)},
-        )
+        hint = "correct context.queryHistory.file; a relative path begins at the folder of ktx.yaml"
+        raise ConfigError(f"query history: {what} {shown}", hint=hint, details={"path": str(path)})
     text = content.decode("utf-8-sig", "replace")
     ends = ends_of(text, dialect) if cut is None else cut(text, lambda: ends_of(text, dialect))
     return History(tuple(parse(text, ends, executions)), shown, Coverage.LISTED)

@@ -207,11 +207,9 @@ def _service_account(spec: ConnectionSpec) -> dict[str, Any]:
 
 
 def _bad_key(spec: ConnectionSpec) -> ConfigError:
-    return ConfigError(
-        f"connection `{spec.id}`: `credentials_json` is no key of a service account",
-        hint=Command("config", "set", f"connections.{spec.id}.credentials_json", "file:PATH"),
-        details={"connection": spec.id},
-    )
+    message = f"connection `{spec.id}`: `credentials_json` is no key of a service account"
+    hint = Command("config", "set", f"connections.{spec.id}.credentials_json", "file:PATH")
+    return ConfigError(message, hint=hint, details={"connection": spec.id})
 
 
 def _parameter(value: Any) -> Any:

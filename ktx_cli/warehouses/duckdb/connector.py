@@ -139,10 +139,8 @@ class DuckDbConnector(DuckDbSession):
     def _not_opened(self, error: EngineError) -> SourceError:
         text = str(error)
         if "Could not set lock" in text:
-            return self.failure(
-                f"another program has the file open for writing: {text.partition('. See')[0]}",
-                hint="close that program, or give ktx a copy of the file",
-            )
+            message = f"another program has the file open for writing: {text.partition('. See')[0]}"
+            return self.failure(message, hint="close that program, or give ktx a copy of the file")
         hint = "check that this version of DuckDB can read it, and that it is neither damaged nor encrypted"
         return self._not_duckdb() or self._over_a_limit(error, of_the_user=False) or self.failure(text, hint=hint)
 

@@ -334,9 +334,8 @@ def require_plain(sql: str, tokens: Sequence[Any]) -> None:
     for position, character in enumerate(rest):
         if not _is_plain(character):
             name = unicodedata.name(character, f"U+{ord(character):04X}")
-            raise refused(
-                "character", f"the character {name}", f"at position {position + 1} does not show", hint="take it out"
-            )
+            hint = "take it out"
+            raise refused("character", f"the character {name}", f"at position {position + 1} does not show", hint=hint)
 
 
 def _without_texts(sql: str, tokens: Sequence[Any]) -> str:

@@ -32,9 +32,8 @@ def refused(rule: str, construct: str, why: str, *, hint: str = READING, **detai
     The construct comes from the statement: it is shortened and stripped of control characters.
     """
     shown = one_line(construct, 80)
-    return StatementRefusedError(
-        f"the statement was not run: {shown} {why}", hint=hint, details={"rule": rule, "construct": shown, **details}
-    )
+    message = f"the statement was not run: {shown} {why}"
+    return StatementRefusedError(message, hint=hint, details={"rule": rule, "construct": shown, **details})
 
 
 def refused_function(name: str, connection: str, allowed: Iterable[str], why: str) -> StatementRefusedError:
@@ -127,12 +126,8 @@ class FunctionList:
         name = function.expressions[0] if function.expressions else None
         shown = name.name if name is not None and name.is_string else "a setting that is not named by a text"
         if shown.lower() not in SETTINGS:
-            raise refused(
-                "setting",
-                f"the setting `{shown}`",
-                "is not on the list of harmless ones",
-                hint=f"these can be read: {', '.join(sorted(SETTINGS))}",
-            )
+            hint = f"these can be read: {', '.join(sorted(SETTINGS))}"
+            raise refused("setting", f"the setting `{shown}`", "is not on the list of harmless ones", hint=hint)
 
     def _is_listed(self, function: exp.Func) -> bool:
         kind = type(function).__name__

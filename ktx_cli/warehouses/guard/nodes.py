@@ -74,9 +74,8 @@ def require_node(node: exp.Expr, syntax: Dialect) -> None:
     """Raise unless the node is of a known class with known arguments; functions are another module's."""
     name = type(node).__name__
     if name in _PARAMETERS and not (syntax.positional_columns and _is_position(node)):
-        raise refused(
-            "parameter", f"`{node.sql(syntax.name)}`", "is a parameter or a variable", hint="write its value instead"
-        )
+        hint = "write its value instead"
+        raise refused("parameter", f"`{node.sql(syntax.name)}`", "is a parameter or a variable", hint=hint)
     if name not in NODES and name not in _PARAMETERS:
         shown = _KINDS.get(name, f"`{_CAPITAL.sub(' ', name).upper()}`")
         raise refused("construct", shown, "is not a part of a statement that only reads")
@@ -257,9 +256,8 @@ def _require_open(parts: list[str], syntax: Dialect) -> None:
 
 
 def _closed(parts: list[str], syntax: Dialect) -> Exception:
-    return refused(
-        "catalog", f"`{'.'.join(parts)}`", "is a closed part of the system's catalog", hint=syntax.catalog_hint
-    )
+    hint = syntax.catalog_hint
+    return refused("catalog", f"`{'.'.join(parts)}`", "is a closed part of the system's catalog", hint=hint)
 
 
 def qualify(tree: exp.Expr, schema_of: Callable[[str], str | None]) -> None:

@@ -176,10 +176,9 @@ class MySqlConnector(ServerConnector):
             if "cert" in files:
                 context.load_cert_chain(files["cert"], keyfile=files.get("key"))
         except OSError as error:
-            raise ConfigError(
-                f"connection `{self.id}`: a file named in `ssl` cannot be used: {error.strerror or error}",
-                hint=Hint("check {}, .cert and .key", SettingPath(f"connections.{self.id}.ssl.ca")),
-            ) from error
+            message = f"connection `{self.id}`: a file named in `ssl` cannot be used: {error.strerror or error}"
+            hint = Hint("check {}, .cert and .key", SettingPath(f"connections.{self.id}.ssl.ca"))
+            raise ConfigError(message, hint=hint) from error
         return context
 
     def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
@@ -269,12 +268,8 @@ class MySqlConnector(ServerConnector):
     def _connection_hint(self, number: int, text: str) -> str | None:
         key = f"connections.{self.id}"
         if "SSL" in text or "certificate" in text.lower():
-            return Hint(
-                "set {} to {}, to {}, or to false",
-                SettingPath(f"{key}.ssl"),
-                "{ca: FILE}",
-                "{rejectUnauthorized: false}",
-            )
+            message = "set {} to {}, to {}, or to false"
+            return Hint(message, SettingPath(f"{key}.ssl"), "{ca: FILE}", "{rejectUnauthorized: false}")
         return {
             1044: Hint("check {} and the user's grants", self._settings("database")),
             1045: Hint("check {}", self._settings("username", "password")),

@@ -168,10 +168,8 @@ class SnowflakeConnector(CloudConnector):
     def _identity(self, read: Reader) -> Identity:
         ((version, user, database, role, warehouse),) = read(IDENTITY)
         if not database:
-            raise self.failure(
-                f"the role `{role}` sees no database `{self.address.database}`",
-                hint=Command("config", "set", f"connections.{self.id}.database", "NAME"),
-            )
+            message = f"the role `{role}` sees no database `{self.address.database}`"
+            raise self.failure(message, hint=Command("config", "set", f"connections.{self.id}.database", "NAME"))
         facts = (f"role {role}", f"warehouse {warehouse}" if warehouse else "no warehouse")
         return Identity(f"Snowflake {version}", user, database, facts)
 
@@ -237,11 +235,9 @@ def _private_key(spec: ConnectionSpec) -> bytes | None:
     try:
         key = serialization.load_pem_private_key(text.encode(), passphrase.encode() or None)
     except (ValueError, TypeError):
-        raise ConfigError(
-            f"connection `{spec.id}`: `privateKey` is no PEM key, or `passphrase` is not its own",
-            hint=Command("config", "set", f"connections.{spec.id}.privateKey", "file:PATH"),
-            details={"connection": spec.id},
-        ) from None
+        message = f"connection `{spec.id}`: `privateKey` is no PEM key, or `passphrase` is not its own"
+        hint = Command("config", "set", f"connections.{spec.id}.privateKey", "file:PATH")
+        raise ConfigError(message, hint=hint, details={"connection": spec.id}) from None
     return key.private_bytes(
         serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

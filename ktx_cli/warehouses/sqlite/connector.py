@@ -430,10 +430,8 @@ class SqliteConnector(IsolatedConnector):
         if self._header_of != fingerprint:
             header = session.head(str(self.path), 20)
             if header and not header.startswith(_HEADER):
-                raise self.failure(
-                    "the file is not a SQLite database, or it is encrypted",
-                    hint=Command("config", "set", f"connections.{self.id}.path", "PATH"),
-                )
+                message = "the file is not a SQLite database, or it is encrypted"
+                raise self.failure(message, hint=Command("config", "set", f"connections.{self.id}.path", "PATH"))
             self._header_of, self._has_wal = fingerprint, header[18:20] == b"\x02\x02"
         return self._has_wal
 

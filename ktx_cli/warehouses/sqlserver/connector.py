@@ -96,10 +96,9 @@ class SqlServerConnector(ServerConnector):
             except pymssql.Error as error:
                 if error_parts(error)[0] not in _STOPPED:
                     raise
-                raise self.failure(
-                    f"the server did not answer within {base.CONNECT_SECONDS} seconds",
-                    hint=Hint("check {}, and that no firewall is in between", self._settings("host", "port")),
-                ) from None
+                message = f"the server did not answer within {base.CONNECT_SECONDS} seconds"
+                hint = Hint("check {}, and that no firewall is in between", self._settings("host", "port"))
+                raise self.failure(message, hint=hint) from None
 
     def _arguments(self, encrypted: bool) -> dict[str, Any]:
         address = self.address
@@ -215,11 +214,8 @@ class SqlServerConnector(ServerConnector):
         if self._flag("encrypt") is False or self._flag("trustServerCertificate"):
             return where
         key = f"connections.{self.id}"
-        return Hint(
-            "{}; if its certificate is its own: {}, or .trustServerCertificate true",
-            where,
-            Command("config", "set", f"{key}.ca", "FILE"),
-        )
+        message = "{}; if its certificate is its own: {}, or .trustServerCertificate true"
+        return Hint(message, where, Command("config", "set", f"{key}.ca", "FILE"))
 
 
 def bound(sql: str, parameters: tuple[Any, ...]) -> str:

@@ -80,11 +80,9 @@ class TrinoConnector(CloudConnector):
         if not self.address.password:
             return None
         if self.scheme == "http":
-            raise ConfigError(
-                f"{self.where}: Trino takes a password over TLS alone",
-                hint=Command("config", "set", f"connections.{self.id}.ssl", "true"),
-                details={"connection": self.id},
-            )
+            message = f"{self.where}: Trino takes a password over TLS alone"
+            hint = Command("config", "set", f"connections.{self.id}.ssl", "true")
+            raise ConfigError(message, hint=hint, details={"connection": self.id})
         return trino.auth.BasicAuthentication(self.address.user, self.address.password)
 
     def _fetch(self, session: Any, sql: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:

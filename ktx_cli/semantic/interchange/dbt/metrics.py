@@ -405,9 +405,8 @@ class MeasureReader:
         groups = below.words("window_groupings") or below.words("group_by")
         keys = [self._key(group) for group in groups]
         if column is None or take is None or None in keys:
-            raise UnresolvedError(
-                "its `non_additive_dimension` names what was not imported, or a choice that is not min or max"
-            )
+            message = "its `non_additive_dimension` names what was not imported, or a choice that is not min or max"
+            raise UnresolvedError(message)
         measure["semi_additive"] = filled({"over": column, "take": take, "per": keys})
         below.report_rest(self._report, what)
 
