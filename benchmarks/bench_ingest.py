@@ -20,7 +20,7 @@ from benchmarks.ingest_project import LONG, Project, Run
 from ktx_cli.documents.raw import Snapshot
 from ktx_cli.documents.reader import SUFFIXES
 from ktx_cli.sources.deliveries import Delivery, FileState, compare, parse_delivery, render_delivery
-from ktx_cli.sources.folder import read_folder
+from ktx_cli.sources.documents.source import read_folder
 
 LATENCY, AT_ONCE, UNITS = 0.2, 8, 64
 PROBE, RECONCILE = 1, 1

@@ -11,8 +11,7 @@ from pathlib import Path
 from benchmarks.relationship_fixtures.generate import generate
 from benchmarks.relationship_fixtures.truth import read_truth
 from ktx_cli.project.config.blocks import Relationships
-from ktx_cli.scan.profile.counts import SampledTable, count_sample
-from ktx_cli.scan.profile.profiler import Budget, profile_tables
+from ktx_cli.scan.profile.profiler import Budget, SampledTable, count_sample, profile_tables
 from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, NameIndex, gather
 from ktx_cli.scan.relationships.discovery import Inference, Questions
 from ktx_cli.scan.relationships.hints import Hints

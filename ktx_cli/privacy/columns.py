@@ -11,8 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
-from ktx_cli.privacy.patterns import sign_of
-from ktx_cli.privacy.words import (
+from ktx_cli.privacy.signs import (
     DEEDS,
     FACT_ENDINGS,
     FACTS,
@@ -26,6 +25,7 @@ from ktx_cli.privacy.words import (
     STEMS,
     WORDS,
     Sign,
+    sign_of,
     trait_of,
 )
 

@@ -16,7 +16,7 @@ from ktx_cli.semantic import Barred, Column, Model, Source, Visibility
 from ktx_cli.warehouses import dialect_named
 
 if TYPE_CHECKING:
-    from ktx_cli.protection.views import Judge
+    from ktx_cli.protection.relations import Judge
 
 _STORAGE: Final = ("duckdb_", "pragma_")
 _LONGEST_NAME: Final = 63
@@ -52,7 +52,7 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
                 "no column of another table that is named like one of them; no `*`, no row as a whole"
             )
     if relations is not None:
-        from ktx_cli.protection.views import Views
+        from ktx_cli.protection.relations import Views
 
         Views(relations, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model)).check(trees)
 
@@ -90,7 +90,7 @@ def _table_shown(model: Model, table: Table, relations: Callable[[], Relations])
     if any(owner.policies or owner.visibility is Visibility.HIDDEN for owner in owners):
         return False
     known = relations()
-    from ktx_cli.protection.views import Views
+    from ktx_cli.protection.relations import Views
 
     views = Views(known, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model))
     try:

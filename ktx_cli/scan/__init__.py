@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Describer, DescriptionReport
     from ktx_cli.scan.descriptions.model import side_by_side
     from ktx_cli.scan.diagram import MOST_EDGES, MOST_TEXT, Diagram, diagram_of, dot, draw_svg, mermaid
-    from ktx_cli.scan.manifest import (
+    from ktx_cli.scan.outcome import (
         LastScan,
         PreviousScan,
         ScanOutcome,
         TableChanges,
+        exclusion_hint,
         last_scans,
         previous_scans,
         record_scan,
     )
     from ktx_cli.scan.pipeline import ScanJob, scan_connection
-    from ktx_cli.scan.profile.counts import NOT_READ, TableProfile
-    from ktx_cli.scan.profile.profiler import OUT_OF_TIME
+    from ktx_cli.scan.profile.profiler import NOT_READ, OUT_OF_TIME, TableProfile
     from ktx_cli.scan.profile.store import (
         ProfileStore,
         SearchedLists,
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
         not_enriched,
         unexpected,
     )
-    from ktx_cli.scan.warnings import exclusion_hint
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

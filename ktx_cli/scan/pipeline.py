@@ -12,9 +12,26 @@ from ktx_cli.core import Emit, ResultWarning, ignore_events, listing, monotonic,
 from ktx_cli.project import Database, Scan
 from ktx_cli.scan.committed import Base, Committed, Records
 from ktx_cli.scan.descriptions.facts import DESCRIPTIONS, DescriptionInput, ProposalInput, updated_record
-from ktx_cli.scan.manifest import ManifestPlan, PreviousScan, ScanOutcome, plan_manifest
-from ktx_cli.scan.profile.counts import FAILED, NOT_READ, SampledTable, TableProfile, unsampled
-from ktx_cli.scan.profile.profiler import Budget, Profiled, SparingConnector, profile_tables
+from ktx_cli.scan.outcome import (
+    ManifestPlan,
+    PreviousScan,
+    ScanOutcome,
+    comment_warnings,
+    plan_manifest,
+    problem_warnings,
+    unprofiled_warnings,
+)
+from ktx_cli.scan.profile.profiler import (
+    FAILED,
+    NOT_READ,
+    Budget,
+    Profiled,
+    SampledTable,
+    SparingConnector,
+    TableProfile,
+    profile_tables,
+    unsampled,
+)
 from ktx_cli.scan.profile.reuse import data_fingerprint, hints_digest, relationships_from_json, relationships_to_json
 from ktx_cli.scan.profile.store import ProfileStore, StoredResults, comes_back_equal, shown_to_models
 from ktx_cli.scan.profile.values import DictionaryLimits, build_dictionary
@@ -32,7 +49,6 @@ from ktx_cli.scan.removed_joins import CommittedJoins
 from ktx_cli.scan.shards import is_joinable
 from ktx_cli.scan.snapshot import SnapshotFile, table_file
 from ktx_cli.scan.stages import Depth, Failures, Stage, Step, connection_warning
-from ktx_cli.scan.warnings import comment_warnings, problem_warnings, unprofiled_warnings
 from ktx_cli.semantic import ParsedCopies, physical_name
 from ktx_cli.warehouses import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableKind, TableRef
 

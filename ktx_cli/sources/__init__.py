@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         render_delivery,
     )
     from ktx_cli.sources.document_units import NEIGHBOURS, PAGES, document_units
-    from ktx_cli.sources.folder import read_folder
+    from ktx_cli.sources.documents.source import read_folder
     from ktx_cli.sources.git import LEFT_OUT
     from ktx_cli.sources.http import HttpClient, Site, bound
     from ktx_cli.sources.port import (

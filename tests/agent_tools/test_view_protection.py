@@ -14,9 +14,8 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from ktx_cli.protection.relations import Refused, Relations
+from ktx_cli.protection.relations import Refused, Relations, is_query_name
 from ktx_cli.protection.statements import check_protected
-from ktx_cli.protection.views import is_query_name
 from ktx_cli.warehouses.port import ConnectionSpec, Scope, Table, TableKind
 from ktx_cli.warehouses.registry import connect
 from tests.agent_tools.conftest import TABLES, relation, snapshot

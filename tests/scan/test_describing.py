@@ -13,7 +13,7 @@ import pytest
 from ktx_cli.core import yaml
 from ktx_cli.project.layout import Layout
 from ktx_cli.scan.descriptions.facts import Described, DescriptionInput, DescriptionReport, ProposalInput, Source
-from ktx_cli.scan.manifest import PreviousScan, ScanOutcome
+from ktx_cli.scan.outcome import PreviousScan, ScanOutcome
 from ktx_cli.scan.pipeline import ScanJob, scan_connection
 from ktx_cli.scan.relationships.hints import GivenHints
 from ktx_cli.semantic.manifest import ParsedCopies

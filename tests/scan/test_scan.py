@@ -9,7 +9,7 @@ import pytest
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.project.layout import Layout
-from ktx_cli.scan.manifest import PreviousScan, ScanOutcome
+from ktx_cli.scan.outcome import PreviousScan, ScanOutcome
 from ktx_cli.scan.pipeline import ScanJob, scan_connection
 from ktx_cli.scan.snapshot import read_table, table_file
 from ktx_cli.semantic.manifest import MANIFEST_HEADER, ParsedCopies, load_manifest, write_parsed_copies

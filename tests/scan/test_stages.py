@@ -215,7 +215,7 @@ def test_a_stage_that_fails_costs_what_it_touches(
 
 
 @pytest.mark.parametrize(
-    "target", ["ktx_cli.scan.manifest.plan_shards", "ktx_cli.warehouses.sqlite.connector.SqliteConnector.introspect"]
+    "target", ["ktx_cli.scan.outcome.plan_shards", "ktx_cli.warehouses.sqlite.connector.SqliteConnector.introspect"]
 )
 def test_what_a_scan_cannot_do_without_costs_its_connection(
     project: Path, monkeypatch: pytest.MonkeyPatch, target: str

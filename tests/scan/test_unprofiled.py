@@ -9,9 +9,16 @@ import pytest
 
 from ktx_cli.core.errors import ResultWarning, SourceError
 from ktx_cli.privacy.columns import ValueKind
-from ktx_cli.scan.profile.counts import ColumnProfile, SampledTable, TableProfile, unread, unsampled
-from ktx_cli.scan.profile.profiler import OUT_OF_TIME, Profiled
-from ktx_cli.scan.warnings import MOST_REASONS, unprofiled_warnings
+from ktx_cli.scan.outcome import MOST_REASONS, unprofiled_warnings
+from ktx_cli.scan.profile.profiler import (
+    OUT_OF_TIME,
+    ColumnProfile,
+    Profiled,
+    SampledTable,
+    TableProfile,
+    unread,
+    unsampled,
+)
 from ktx_cli.warehouses.port import Column, ConnectionTest, SemanticType, Table, TableKind, TableRef
 from ktx_cli.warehouses.sampling import SampleMethod
 

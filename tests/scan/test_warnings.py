@@ -11,7 +11,7 @@ import pytest
 from ktx_cli.core import yaml
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.scan.warnings import problem_warnings
+from ktx_cli.scan.outcome import problem_warnings
 from ktx_cli.warehouses.port import ObjectProblem, TableRef, matches
 
 Change = Callable[..., None]

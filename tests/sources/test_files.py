@@ -14,8 +14,8 @@ import pytest
 from ktx_cli.core.errors import CancelledError, SourceError, StorageError
 from ktx_cli.documents.raw import Changes, Skipped, Snapshot
 from ktx_cli.project.files import read_bytes
-from ktx_cli.sources import folder
 from ktx_cli.sources.documents import DocumentsConnection
+from ktx_cli.sources.documents import source as documents
 from ktx_cli.sources.documents.source import DocumentsSource
 from ktx_cli.sources.port import FetchContext, Projection
 
@@ -81,7 +81,7 @@ def test_a_name_that_is_no_text_is_named(root: Path, fetch: Fetch) -> None:
 
 
 def test_what_is_passed_over_is_named(root: Path, fetch: Fetch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(documents, "MAX_FILE_BYTES", 100)
     for name in (".git/a.md", ".ktx/b.md", ".hidden/c.md", "node_modules/d.md", ".e.md"):
         write(root, name)
     write(root, "large.md", "x" * 101)
@@ -149,7 +149,7 @@ def test_what_cannot_be_read_deletes_nothing(root: Path, fetch: Fetch, monkeypat
             raise StorageError(f"cannot read {place}: Permission denied")
         return read_bytes(place)
 
-    monkeypatch.setattr(folder, "read_bytes", refuse)
+    monkeypatch.setattr(documents, "read_bytes", refuse)
     write(root, "a.md")
     write(root, "b.md")
     found = fetch()

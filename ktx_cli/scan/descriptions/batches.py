@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 from ktx_cli.core import one_line
 from ktx_cli.project import Privacy
 from ktx_cli.scan.descriptions.facts import TableFacts, ref_order
-from ktx_cli.scan.profile.counts import ColumnProfile
+from ktx_cli.scan.profile.profiler import ColumnProfile
 from ktx_cli.semantic import physical_name
 from ktx_cli.warehouses import Column, TableKind, TableRef
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from ktx_cli.core import Command, Hint, KtxError, Record, ResultWarning, listing, one_line, plural
 from ktx_cli.privacy import ValueKind
-from ktx_cli.scan.profile.counts import ColumnProfile, TableProfile
+from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
 from ktx_cli.scan.relationships.hints import GivenHints, recorded_hints
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.stages import connection_warning

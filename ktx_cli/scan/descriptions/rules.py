@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ktx_cli.core import listing, plural
 from ktx_cli.privacy import ValueKind
 from ktx_cli.scan.descriptions.facts import Described, content_hash, empty_text, rows_text, values_text, years_text
-from ktx_cli.scan.profile.counts import ColumnProfile
+from ktx_cli.scan.profile.profiler import ColumnProfile
 from ktx_cli.scan.relationships.names import tokens, word_set
 from ktx_cli.semantic import physical_name, quoted
 from ktx_cli.warehouses import Column, SemanticType, TableKind, TableRef

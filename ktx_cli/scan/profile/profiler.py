@@ -1,4 +1,4 @@
-"""Profiles all tables of a database within its budgets; a table that fails costs only itself.
+"""Profiles all tables of a database within its budgets, column by column; a table that fails costs only itself.
 
 Views and foreign tables of servers are left alone unless `scan.views` asks for them: reading one runs functions with
 its owner's rights, other servers, and statements of any length.
@@ -6,22 +6,30 @@ its owner's rights, other servers, and statements of any length.
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import hashlib
+import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from ktx_cli.core import Command, SourceError, monotonic
+from ktx_cli.privacy import ValueKind
 from ktx_cli.project import Scan, Views
-from ktx_cli.scan.profile.counts import FAILED, NOT_READ, SampledTable, count_sample, unread, unsampled
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.warehouses import (
+    Column,
     Connector,
     ForwardingConnector,
     QueryResult,
+    Sample,
     SampleLimits,
+    SampleMethod,
+    SemanticType,
     Table,
     TableKind,
     TableRef,
@@ -31,6 +39,260 @@ from ktx_cli.warehouses import (
     table_path,
     why,
 )
+
+TOP_VALUES = 10
+"""How many of the most frequent values a profile holds."""
+
+_KINDS: Final[Mapping[type, ValueKind]] = {
+    bool: ValueKind.BOOLEAN,
+    int: ValueKind.INTEGER,
+    float: ValueKind.NUMBER,
+    decimal.Decimal: ValueKind.NUMBER,
+    str: ValueKind.TEXT,
+    datetime.date: ValueKind.TIME,
+    datetime.datetime: ValueKind.TIME,
+    datetime.time: ValueKind.TIME,
+    datetime.timedelta: ValueKind.TIME,
+}
+_ORDERED: Final = (ValueKind.INTEGER, ValueKind.NUMBER, ValueKind.TEXT, ValueKind.TIME)
+_FRACTIONS: Final = frozenset({float, decimal.Decimal})
+_AS_THEY_ARE: Final = frozenset(_KINDS) - _FRACTIONS | {type(None)}
+"""Types whose values Python compares as a database does; of the others some have to be changed."""
+
+_LONGEST_BYTES: Final = 128
+Fold = Callable[[str], str]
+"""How a database makes texts alike before it compares them."""
+
+
+def fold_of(dialect: str, *, exact: bool = False) -> Fold | None:
+    """Return how a dialect makes texts alike, None where it compares them as they are.
+
+    `exact`: of a column that tells capital letters from small ones.
+    """
+    if not dialect_named(dialect).folds_texts:
+        return None
+    return _trimmed if exact else _folded
+
+
+def count_sample(table: Table, sample: Sample, dialect: str = "", exact: frozenset[str] = frozenset()) -> SampledTable:
+    """Return the profile of a sample, with the counts and values it rests on.
+
+    Where the dialect takes texts for equal that differ, counts and values are of folded ones; the profile shows them as
+    the table spells them. `exact`: columns that tell capital letters from small ones.
+    """
+    values = dict(zip(sample.columns, sample.values, strict=True))
+    counts: dict[str, dict[Any, int]] = {}
+    columns = []
+    for column in table.columns:
+        name = column.name
+        if name in sample.failed:
+            columns.append(ColumnProfile(name, ValueKind.OPAQUE, 0, problem=sample.failed[name]))
+        elif name in sample.opaque:
+            present = sample.opaque[name]
+            columns.append(ColumnProfile(name, ValueKind.OPAQUE, len(present), nulls=present.count(False)))
+        else:
+            counted_profile, counted = _count(column, values[name], fold_of(dialect, exact=name in exact))
+            columns.append(counted_profile)
+            if counted is None:
+                del values[name]
+            else:
+                counts[name] = counted
+    counted_rows = (sample.method, sample.rows, sample.row_count, sample.exact_count)
+    profile = TableProfile(table.ref, *counted_rows, tuple(columns), cut_by_bytes=sample.cut_by_bytes)
+    return SampledTable(profile, counts, values, exact)
+
+
+def unsampled(table: Table, problem: str, kind: ValueKind = ValueKind.OPAQUE) -> SampledTable:
+    """Return the profile of a table that could not be sampled."""
+    columns = tuple(ColumnProfile(column.name, kind, 0) for column in table.columns)
+    profile = TableProfile(table.ref, SampleMethod.HEAD, 0, table.row_estimate, False, columns, problem=problem)
+    return SampledTable(profile)
+
+
+def unread(table: Table) -> SampledTable:
+    """Return the profile of a table whose rows are not to be read: its columns count as empty, of their own types."""
+    return unsampled(table, NOT_READ, ValueKind.EMPTY)
+
+
+def comparable(value: Any, fold: Fold | None = None) -> Any:
+    """Return the value as others that equal it in the database look; NaN and infinities count as no value."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, decimal.Decimal):
+        return value if value.is_finite() else None
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value[:_LONGEST_BYTES]).hex()
+    if isinstance(value, str):
+        return fold(value) if fold else str(value)
+    return value if value is None or type(value) in _KINDS else str(value)
+
+
+def _count(column: Column, values: list[Any], fold: Fold | None) -> tuple[ColumnProfile, dict[Any, int] | None]:
+    """Return the profile, and value -> count; None where the values cannot be compared. `values` is made uniform."""
+    try:
+        counted: Counter[Any] = Counter(values)
+    except TypeError:  # lists and mappings of nested types
+        return ColumnProfile(column.name, ValueKind.OPAQUE, len(values), nulls=values.count(None)), None
+    types = set(map(type, counted))
+    spelled: dict[str, str] = {}
+    if (not types <= _AS_THEY_ARE and not _finite_numbers(types, counted)) or (fold and str in types):
+        alike = {value: comparable(value, fold) for value in counted}
+        spelled = _spellings(alike) if fold else {}
+        values[:] = [alike[value] for value in values]
+        counted = Counter(values)
+    elif str in types and 2 * len(counted) < len(values):
+        one = {value: value for value in counted}  # equal texts take their memory once
+        values[:] = [one[value] for value in values]
+    nulls = counted.pop(None, 0)
+    return _column_profile(column, len(values), nulls, counted, spelled), counted
+
+
+def _finite_numbers(types: set[type], counted: Iterable[Any]) -> bool:
+    """Whether the numbers among the values, all that might have to be changed, are none but finite ones."""
+    if not types <= _AS_THEY_ARE | _FRACTIONS:
+        return False
+    return all(map(math.isfinite, (value for value in counted if type(value) in _FRACTIONS)))
+
+
+def _spellings(alike: Mapping[Any, Any]) -> dict[str, str]:
+    """Return folded text -> how the first of its rows spells it."""
+    spelled: dict[str, str] = {}
+    for value, folded in alike.items():
+        if isinstance(value, str):
+            spelled.setdefault(folded, value)
+    return spelled
+
+
+def _column_profile(
+    column: Column, rows: int, nulls: int, counted: Counter[Any], spelled: Mapping[str, str]
+) -> ColumnProfile:
+    kind = _kind(column, counted)
+    low, high = _ends(counted, kind)
+    lengths = [len(spelled.get(value, value)) for value in counted] if kind is ValueKind.TEXT else []
+    top = counted.most_common(TOP_VALUES) if len(counted) < rows - nulls else _first(counted)
+    return ColumnProfile(
+        name=column.name,
+        kind=kind,
+        rows=rows,
+        nulls=nulls,
+        distinct=len(counted),
+        minimum=spelled.get(low, low),
+        maximum=spelled.get(high, high),
+        shortest=min(lengths, default=None),
+        longest=max(lengths, default=None),
+        top=tuple((spelled.get(value, value), count) for value, count in top),
+    )
+
+
+def _first(counted: Iterable[Any]) -> list[tuple[Any, int]]:
+    return [(value, 1) for value, _ in zip(counted, range(TOP_VALUES), strict=False)]
+
+
+def _kind(column: Column, counted: Mapping[Any, int]) -> ValueKind:
+    kinds = {_KINDS.get(each, ValueKind.OPAQUE) for each in set(map(type, counted))}
+    if not kinds:
+        return ValueKind.EMPTY
+    if column.type is SemanticType.BOOLEAN and counted.keys() <= {0, 1}:  # equal to False and True
+        return ValueKind.BOOLEAN
+    if kinds in ({ValueKind.NUMBER}, {ValueKind.NUMBER, ValueKind.INTEGER}):
+        whole = all(type(value) is int or value == int(value) for value in counted)
+        return ValueKind.INTEGER if whole else ValueKind.NUMBER
+    return kinds.pop() if len(kinds) == 1 else ValueKind.MIXED
+
+
+def _ends(counted: Mapping[Any, int], kind: ValueKind) -> tuple[Any, Any]:
+    if kind not in _ORDERED or not counted:
+        return None, None
+    try:
+        return min(counted), max(counted)
+    except TypeError:  # times with and without a zone, dates beside times
+        return None, None
+
+
+def _folded(text: str) -> str:
+    # Not `casefold`: no server takes `ß` and `ss` for equal.
+    return text.rstrip(" ").lower()
+
+
+def _trimmed(text: str) -> str:
+    return text.rstrip(" ")
+
+
+FAILED = "profiling failed unexpectedly"
+"""The `problem` of a table whose profile a bug of ktx prevented."""
+
+NOT_READ = "its rows are not read: scan.views"
+"""The `problem` of a view or foreign table that nobody looked into on purpose."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnProfile:
+    """One column of a sample of `rows` rows.
+
+    `distinct` counts values without NULL, None where values cannot be compared. `minimum` and `maximum` are values,
+    `shortest` and `longest` lengths of texts in characters. `top`: the most frequent values with their counts.
+    `problem`: why the column could not be read; all else is then empty.
+    """
+
+    name: str
+    kind: ValueKind
+    rows: int
+    nulls: int = 0
+    distinct: int | None = None
+    minimum: Any = None
+    maximum: Any = None
+    shortest: int | None = None
+    longest: int | None = None
+    top: tuple[tuple[Any, int], ...] = ()
+    problem: str | None = None
+
+    @property
+    def filled(self) -> int:
+        """How many rows of the sample have a value."""
+        return self.rows - self.nulls
+
+    @property
+    def unique(self) -> bool:
+        """Whether no value stands twice in the sample, which has some."""
+        return self.distinct is not None and 0 < self.distinct == self.filled
+
+
+@dataclass(frozen=True, slots=True)
+class TableProfile:
+    """One table: how it was sampled, and its columns in the table's order.
+
+    `row_count`: rows of the whole table, exact where `exact_count`. `problem`: why there is no sample at all.
+    """
+
+    ref: TableRef
+    method: SampleMethod
+    rows: int
+    row_count: int | None
+    exact_count: bool
+    columns: tuple[ColumnProfile, ...]
+    cut_by_bytes: bool = False
+    problem: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row was looked at."""
+        return self.method is SampleMethod.ALL and self.problem is None
+
+
+@dataclass(frozen=True, slots=True)
+class SampledTable:
+    """A profile with the values it was counted from, for as long as relationships are looked for.
+
+    `counts`: column -> value -> how often; only columns whose values can be compared. `values`: column -> its values,
+    row by row, NULL as None. `exact`: columns whose texts are compared letter by letter although others of the
+    database are not.
+    """
+
+    profile: TableProfile
+    counts: dict[str, dict[Any, int]] = field(default_factory=dict, repr=False)
+    values: dict[str, list[Any]] = field(default_factory=dict, repr=False)
+    exact: frozenset[str] = frozenset()
+
 
 CELLS = 8_000_000
 """How many values of rows are held at a time, over all tables: wide databases get smaller samples."""

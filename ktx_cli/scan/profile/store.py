@@ -19,8 +19,7 @@ from typing import Any, Final
 from ktx_cli.core import isoformat, now, plain_value
 from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.project import LOOK, Privacy, transaction, translated
-from ktx_cli.scan.profile.counts import NOT_READ, ColumnProfile, SampledTable, TableProfile
-from ktx_cli.scan.profile.profiler import OUT_OF_TIME
+from ktx_cli.scan.profile.profiler import NOT_READ, OUT_OF_TIME, ColumnProfile, SampledTable, TableProfile
 from ktx_cli.scan.profile.values import Dictionary
 from ktx_cli.semantic import ColumnValues, load_lists
 from ktx_cli.warehouses import SampleMethod, TableRef

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import SourceError, monotonic, plain_value
 from ktx_cli.privacy import Refusal, ValueKind, refusal
 from ktx_cli.project import Privacy
-from ktx_cli.scan.profile.counts import ColumnProfile, SampledTable
+from ktx_cli.scan.profile.profiler import ColumnProfile, SampledTable
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.semantic import ColumnValues
 from ktx_cli.warehouses import ObjectProblem, dialect_named, lost_its_session, reason, table_path, value_of

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import SourceError
-from ktx_cli.scan.profile.counts import comparable, fold_of
+from ktx_cli.scan.profile.profiler import comparable, fold_of
 from ktx_cli.scan.relationships.columns import Candidate, Family, Overlap, are_alike, core, marks
 from ktx_cli.scan.relationships.ranker import Numbers, Standing, covered, features, numbers_of
 from ktx_cli.scan.relationships.record import Check

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ktx_cli.privacy import ValueKind
-from ktx_cli.scan.profile.counts import ColumnProfile, SampledTable
+from ktx_cli.scan.profile.profiler import ColumnProfile, SampledTable
 from ktx_cli.scan.relationships.names import (
     Splitter,
     alike,

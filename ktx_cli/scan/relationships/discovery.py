@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import SourceError, monotonic, plural
 from ktx_cli.project import Relationships
-from ktx_cli.scan.profile.counts import SampledTable
+from ktx_cli.scan.profile.profiler import SampledTable
 from ktx_cli.scan.relationships.candidates import (
     EXACT_ROWS,
     Prober,

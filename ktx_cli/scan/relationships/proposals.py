@@ -26,7 +26,7 @@ from ktx_cli.scan.descriptions.batches import (
 )
 from ktx_cli.scan.descriptions.facts import Join, TableFacts, join_order, ref_order, sha256_of, structure_hash
 from ktx_cli.scan.descriptions.model import ROLE, Progress, error_of, ignore_progress, side_by_side
-from ktx_cli.scan.profile.counts import ColumnProfile
+from ktx_cli.scan.profile.profiler import ColumnProfile
 from ktx_cli.scan.relationships.hints import SOURCE, Hint
 from ktx_cli.scan.relationships.names import key_base, stem, table_words, tokens
 from ktx_cli.warehouses import SemanticType, Table, TableRef

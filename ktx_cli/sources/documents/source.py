@@ -1,21 +1,221 @@
-"""Documents in a folder, or in a git repository: Markdown, HTML, PDF, text and SQL files."""
+"""Documents in a folder, or in a git repository: Markdown, HTML, PDF, text and SQL files.
+
+Reading follows no link out of the folder and names what it leaves out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from ktx_cli.core import Command, SourceError, plural
-from ktx_cli.documents import SUFFIXES, Changes, Snapshot, WorkUnit
+from ktx_cli.core import CancelledError, Command, Hint, SourceError, StorageError, is_utf8, listing, one_line, plural
+from ktx_cli.documents import SUFFIXES, Changes, RawFile, Skipped, Snapshot, WorkUnit
+from ktx_cli.project import CONFIG_NAME, OWN_NAMES, read_bytes, storage_error
 from ktx_cli.sources.document_units import NEIGHBOURS, document_units
-from ktx_cli.sources.folder import MAX_FILE_BYTES, Found, Unread, read_folder
 from ktx_cli.sources.port import FetchContext, Projection, Source
 from ktx_cli.sources.registry import Detected, Folder, topmost
 
 if TYPE_CHECKING:
     from ktx_cli.sources.git import Origin
+
+
+MAX_FILE_BYTES: Final = 20_000_000
+MAX_FILES: Final = 100_000
+
+_NEVER_NAMED: Final = frozenset((".git", ".ktx"))
+_LEFT_OUT: Final = frozenset(("node_modules",))
+
+
+@dataclass(slots=True)
+class Found:
+    """Files by path, sorted, and what was left out. `complete`: nothing may be missing that was there before."""
+
+    files: dict[str, RawFile] = field(default_factory=dict)
+    skipped: list[Skipped] = field(default_factory=list)
+    complete: bool = True
+
+
+def read_folder(root: Path, suffixes: Collection[str], *, stopped: Callable[[], bool] = lambda: False) -> Found:
+    """Return the files below `root` that end in one of `suffixes` (lower case), hashed.
+
+    One thread reads them: several, which hand over after each small file, take four times as long. What ktx itself
+    keeps in a project is passed over. Raises `StorageError` where the root cannot be listed, `CancelledError` when
+    `stopped()` says so.
+    """
+    walk = _Walk(root.resolve(), frozenset(suffixes), stopped)
+    for path, place in sorted(walk.paths().items()):
+        walk.take(path, _hashed(path, place, stopped))
+    walk.found.skipped.sort(key=lambda skipped: skipped.what)
+    walk.found.skipped += walk.unread.skipped()
+    return walk.found
+
+
+class _Walk:
+    def __init__(self, root: Path, suffixes: frozenset[str], stopped: Callable[[], bool]) -> None:
+        self.found = Found()
+        self.unread = Unread()
+        self._root, self._suffixes, self._stopped = root, suffixes, stopped
+        self._paths: dict[str, Path] = {}
+
+    def paths(self) -> dict[str, Path]:
+        """Return the place of every file wanted by its path."""
+        waiting = [(self._root, "")]
+        while waiting:
+            _look(self._stopped)
+            folder, prefix = waiting.pop()
+            listed = self._listed(folder, prefix)
+            is_project = any(entry.name == CONFIG_NAME for entry in listed)
+            for entry in listed:
+                if is_project and entry.name in OWN_NAMES:
+                    self._own(entry, prefix + entry.name)
+                    continue
+                inner = self._entry(entry, prefix + entry.name)
+                if inner is not None:
+                    waiting.append((inner, f"{prefix}{entry.name}/"))
+        return self._paths
+
+    def take(self, path: str, outcome: RawFile | StorageError) -> None:
+        """Keep a file that could be read, and name one that could not."""
+        if isinstance(outcome, RawFile):
+            self.found.files[path] = outcome
+        else:
+            self._leave(path, outcome.message, retry=True)
+
+    def _listed(self, folder: Path, prefix: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            failed = storage_error(folder, error, "list")
+            if not prefix:
+                raise failed from error
+            self._leave(prefix, failed.message, retry=True)
+            return []
+
+    def _entry(self, entry: os.DirEntry[str], path: str) -> Path | None:
+        """Take a file, and return a folder that is to be read too."""
+        if not is_utf8(entry.name):
+            self._leave(path, "its name is not UTF-8")
+        elif entry.is_symlink():
+            self._link(entry, path)
+        elif entry.is_dir(follow_symlinks=False):
+            return self._folder(entry, path)
+        elif entry.is_file(follow_symlinks=False):
+            self._file(Path(entry.path), entry.stat(follow_symlinks=False).st_size, path)
+        return None
+
+    def _own(self, entry: os.DirEntry[str], path: str) -> None:
+        """Leave out what ktx keeps in a project: what it made of documents is no document."""
+        if entry.name not in _NEVER_NAMED and entry.is_dir():
+            self._leave(f"{path}/", "a folder ktx writes to")
+
+    def _folder(self, entry: os.DirEntry[str], path: str) -> Path | None:
+        folder = Path(entry.path)
+        if entry.name in _LEFT_OUT or entry.name.startswith("."):
+            if entry.name not in _NEVER_NAMED:
+                self._leave(f"{path}/", "a hidden folder" if entry.name.startswith(".") else "packages of others")
+        else:
+            return folder
+        return None
+
+    def _file(self, place: Path, size: int, path: str) -> None:
+        if Path(path).suffix.lower() not in self._suffixes:
+            self.unread.note(path)
+        elif place.name.startswith(".") or Path(path).name.startswith("."):
+            self._leave(path, "a hidden file")
+        elif size > MAX_FILE_BYTES:
+            self._leave(path, f"larger than {MAX_FILE_BYTES:,} bytes")
+        elif len(self._paths) >= MAX_FILES:
+            self._leave("more files", f"only {MAX_FILES:,} are read", retry=True)
+        else:
+            self._paths[path] = place
+
+    def _link(self, entry: os.DirEntry[str], path: str) -> None:
+        """Take the file a link inside the folder leads to; a folder it leads to is read where it is."""
+        if Path(path).suffix.lower() not in self._suffixes and not entry.is_dir():
+            return
+        place = Path(os.path.realpath(entry.path))
+        if not place.is_relative_to(self._root):
+            self._leave(path, "a link that leads out of the folder")
+            return
+        try:
+            found = place.stat()
+        except OSError:
+            self._leave(path, "a link that leads nowhere")
+            return
+        if stat.S_ISREG(found.st_mode) and not any(
+            part.startswith(".") for part in place.relative_to(self._root).parts
+        ):
+            self._file(place, found.st_size, path)
+
+    def _leave(self, path: str, reason: str, *, retry: bool = False) -> None:
+        left = Skipped(one_line(path.encode("utf-8", "backslashreplace").decode()), reason, retry)
+        self.found.complete = self.found.complete and not retry
+        if left not in self.found.skipped[-1:]:
+            self.found.skipped.append(left)
+
+
+def _hashed(path: str, place: Path, stopped: Callable[[], bool]) -> RawFile | StorageError:
+    _look(stopped)
+    try:
+        content = _content(place, path)
+    except StorageError as error:
+        return error
+    digest = hashlib.sha256(content).hexdigest()
+    return RawFile(path, digest, len(content), lambda: _unchanged(place, path, digest))
+
+
+def _content(place: Path, path: str) -> bytes:
+    content = read_bytes(place)
+    if content is None:
+        raise StorageError(f"{path} is gone", hint=Hint("the next `{}` reads the folder again", Command("ingest")))
+    return content
+
+
+def _unchanged(place: Path, path: str, digest: str) -> bytes:
+    """Return the content that was hashed: a later one must not be taken for it."""
+    content = _content(place, path)
+    if hashlib.sha256(content).hexdigest() != digest:
+        message = f"{path} was changed while it was read"
+        raise StorageError(message, hint=Hint("the next `{}` reads it again", Command("ingest")))
+    return content
+
+
+def _look(stopped: Callable[[], bool]) -> None:
+    if stopped():
+        raise CancelledError("stopped while reading the folder")
+
+
+REASON = "ktx has no reader for {kinds}"
+MOST = 5
+"""How many of them are named, and how many kinds."""
+
+
+class Unread:
+    """Takes note of such files; hidden ones are meant to be."""
+
+    def __init__(self) -> None:
+        self._paths: list[str] = []
+
+    def note(self, path: str) -> None:
+        """Take note of a file."""
+        if not PurePosixPath(path).name.startswith("."):
+            self._paths.append(path)
+
+    def skipped(self) -> tuple[Skipped, ...]:
+        """Return one line for all of them: how many, the first by name, and of what kinds they are."""
+        if not self._paths:
+            return ()
+        paths = [one_line(path.encode("utf-8", "backslashreplace").decode()) for path in sorted(self._paths)]
+        kinds = sorted({PurePosixPath(path).suffix.lower() or "names without an ending" for path in paths})
+        what = f"{plural(len(paths), 'file')} ({listing(paths, MOST)})"
+        return (Skipped(what, REASON.format(kinds=listing(kinds, MOST))),)
+
 
 FOLDER_NAMES: Final = (
     "docs", "doc", "documentation", "handbook", "handbooks", "guide", "guides", "manual", "manuals", "wiki", "kb",

@@ -1,22 +1,302 @@
-"""The Looker source: opens the API, and cuts what changed into units."""
+"""The Looker source: opens the API, cuts what changed into units, and proposes what its queries could become."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, ClassVar, Final
 
-from ktx_cli.core import ConfigError, Hint, SettingPath, one_line
+from ktx_cli.core import ConfigError, Hint, Record, SettingPath, one_line, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
 from ktx_cli.project import is_reference
 from ktx_cli.project import resolve as resolve_secret
+from ktx_cli.semantic import UnresolvedError, condition
 from ktx_cli.sources.http import HttpClient, Site
 from ktx_cli.sources.looker import LookerConnection
 from ktx_cli.sources.looker import fetch as fetching
-from ktx_cli.sources.looker import proposal as projection
-from ktx_cli.sources.looker.fetch import FOLDERS_PATH, USAGE_PATH, Lane, Looker, Target, Usage, explore_path, queries_of
+from ktx_cli.sources.looker.fetch import (
+    FOLDERS_PATH,
+    USAGE_PATH,
+    Lane,
+    Looker,
+    Target,
+    Usage,
+    Why,
+    column_of,
+    explore_path,
+    kind_of,
+    queries_of,
+    source_name,
+)
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
+from ktx_cli.sources.table_texts import TableText, write_texts
+
+_MEASURE: Final = re.compile(
+    r"(?:^|_)(?:count|counts|sum|total|avg|average|mean|min|max|median|percentile|rate|ratio|share|pct|percent)(?:_|$)"
+)
+_AGGREGATES: Final[Mapping[str, str]] = {
+    "sum": "sum({})",
+    "average": "avg({})",
+    "min": "min({})",
+    "max": "max({})",
+    "median": "median({})",
+    "count_distinct": "count(distinct {})",
+}
+
+
+class TargetStatus(StrEnum):
+    """Whether the table a query reads is known."""
+
+    MAPPED = "mapped"
+    UNMAPPED = "unmapped"
+    UNPARSEABLE = "unparseable"
+    MISSING = "missing_target_table"
+
+
+class Decision(StrEnum):
+    """What a query is worth in the semantic layer."""
+
+    WIKI_ONLY = "wiki_only"
+    MEASURE_ADDED = "measure_added"
+    SOURCE_CREATED = "source_created"
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedMeasure(Record):
+    """A measure; `expr` None where Looker does not say it in a way that is certain."""
+
+    name: str
+    field: str
+    expr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedSegment(Record):
+    """A filter of the query; `expr` None where it has no form in SQL that is certain, such as a relative date."""
+
+    name: str
+    field: str
+    filter: str
+    expr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """`table`: parts of the table's name, set only where it is known. `dimensions` are fields of Looker."""
+
+    source: str
+    connection: str | None
+    table: tuple[str, ...] | None
+    status: TargetStatus
+    lane: Lane
+    decision: Decision
+    dimensions: tuple[str, ...]
+    measures: tuple[ProposedMeasure, ...]
+    segments: tuple[ProposedSegment, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def can_write_source(self) -> bool:
+        """Whether a source of its own may be written for it."""
+        return self.status is TargetStatus.MAPPED
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a tool shows it."""
+        return {
+            "source_name": self.source,
+            "connection": self.connection,
+            "table": list(self.table) if self.table else None,
+            "target_status": self.status.value,
+            "can_write_standalone_source": self.can_write_source,
+            "lane": self.lane.value,
+            "decision": self.decision.value,
+            "dimensions": list(self.dimensions),
+            "measures": [each.to_json() for each in self.measures],
+            "segments": [each.to_json() for each in self.segments],
+            "notes": list(self.notes),
+        }
+
+
+def propose(
+    query: Mapping[str, Any],
+    *,
+    title: str = "",
+    usage: Usage | None = None,
+    explore: Mapping[str, Any] | None = None,
+    sources: Collection[str] = (),
+) -> Proposal:
+    """Return what a query could become.
+
+    `query`: of a raw file of a dashboard or look. `explore`: the raw file of its explore; without it, names of fields
+    decide what a measure is. `usage` None: not known, which counts as little. `sources`: names there are already.
+    """
+    target = Target.stored(query.get("target"))
+    status = _status(target)
+    lane = Lane.LIGHT if usage is None else usage.lane
+    known = _Fields(explore)
+    listed = query.get("fields")
+    fields = [each for each in (listed if isinstance(listed, list) else ()) if isinstance(each, str)]
+    measures = tuple(known.measure(each) for each in fields if known.is_measure(each))
+    segments = _segments(query, known)
+    source = source_name(str(query.get("model")), str(query.get("view")))
+    return Proposal(
+        source=source,
+        connection=target.connection,
+        table=target.parts if status is TargetStatus.MAPPED else None,
+        status=status,
+        lane=lane,
+        decision=_decision(status, lane, bool(measures or segments), source in sources),
+        dimensions=tuple(each for each in fields if not known.is_measure(each)),
+        measures=measures,
+        segments=segments,
+        notes=tuple(_notes(query, title, target, measures, segments)),
+    )
+
+
+def _status(target: Target) -> TargetStatus:
+    if target.why is None:
+        return TargetStatus.MAPPED
+    named = {Why.NO_CONNECTION: TargetStatus.UNMAPPED, Why.NO_TABLE: TargetStatus.MISSING}
+    return named.get(target.why, TargetStatus.UNPARSEABLE)
+
+
+def _decision(status: TargetStatus, lane: Lane, has_more: bool, is_there: bool) -> Decision:
+    if status is not TargetStatus.MAPPED or lane is Lane.SKIP or not has_more:
+        return Decision.WIKI_ONLY
+    return Decision.MEASURE_ADDED if is_there else Decision.SOURCE_CREATED
+
+
+class _Fields:
+    """The fields of an explore by name, as far as they are known."""
+
+    def __init__(self, explore: Mapping[str, Any] | None) -> None:
+        explore = explore or {}
+        self._base = str(explore.get("view_name") or explore.get("name") or "")
+        self._measures = {str(each.get("name")): each for each in explore.get("measures") or []}
+        self._dimensions = {str(each.get("name")): each for each in explore.get("dimensions") or []}
+
+    def is_measure(self, name: str) -> bool:
+        """Say whether a field is a measure: as its explore says, else by its name."""
+        if name in self._measures or name in self._dimensions:
+            return name in self._measures
+        return _MEASURE.search(name.rpartition(".")[2].lower()) is not None
+
+    def measure(self, name: str) -> ProposedMeasure:
+        """Return a measure, with its formula where that is an aggregate of one column, or a count of rows."""
+        field = self._measures.get(name, {})
+        kind, sql = str(field.get("type") or ""), field.get("sql")
+        expr = None
+        if name.partition(".")[0] == self._base and not field.get("filters"):
+            column = column_of(sql)
+            if kind == "count" and not sql:
+                expr = "count(*)"
+            elif column is not None and kind in _AGGREGATES:
+                expr = _AGGREGATES[kind].format(column)
+        return ProposedMeasure(_plain(name), name, expr)
+
+    def condition(self, name: str, text: str) -> str | None:
+        """Return the condition of a filter on a column of the explore's own view."""
+        field = self._dimensions.get(name)
+        column = column_of(field.get("sql")) if field and name.partition(".")[0] == self._base else None
+        if field is None or column is None:
+            return None
+        try:
+            return condition(column, kind_of(field), text)
+        except UnresolvedError:
+            return None
+
+
+def _segments(query: Mapping[str, Any], known: _Fields) -> tuple[ProposedSegment, ...]:
+    filters = query.get("filters")
+    texts = sorted((filters if isinstance(filters, Mapping) else {}).items())
+    return tuple(
+        ProposedSegment(_plain(name), name, str(text), known.condition(name, str(text)))
+        for name, text in texts
+        if text not in (None, "") and not known.is_measure(name)
+    )
+
+
+def _notes(
+    query: Mapping[str, Any],
+    title: str,
+    target: Target,
+    measures: Sequence[ProposedMeasure],
+    segments: Sequence[ProposedSegment],
+) -> list[str]:
+    notes = [f"from `{one_line(title, 120)}`"] if title else []
+    if target.why is not None:
+        notes.append(f"its table is not known: {target.why.value}")
+    open_ones = [each.field for each in measures if each.expr is None]
+    open_ones += [each.field for each in segments if each.expr is None]
+    if open_ones:
+        notes.append(f"read the explore for: {', '.join(one_line(each, 80) for each in open_ones)}")
+    if query.get("dynamic_fields"):
+        notes.append("it has fields of its own (table calculations or custom measures): see `dynamic_fields`")
+    if query.get("filter_expression"):
+        notes.append("it has a filter expression of Looker, which is no part of the segments")
+    return notes
+
+
+def _plain(field: str) -> str:
+    """Return a name for a field: without its view, of plain letters."""
+    return re.sub(r"\W+", "_", field.rpartition(".")[2]).strip("_") or "unnamed"
+
+
+def project(snapshot: Snapshot, context: ProjectContext) -> Projection:
+    """Write the texts; what measures, dashboards and looks mean is left to a model."""
+    texts: dict[str, list[TableText]] = {}
+    for path in [path for path in snapshot.files if path.startswith("explores/")]:
+        for connection, text in _texts(json.loads(snapshot.files[path].read()), path):
+            texts.setdefault(connection, []).append(text)
+    described = write_texts(context, "looker", texts)
+    return Projection(
+        artifacts=described.artifacts,
+        owned=described.owned,
+        report=described.report,
+        handled=frozenset((FOLDERS_PATH, USAGE_PATH)) & frozenset(snapshot.files),
+        left=tuple(_left(snapshot)),
+    )
+
+
+def _texts(explore: Mapping[str, Any], raw: str) -> Iterator[tuple[str, TableText]]:
+    """Yield connection and texts of the tables of an explore: its own first, then those of its joins."""
+    own = str(explore.get("view_name") or explore["name"])
+    targets = {own: Target.stored(explore.get("target"))}
+    for join in explore["joins"]:
+        targets.setdefault(str(join.get("name")), Target.stored(join.get("target")))
+    for view, target in targets.items():
+        if target.why is not None or target.connection is None:
+            continue
+        description = explore.get("description") if view == own and not explore["joins"] else None
+        columns = _columns(explore, view)
+        if description or columns:
+            yield target.connection, TableText(target.parts, raw, description, columns)
+
+
+def _columns(explore: Mapping[str, Any], view: str) -> dict[str, str]:
+    """Return column -> description; of several fields that are one column the first counts."""
+    found: dict[str, str] = {}
+    for field in explore["dimensions"]:
+        text, column = field.get("description"), column_of(field.get("sql"))
+        if column and isinstance(text, str) and text.strip() and str(field.get("name")).partition(".")[0] == view:
+            found.setdefault(column, text.strip())
+    return found
+
+
+def _left(snapshot: Snapshot) -> Iterator[str]:
+    for folder, what in (
+        ("explores", "measures and joins"),
+        ("dashboards", "measures and pages"),
+        ("looks", "measures and pages"),
+    ):
+        count = sum(path.startswith(f"{folder}/") for path in snapshot.files)
+        if count:
+            yield f"Looker: {plural(count, folder.removesuffix('s'))} as {what}"
+
 
 Open = Callable[[Site, FetchContext], HttpClient]
 
@@ -67,7 +347,7 @@ class LookerSource(Source):
 
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write Looker's texts about tables and columns."""
-        return projection.project(snapshot, context)
+        return project(snapshot, context)
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return a unit for each explore, dashboard and look that changed."""

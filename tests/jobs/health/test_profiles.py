@@ -13,8 +13,7 @@ from ktx_cli.jobs.health.model import CheckResult
 from ktx_cli.jobs.health.status import project_status
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.scan.profile.counts import NOT_READ
-from ktx_cli.scan.profile.profiler import OUT_OF_TIME
+from ktx_cli.scan.profile.profiler import NOT_READ, OUT_OF_TIME
 from ktx_cli.scan.stages import Depth
 from tests.jobs.conftest import Built
 

@@ -33,7 +33,7 @@ from ktx_cli.project.state import open_for_writing
 from ktx_cli.runs.events import Recorder
 from ktx_cli.scan.descriptions.describers import RuleDescriber
 from ktx_cli.scan.descriptions.facts import Described, DescriptionInput, DescriptionReport, Estimate
-from ktx_cli.scan.profile.counts import TableProfile
+from ktx_cli.scan.profile.profiler import TableProfile
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.stages import Depth, choose_depth, needs_model
 from ktx_cli.testing.model_script import NO_CREDIT, Failure, ModelRequest, Reply, Turn, gives, says

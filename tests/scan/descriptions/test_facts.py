@@ -7,7 +7,7 @@ import pytest
 
 from ktx_cli.privacy.columns import ValueKind
 from ktx_cli.scan.descriptions.facts import Join, KnownTexts, content_hash, gather_facts, known_texts
-from ktx_cli.scan.profile.counts import ColumnProfile, TableProfile
+from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
 from ktx_cli.warehouses.port import ForeignKey, Index, Table, TableRef, UniqueKey
 from ktx_cli.warehouses.sampling import SampleMethod
 

@@ -14,7 +14,7 @@ from ktx_cli.privacy.columns import ValueKind
 from ktx_cli.scan.descriptions.batches import Labels, Piece, encoded, estimated_tokens, message, statistics
 from ktx_cli.scan.descriptions.facts import KnownTexts, gather_facts
 from ktx_cli.scan.descriptions.model import Work
-from ktx_cli.scan.profile.counts import ColumnProfile, TableProfile
+from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
 from ktx_cli.warehouses.port import TableRef
 from ktx_cli.warehouses.sampling import SampleMethod
 

@@ -9,7 +9,7 @@ import pytest
 from ktx_cli.privacy.columns import ValueKind
 from ktx_cli.scan.descriptions.facts import Described, Join, gather_facts, rows_text
 from ktx_cli.scan.descriptions.rules import describe_by_rules, repeats_name
-from ktx_cli.scan.profile.counts import ColumnProfile, TableProfile
+from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 from ktx_cli.warehouses.sampling import SampleMethod
 

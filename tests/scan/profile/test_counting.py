@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.privacy.columns import ValueKind
-from ktx_cli.scan.profile.counts import TOP_VALUES, ColumnProfile, comparable, count_sample, fold_of, unsampled
+from ktx_cli.scan.profile.profiler import TOP_VALUES, ColumnProfile, comparable, count_sample, fold_of, unsampled
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 from ktx_cli.warehouses.sampling import Sample, SampleMethod
 

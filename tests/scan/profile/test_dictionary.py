@@ -19,8 +19,7 @@ from ktx_cli.core.clock import monotonic
 from ktx_cli.core.errors import SourceError
 from ktx_cli.core.values import plain_value
 from ktx_cli.project.config.blocks import Privacy
-from ktx_cli.scan.profile.counts import SampledTable
-from ktx_cli.scan.profile.profiler import Budget, profile_tables
+from ktx_cli.scan.profile.profiler import Budget, SampledTable, profile_tables
 from ktx_cli.scan.profile.values import Dictionary, DictionaryLimits, build_dictionary, declared_values, list_values
 from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses.port import Column, ConnectionSpec, Connector, QueryResult, Scope, SemanticType, Table

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.privacy.columns import ValueKind, refusal, sign_of_name, split_name
-from ktx_cli.privacy.patterns import is_card, is_iban, sign_of
-from ktx_cli.privacy.words import Sign
+from ktx_cli.privacy.signs import Sign, is_card, is_iban, sign_of
 
 KEPT = [
     ("orders", "status", ["paid", "open", "cancelled"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ktx_cli.privacy.columns import ValueKind, refusal, sign_of_name, split_name
-from ktx_cli.privacy.words import ALONE, SURE, UNSURE, Sign, trait_of
+from ktx_cli.privacy.signs import ALONE, SURE, UNSURE, Sign, trait_of
 
 PERSONAL: dict[Sign, str] = {
     Sign.HEALTH: """

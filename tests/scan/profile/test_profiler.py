@@ -17,8 +17,15 @@ import pytest
 from ktx_cli.core.errors import SourceError
 from ktx_cli.privacy.columns import ValueKind
 from ktx_cli.scan.profile import profiler
-from ktx_cli.scan.profile.counts import NOT_READ, ColumnProfile, TableProfile
-from ktx_cli.scan.profile.profiler import OUT_OF_TIME, Budget, Profiled, profile_tables
+from ktx_cli.scan.profile.profiler import (
+    NOT_READ,
+    OUT_OF_TIME,
+    Budget,
+    ColumnProfile,
+    Profiled,
+    TableProfile,
+    profile_tables,
+)
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.dialect import table_path
 from ktx_cli.warehouses.port import (

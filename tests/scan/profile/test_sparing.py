@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import SourceError
-from ktx_cli.scan.profile.counts import NOT_READ
-from ktx_cli.scan.profile.profiler import SparingConnector
+from ktx_cli.scan.profile.profiler import NOT_READ, SparingConnector
 from ktx_cli.warehouses.port import QueryResult, Scope, TableRef
 
 

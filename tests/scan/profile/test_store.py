@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from ktx_cli.privacy.columns import Refusal
-from ktx_cli.privacy.words import Sign
+from ktx_cli.privacy.signs import Sign
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing, read_state
-from ktx_cli.scan.profile.counts import SampledTable, count_sample, unsampled
+from ktx_cli.scan.profile.profiler import SampledTable, count_sample, unsampled
 from ktx_cli.scan.profile.store import (
     MatchKind,
     SearchedLists,

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.relationship_fixtures.discovering import discover_database
 from ktx_cli.project.config.blocks import Relationships, Scan
-from ktx_cli.scan.profile.counts import count_sample
+from ktx_cli.scan.profile.profiler import count_sample
 from ktx_cli.scan.relationships.columns import DatabaseFacts, gather
 from ktx_cli.scan.relationships.hints import ViewJoins
 from ktx_cli.scan.relationships.record import Discovery, Relationship, Status

@@ -15,7 +15,7 @@ from ktx_cli.llm.routing import RoutedRuntime, create_runtime
 from ktx_cli.privacy.columns import ValueKind
 from ktx_cli.prompts.prompts import load_prompt
 from ktx_cli.scan.descriptions.facts import Join, TableFacts, gather_facts
-from ktx_cli.scan.profile.counts import ColumnProfile, TableProfile
+from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
 from ktx_cli.scan.relationships.proposals import Proposals, ProposedJoin, propose
 from ktx_cli.testing.model_script import UNAUTHORIZED, ModelRequest, Reply, gives, says
 from ktx_cli.testing.model_server import ModelServer

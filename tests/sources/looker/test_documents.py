@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ktx_cli.sources.fetch import render
 from ktx_cli.sources.looker import fetch as documents
 from ktx_cli.sources.looker.fetch import target_of
-from ktx_cli.sources.looker.proposal import propose
+from ktx_cli.sources.looker.source import propose
 
 KEYS = st.sampled_from((
     "name", "query", "look", "model", "view", "fields", "filters", "joins", "dimensions", "measures", "folder", "id",

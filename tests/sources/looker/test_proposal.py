@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.sources.looker.fetch import Lane, Target, Usage, Why
-from ktx_cli.sources.looker.proposal import Decision, TargetStatus, propose
+from ktx_cli.sources.looker.source import Decision, TargetStatus, propose
 from tests.sources.looker.scripted import dimension, measure
 
 MAPPED = Target("warehouse", ("public", "orders"))

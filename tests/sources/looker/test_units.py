@@ -14,7 +14,7 @@ from ktx_cli.project.workspace import Workspace
 from ktx_cli.sources.deliveries import RawStore
 from ktx_cli.sources.fetch import render
 from ktx_cli.sources.looker import fetch as documents
-from ktx_cli.sources.looker import proposal
+from ktx_cli.sources.looker import source
 from ktx_cli.sources.looker.fetch import Target
 from ktx_cli.sources.looker.source import units
 from ktx_cli.sources.port import ProjectContext
@@ -123,7 +123,7 @@ def test_descriptions_of_fields_that_are_columns_are_written(snapshot: Any, tmp_
     joined = explore("orders", fields=fields, joins=joins, description="of orders and customers")
     workspace = Workspace(WorkingTree(tmp_path))
     workspace.write(SHARD, TEXT)
-    made = proposal.project(snapshot(joined, dashboard("1")), ProjectContext("bi", workspace, {}))
+    made = source.project(snapshot(joined, dashboard("1")), ProjectContext("bi", workspace, {}))
     tables = yaml.load(workspace.read(SHARD) or b"", where=SHARD)["tables"]
     assert tables["orders"] == {
         "table": "public.orders",
@@ -143,6 +143,6 @@ def test_descriptions_of_fields_that_are_columns_are_written(snapshot: Any, tmp_
 def test_an_explore_of_one_table_describes_it(snapshot: Any, tmp_path: Path) -> None:
     workspace = Workspace(WorkingTree(tmp_path))
     workspace.write(SHARD, TEXT)
-    proposal.project(snapshot(explore("orders", description="All orders")), ProjectContext("bi", workspace, {}))
+    source.project(snapshot(explore("orders", description="All orders")), ProjectContext("bi", workspace, {}))
     tables = yaml.load(workspace.read(SHARD) or b"", where=SHARD)["tables"]
     assert tables["orders"]["descriptions"] == {"looker": "All orders"}
