@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from ktx_cli import wiki
 from ktx_cli.agent_tools.accepted import check_kept
 from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, cut_lines, joined, visible, wrapped
 from ktx_cli.agent_tools.ledger import hit_line, member_need, refusal_of, source_need
@@ -17,31 +18,6 @@ from ktx_cli.llm import ToolOutput
 from ktx_cli.protection import Need, Refused, column_need, names_in, needs_of, sources_of, table_need
 from ktx_cli.search import Scope
 from ktx_cli.semantic import Model, Source, table_parts
-from ktx_cli.wiki import (
-    FOLDER,
-    LONGEST_BODY,
-    LONGEST_SUMMARY,
-    Kind,
-    Page,
-    Reference,
-    Replacement,
-    Resolver,
-    Revision,
-    check_key,
-    graph_about,
-    hosts_of,
-    lint_page,
-    load_wiki,
-    own_page,
-    place_of,
-    read_page,
-    references,
-    render,
-    revised,
-    scopes_seen_from,
-    suggested_key,
-    user_of,
-)
 
 
 class Search(Input):
@@ -65,7 +41,7 @@ class ListTags(Input):
 @tool()
 def wiki_search(session: ToolSession, value: Search) -> ToolOutput:
     """Search the pages of the wiki by words. Finds what you wrote too."""
-    found = session.search(value.query, Scope(("page",), user=user_of(session.scope)), value.limit)
+    found = session.search(value.query, Scope(("page",), user=wiki.user_of(session.scope)), value.limit)
     if not found:
         return ToolOutput("No page fits. Try other words.", {"success": True, "keys": []})
     parts = Parts()
@@ -91,23 +67,27 @@ def wiki_read(session: ToolSession, value: ReadPage) -> ToolOutput:
 def no_page(session: ToolSession, key: str) -> Refused:
     """Return the refusal of a key no page has."""
     keys = keys_of(session)
-    near = next((each for each in (suggested_key(key), did_you_mean(key, sorted(keys))) if each in keys), None)
+    near = next((each for each in (wiki.suggested_key(key), did_you_mean(key, sorted(keys))) if each in keys), None)
     advice = f"did you mean `{near}`?" if near else "look with wiki_search"
     return Refused(f"there is no page `{one_line(key, 120)}`; {advice}")
 
 
 def keys_of(session: ToolSession) -> set[str]:
     """Return the keys of the pages this session sees, from the paths of their files alone."""
-    paths = (path for scope in scopes_seen_from(session.scope) for path in session.workspace.paths(f"{FOLDER}{scope}/"))
-    return {place[1] for place in map(place_of, paths) if place is not None}
+    paths = (
+        path
+        for scope in wiki.scopes_seen_from(session.scope)
+        for path in session.workspace.paths(f"{wiki.FOLDER}{scope}/")
+    )
+    return {place[1] for place in map(wiki.place_of, paths) if place is not None}
 
 
-def the_page(session: ToolSession, key: str) -> Page | Diagnostic | None:
+def the_page(session: ToolSession, key: str) -> wiki.Page | Diagnostic | None:
     """Return the page of a key as the overlay has it."""
-    return read_page(session.workspace, key, session.scope) if suggested_key(key) == key else None
+    return wiki.read_page(session.workspace, key, session.scope) if wiki.suggested_key(key) == key else None
 
 
-def page_text(page: Page, start_line: int = 1) -> tuple[str, dict[str, Any]]:
+def page_text(page: wiki.Page, start_line: int = 1) -> tuple[str, dict[str, Any]]:
     """Return a page as a model reads it, front matter first, cut where it is long."""
     head = visible(yaml.dump(dict(page.fields))) if page.fields else ""
     head, _ = cut_lines(head, LONGEST // 4)
@@ -123,7 +103,7 @@ def page_text(page: Page, start_line: int = 1) -> tuple[str, dict[str, Any]]:
 @tool()
 def wiki_list_tags(session: ToolSession, value: ListTags) -> ToolOutput:
     """List the tags pages have, so that a new page takes one that is there."""
-    tags = load_wiki(session.workspace).tags(session.scope)
+    tags = wiki.load_wiki(session.workspace).tags(session.scope)
     if not tags:
         return ToolOutput("No page has a tag yet.", {"success": True, "tags": []})
     parts = Parts()
@@ -153,8 +133,10 @@ class WritePage(Input):
     """A page, or changes of one. What is left out stays as it is; an empty list clears a field."""
 
     key: str = Field(description="Key of the page: letters, digits, - and _, no folders.")
-    summary: str | None = Field(None, max_length=LONGEST_SUMMARY, description="One sentence; a new page needs it.")
-    content: str | None = Field(None, description=f"The whole body as Markdown, at most {LONGEST_BODY} characters.")
+    summary: str | None = Field(None, max_length=wiki.LONGEST_SUMMARY, description="One sentence; a new page needs it.")
+    content: str | None = Field(
+        None, description=f"The whole body as Markdown, at most {wiki.LONGEST_BODY} characters."
+    )
     replacements: list[PageEdit] | None = Field(
         None, max_length=50, description="Edits of the body of a page that is there, in place of `content`."
     )
@@ -180,7 +162,7 @@ class RemovePage(Input):
 
 
 def _target(session: ToolSession, value: WritePage | RemovePage) -> str:
-    return f"wiki:{suggested_key(value.key)}"
+    return f"wiki:{wiki.suggested_key(value.key)}"
 
 
 @tool(target=_target, reads=False)
@@ -190,18 +172,18 @@ def wiki_write(session: ToolSession, value: WritePage) -> ToolOutput:
     Every table, column, source and measure it names must have been looked up in this session. To change a page that
     is there, read it and give `replacements`.
     """
-    key = check_key(value.key)
+    key = wiki.check_key(value.key)
     raw_paths = session.raw_paths(value.raw_paths)
     old = _old(session, key)
-    page = revised(session.workspace, key, _revision(value, key, old), session.scope)
+    page = wiki.revised(session.workspace, key, _revision(value, key, old), session.scope)
     _check_fields(page, old)
     if old is not None and page.text == old.text:
         session.confirmed(Action("wiki", "confirmed", named_page(page.scope, key), None, raw_paths))
         return ToolOutput(f"The page `{key}` says that already; nothing was changed.", {"success": True})
-    check_kept(session, page.path, render(page))
+    check_kept(session, page.path, wiki.render(page))
     notes = check_page(session, page, old, raw_paths)
     _spend(session, created=old is None)
-    session.workspace.write(page.path, render(page))
+    session.workspace.write(page.path, wiki.render(page))
     named = named_page(page.scope, key)
     action = Action("wiki", "created" if old is None else "updated", named, None, raw_paths, page.summary)
     session.acted(action, page.path)
@@ -210,14 +192,14 @@ def wiki_write(session: ToolSession, value: WritePage) -> ToolOutput:
     return ToolOutput(joined(f"{action.kind}: {page.path}", "\n".join(notes), shown), structured)
 
 
-def _old(session: ToolSession, key: str) -> Page | None:
-    found = own_page(session.workspace, key, session.scope)
+def _old(session: ToolSession, key: str) -> wiki.Page | None:
+    found = wiki.own_page(session.workspace, key, session.scope)
     if isinstance(found, Diagnostic):
         raise Refused(f"the page `{key}` cannot be changed, its file is broken: {found.message}; people correct it")
     return found
 
 
-def _revision(value: WritePage, key: str, old: Page | None) -> Revision:
+def _revision(value: WritePage, key: str, old: wiki.Page | None) -> wiki.Revision:
     """Return what is wanted of the page; `Refused` where the arguments do not make one."""
     if value.content is not None and value.replacements:
         raise Refused("give `content` or `replacements`, not both")
@@ -226,11 +208,11 @@ def _revision(value: WritePage, key: str, old: Page | None) -> Revision:
     if old is None and not (value.content or "").strip():
         raise Refused(_new_needs(key))
     fields = {name: found for name in _FIELDS if (found := getattr(value, name)) is not None}
-    edits = [Replacement(each.old_text, each.new_text) for each in value.replacements or ()]
-    return Revision(fields, value.content, edits)
+    edits = [wiki.Replacement(each.old_text, each.new_text) for each in value.replacements or ()]
+    return wiki.Revision(fields, value.content, edits)
 
 
-def _check_fields(page: Page, old: Page | None) -> None:
+def _check_fields(page: wiki.Page, old: wiki.Page | None) -> None:
     """Refuse a page without its summary, and fields in `content` that are people's to set."""
     before: Mapping[str, Any] = {} if old is None else old.fields
     if old is None and not page.summary:
@@ -263,12 +245,16 @@ def _spend(session: ToolSession, *, created: bool) -> None:
 def wiki_remove(session: ToolSession, value: RemovePage) -> ToolOutput:
     """Remove a page of the wiki."""
     raw_paths = session.raw_paths(value.raw_paths)
-    found = own_page(session.workspace, value.key, session.scope) if suggested_key(value.key) == value.key else None
+    found = (
+        wiki.own_page(session.workspace, value.key, session.scope)
+        if wiki.suggested_key(value.key) == value.key
+        else None
+    )
     if found is None:
         raise no_page(session, value.key)
     path = found.path
     check_kept(session, path, None)
-    found_readers = graph_about(session.workspace, (value.key,)).readers(value.key)
+    found_readers = wiki.graph_about(session.workspace, (value.key,)).readers(value.key)
     readers = sorted({page.key for page in found_readers if page.key != value.key})[:50]
     session.workspace.delete(path)
     action = Action("wiki", "removed", named_page(session.scope, value.key), None, raw_paths)
@@ -281,7 +267,7 @@ def wiki_remove(session: ToolSession, value: RemovePage) -> ToolOutput:
 WRITING_TOOLS: Final = (wiki_write, wiki_remove)
 
 
-def check_page(session: ToolSession, page: Page, old: Page | None, raw_paths: Collection[str]) -> list[str]:
+def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw_paths: Collection[str]) -> list[str]:
     """Return what is worth a note of a page; `Refused` with everything that keeps it from being saved.
 
     What the page said before is not held against it.
@@ -293,7 +279,7 @@ def check_page(session: ToolSession, page: Page, old: Page | None, raw_paths: Co
     broken = [each for each in findings if each.severity is Severity.ERROR]
     later = missing_pages(page, keys_of(session))
     gone = [] if session.refs_later or not later else [f"there is no page {listing(f'`{key}`' for key in later)}"]
-    nowhere = [*dangling(page, models, () if old is None else references(old)), *gone]
+    nowhere = [*dangling(page, models, () if old is None else wiki.references(old)), *gone]
     reasons = joined(
         _lines("These lead nowhere, so nothing was saved:", nowhere),
         _lines("This may not be in a page, so nothing was saved:", [_finding_text(each, page) for each in broken]),
@@ -306,22 +292,22 @@ def check_page(session: ToolSession, page: Page, old: Page | None, raw_paths: Co
 
 
 def _new_findings(
-    session: ToolSession, page: Page, old: Page | None, raw_paths: Collection[str]
+    session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw_paths: Collection[str]
 ) -> Iterator[Diagnostic]:
     hosts = _hosts(session, raw_paths)
-    before = set() if old is None else {(each.code, each.message) for each in lint_page(old, hosts)}
-    for each in lint_page(page, hosts):
-        shrunk = each.code == "too_long" and old is not None and LONGEST_BODY < len(page.body) <= len(old.body)
+    before = set() if old is None else {(each.code, each.message) for each in wiki.lint_page(old, hosts)}
+    for each in wiki.lint_page(page, hosts):
+        shrunk = each.code == "too_long" and old is not None and wiki.LONGEST_BODY < len(page.body) <= len(old.body)
         if (each.code, each.message) not in before and not shrunk:
             yield each
 
 
 def _hosts(session: ToolSession, raw_paths: Collection[str]) -> frozenset[str] | None:
     """Return the hosts the raw files of a page name; None where it comes of none."""
-    return hosts_of(session.raw[path] for path in raw_paths if path in session.raw) if raw_paths else None
+    return wiki.hosts_of(session.raw[path] for path in raw_paths if path in session.raw) if raw_paths else None
 
 
-def _finding_text(finding: Diagnostic, page: Page) -> str:
+def _finding_text(finding: Diagnostic, page: wiki.Page) -> str:
     return f"{finding.message} (line {finding.line} of {page.key}): {finding.hint}"
 
 
@@ -333,7 +319,7 @@ def _lines(heading: str, lines: list[str]) -> str:
 _SQL_BLOCK: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*sql\b[^\n]*\n(.*?)^ {0,3}\1", re.MULTILINE | re.DOTALL)
 
 
-def page_needs(page: Page, models: Mapping[str, Model]) -> dict[str, Need]:
+def page_needs(page: wiki.Page, models: Mapping[str, Model]) -> dict[str, Need]:
     """Return what a page names that must have been looked up, by its name in messages."""
     found: dict[str, Need] = {}
     for need in _needs(page, list(models.values())):
@@ -342,12 +328,12 @@ def page_needs(page: Page, models: Mapping[str, Model]) -> dict[str, Need]:
     return found
 
 
-def dangling(page: Page, models: Mapping[str, Model], known: Iterable[Reference] = ()) -> list[str]:
+def dangling(page: wiki.Page, models: Mapping[str, Model], known: Iterable[wiki.Reference] = ()) -> list[str]:
     """Return why references of a page to the semantic layer lead nowhere; those in `known` are not looked at."""
-    resolver = Resolver(models)
+    resolver = wiki.Resolver(models)
     before = {(each.kind, each.written, each.field) for each in known}
     messages = []
-    for each in references(page):
+    for each in wiki.references(page):
         if (each.kind, each.written, each.field) not in before:
             missing = resolver.missing(each)
             if missing is not None:
@@ -358,18 +344,18 @@ def dangling(page: Page, models: Mapping[str, Model], known: Iterable[Reference]
 
 def missing_references(names: Iterable[str], models: Mapping[str, Model]) -> list[str]:
     """Return why names of the semantic layer (`[connection/]source[.entity]`) lead nowhere."""
-    return dangling(Page("it", fields={"sl_refs": list(names)}), models)
+    return dangling(wiki.Page("it", fields={"sl_refs": list(names)}), models)
 
 
-def missing_pages(page: Page, keys: Iterable[str]) -> list[str]:
+def missing_pages(page: wiki.Page, keys: Iterable[str]) -> list[str]:
     """Return the keys of pages a page refers to that are not among `keys`."""
     there = {*keys, page.key}
-    found = (each.name for each in references(page) if each.kind is Kind.PAGE and each.binding)
+    found = (each.name for each in wiki.references(page) if each.kind is wiki.Kind.PAGE and each.binding)
     return sorted({name for name in found if name not in there})
 
 
-def _needs(page: Page, models: list[Model]) -> Iterator[Need]:
-    for reference in references(page):
+def _needs(page: wiki.Page, models: list[Model]) -> Iterator[Need]:
+    for reference in wiki.references(page):
         yield from _named(reference, [each for each in models if reference.connection in (None, each.connection)])
     for table in page.texts("tables"):
         yield from _table(table, models)
@@ -378,14 +364,14 @@ def _needs(page: Page, models: list[Model]) -> Iterator[Need]:
         yield from _statement(sql, models)
 
 
-def _named(reference: Reference, models: list[Model]) -> Iterator[Need]:
+def _named(reference: wiki.Reference, models: list[Model]) -> Iterator[Need]:
     """Yield the needs of one reference; of what leads nowhere only those of tables, which a database may have."""
-    if reference.kind is Kind.PAGE:
+    if reference.kind is wiki.Kind.PAGE:
         return
     found = [need for model in models for need in _in_layer(model, reference.name)]
     if found:
         yield from found
-    elif reference.kind is Kind.TABLE or any(_is_table(model, reference.name) for model in models):
+    elif reference.kind is wiki.Kind.TABLE or any(_is_table(model, reference.name) for model in models):
         yield from _table(reference.name, models)
 
 

@@ -15,21 +15,9 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ktx_cli import llm
 from ktx_cli.core import KtxError
 from ktx_cli.engine.plan import PreflightFailed, RunPlan, Spending
-from ktx_cli.llm import (
-    LlmError,
-    ProbeRun,
-    credentials_of,
-    distinct_models,
-    divergence,
-    forget_probes,
-    probe_models,
-    probe_through,
-    project_runtime,
-    record_usage,
-    to_probe,
-)
 from ktx_cli.project import translated
 from ktx_cli.sources import sources_of
 
@@ -37,7 +25,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine.report import IngestReport
     from ktx_cli.engine.task import Cancellation
     from ktx_cli.engine.work import SourceWork
-    from ktx_cli.llm import LlmRuntime, ModelRef, RoutedRuntime, UsageFact
+    from ktx_cli.llm import LlmRuntime, RoutedRuntime
 
 GRACE_SECONDS: Final = 10.0
 """How long an interrupted run waits for what is under way; a turn that takes longer is given up."""
@@ -160,7 +148,7 @@ class Models:
     async def _serve(self) -> None:
         plan = self._plan
         self._closing = asyncio.Event()
-        async with project_runtime(
+        async with llm.project_runtime(
             plan.layout,
             plan.config,
             plan.environ,
@@ -190,12 +178,12 @@ class Models:
     def _stop(self, error: KtxError) -> None:
         self.stopped = error
 
-    def _store(self, fact: UsageFact) -> None:
+    def _store(self, fact: llm.UsageFact) -> None:
         if not self._ready.done():
             self.preflight.took(fact)
             return
         with translated(self._plan.layout.state):
-            record_usage(self._database, fact)
+            llm.record_usage(self._database, fact)
         self._spending.add(fact)
         self._plan.emit(self._spending.so_far())
 
@@ -235,7 +223,7 @@ class Preflight:
         self._works: Sequence[SourceWork] = ()
         self._is_due = needed
         self._failed: PreflightFailed | None = None
-        self._probes = ProbeRun()
+        self._probes = llm.ProbeRun()
 
     def narrow(self, works: Sequence[SourceWork]) -> None:
         """Probe what the sources need that have work, now that they are known."""
@@ -245,8 +233,8 @@ class Preflight:
         """Raise `KtxError` where the settings name no model; warn of those a backend cannot honour."""
         if not self._is_due:
             return
-        distinct_models(self.plan.config)
-        ignored = divergence(self.plan.config)
+        llm.distinct_models(self.plan.config)
+        ignored = llm.divergence(self.plan.config)
         if ignored is not None:
             self.plan.warn(ignored)
 
@@ -257,7 +245,7 @@ class Preflight:
         plan = self.plan
         wanted = self._wanted()
         try:
-            self._probes = probe_models(
+            self._probes = llm.probe_models(
                 plan.layout,
                 plan.config,
                 plan.environ,
@@ -277,17 +265,17 @@ class Preflight:
             return
         wanted, plan = self._wanted(), self.plan
         for backend in {ref.backend for ref in wanted}:
-            self._probes.credentials[backend] = credentials_of(
+            self._probes.credentials[backend] = llm.credentials_of(
                 plan.config, backend, project_dir=plan.layout.root, environ=plan.environ
             )
-        await probe_through(runtime, wanted, self._probes)
+        await llm.probe_through(runtime, wanted, self._probes)
         self._end(self._probes.error())
 
-    def _wanted(self) -> dict[ModelRef, tuple[str, ...]]:
+    def _wanted(self) -> dict[llm.ModelRef, tuple[str, ...]]:
         roles = roles_of(self.plan, self._works) if self._roles is None else self._roles
-        return to_probe(self.plan.layout, self.plan.config, self.plan.environ, roles)
+        return llm.to_probe(self.plan.layout, self.plan.config, self.plan.environ, roles)
 
-    def took(self, fact: UsageFact) -> None:
+    def took(self, fact: llm.UsageFact) -> None:
         """Note what a probe took."""
         self._probes.took(fact)
 
@@ -307,9 +295,9 @@ class Preflight:
 
     def store(self, report: IngestReport) -> None:
         """Keep what the probes found and took, for ten minutes unless a call failed; the caller holds the lock."""
-        probes, self._probes = self._probes, ProbeRun()
+        probes, self._probes = self._probes, llm.ProbeRun()
         probes.store(self.plan.layout)
         described = (each.descriptions for each in report.connections)
         errors = (report.stopped, report.failure, *(each.stopped for each in described if each is not None))
-        if any(isinstance(error, LlmError) for error in errors):
-            forget_probes(self.plan.layout)
+        if any(isinstance(error, llm.LlmError) for error in errors):
+            llm.forget_probes(self.plan.layout)

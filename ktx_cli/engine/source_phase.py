@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from ktx_cli import sources
 from ktx_cli.agent_tools import Layers
 from ktx_cli.core import (
     CancelledError,
@@ -41,22 +42,6 @@ from ktx_cli.engine.plan import RunPlan, Target
 from ktx_cli.engine.work import Conclusions, SourceWork, UnitOutcome, UnitStatus, actions_of, evidence_of
 from ktx_cli.privacy import secrets
 from ktx_cli.project import RAW_NAME, SCHEMA_NAME, SEMANTIC_NAME, KtxConfig, Repository, Tree, Workspace, transaction
-from ktx_cli.sources import (
-    Conclusion,
-    Delivery,
-    FetchContext,
-    FetchState,
-    FetchStates,
-    FileState,
-    FileStatus,
-    ProjectContext,
-    Projection,
-    RawStore,
-    compare,
-    parse_delivery,
-    render_delivery,
-    sources_of,
-)
 from ktx_cli.wiki import hidden_characters
 
 log = logging.getLogger(__name__)
@@ -76,27 +61,27 @@ _IGNORED_HINT: Final = (
 
 
 def read_sources(
-    plan: RunPlan, workspace: Workspace, base: Tree, last: FetchStates, *, scratch: Path | None = None
+    plan: RunPlan, workspace: Workspace, base: Tree, last: sources.FetchStates, *, scratch: Path | None = None
 ) -> list[SourceWork]:
     """Return the sources of a run with their changes and units; what needs no model is in the overlay of the run.
 
     `last`: what earlier runs left of each source. `scratch`: a folder for what is fetched, where nothing of the project
     may change.
     """
-    raw, models = RawStore(scratch or plan.layout.raw_store), plan.layers.models(workspace)
+    raw, models = sources.RawStore(scratch or plan.layout.raw_store), plan.layers.models(workspace)
     cache = None if scratch is None else scratch / "cache"
 
     def fetch(work: SourceWork, stopped: Callable[[], bool]) -> SourceWork:
-        known = last.get(work.key, FetchState())
+        known = last.get(work.key, sources.FetchState())
         files = known.files or {}
-        context = FetchContext(
+        context = sources.FetchContext(
             work.connection, plan.layout, plan.environ, raw, known.cursor, files, cache, models, plan.emit, stopped
         )
         return _attempt(work, "fetch", plan.emit, lambda: _fetched(work, context))
 
     works = choose_sources(plan.config, plan.targets, base, model=plan.asks_model)
     return [
-        work if work.error is not None else _projected(plan, workspace, work, last.get(work.key, FetchState()))
+        work if work.error is not None else _projected(plan, workspace, work, last.get(work.key, sources.FetchState()))
         for work in _side_by_side(works, fetch)
     ]
 
@@ -111,12 +96,14 @@ def source_warnings(works: Iterable[SourceWork]) -> Iterator[ResultWarning]:
 def choose_sources(config: KtxConfig, targets: Iterable[Target], base: Tree, *, model: bool) -> list[SourceWork]:
     """Return the sources of the targets with their committed manifests, by connection; `model`: agents work too."""
     entries = ((target.connection, config.connections[target.connection]) for target in targets)
-    works = [SourceWork(id_, entry, source, asked=model) for id_, entry in entries for source in sources_of(entry)]
+    works = [
+        SourceWork(id_, entry, source, asked=model) for id_, entry in entries for source in sources.sources_of(entry)
+    ]
     return [_guarded(work, functools.partial(_with_delivery, work, base)) for work in works]
 
 
 def _with_delivery(work: SourceWork, base: Tree) -> SourceWork:
-    return replace(work, delivered=parse_delivery(base.read(work.delivery_path), work.delivery_path))
+    return replace(work, delivered=sources.parse_delivery(base.read(work.delivery_path), work.delivery_path))
 
 
 def as_error(work: SourceWork, problem: Exception) -> KtxError:
@@ -190,23 +177,23 @@ def _side_by_side(
     return results
 
 
-def _fetched(work: SourceWork, context: FetchContext) -> SourceWork:
+def _fetched(work: SourceWork, context: sources.FetchContext) -> SourceWork:
     snapshot = work.source.fetch(work.entry, context)
-    return replace(work, snapshot=snapshot, changes=compare(work.delivered, snapshot, model=work.asked))
+    return replace(work, snapshot=snapshot, changes=sources.compare(work.delivered, snapshot, model=work.asked))
 
 
-def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: FetchState) -> SourceWork:
+def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sources.FetchState) -> SourceWork:
     """Return a source projected on what those before it wrote, with the rest cut into units.
 
     One whose files, settings and tables are as at its last projection is left as it is, also where a later
     look changed nothing.
     """
     if digest(work, workspace) in {work.delivered.projected, last.projected}:
-        return _guarded(work, lambda: replace(work, units=_units(work, Projection())))
+        return _guarded(work, lambda: replace(work, units=_units(work, sources.Projection())))
 
     def project() -> SourceWork:
         trial = workspace.child()
-        context = ProjectContext(work.connection, trial, plan.layers.models(workspace), work.delivered.owned)
+        context = sources.ProjectContext(work.connection, trial, plan.layers.models(workspace), work.delivered.owned)
         projection = work.source.project(work.entry, work.snapshot, context)
         units = _units(work, projection)
         _check(work, Gates(workspace, plan.layers), trial)
@@ -219,7 +206,7 @@ def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: Fetc
     return _attempt(work, "project", plan.emit, project)
 
 
-def _units(work: SourceWork, projection: Projection) -> tuple[WorkUnit, ...]:
+def _units(work: SourceWork, projection: sources.Projection) -> tuple[WorkUnit, ...]:
     return work.source.units(work.entry, work.snapshot, work.changes, projection) if work.asked else ()
 
 
@@ -312,24 +299,26 @@ def conclude(
     return {work.key: _conclusion(work, workspace, layers, outcomes) for work in works if work.error is None}
 
 
-def _conclusion(work: SourceWork, workspace: Workspace, layers: Layers, outcomes: Sequence[UnitOutcome]) -> Conclusion:
+def _conclusion(
+    work: SourceWork, workspace: Workspace, layers: Layers, outcomes: Sequence[UnitOutcome]
+) -> sources.Conclusion:
     landed = (each for each in outcomes if each.source == work.key and each.status is UnitStatus.DONE)
     evidence = [piece for outcome in landed for piece in evidence_of(outcome)]
     owned = work.delivered.owned if work.projection is None else work.projection.owned
     trial = workspace.child()
-    context = ProjectContext(work.connection, trial, layers.models(workspace), owned)
+    context = sources.ProjectContext(work.connection, trial, layers.models(workspace), owned)
     try:
         conclusion = work.source.after_units(work.entry, work.snapshot, context, evidence)
     except Exception as problem:  # noqa: BLE001 - it is reported at the source
         error = as_error(work, problem)
         message = f"{work.name}: {error.message}"
         warning = ResultWarning("source_incomplete", message, hint=error.hint, connection=work.connection)
-        return Conclusion(warnings=(warning,), error=error)
+        return sources.Conclusion(warnings=(warning,), error=error)
     workspace.absorb(trial)
     return conclusion
 
 
-def next_delivery(work: SourceWork, workspace: Workspace) -> Delivery:
+def next_delivery(work: SourceWork, workspace: Workspace) -> sources.Delivery:
     """Return the manifest after this run.
 
     Equal to the committed one where neither a file nor what is owned is another, whatever else a projection read.
@@ -338,7 +327,7 @@ def next_delivery(work: SourceWork, workspace: Workspace) -> Delivery:
     return work.delivered if made == work.delivered else replace(made, projected=digest(work, workspace))
 
 
-def _delivery(work: SourceWork, failed: Collection[str] = ()) -> Delivery:
+def _delivery(work: SourceWork, failed: Collection[str] = ()) -> sources.Delivery:
     """Return the states; `failed`: raw files whose work did not land, so that they count as new.
 
     A deleted file of which something came stays until somebody decided what becomes of that.
@@ -347,26 +336,26 @@ def _delivery(work: SourceWork, failed: Collection[str] = ()) -> Delivery:
     gone = {path for path in work.changes.deleted if path in work.evicted or not work.delivered.files[path].artifacts}
     kept = {path: state for path, state in work.delivered.files.items() if path not in gone}
     files = {
-        path: FileState(
+        path: sources.FileState(
             file.sha256,
-            FileStatus.FAILED if path in failed or path in unfinished else _status(work, path),
+            sources.FileStatus.FAILED if path in failed or path in unfinished else _status(work, path),
             tuple(sorted(came.get(path, ()))),
         )
         for path, file in work.snapshot.files.items()
     }
     projected = work.delivered.owned if work.projection is None else work.projection.owned
     owned = projected if work.conclusion.owned is None else work.conclusion.owned
-    return Delivery({**kept, **files}, owned, work.delivered.projected)
+    return sources.Delivery({**kept, **files}, owned, work.delivered.projected)
 
 
-def _status(work: SourceWork, path: str) -> FileStatus:
+def _status(work: SourceWork, path: str) -> sources.FileStatus:
     state = work.delivered.files.get(path)
     if state is not None and path not in work.changes.touched:
         return state.status
     if path in work.skipped_files:
-        return FileStatus.SKIPPED
+        return sources.FileStatus.SKIPPED
     handled = work.projection is not None and path in work.projection.handled
-    return FileStatus.DONE if work.asked or handled else FileStatus.WAITING
+    return sources.FileStatus.DONE if work.asked or handled else sources.FileStatus.WAITING
 
 
 def _artifacts(work: SourceWork) -> Mapping[str, set[str]]:
@@ -389,7 +378,7 @@ def write_deliveries(works: Iterable[SourceWork], workspace: Workspace) -> None:
         if work.error is None:
             made = next_delivery(work, workspace)
             if made != work.delivered:
-                workspace.write(work.delivery_path, render_delivery(made))
+                workspace.write(work.delivery_path, sources.render_delivery(made))
 
 
 def deliveries_without(works: Iterable[SourceWork], held: frozenset[str]) -> dict[str, bytes]:
@@ -405,7 +394,7 @@ def deliveries_without(works: Iterable[SourceWork], held: frozenset[str]) -> dic
         made = _delivery(work, failed)
         owned = {path: items for path, items in made.owned.items() if path not in held}
         owned |= {path: items for path, items in work.delivered.owned.items() if path in held}
-        found[work.delivery_path] = render_delivery(Delivery(made.files, owned))
+        found[work.delivery_path] = sources.render_delivery(sources.Delivery(made.files, owned))
     return found
 
 

@@ -11,23 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
-from ktx_cli.privacy.signs import (
-    DEEDS,
-    FACT_ENDINGS,
-    FACTS,
-    FACTS_FIRST,
-    FILLERS,
-    GENERIC,
-    GIVEN_NAMES,
-    NAME_PARTS,
-    NAMES,
-    PERSONS,
-    STEMS,
-    WORDS,
-    Sign,
-    sign_of,
-    trait_of,
-)
+from ktx_cli.privacy import signs
 
 
 class ValueKind(StrEnum):
@@ -57,13 +41,13 @@ _NUMBERS_ALIKE: Final = (9, 16)
 class Refusal:
     """Why values of a column are not kept: what they are, and whether the name or a value told."""
 
-    sign: Sign
+    sign: signs.Sign
     by: str
 
     @property
     def personal(self) -> bool:
         """Whether nothing of the values may be kept, no minimum and maximum either; dates are only no list."""
-        return self.sign is not Sign.DATE
+        return self.sign is not signs.Sign.DATE
 
     def __str__(self) -> str:
         return f"{self.sign.value} (by {self.by})"
@@ -84,26 +68,30 @@ def refusal(table: str, column: str, kind: ValueKind, values: Collection[Any]) -
 
 
 @lru_cache(maxsize=4096)
-def sign_of_name(table: str, column: str) -> Sign | None:
+def sign_of_name(table: str, column: str) -> signs.Sign | None:
     """Return what a column's name says its values are, None where it says nothing."""
     words = split_name(column)
     if not words:
         return None
-    trait = trait_of(split_name(table), words)
+    trait = signs.trait_of(split_name(table), words)
     if trait is not None:
         return trait
     if _is_fact(words):
-        return Sign.IDENTIFIER if words[-1] in WORDS[Sign.IDENTIFIER] else None
-    if WORDS[Sign.NETWORK] & set(words):
-        return Sign.NETWORK
+        return signs.Sign.IDENTIFIER if words[-1] in signs.WORDS[signs.Sign.IDENTIFIER] else None
+    if signs.WORDS[signs.Sign.NETWORK] & set(words):
+        return signs.Sign.NETWORK
     whole = "".join(words)
-    for sign, stems in STEMS.items():
+    for sign, stems in signs.STEMS.items():
         if any(stem in whole for stem in stems):
             return sign
-    found = next((sign for sign, known in WORDS.items() if sign is not Sign.IDENTIFIER and known & set(words)), None)
+    found = next(
+        (sign for sign, known in signs.WORDS.items() if sign is not signs.Sign.IDENTIFIER and known & set(words)), None
+    )
     if found is None and _is_person(words, split_name(table)):
-        return Sign.NAME
-    return found or (Sign.IDENTIFIER if words[-1] in WORDS[Sign.IDENTIFIER] or words[0] == "id" else None)
+        return signs.Sign.NAME
+    return found or (
+        signs.Sign.IDENTIFIER if words[-1] in signs.WORDS[signs.Sign.IDENTIFIER] or words[0] == "id" else None
+    )
 
 
 def split_name(name: str) -> tuple[str, ...]:
@@ -116,24 +104,24 @@ def split_name(name: str) -> tuple[str, ...]:
 def _is_fact(words: tuple[str, ...]) -> bool:
     """Whether the head of a name is a fact about something: the last word, or the first in other languages."""
     head = words
-    while len(head) > 1 and head[-1] in GENERIC and (head[-2] in FACTS or head[-2] in GENERIC):
+    while len(head) > 1 and head[-1] in signs.GENERIC and (head[-2] in signs.FACTS or head[-2] in signs.GENERIC):
         head = head[:-1]
     last = head[-1]
-    compound = len(last) > 6 and last.endswith(FACT_ENDINGS)
-    return last in FACTS or compound or (len(words) > 1 and words[0] in FACTS_FIRST)
+    compound = len(last) > 6 and last.endswith(signs.FACT_ENDINGS)
+    return last in signs.FACTS or compound or (len(words) > 1 and words[0] in signs.FACTS_FIRST)
 
 
 def _is_person(words: tuple[str, ...], table: tuple[str, ...]) -> bool:
     last, before = words[-1], set(words[:-1])
-    if last in ("by", "to") and before & DEEDS:
+    if last in ("by", "to") and before & signs.DEEDS:
         return True
-    if last in PERSONS:
+    if last in signs.PERSONS:
         return True
-    if not set(words) - NAMES:
-        return bool(set(table) & _plurals(PERSONS))
-    telling = [word for word in words if word not in FILLERS]
+    if not set(words) - signs.NAMES:
+        return bool(set(table) & _plurals(signs.PERSONS))
+    telling = [word for word in words if word not in signs.FILLERS]
     pairs = [{*pair} for pair in pairwise(telling)]
-    return any(pair & NAMES and pair & (PERSONS | NAME_PARTS) for pair in pairs)
+    return any(pair & signs.NAMES and pair & (signs.PERSONS | signs.NAME_PARTS) for pair in pairs)
 
 
 @lru_cache(maxsize=8)
@@ -141,25 +129,25 @@ def _plurals(words: frozenset[str]) -> frozenset[str]:
     return words | {f"{word}s" for word in words}
 
 
-def _sign_of_values(kind: ValueKind, values: Collection[Any]) -> Sign | None:
+def _sign_of_values(kind: ValueKind, values: Collection[Any]) -> signs.Sign | None:
     if kind in _TEXTS:
         texts = [value for value in values if isinstance(value, str)]
         return _sign_of_texts(texts) if texts else None
-    return Sign.IDENTIFIER if kind is ValueKind.INTEGER and _alike(values) else None
+    return signs.Sign.IDENTIFIER if kind is ValueKind.INTEGER and _alike(values) else None
 
 
-def _sign_of_texts(texts: list[str]) -> Sign | None:
+def _sign_of_texts(texts: list[str]) -> signs.Sign | None:
     dated = False
     for text in texts:
-        found = sign_of(text)
-        if found is not None and found is not Sign.DATE:
+        found = signs.sign_of(text)
+        if found is not None and found is not signs.Sign.DATE:
             return found
-        dated = dated or found is Sign.DATE
+        dated = dated or found is signs.Sign.DATE
     if dated:
-        return Sign.DATE
+        return signs.Sign.DATE
     if sum(text.count(" ") + 1 for text in texts) > MOST_WORDS_ON_AVERAGE * len(texts):
-        return Sign.TEXT
-    return Sign.NAME if _are_names(texts) else None
+        return signs.Sign.TEXT
+    return signs.Sign.NAME if _are_names(texts) else None
 
 
 def _are_names(texts: Iterable[str]) -> bool:
@@ -168,7 +156,7 @@ def _are_names(texts: Iterable[str]) -> bool:
     for text in texts:
         total += 1
         words = split_name(text)
-        given = bool(words) and (words[0] in GIVEN_NAMES or ("," in text and words[-1] in GIVEN_NAMES))
+        given = bool(words) and (words[0] in signs.GIVEN_NAMES or ("," in text and words[-1] in signs.GIVEN_NAMES))
         alone += given and len(words) == 1
         together += given and 2 <= len(words) <= 4 and (text.islower() or all(map(_is_capital, text.split())))
     return (together >= 2 and together * 10 >= total) or (alone >= 3 and (alone + together) * 3 >= total)

@@ -16,32 +16,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
+from ktx_cli.semantic import model
 from ktx_cli.semantic.calendar import later, literal, period_of
 from ktx_cli.semantic.compile.build import Build, called, column, counted, present, subquery
 from ktx_cli.semantic.compile.rows import Rows, dimension_value, in_range, needs_ranks, row_conditions
 from ktx_cli.semantic.expressions.fragments import distinct_columns, with_condition
 from ktx_cli.semantic.expressions.names import Expression, Name, filled, placeholder, placeholders
 from ktx_cli.semantic.graph import Edge, Path
-from ktx_cli.semantic.model import (
-    DAY,
-    FISCAL_QUARTER,
-    FISCAL_YEAR,
-    GRAINS,
-    HOUR,
-    MINUTE,
-    MONTH,
-    QUARTER,
-    SECOND,
-    WEEK,
-    YEAR,
-)
 from ktx_cli.semantic.plan.axis import reader
 from ktx_cli.semantic.plan.plan import Dimension, Leaf, Output, RowFilter, TimeRange, Treatment, instant
 from ktx_cli.semantic.probes import is_over_time
 from ktx_cli.warehouses import DateOrTimestamp, QueryResult, SemanticType
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic.model import CalendarSettings, Column, Cumulative, SemiAdditive, Source, Span
+    pass
 
 Run = Callable[[str], QueryResult]
 """Runs one statement that gives one row."""
@@ -353,7 +341,7 @@ def _combinations(rows: Rows, parts: Sequence[exp.Expr], conditions: Sequence[ex
 def _at_moment(
     rows: Rows,
     leaf: Leaf,
-    semi: SemiAdditive,
+    semi: model.SemiAdditive,
     axis: TimeAxis,
     conditions: Sequence[exp.Expr],
     dimensions: Sequence[Keyed],
@@ -465,8 +453,8 @@ def _as_day(value: Any) -> date | datetime | None:
 
 _MOMENT: Final = timedelta(microseconds=1)
 _CUTS: Final = (exp.TimestampTrunc, exp.DateTrunc, exp.DatetimeTrunc)
-_SECONDS: Final = {SECOND: 1, MINUTE: 60, HOUR: 3600, DAY: 86_400, WEEK: 604_800}
-_MONTHS: Final = {MONTH: 1, QUARTER: 3, YEAR: 12, FISCAL_QUARTER: 3, FISCAL_YEAR: 12}
+_SECONDS: Final = {model.SECOND: 1, model.MINUTE: 60, model.HOUR: 3600, model.DAY: 86_400, model.WEEK: 604_800}
+_MONTHS: Final = {model.MONTH: 1, model.QUARTER: 3, model.YEAR: 12, model.FISCAL_QUARTER: 3, model.FISCAL_YEAR: 12}
 
 
 class NotPlacedError(Exception):
@@ -504,7 +492,7 @@ def stretch(
     period: Period,
     treatment: Treatment,
     asked: tuple[date | datetime | None, date | datetime | None],
-    calendar: CalendarSettings,
+    calendar: model.CalendarSettings,
 ) -> Stretch:
     """Return the moments whose rows make the number of a period.
 
@@ -523,7 +511,7 @@ def stretch(
 
 
 def whole_stretch(
-    treatment: Treatment, asked: tuple[date | datetime | None, date | datetime | None], calendar: CalendarSettings
+    treatment: Treatment, asked: tuple[date | datetime | None, date | datetime | None], calendar: model.CalendarSettings
 ) -> Stretch:
     """Return the moments whose rows make a number without periods: those of the time range, or what it stands for."""
     start, end = (None if each is None else instant(each) for each in asked)
@@ -537,7 +525,7 @@ def whole_stretch(
 
 
 def _earlier(
-    period: Period, cut: tuple[datetime, datetime], offset: Span, calendar: CalendarSettings
+    period: Period, cut: tuple[datetime, datetime], offset: model.Span, calendar: model.CalendarSettings
 ) -> tuple[datetime, datetime]:
     """Return what is left of the period that long before."""
     if period.grain is None:
@@ -552,16 +540,16 @@ def _earlier(
     )
 
 
-def _has_period_before(offset: Span, grain: str) -> bool:
+def _has_period_before(offset: model.Span, grain: str) -> bool:
     """Say whether a period of the grain lies that long before each, or a day (hour) that stands for it."""
     if grain in _MONTHS:
         return offset.unit in _MONTHS and offset.count * _MONTHS[offset.unit] % _MONTHS[grain] == 0
     if offset.unit in _MONTHS:
-        return grain != WEEK
+        return grain != model.WEEK
     return offset.count * _SECONDS[offset.unit] % _SECONDS[grain] == 0
 
 
-def _since(cumulative: Cumulative, end: datetime, calendar: CalendarSettings) -> datetime | None:
+def _since(cumulative: model.Cumulative, end: datetime, calendar: model.CalendarSettings) -> datetime | None:
     """Return from when on a running value counts that ends at `end`: `to_date` is of the last day (moment) in it."""
     if cumulative.window is not None:
         return _back(end, cumulative.window)
@@ -570,7 +558,7 @@ def _since(cumulative: Cumulative, end: datetime, calendar: CalendarSettings) ->
     return instant(period_of(end - _MOMENT, cumulative.to_date, calendar))
 
 
-def _back(value: datetime, span: Span) -> datetime:
+def _back(value: datetime, span: model.Span) -> datetime:
     return later(value, -span.count, span.unit)
 
 
@@ -593,7 +581,7 @@ class TimeAxis:
         self._rows = rows
         self._find_days = find_days
         self._has_value = has_value
-        self._source: Source = rows.fact
+        self._source: model.Source = rows.fact
         self._calendar = rows.names.model.calendar
 
     def is_on(self, expression: Expression) -> bool:
@@ -668,7 +656,7 @@ class TimeAxis:
             return Period(datetime.min, datetime.min, None)
         grain = dimension.grain or self._grain(dimension.expression)
         if grain is None and self.is_exactly(dimension.expression) and _is_date(value):
-            grain = DAY
+            grain = model.DAY
         if grain is not None:
             start = _moment(value, dimension)
             return Period(start, later(start, 1, grain), grain)
@@ -681,8 +669,8 @@ class TimeAxis:
         ends = self._find_days(edge, _of_far_side(dimension.expression), value)
         if ends is None:
             raise NotPlacedError(f"`{dimension.asked}` does not say periods: its values come and go")
-        start, end = instant(ends[0]), later(instant(ends[1]), 1, DAY)
-        for grain in reversed(GRAINS[GRAINS.index(DAY) :]):
+        start, end = instant(ends[0]), later(instant(ends[1]), 1, model.DAY)
+        for grain in reversed(model.GRAINS[model.GRAINS.index(model.DAY) :]):
             if instant(period_of(start, grain, self._calendar)) == start and later(start, 1, grain) == end:
                 return Period(start, end, grain)
         return Period(start, end, None)
@@ -692,7 +680,7 @@ class TimeAxis:
         tree = _bare(expression.tree)
         if isinstance(tree, _CUTS) and isinstance(_bare(tree.this), exp.Placeholder):
             grain = str(getattr(tree.args.get("unit"), "name", "")).casefold()
-            return grain if grain in GRAINS else None
+            return grain if grain in model.GRAINS else None
         if not isinstance(tree, exp.Placeholder):
             return None
         source, column = self._column(expression)
@@ -702,9 +690,9 @@ class TimeAxis:
             return column.natural_granularity
         if column.expr is not None:
             return self._grain(self._rows.names.computed(source, column)) if source is self._source else None
-        return DAY if isinstance(expression.tree, exp.TsOrDsToDate) or expression.tree.is_type("date") else None
+        return model.DAY if isinstance(expression.tree, exp.TsOrDsToDate) or expression.tree.is_type("date") else None
 
-    def _column(self, expression: Expression) -> tuple[Source, Column | None]:
+    def _column(self, expression: Expression) -> tuple[model.Source, model.Column | None]:
         name = self._own_time(expression.names[0])
         assert name is not None
         edge = self._edge(name, expression)

@@ -11,24 +11,10 @@ from typing import Any, ClassVar, Protocol
 from ktx_cli.core import Command, ConfigError
 from ktx_cli.faces import exp
 from ktx_cli.project import redact
-from ktx_cli.warehouses import base
+from ktx_cli.warehouses import base, port
 from ktx_cli.warehouses.base import TableDraft, fill, leading_keyword, read_only_error
 from ktx_cli.warehouses.dialect import dialect_named
 from ktx_cli.warehouses.pool import Pool
-from ktx_cli.warehouses.port import (
-    ConnectionSpec,
-    ConnectionTest,
-    DatabaseSchema,
-    ForeignKey,
-    ObjectProblem,
-    QueryResult,
-    Scope,
-    Selection,
-    TableKind,
-    TableRef,
-    UniqueKey,
-    select,
-)
 from ktx_cli.warehouses.server import MAX_CONNECTIONS, PartReader, Reader, ServerAddress, ServerConnector
 
 _QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
@@ -76,7 +62,7 @@ class CloudConnector(ServerConnector):
     secret_keys: ClassVar[tuple[str, ...]] = ("password", "token")
     """The settings no message may show."""
 
-    def __init__(self, spec: ConnectionSpec, address: ServerAddress, place: str) -> None:
+    def __init__(self, spec: port.ConnectionSpec, address: ServerAddress, place: str) -> None:
         # ServerConnector's own takes the address from `url`, `host` and `port`.
         base.BaseConnector.__init__(self, spec, place)
         self.address = address
@@ -100,7 +86,7 @@ class CloudConnector(ServerConnector):
         """Run one of our own catalog queries and return all its rows."""
 
     @abstractmethod
-    def _run(self, session: Any, sql: str, parameters: tuple[Any, ...], max_rows: int) -> QueryResult:
+    def _run(self, session: Any, sql: str, parameters: tuple[Any, ...], max_rows: int) -> port.QueryResult:
         """Run a statement of the user's and return at most `max_rows` of its rows."""
 
     @abstractmethod
@@ -116,11 +102,11 @@ class CloudConnector(ServerConnector):
         """Return who asks, and where."""
 
     @abstractmethod
-    def _catalog(self, read: Reader, parts: PartReader, identity: Identity, scope: Scope) -> Catalog:
+    def _catalog(self, read: Reader, parts: PartReader, identity: Identity, scope: port.Scope) -> Catalog:
         """Return a reading of the catalog."""
 
     @abstractmethod
-    def _rights(self, read: Reader, identity: Identity, found: Sequence[TableRef]) -> Rights:
+    def _rights(self, read: Reader, identity: Identity, found: Sequence[port.TableRef]) -> Rights:
         """Return what the user may do with the tables found."""
 
     def _text(self, error: Exception) -> str:
@@ -139,7 +125,7 @@ class CloudConnector(ServerConnector):
         with self._as_client_error():
             return self._fetch(session, sql, tuple(parameters))
 
-    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
+    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> port.QueryResult:
         with self._as_client_error():
             return self._run(session, sql, parameters or (), max_rows)
 
@@ -168,12 +154,12 @@ class CloudConnector(ServerConnector):
     def _secrets(self) -> list[str]:
         return [str(self.options[key]) for key in self.secret_keys if self.options.get(key)]
 
-    def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
+    def _test(self, read: Reader, scope: port.Scope, latency: float) -> port.ConnectionTest:
         identity = self._identity(read)
         catalog = self._catalog(read, PartReader(read, ClientError), identity, self._scoped(scope))
         chosen, _ = self._chosen(catalog, identity, scope)
         rights = self._rights(read, identity, chosen.refs)
-        return ConnectionTest(
+        return port.ConnectionTest(
             latency_ms=latency,
             server_version=identity.version,
             tables=len(chosen.refs),
@@ -183,23 +169,23 @@ class CloudConnector(ServerConnector):
             database=identity.database,
         )
 
-    def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
+    def _introspect(self, read: Reader, scope: port.Scope) -> port.DatabaseSchema:
         identity = self._identity(read)
         parts = PartReader(read, ClientError)
         catalog = self._catalog(read, parts, identity, self._scoped(scope))
         chosen, drafts = self._chosen(catalog, identity, scope)
         problems = [*chosen.problems, *assemble(drafts, self.dialect, catalog)]
         tables = sorted((draft.finish() for draft in drafts.values()), key=lambda table: table.ref)
-        return DatabaseSchema(tuple(tables), (*problems, *parts.problems), identity.version)
+        return port.DatabaseSchema(tuple(tables), (*problems, *parts.problems), identity.version)
 
     def _chosen(
-        self, catalog: Catalog, identity: Identity, scope: Scope
-    ) -> tuple[Selection, dict[TableRef, TableDraft]]:
+        self, catalog: Catalog, identity: Identity, scope: port.Scope
+    ) -> tuple[port.Selection, dict[port.TableRef, TableDraft]]:
         relations = catalog.relations()
-        chosen = select(relations, self._scoped(scope), catalog=identity.database)
+        chosen = port.select(relations, self._scoped(scope), catalog=identity.database)
         return chosen, {ref: relations[ref] for ref in chosen.refs}
 
-    def _scoped(self, scope: Scope) -> Scope:
+    def _scoped(self, scope: port.Scope) -> port.Scope:
         """Return the scope with the schemas that the connection's own settings name."""
         if scope.schemas is not None:
             return scope
@@ -208,7 +194,7 @@ class CloudConnector(ServerConnector):
         return replace(scope, schemas=tuple(names)) if names else scope
 
 
-def required(spec: ConnectionSpec, key: str, example: str) -> str:
+def required(spec: port.ConnectionSpec, key: str, example: str) -> str:
     """Return a setting's text. Raises `ConfigError`, with an example to write, when it is not given."""
     value = str(spec.options.get(key) or "").strip()
     if not value:
@@ -254,7 +240,7 @@ class Catalog(Protocol):
     Rows begin with schema and table; those of one table, and of one key, come in the order of their positions.
     """
 
-    def relations(self) -> dict[TableRef, TableDraft]:
+    def relations(self) -> dict[port.TableRef, TableDraft]:
         """Return all tables and views that may be meant, without their columns."""
         ...
 
@@ -275,7 +261,7 @@ class Catalog(Protocol):
         ...
 
 
-def assemble(drafts: dict[TableRef, TableDraft], dialect: str, catalog: Catalog) -> list[ObjectProblem]:
+def assemble(drafts: dict[port.TableRef, TableDraft], dialect: str, catalog: Catalog) -> list[port.ObjectProblem]:
     """Fill the drafts with what the catalog tells of their schemas.
 
     Takes out what has no columns, such as a view that errors, and returns a problem for each, and for every foreign
@@ -288,19 +274,19 @@ def assemble(drafts: dict[TableRef, TableDraft], dialect: str, catalog: Catalog)
     problems = _drop_empty(drafts)
     fill(drafts, catalog.keys(schemas), 3, _add_key)
     fill(drafts, catalog.foreign_keys(schemas), 3, lambda draft, rows: problems.extend(_add_foreign_key(draft, rows)))
-    if any(draft.kind in (TableKind.VIEW, TableKind.MATERIALIZED_VIEW) for draft in drafts.values()):
+    if any(draft.kind in (port.TableKind.VIEW, port.TableKind.MATERIALIZED_VIEW) for draft in drafts.values()):
         fill(drafts, catalog.views(schemas), 2, _set_view)
     return problems
 
 
-def drafts_of(rows: Iterable[tuple[Any, ...]], kinds: Mapping[str, TableKind]) -> dict[TableRef, TableDraft]:
+def drafts_of(rows: Iterable[tuple[Any, ...]], kinds: Mapping[str, port.TableKind]) -> dict[port.TableRef, TableDraft]:
     """Return a draft for each row of schema, table, type, comment and row count; a type not in `kinds` is a table."""
-    found: dict[TableRef, TableDraft] = {}
+    found: dict[port.TableRef, TableDraft] = {}
     for schema, name, kind, comment, count in rows:
-        ref = TableRef(schema, name)
+        ref = port.TableRef(schema, name)
         found[ref] = TableDraft(
             ref,
-            kinds.get(str(kind), TableKind.TABLE),
+            kinds.get(str(kind), port.TableKind.TABLE),
             comment=comment or None,
             row_estimate=None if count is None else int(count),
         )
@@ -317,9 +303,11 @@ def texts(dialect: str, values: Iterable[str]) -> str:
     return ", ".join(exp.Literal.string(value).sql(dialect) for value in values)
 
 
-def _drop_empty(drafts: dict[TableRef, TableDraft]) -> list[ObjectProblem]:
+def _drop_empty(drafts: dict[port.TableRef, TableDraft]) -> list[port.ObjectProblem]:
     empty = [ref for ref, draft in drafts.items() if not draft.columns]
-    return [ObjectProblem(ref, drafts.pop(ref).kind.value, "the warehouse shows no columns of it") for ref in empty]
+    return [
+        port.ObjectProblem(ref, drafts.pop(ref).kind.value, "the warehouse shows no columns of it") for ref in empty
+    ]
 
 
 def _add_columns(dialect: str, draft: TableDraft, rows: Rows) -> None:
@@ -334,17 +322,17 @@ def _add_key(draft: TableDraft, rows: Rows) -> None:
     if kind == "PRIMARY KEY":
         draft.primary_key = columns
     else:
-        draft.unique_keys.append(UniqueKey(columns, name))
+        draft.unique_keys.append(port.UniqueKey(columns, name))
 
 
-def _add_foreign_key(draft: TableDraft, rows: Rows) -> list[ObjectProblem]:
+def _add_foreign_key(draft: TableDraft, rows: Rows) -> list[port.ObjectProblem]:
     name, _, schema, table, _ = rows[0]
     columns = tuple(row[1] for row in rows)
     targets = tuple(row[4] for row in rows)
     if None in targets:
-        message = f"foreign key `{name}` refers to columns of `{TableRef(schema, table)}` that are not known"
-        return [ObjectProblem(draft.ref, "foreign key", message)]
-    draft.foreign_keys.append(ForeignKey(columns, TableRef(schema, table), targets, name))
+        message = f"foreign key `{name}` refers to columns of `{port.TableRef(schema, table)}` that are not known"
+        return [port.ObjectProblem(draft.ref, "foreign key", message)]
+    draft.foreign_keys.append(port.ForeignKey(columns, port.TableRef(schema, table), targets, name))
     return []
 
 

@@ -12,34 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ktx_cli.core import did_you_mean
+from ktx_cli.semantic import model
 from ktx_cli.semantic.load.entries import Entry
-from ktx_cli.semantic.model import (
-    FISCAL_QUARTER,
-    FISCAL_YEAR,
-    GRAINS,
-    MONTH,
-    QUARTER,
-    SECOND,
-    WEEK,
-    YEAR,
-    Column,
-    Cumulative,
-    Measure,
-    MetricTest,
-    Parameter,
-    Place,
-    Policy,
-    Segment,
-    SemiAdditive,
-    Span,
-    Visibility,
-)
 from ktx_cli.warehouses import SemanticType, dialect_named
 
 TYPES = tuple(each.value for each in SemanticType)
-VISIBILITIES = tuple(each.value for each in Visibility)
+VISIBILITIES = tuple(each.value for each in model.Visibility)
 ROLES = ("default", "time")
-NATURAL = tuple(grain for grain in GRAINS if not grain.startswith("fiscal"))
+NATURAL = tuple(grain for grain in model.GRAINS if not grain.startswith("fiscal"))
 _FINER_THAN_SECOND = ("nanosecond", "microsecond", "millisecond")
 OVERRIDES = (
     "name", "visibility", "role", "description", "descriptions", "natural_granularity", "constraints", "enum_values",
@@ -54,10 +34,10 @@ class ColumnDraft:
     """A column while the files about it are read; `type` and `role` are None where none of them says it."""
 
     name: str
-    place: Place
+    place: model.Place
     type: SemanticType | None = None
     expr: str | None = None
-    visibility: Visibility | None = None
+    visibility: model.Visibility | None = None
     role: str | None = None
     descriptions: dict[str, str] = field(default_factory=dict)
     natural_granularity: str | None = None
@@ -68,9 +48,9 @@ class ColumnDraft:
     unique: bool = False
     pk: bool = False
 
-    def finish(self) -> Column:
+    def finish(self) -> model.Column:
         """Return the column; a time of the manifest has the role of one."""
-        return Column(
+        return model.Column(
             self.name, self.type or SemanticType.STRING, self.expr, self.visibility, self.role or "default",
             best(self.descriptions), self.natural_granularity, self.timezone, self.unit, self.values, self.nullable,
             self.place, self.unique,
@@ -122,7 +102,7 @@ def override(entry: Entry, draft: ColumnDraft) -> None:
 _COMMON = frozenset(("name", "type", "expr", "pk", "nullable", "description", "descriptions"))
 
 
-def read_visibility(entry: Entry, otherwise: Visibility | None = None) -> Visibility | None:
+def read_visibility(entry: Entry, otherwise: model.Visibility | None = None) -> model.Visibility | None:
     """Return the visibility; `hidden` where it has no value or is not understood, so that a slip shows nothing."""
     if "visibility" not in entry.values:
         return otherwise
@@ -130,7 +110,7 @@ def read_visibility(entry: Entry, otherwise: Visibility | None = None) -> Visibi
         hint = "write visibility: hidden, internal or public, or remove the key"
         entry.error("value", f"`visibility` of {entry.what} has no value", "visibility", hint=hint, shows_nothing=True)
     word = entry.word("visibility", VISIBILITIES, shows_nothing=True)
-    return Visibility(word) if word else Visibility.HIDDEN
+    return model.Visibility(word) if word else model.Visibility.HIDDEN
 
 
 def read_timezone(entry: Entry) -> str | None:
@@ -172,7 +152,7 @@ _TEXTS = frozenset(("text", "varchar", "char", "character", "character varying",
 
 def _natural_granularity(entry: Entry) -> str | None:
     if entry.values.get("natural_granularity") in _FINER_THAN_SECOND:
-        return SECOND
+        return model.SECOND
     return entry.word("natural_granularity", NATURAL)
 
 
@@ -264,21 +244,21 @@ MEASURE_KEYS = frozenset((
 ))  # fmt: skip
 SEGMENT_KEYS = frozenset(("name", "expr", "description", "descriptions"))
 TAKES = ("last", "first", "average")
-TO_DATE = (WEEK, MONTH, QUARTER, YEAR, FISCAL_QUARTER, FISCAL_YEAR)
+TO_DATE = (model.WEEK, model.MONTH, model.QUARTER, model.YEAR, model.FISCAL_QUARTER, model.FISCAL_YEAR)
 TOTAL: Final = "total"
 _SPAN = re.compile(rf"\s*(\d{{1,6}})\s+({'|'.join(NATURAL)})s?\s*", re.IGNORECASE)
 
 
-def read_measure(entry: Entry) -> Measure | None:
+def read_measure(entry: Entry) -> model.Measure | None:
     """Return a measure, None where something in it is wrong."""
     entry.check_keys(MEASURE_KEYS)
-    measure = Measure(
+    measure = model.Measure(
         name=entry.required("name"),
         expr=entry.required("expr"),
         filter=entry.text("filter"),
         segments=entry.names("segments") or (),
         description=best(read_descriptions(entry)),
-        visibility=read_visibility(entry) or Visibility.PUBLIC,
+        visibility=read_visibility(entry) or model.Visibility.PUBLIC,
         unit=entry.text("unit"),
         format=entry.text("format"),
         time=entry.text("time"),
@@ -292,14 +272,14 @@ def read_measure(entry: Entry) -> Measure | None:
     return None if entry.failed else measure
 
 
-def read_segment(entry: Entry) -> Segment | None:
+def read_segment(entry: Entry) -> model.Segment | None:
     """Return a segment, None where something in it is wrong."""
     entry.check_keys(SEGMENT_KEYS)
-    segment = Segment(entry.required("name"), entry.required("expr"), best(read_descriptions(entry)), entry.place)
+    segment = model.Segment(entry.required("name"), entry.required("expr"), best(read_descriptions(entry)), entry.place)
     return None if entry.failed else segment
 
 
-def read_span(entry: Entry, key: str) -> Span | None:
+def read_span(entry: Entry, key: str) -> model.Span | None:
     """Return a length of time such as `28 days`."""
     text = entry.text(key)
     if text is None:
@@ -309,23 +289,23 @@ def read_span(entry: Entry, key: str) -> Span | None:
         what = f"`{key}` of {entry.what} is `{text}`, which is no length of time"
         entry.error("value", what, key, hint=f'write {key}: "28 days"; the units are {", ".join(NATURAL)}')
         return None
-    return Span(int(found[1]), found[2].lower())
+    return model.Span(int(found[1]), found[2].lower())
 
 
-def _semi_additive(entry: Entry) -> SemiAdditive | None:
+def _semi_additive(entry: Entry) -> model.SemiAdditive | None:
     below = _stated(entry, "semi_additive", "{over: day, take: last}")
     if below is None:
         return None
     below.check_keys(("over", "take", "per"))
-    return SemiAdditive(below.required("over"), below.word("take", TAKES) or TAKES[0], below.names("per") or ())
+    return model.SemiAdditive(below.required("over"), below.word("take", TAKES) or TAKES[0], below.names("per") or ())
 
 
-def _cumulative(entry: Entry) -> Cumulative | None:
+def _cumulative(entry: Entry) -> model.Cumulative | None:
     below = _stated(entry, "cumulative", "{}")
     if below is None:
         return None
     below.check_keys(("over", "window", "to_date"))
-    found = Cumulative(below.text("over"), read_span(below, "window"), below.word("to_date", TO_DATE))
+    found = model.Cumulative(below.text("over"), read_span(below, "window"), below.word("to_date", TO_DATE))
     if found.window and found.to_date:
         below.error("value", f"{below.what} has both `window` and `to_date`", "to_date", hint="keep one of the two")
     return found
@@ -345,14 +325,14 @@ def _percent_of(entry: Entry) -> tuple[str, ...] | None:
 EXPECTATIONS = ("expect", "expect_value", "invariant")
 
 
-def read_policy(entry: Entry) -> Policy | None:
+def read_policy(entry: Entry) -> model.Policy | None:
     """Return a policy, None where something in it is wrong; its source must then not be read at all."""
     entry.check_keys(("name", "filter", "description"))
-    policy = Policy(entry.required("name"), entry.required("filter"), entry.text("description"), entry.place)
+    policy = model.Policy(entry.required("name"), entry.required("filter"), entry.text("description"), entry.place)
     return None if entry.failed else policy
 
 
-def read_parameter(entry: Entry) -> Parameter | None:
+def read_parameter(entry: Entry) -> model.Parameter | None:
     """Return a parameter; its default must be one of its values, and all must be of its type."""
     entry.check_keys(("name", "type", "default", "values"))
     name, word = entry.required("name"), entry.word("type", TYPES)
@@ -361,7 +341,7 @@ def read_parameter(entry: Entry) -> Parameter | None:
     if entry.failed or word is None:
         return None
     kind, default = SemanticType(word), entry.values.get("default")
-    parameter = Parameter(name, kind, default, _values(entry, kind), entry.place)
+    parameter = model.Parameter(name, kind, default, _values(entry, kind), entry.place)
     if default is not None and not is_of(default, kind):
         entry.error(
             "value", f"`default` of {entry.what} is no {kind.value}", "default", hint=f"write a {kind.value} there"
@@ -399,7 +379,7 @@ def _is_time(text: str) -> bool:
     return True
 
 
-def read_test(entry: Entry) -> MetricTest | None:
+def read_test(entry: Entry) -> model.MetricTest | None:
     """Return a test: a question and exactly one of the things that say what must come out."""
     entry.check_keys(("name", "query", "tolerance", *EXPECTATIONS))
     given = [key for key in EXPECTATIONS if key in entry.values]
@@ -409,7 +389,7 @@ def read_test(entry: Entry) -> MetricTest | None:
     query = entry.mapping("query")
     if query is None and not entry.failed:
         entry.error("missing", f"{entry.what} has no `query`", hint="add query: {measures: [...]}")
-    test = MetricTest(
+    test = model.MetricTest(
         entry.required("name"), {} if query is None else query.values, _rows(entry), entry.values.get("expect_value"),
         entry.text("invariant"), _tolerance(entry), entry.place,
     )  # fmt: skip

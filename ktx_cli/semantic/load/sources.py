@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ktx_cli.core import ConfigError, Diagnostic, Severity, listing
+from ktx_cli.semantic import model
 from ktx_cli.semantic.load.columns import (
     OVERRIDES,
     ColumnDraft,
@@ -26,10 +27,6 @@ from ktx_cli.semantic.load.columns import (
 from ktx_cli.semantic.load.entries import POLICIES, VISIBILITY, Entry, unknown_name
 from ktx_cli.semantic.load.joins import Key, join_key, read_join, table_parts
 from ktx_cli.semantic.manifest import DISABLED, plain_on
-from ktx_cli.semantic.model import Source, Visibility, layer_diagnostic, spelled
-
-if TYPE_CHECKING:
-    from ktx_cli.semantic.model import Join, Measure, MetricTest, Parameter, Place, Policy, Segment
 
 SHARED_KEYS = (
     "descriptions", "grain", "columns", "joins", "measures", "segments", "default_time_dimension", "tags", "freshness",
@@ -49,26 +46,26 @@ class SourceDraft:
     """
 
     name: str
-    place: Place
+    place: model.Place
     generated: bool
     table: tuple[str, ...] | None = None
     sql: str | None = None
     grain: tuple[str, ...] | None = None
     columns: dict[str, ColumnDraft] = field(default_factory=dict)
-    joins: dict[Key, Join] = field(default_factory=dict)
-    measures: dict[str, Measure] = field(default_factory=dict)
-    disabled: list[Join] = field(default_factory=list)
-    segments: dict[str, Segment] = field(default_factory=dict)
-    policies: dict[str, Policy] = field(default_factory=dict)
-    parameters: dict[str, Parameter] = field(default_factory=dict)
-    tests: dict[str, MetricTest] = field(default_factory=dict)
+    joins: dict[Key, model.Join] = field(default_factory=dict)
+    measures: dict[str, model.Measure] = field(default_factory=dict)
+    disabled: list[model.Join] = field(default_factory=list)
+    segments: dict[str, model.Segment] = field(default_factory=dict)
+    policies: dict[str, model.Policy] = field(default_factory=dict)
+    parameters: dict[str, model.Parameter] = field(default_factory=dict)
+    tests: dict[str, model.MetricTest] = field(default_factory=dict)
     time_column: str | None = None
     descriptions: dict[str, str] = field(default_factory=dict)
-    visibility: Visibility = Visibility.PUBLIC
+    visibility: model.Visibility = model.Visibility.PUBLIC
     search: tuple[str, ...] = ()
     lost: bool = False
     entries: list[Entry] = field(default_factory=list)
-    overlay: Place | None = None
+    overlay: model.Place | None = None
     barred: Diagnostic | None = None
 
     @property
@@ -93,11 +90,13 @@ class SourceDraft:
         if self.lost and self.barred is None and self.protects:
             found = (entry.trouble for entry in self.entries if entry.trouble is not None)
             what = f"`{self.name}` cannot be used, and something of it is protected"
-            self.bar(next(found, layer_diagnostic(Severity.ERROR, "duplicate", what, self.place, None, self.name)))
+            self.bar(
+                next(found, model.layer_diagnostic(Severity.ERROR, "duplicate", what, self.place, None, self.name))
+            )
 
     def find(self, column: str) -> ColumnDraft | None:
         """Return the column of that name, else the only one that differs in case alone."""
-        return spelled(self.columns, column)
+        return model.spelled(self.columns, column)
 
     def spelled(self, column: str) -> str:
         """Return the name as the column has it, itself where there is no such column."""
@@ -109,10 +108,10 @@ class SourceDraft:
         """The columns said to be the primary key."""
         return tuple(column.name for column in self.columns.values() if column.pk)
 
-    def finish(self) -> Source:
+    def finish(self) -> model.Source:
         """Return the source. Its grain: as it says, else its key, else all columns, which proves nothing."""
         unique = self.grain or self.key
-        return Source(
+        return model.Source(
             self.name, {name: column.finish() for name, column in self.columns.items()},
             tuple(map(self.spelled, unique)) or tuple(name for name, each in self.columns.items() if each.expr is None),
             self.table, self.sql, tuple(self.joins.values()), self.measures, self.segments,

@@ -14,19 +14,7 @@ from ktx_cli.project import resolve as resolve_secret
 from ktx_cli.sources.document_units import PAGES, document_units
 from ktx_cli.sources.fetch import PageFetch
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
-from ktx_cli.sources.notion.pages import (
-    ADDRESS,
-    VERSION,
-    NotionApi,
-    Thing,
-    data_source_file,
-    data_source_path,
-    page_file,
-    page_path,
-    parent_in,
-    plain_id,
-    read_tree,
-)
+from ktx_cli.sources.notion import pages
 from ktx_cli.sources.port import FetchContext, Projection, Source
 
 
@@ -39,7 +27,7 @@ class NotionSource(Source):
 
     def __init__(
         self,
-        address: str = ADDRESS,
+        address: str = pages.ADDRESS,
         *,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
@@ -53,22 +41,24 @@ class NotionSource(Source):
         with HttpClient(
             site, stopped=context.stopped, emit=context.emit, sleep=self._sleep, clock=self._clock
         ) as client:
-            return Crawl(NotionApi(client), entry, context, site.base_url, self._clock()).snapshot()
+            return Crawl(pages.NotionApi(client), entry, context, site.base_url, self._clock()).snapshot()
 
     def check(self, entry: Any, context: FetchContext) -> str:
         """See `Source`."""
         site = self._site(entry, context)
         with HttpClient(site, policy=CHECKING, emit=context.emit, sleep=self._sleep) as client:
-            return f"Notion, as {NotionApi(client).account()}"
+            return f"Notion, as {pages.NotionApi(client).account()}"
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return one unit a page, small pages below one parent together."""
 
         def depends(raw: RawFile) -> Iterable[str]:
-            parent = parent_in(raw.read())
-            return [path for path in (page_path(parent), data_source_path(parent)) if path in snapshot.files]
+            parent = pages.parent_in(raw.read())
+            return [
+                path for path in (pages.page_path(parent), pages.data_source_path(parent)) if path in snapshot.files
+            ]
 
-        return document_units(snapshot, changes, PAGES, lambda raw: parent_in(raw.read()), depends)
+        return document_units(snapshot, changes, PAGES, lambda raw: pages.parent_in(raw.read()), depends)
 
     def _site(self, entry: Any, context: FetchContext) -> Site:
         where = f"connections.{context.connection}"
@@ -78,7 +68,7 @@ class NotionSource(Source):
             hint = Hint("set `{}`, for example to env:NOTION_TOKEN", SettingPath(f"{where}.auth_token"))
             raise SecretError(f"{where} has no token", hint=hint)
         token = resolve_secret(given, project_dir=context.layout.root, environ=context.environ, where=f"{where}.{key}")
-        headers = {"Authorization": f"Bearer {token.strip()}", "Notion-Version": VERSION}
+        headers = {"Authorization": f"Bearer {token.strip()}", "Notion-Version": pages.VERSION}
         address = getattr(entry, "base_url", None) or self._address
         return Site("Notion", where, address, headers, credential=key, address="driver")
 
@@ -93,12 +83,12 @@ _UNSEEN: Final = "Notion shows it to nobody with this token"
 class Crawl:
     """Reads pages; `started` is Unix time. Raises what the client raises: a fetch is whole or it is none."""
 
-    def __init__(self, api: NotionApi, entry: Any, context: FetchContext, site: str, started: float) -> None:
+    def __init__(self, api: pages.NotionApi, entry: Any, context: FetchContext, site: str, started: float) -> None:
         self._api, self._entry = api, entry
         self._pages = PageFetch(context, site, entry.max_pages_per_run or entry.max_pages)
         self._started = started
         self._seen: set[str] = set()
-        self._waiting: deque[tuple[str, str, Thing | None]] = deque()
+        self._waiting: deque[tuple[str, str, pages.Thing | None]] = deque()
         self._databases: deque[tuple[str, str]] = deque()
         self._sources: deque[tuple[str, str]] = deque()
         self._warnings: list[ResultWarning] = []
@@ -114,8 +104,8 @@ class Crawl:
 
     def _all(self) -> None:
         for page in self._api.accessible("page"):
-            self._waiting.append((plain_id(page.get("id")), "", page))
-        self._sources.extend((plain_id(each.get("id")), "") for each in self._api.accessible("data_source"))
+            self._waiting.append((pages.plain_id(page.get("id")), "", page))
+        self._sources.extend((pages.plain_id(each.get("id")), "") for each in self._api.accessible("data_source"))
 
     def _roots(self) -> None:
         named = (
@@ -133,7 +123,7 @@ class Crawl:
                     SettingPath(f"{where}.crawl_mode"),
                 ),
             )
-        seen = [self._root(kind, plain_id(value), value) for kind, value in named]
+        seen = [self._root(kind, pages.plain_id(value), value) for kind, value in named]
         if not any(seen):
             message = "Notion shows none of the pages and databases to begin with"
             raise SourceError(message, hint="share them with the integration: in Notion, ... > Connections")
@@ -170,7 +160,7 @@ class Crawl:
         self._seen.add(thing)
         return True
 
-    def _page(self, page: str, under: str, known: Thing | None) -> None:
+    def _page(self, page: str, under: str, known: pages.Thing | None) -> None:
         if not self._new(page):
             return
         found = known if known is not None else self._api.page(page)
@@ -179,13 +169,13 @@ class Crawl:
         elif not _is_gone(found):
             self._visible_page(page, under, found)
 
-    def _visible_page(self, page: str, under: str, found: Thing) -> None:
-        path, moment = page_path(page), str(found.get("last_edited_time") or "")
+    def _visible_page(self, page: str, under: str, found: pages.Thing) -> None:
+        path, moment = pages.page_path(page), str(found.get("last_edited_time") or "")
         if self._pages.unchanged(path, moment) or not self._pages.may_read(path):
             self._queue(page, self._pages.below(path))
             return
         try:
-            tree = read_tree(self._api, page)
+            tree = pages.read_tree(self._api, page)
         except (HttpStatusError, HttpAuthError) as error:
             if error.status not in (400, 403, 404):
                 raise
@@ -193,7 +183,7 @@ class Crawl:
             return
         below = [*(f"page:{each}" for each in tree.pages), *(f"database:{each}" for each in tree.databases)]
         settled = "" if tree.cut else self._settled(moment)
-        self._pages.put(path, page_file(found, self._parent(found, under), tree), settled, below)
+        self._pages.put(path, pages.page_file(found, self._parent(found, under), tree), settled, below)
         self._queue(page, below)
         if tree.cut:
             self._pages.skip(f"the rest of page {page}", tree.cut, missing=True, for_good=True)
@@ -215,7 +205,7 @@ class Crawl:
         elif not _is_gone(found):
             inside = under or self._parent(found, "")
             listed = found.get("data_sources") or ()
-            self._sources.extend((plain_id(each.get("id")), inside) for each in listed)
+            self._sources.extend((pages.plain_id(each.get("id")), inside) for each in listed)
 
     def _data_source(self, source: str, under: str) -> None:
         if not self._new(source):
@@ -225,24 +215,24 @@ class Crawl:
             self._pages.skip(f"data source {source}", _UNSEEN)
         elif not _is_gone(found):
             self._described(source, under, found)
-            self._waiting.extend((plain_id(row.get("id")), source, row) for row in self._api.rows(source))
+            self._waiting.extend((pages.plain_id(row.get("id")), source, row) for row in self._api.rows(source))
 
-    def _described(self, source: str, under: str, found: Thing) -> None:
-        path, moment = data_source_path(source), str(found.get("last_edited_time") or "")
+    def _described(self, source: str, under: str, found: pages.Thing) -> None:
+        path, moment = pages.data_source_path(source), str(found.get("last_edited_time") or "")
         if not self._pages.unchanged(path, moment) and self._pages.may_read(path):
             parent = under or self._owner(found.get("database_parent") or {})
-            self._pages.put(path, data_source_file(found, parent), self._settled(moment))
+            self._pages.put(path, pages.data_source_file(found, parent), self._settled(moment))
 
-    def _parent(self, thing: Thing, under: str) -> str:
+    def _parent(self, thing: pages.Thing, under: str) -> str:
         return under or self._owner(thing.get("parent") or {})
 
-    def _owner(self, parent: Thing) -> str:
+    def _owner(self, parent: pages.Thing) -> str:
         """Return the page or data source a parent stands for: a block is in a page, or in a block."""
         for _ in range(_MOST_STEPS_UP):
             kind = str(parent.get("type") or "")
             if kind != "block_id":
-                return plain_id(parent.get(kind)) if kind in ("page_id", "data_source_id") else ""
-            block = self._api.block(plain_id(parent.get("block_id")))
+                return pages.plain_id(parent.get(kind)) if kind in ("page_id", "data_source_id") else ""
+            block = self._api.block(pages.plain_id(parent.get("block_id")))
             parent = (block or {}).get("parent") or {}
         return ""
 
@@ -255,5 +245,5 @@ class Crawl:
         return moment if edited < self._started - _SETTLED_SECONDS else ""
 
 
-def _is_gone(thing: Thing) -> bool:
+def _is_gone(thing: pages.Thing) -> bool:
     return bool(thing.get("in_trash") or thing.get("archived"))

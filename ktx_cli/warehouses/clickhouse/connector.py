@@ -10,25 +10,10 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from ktx_cli.core import Command, Hint, listing, one_line
-from ktx_cli.warehouses import base, server
+from ktx_cli.warehouses import base, port, server
 from ktx_cli.warehouses.base import ADDRESS, ANY, FLAG, TableDraft, leading_keyword, option_file, read_only_error
 from ktx_cli.warehouses.clickhouse.dialect import DIALECT
 from ktx_cli.warehouses.pool import Pool
-from ktx_cli.warehouses.port import (
-    ConnectionSpec,
-    ConnectionTest,
-    DatabaseSchema,
-    Index,
-    ObjectProblem,
-    QueryResult,
-    Scope,
-    Table,
-    TableKind,
-    TableRef,
-    at_home,
-    in_schemas,
-    select,
-)
 from ktx_cli.warehouses.server import PartReader, Reader, ServerConnector, option_flag, tagged
 
 TLS_PORT = 8443
@@ -78,7 +63,7 @@ class ClickHouseConnector(ServerConnector):
     }
     reading = frozenset({"SELECT", "WITH", "SHOW", "EXPLAIN", "DESCRIBE", "DESC", "EXISTS"})
 
-    def __init__(self, spec: ConnectionSpec) -> None:
+    def __init__(self, spec: port.ConnectionSpec) -> None:
         self._secure = _is_secure(spec)
         super().__init__(_with_port(spec) if self._secure else spec)
 
@@ -152,14 +137,14 @@ class ClickHouseConnector(ServerConnector):
         except (TypeError, ValueError) as error:
             raise self.failure(f"the parameters do not fit the statement: {error}", code="query") from error
 
-    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
+    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> port.QueryResult:
         settings = _settable(session, {"limit": max_rows + 1})
         with session.query_rows_stream(tagged(self._bound(sql, parameters or ())), settings=settings) as stream:
             columns = tuple(stream.source.column_names)
             rows, more = base.capped(stream, max_rows)
         if not columns and leading_keyword(sql)[0] in _DESCRIBED:
             columns = self._described(session, sql, parameters)
-        return QueryResult(columns, rows, more)
+        return port.QueryResult(columns, rows, more)
 
     def _described(self, session: Any, sql: str, parameters: tuple[Any, ...] | None) -> tuple[str, ...]:
         """Return the columns of a result without rows, of which the server sends nothing."""
@@ -170,13 +155,13 @@ class ClickHouseConnector(ServerConnector):
     def _reusable(self, session: Any) -> bool:
         return True
 
-    def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
+    def _test(self, read: Reader, scope: port.Scope, latency: float) -> port.ConnectionTest:
         ((version, user, database),) = read(_WHO)
         scope = self._scoped(scope)
-        found = select(at_home(list_relations(read), scope, *self._home(database)), scope)
+        found = port.select(port.at_home(list_relations(read), scope, *self._home(database)), scope)
         parts = PartReader(read, self._driver_error())
         lines = [str(line) for (line,) in parts("grants", _GRANTS)]
-        return ConnectionTest(
+        return port.ConnectionTest(
             latency_ms=latency,
             server_version=f"ClickHouse {version}",
             tables=len(found.refs),
@@ -186,13 +171,13 @@ class ClickHouseConnector(ServerConnector):
             database=database,
         )
 
-    def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
+    def _introspect(self, read: Reader, scope: port.Scope) -> port.DatabaseSchema:
         ((version, _, database),) = read(_WHO)
         parts = PartReader(read, self._driver_error())
         tables, problems = ClickHouseCatalog(read, parts, self._home(database)).read(self._scoped(scope))
-        return DatabaseSchema(tables, (*problems, *parts.problems), f"ClickHouse {version}")
+        return port.DatabaseSchema(tables, (*problems, *parts.problems), f"ClickHouse {version}")
 
-    def _scoped(self, scope: Scope) -> Scope:
+    def _scoped(self, scope: port.Scope) -> port.Scope:
         """Return the scope with the option `databases`, which is what `schemas` is for other drivers."""
         databases = self.options.get("databases")
         if scope.schemas is not None or not databases:
@@ -247,7 +232,7 @@ class ClickHouseConnector(ServerConnector):
         return next((hint for part, hint in hints.items() if part in text), Command("connection", "test", self.id))
 
 
-def _is_secure(spec: ConnectionSpec) -> bool:
+def _is_secure(spec: port.ConnectionSpec) -> bool:
     """Whether TLS is wanted: `ssl`, else the URL's parameters, else its scheme or the usual port of HTTPS."""
     parts = urlsplit(str(spec.options.get("url") or ""))
     query = dict(each.partition("=")[::2] for each in parts.query.split("&"))
@@ -257,7 +242,7 @@ def _is_secure(spec: ConnectionSpec) -> bool:
     return parts.scheme.lower() in ("https", "clickhouses") or str(spec.options.get("port")) == str(TLS_PORT)
 
 
-def _with_port(spec: ConnectionSpec) -> ConnectionSpec:
+def _with_port(spec: port.ConnectionSpec) -> port.ConnectionSpec:
     authority = urlsplit(str(spec.options.get("url") or "")).netloc.rpartition("@")[2]
     if spec.options.get("port") or re.search(r":\d+$", authority):
         return spec
@@ -312,10 +297,10 @@ SORTING_KEY = "sorting key"
 """The name of the index that stands for a table's sorting key."""
 
 _VIEWS = {
-    "View": TableKind.VIEW,
-    "MaterializedView": TableKind.MATERIALIZED_VIEW,
-    "LiveView": TableKind.MATERIALIZED_VIEW,
-    "WindowView": TableKind.MATERIALIZED_VIEW,
+    "View": port.TableKind.VIEW,
+    "MaterializedView": port.TableKind.MATERIALIZED_VIEW,
+    "LiveView": port.TableKind.MATERIALIZED_VIEW,
+    "WindowView": port.TableKind.MATERIALIZED_VIEW,
 }
 _ELSEWHERE = re.compile(
     r"MySQL|PostgreSQL|MaterializedPostgreSQL|MongoDB|Redis|SQLite|ODBC|JDBC|S3\w*|URL|File|HDFS|Hive|Kafka|RabbitMQ|"
@@ -334,17 +319,17 @@ class Relation:
     sorting_key: str
 
 
-def list_relations(read: Reader) -> dict[TableRef, Relation]:
+def list_relations(read: Reader) -> dict[port.TableRef, Relation]:
     """Return all tables and views the user may see but the system's and a view's hidden store.
 
     A row count is exact where the engine keeps one, else None.
     """
-    found: dict[TableRef, Relation] = {}
+    found: dict[port.TableRef, Relation] = {}
     for database, name, engine, comment, rows, sorting_key in read(RELATIONS):
         kind = _kind(engine)
-        counted = kind in (TableKind.TABLE, TableKind.MATERIALIZED_VIEW) and rows is not None
+        counted = kind in (port.TableKind.TABLE, port.TableKind.MATERIALIZED_VIEW) and rows is not None
         draft = TableDraft(
-            TableRef(database, name), kind, comment=comment or None, row_estimate=int(rows) if counted else None
+            port.TableRef(database, name), kind, comment=comment or None, row_estimate=int(rows) if counted else None
         )
         found[draft.ref] = Relation(draft, sorting_key)
     return found
@@ -358,10 +343,10 @@ class ClickHouseCatalog:
         self._parts = parts
         self._home = home
 
-    def read(self, scope: Scope) -> tuple[tuple[Table, ...], tuple[ObjectProblem, ...]]:
+    def read(self, scope: port.Scope) -> tuple[tuple[port.Table, ...], tuple[port.ObjectProblem, ...]]:
         """Return everything in scope, sorted, and the scope's entries that matched nothing."""
-        relations = at_home(list_relations(self._read), scope, *self._home)
-        chosen = select(relations, scope)
+        relations = port.at_home(list_relations(self._read), scope, *self._home)
+        chosen = port.select(relations, scope)
         drafts = {ref: relations[ref].draft for ref in chosen.refs}
         databases = tuple(sorted({ref.schema for ref in drafts if ref.schema is not None}))
         if databases:
@@ -370,11 +355,11 @@ class ClickHouseCatalog:
                 _add_index(draft, SORTING_KEY, relations[ref].sorting_key)
         return tuple(draft.finish() for _, draft in sorted(drafts.items())), chosen.problems
 
-    def _fill(self, drafts: dict[TableRef, TableDraft], databases: tuple[str, ...]) -> None:
+    def _fill(self, drafts: dict[port.TableRef, TableDraft], databases: tuple[str, ...]) -> None:
         def each(what: str, sql: str, add: Callable[..., None]) -> None:
-            _each(drafts, self._parts(what, in_schemas(sql, len(databases)), databases), add)
+            _each(drafts, self._parts(what, port.in_schemas(sql, len(databases)), databases), add)
 
-        _each(drafts, self._read(in_schemas(COLUMNS, len(databases)), databases), _add_column)
+        _each(drafts, self._read(port.in_schemas(COLUMNS, len(databases)), databases), _add_column)
         each("indexes", SKIPPING_INDEXES, _add_index)
         each("view definitions", VIEWS, _set_view)
 
@@ -385,15 +370,15 @@ def plain_columns(expressions: str) -> tuple[str, ...]:
     return tuple(found["name"] or _unescaped(found["quoted"]) for found in matches if found is not None)
 
 
-def _kind(engine: str) -> TableKind:
+def _kind(engine: str) -> port.TableKind:
     if engine in _VIEWS:
         return _VIEWS[engine]
-    return TableKind.FOREIGN if _ELSEWHERE.fullmatch(engine) else TableKind.TABLE
+    return port.TableKind.FOREIGN if _ELSEWHERE.fullmatch(engine) else port.TableKind.TABLE
 
 
-def _each(drafts: dict[TableRef, TableDraft], rows: Iterable[tuple[Any, ...]], add: Callable[..., None]) -> None:
+def _each(drafts: dict[port.TableRef, TableDraft], rows: Iterable[tuple[Any, ...]], add: Callable[..., None]) -> None:
     for database, table, *rest in rows:
-        draft = drafts.get(TableRef(database, table))
+        draft = drafts.get(port.TableRef(database, table))
         if draft is not None:
             add(draft, *rest)
 
@@ -407,7 +392,7 @@ def _add_index(draft: TableDraft, name: str, expressions: str) -> None:
     known = {column.name for column in draft.columns}
     columns = tuple(column for column in plain_columns(expressions) if column in known)
     if columns:
-        draft.indexes.append(Index(columns, name))
+        draft.indexes.append(port.Index(columns, name))
 
 
 def _set_view(draft: TableDraft, definition: str) -> None:

@@ -9,24 +9,9 @@ from itertools import groupby
 from typing import Any
 
 from ktx_cli.core import Command, SourceError, monotonic, one_line
-from ktx_cli.warehouses import base
+from ktx_cli.warehouses import base, port
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error, reason, require_file, source_path
 from ktx_cli.warehouses.duckdb.dialect import DIALECT
-from ktx_cli.warehouses.port import (
-    ConnectionSpec,
-    ConnectionTest,
-    DatabaseSchema,
-    ForeignKey,
-    Index,
-    ObjectProblem,
-    QueryResult,
-    Scope,
-    Table,
-    TableKind,
-    TableRef,
-    UniqueKey,
-    select,
-)
 from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import IsolatedConnector, Session, TimedSession
 
@@ -53,7 +38,7 @@ class DuckDbSession(IsolatedConnector):
 
     dialect = "duckdb"
 
-    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> port.QueryResult:
         """Run one SELECT (or what DuckDB counts as one: FROM, SHOW, DESCRIBE, SUMMARIZE ...) or EXPLAIN of one.
 
         Times with a zone come back in UTC.
@@ -69,7 +54,7 @@ class DuckDbSession(IsolatedConnector):
                 max_rows=max_rows,
                 max_bytes=base.MAX_RESULT_BYTES,
             )
-            return QueryResult(found.columns, tuple(found.rows), found.truncated)
+            return port.QueryResult(found.columns, tuple(found.rows), found.truncated)
 
     @contextmanager
     def _catalog_session(self) -> Iterator[TimedSession]:
@@ -90,7 +75,7 @@ class DuckDbSession(IsolatedConnector):
 class DuckDbConnector(DuckDbSession):
     """One read-only session on a DuckDB file."""
 
-    def __init__(self, spec: ConnectionSpec) -> None:
+    def __init__(self, spec: port.ConnectionSpec) -> None:
         self.path = source_path(spec)
         super().__init__(spec, str(self.path))
         require_file(spec, self.path, "DuckDB database")
@@ -98,20 +83,20 @@ class DuckDbConnector(DuckDbSession):
         self._connection = Session("duckdb", str(self.path), self._settings)
         self._opened_session()
 
-    def test(self, scope: Scope) -> ConnectionTest:
+    def test(self, scope: port.Scope) -> port.ConnectionTest:
         """Look at the version and count the relations in scope; latency is one `SELECT 1`."""
         with self._catalog_session() as session:
             latency = base.milliseconds(lambda: session.execute("SELECT 1"))
-            found = select((draft.ref for draft in list_relations(session)), scope, catalog=_catalog(session))
+            found = port.select((draft.ref for draft in list_relations(session)), scope, catalog=_catalog(session))
             facts = ("the file is opened read-only",)
-            return ConnectionTest(latency, _version(session), len(found.refs), False, privileges=facts)
+            return port.ConnectionTest(latency, _version(session), len(found.refs), False, privileges=facts)
 
-    def introspect(self, scope: Scope) -> DatabaseSchema:
+    def introspect(self, scope: port.Scope) -> port.DatabaseSchema:
         """Read the structure of all relations in scope; row estimates are DuckDB's own."""
         with self._catalog_session() as session:
             catalog = DuckDbCatalog(session)
             tables = catalog.read(scope, catalog=_catalog(session))
-            return DatabaseSchema(tables, tuple(catalog.problems), _version(session))
+            return port.DatabaseSchema(tables, tuple(catalog.problems), _version(session))
 
     def evidence(self) -> str | None:
         """Return a text that differs whenever the file does; None while a WAL waits, or the file was replaced.
@@ -205,7 +190,9 @@ FROM system.main.duckdb_indexes() WHERE {_THIS} AND NOT is_primary ORDER BY inde
 def list_relations(session: TimedSession) -> list[TableDraft]:
     """Return all tables and views of the database but DuckDB's own."""
     return [
-        TableDraft(TableRef(schema, name), TableKind(kind), comment=comment or None, row_estimate=size, view_sql=sql)
+        TableDraft(
+            port.TableRef(schema, name), port.TableKind(kind), comment=comment or None, row_estimate=size, view_sql=sql
+        )
         for schema, name, kind, comment, size, sql in session.execute(_RELATIONS).fetchall()
     ]
 
@@ -215,12 +202,12 @@ class DuckDbCatalog:
 
     def __init__(self, session: TimedSession) -> None:
         self.session = session
-        self.problems: list[ObjectProblem] = []
+        self.problems: list[port.ObjectProblem] = []
 
-    def read(self, scope: Scope, *, catalog: str) -> tuple[Table, ...]:
+    def read(self, scope: port.Scope, *, catalog: str) -> tuple[port.Table, ...]:
         """Return everything in scope, sorted; a view that errors becomes a problem."""
         drafts = {draft.ref: draft for draft in list_relations(self.session)}
-        chosen = select(drafts, scope, catalog=catalog)
+        chosen = port.select(drafts, scope, catalog=catalog)
         self.problems += chosen.problems
         drafts = {ref: drafts[ref] for ref in chosen.refs}
         self._drop_broken_views(drafts, catalog)
@@ -229,9 +216,9 @@ class DuckDbCatalog:
         self._indexes(drafts)
         return tuple(draft.finish() for _, draft in sorted(drafts.items()))
 
-    def _drop_broken_views(self, drafts: dict[TableRef, TableDraft], catalog: str) -> None:
+    def _drop_broken_views(self, drafts: dict[port.TableRef, TableDraft], catalog: str) -> None:
         # The catalog keeps the columns a view had when it was made; only binding it says whether it still works.
-        for ref in [ref for ref, draft in drafts.items() if draft.kind is TableKind.VIEW]:
+        for ref in [ref for ref, draft in drafts.items() if draft.kind is port.TableKind.VIEW]:
             name = ".".join(map(quoted, (catalog, ref.schema or "main", ref.name)))
             try:
                 self.session.execute(f"EXPLAIN SELECT * FROM {name}")
@@ -239,42 +226,42 @@ class DuckDbCatalog:
                 if error.interrupted:
                     raise
                 del drafts[ref]
-                self.problems.append(ObjectProblem(ref, "view", file_reason(error) or reason(error)))
+                self.problems.append(port.ObjectProblem(ref, "view", file_reason(error) or reason(error)))
 
-    def _columns(self, drafts: dict[TableRef, TableDraft]) -> None:
+    def _columns(self, drafts: dict[port.TableRef, TableDraft]) -> None:
         rows = self.session.execute(_COLUMNS).fetchall()
         for (schema, table), group in groupby(rows, key=lambda row: (row[0], row[1])):
-            draft = drafts.get(TableRef(schema, table))
+            draft = drafts.get(port.TableRef(schema, table))
             if draft is None:
                 continue
             for _, _, name, native, nullable, default, comment, generated in group:
                 draft.add_column(name, native, DIALECT.semantic_type(native), nullable, comment, default, generated)
 
-    def _constraints(self, drafts: dict[TableRef, TableDraft]) -> None:
+    def _constraints(self, drafts: dict[port.TableRef, TableDraft]) -> None:
         for schema, table, kind, name, columns, target, targets in self.session.execute(_CONSTRAINTS).fetchall():
-            draft = drafts.get(TableRef(schema, table))
+            draft = drafts.get(port.TableRef(schema, table))
             if draft is None:
                 continue
             if kind == "PRIMARY KEY":
                 draft.primary_key = tuple(columns)
             elif kind == "UNIQUE":
-                draft.unique_keys.append(UniqueKey(tuple(columns), name))
+                draft.unique_keys.append(port.UniqueKey(tuple(columns), name))
             elif kind == "FOREIGN KEY":
                 # DuckDB has no foreign keys from one schema to another.
-                ref = TableRef(schema, target)
-                draft.foreign_keys.append(ForeignKey(tuple(columns), ref, tuple(targets), name))
+                ref = port.TableRef(schema, target)
+                draft.foreign_keys.append(port.ForeignKey(tuple(columns), ref, tuple(targets), name))
 
-    def _indexes(self, drafts: dict[TableRef, TableDraft]) -> None:
+    def _indexes(self, drafts: dict[port.TableRef, TableDraft]) -> None:
         for schema, table, name, unique, expressions in self.session.execute(_INDEXES).fetchall():
-            draft = drafts.get(TableRef(schema, table))
+            draft = drafts.get(port.TableRef(schema, table))
             if draft is None:
                 continue
             names = {spelling: each.name for each in draft.columns for spelling in (each.name, quoted(each.name))}
             columns = tuple(names[expression] for expression in expressions if expression in names)
             if unique and len(columns) == len(expressions):
-                draft.unique_keys.append(UniqueKey(columns, name))
+                draft.unique_keys.append(port.UniqueKey(columns, name))
             elif columns and not unique:
-                draft.indexes.append(Index(columns, name))
+                draft.indexes.append(port.Index(columns, name))
 
 
 def file_reason(error: Exception) -> str | None:

@@ -9,27 +9,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath
-from ktx_cli.warehouses import base, server
+from ktx_cli.warehouses import base, port, server
 from ktx_cli.warehouses.base import ADDRESS, ANY, FLAG, TableDraft, fill, folded, option_file, read_only_error, reason
 from ktx_cli.warehouses.mysql.dialect import DIALECT
-from ktx_cli.warehouses.port import (
-    DatabaseSchema,
-    ForeignKey,
-    Index,
-    ObjectProblem,
-    QueryResult,
-    TableKind,
-    TableRef,
-    UniqueKey,
-    at_home,
-    select,
-)
 from ktx_cli.warehouses.server import PartReader, Reader, ServerConnector, option_flag, tagged_mysql_connection
 
 if TYPE_CHECKING:
     import socket
 
-    from ktx_cli.warehouses.port import ConnectionTest, Scope, Table
 
 _TO_FILE = re.compile(r"\b(OUTFILE|DUMPFILE)\b", re.IGNORECASE)
 _STATEFUL = re.compile(r"_LOCK|@|LAST_INSERT_ID|_VALUE_FOR|SLEEP|FOUND_ROWS", re.IGNORECASE)
@@ -181,7 +168,7 @@ class MySqlConnector(ServerConnector):
             raise ConfigError(message, hint=hint) from error
         return context
 
-    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> QueryResult:
+    def _query(self, session: Any, sql: str, parameters: tuple[Any, ...] | None, max_rows: int) -> port.QueryResult:
         from pymysql.cursors import SSCursor
 
         # The server stops early by itself unless the statement brings a larger LIMIT.
@@ -205,7 +192,7 @@ class MySqlConnector(ServerConnector):
             session.query("SET SESSION sql_select_limit = DEFAULT")
         if not columns:
             raise read_only_error(self.where, "a statement that returns nothing is")
-        return QueryResult(columns, rows, cut)
+        return port.QueryResult(columns, rows, cut)
 
     def _socket_of(self, session: Any) -> int | None:
         return int(session._sock.fileno()) if session.open else None
@@ -213,9 +200,9 @@ class MySqlConnector(ServerConnector):
     def _reusable(self, session: Any) -> bool:
         return bool(session.open)
 
-    def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
+    def _test(self, read: Reader, scope: port.Scope, latency: float) -> port.ConnectionTest:
         ((version, comment, user),) = read("SELECT version(), @@version_comment, current_user()")
-        found = select(self._relations(read, scope), scope)
+        found = port.select(self._relations(read, scope), scope)
         rights = _column_rights(read, {ref.schema for ref in found.refs})
         # A view that errors shows no columns, so nothing is known of it.
         known = {ref: rights[ref] for ref in found.refs if ref in rights}
@@ -227,13 +214,13 @@ class MySqlConnector(ServerConnector):
             can_write=writes or _grants_writing(read, {ref.schema for ref in found.refs}),
         )
 
-    def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
+    def _introspect(self, read: Reader, scope: port.Scope) -> port.DatabaseSchema:
         ((version, comment),) = read("SELECT version(), @@version_comment")
         parts = PartReader(read, self._driver_error())
         tables, problems = MySqlCatalog(read, parts).read(self._relations(read, scope), scope)
-        return DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version, comment))
+        return port.DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version, comment))
 
-    def _relations(self, read: Reader, scope: Scope) -> dict[TableRef, TableDraft]:
+    def _relations(self, read: Reader, scope: port.Scope) -> dict[port.TableRef, TableDraft]:
         """The relations that may be meant: without `schemas`, those of the connection's own database and of schemas
         that an entry of the scope names.
         """
@@ -242,7 +229,7 @@ class MySqlConnector(ServerConnector):
         present = {ref.schema for ref in relations if ref.schema is not None}
         # Some servers keep names in lower case whatever case they are asked in.
         folded = {schema for schema in present if schema.casefold() == database.casefold()}
-        return at_home(relations, scope, *({database} & present or folded or {database} if database else ()))
+        return port.at_home(relations, scope, *({database} & present or folded or {database} if database else ()))
 
     def _driver_error(self) -> type[Exception]:
         import pymysql
@@ -294,13 +281,13 @@ def _server_version(version: str, comment: str) -> str:
     return version if "MariaDB" in version else f"MySQL {version} ({comment})"
 
 
-def _column_rights(read: Reader, schemas: set[str | None]) -> dict[TableRef, set[str]]:
+def _column_rights(read: Reader, schemas: set[str | None]) -> dict[port.TableRef, set[str]]:
     """What the role may do with at least one column of each table: `select`, `insert`, `update`, `references`."""
-    found: dict[TableRef, set[str]] = {}
+    found: dict[port.TableRef, set[str]] = {}
     # DISTINCT would take names that differ only in case for one.
     rows = read(_RIGHTS, (tuple(schemas),)) if schemas else []
     for schema, table, privileges in rows:
-        found.setdefault(TableRef(schema, table), set()).update(str(privileges).split(","))
+        found.setdefault(port.TableRef(schema, table), set()).update(str(privileges).split(","))
     return found
 
 
@@ -341,15 +328,15 @@ _VIEWS = "SELECT table_schema, table_name, view_definition FROM information_sche
 _BROKEN = "references invalid table(s)"
 
 
-def list_relations(read: Reader) -> dict[TableRef, TableDraft]:
+def list_relations(read: Reader) -> dict[port.TableRef, TableDraft]:
     """Return all tables and views but the system's; sequences are none. A row estimate is InnoDB's own guess."""
-    drafts: dict[TableRef, TableDraft] = {}
+    drafts: dict[port.TableRef, TableDraft] = {}
     for schema, name, kind, rows, comment in read(_RELATIONS):
         view = kind == "VIEW"
-        ref = TableRef(schema, name)
+        ref = port.TableRef(schema, name)
         drafts[ref] = TableDraft(
             ref,
-            TableKind.VIEW if view else TableKind.TABLE,
+            port.TableKind.VIEW if view else port.TableKind.TABLE,
             comment=comment if comment and not (view and comment == "VIEW") else None,
             row_estimate=None if view or rows is None else int(rows),
         )
@@ -364,13 +351,13 @@ class MySqlCatalog:
         self._parts = parts
 
     def read(
-        self, relations: dict[TableRef, TableDraft], scope: Scope
-    ) -> tuple[tuple[Table, ...], tuple[ObjectProblem, ...]]:
+        self, relations: dict[port.TableRef, TableDraft], scope: port.Scope
+    ) -> tuple[tuple[port.Table, ...], tuple[port.ObjectProblem, ...]]:
         """Return those of the relations that are in scope, sorted.
 
         Scope entries that matched nothing and views that error are problems.
         """
-        chosen = select(relations, scope)
+        chosen = port.select(relations, scope)
         drafts = {ref: relations[ref] for ref in chosen.refs}
         problems = list(chosen.problems)
         schemas = tuple(sorted({ref.schema for ref in drafts if ref.schema is not None}))
@@ -384,7 +371,7 @@ class MySqlCatalog:
         return tuple(tables), tuple(problems)
 
 
-def _drop_broken(drafts: dict[TableRef, TableDraft]) -> list[ObjectProblem]:
+def _drop_broken(drafts: dict[port.TableRef, TableDraft]) -> list[port.ObjectProblem]:
     """Take out views the server itself calls invalid (MariaDB shows no columns of them, MySQL still does).
 
     So too tables without columns: dropped meanwhile, or hidden from the role.
@@ -392,11 +379,13 @@ def _drop_broken(drafts: dict[TableRef, TableDraft]) -> list[ObjectProblem]:
     problems = []
     for ref, draft in list(drafts.items()):
         comment = draft.comment or ""
-        broken = draft.kind is TableKind.VIEW and _BROKEN in comment
+        broken = draft.kind is port.TableKind.VIEW and _BROKEN in comment
         if broken or not draft.columns:
             del drafts[ref]
-            cause = comment if draft.kind is TableKind.VIEW else ""
-            problems.append(ObjectProblem(ref, draft.kind.value, reason(cause or "the server shows no columns of it")))
+            cause = comment if draft.kind is port.TableKind.VIEW else ""
+            problems.append(
+                port.ObjectProblem(ref, draft.kind.value, reason(cause or "the server shows no columns of it"))
+            )
     return problems
 
 
@@ -417,16 +406,16 @@ def _add_index(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:
         draft.primary_key = columns
     elif not int(non_unique):
         if whole:
-            draft.unique_keys.append(UniqueKey(columns, name))
+            draft.unique_keys.append(port.UniqueKey(columns, name))
     elif columns:
-        draft.indexes.append(Index(columns, name))
+        draft.indexes.append(port.Index(columns, name))
 
 
 def _add_foreign_key(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:
     name, _, schema, table, _ = rows[0]
     columns = tuple(row[1] for row in rows)
     targets = tuple(row[4] for row in rows)
-    draft.foreign_keys.append(ForeignKey(columns, TableRef(schema, table), targets, name))
+    draft.foreign_keys.append(port.ForeignKey(columns, port.TableRef(schema, table), targets, name))
 
 
 def _set_view(draft: TableDraft, rows: list[tuple[Any, ...]]) -> None:

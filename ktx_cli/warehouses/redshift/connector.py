@@ -7,21 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ktx_cli.warehouses import port
 from ktx_cli.warehouses.base import TableDraft
-from ktx_cli.warehouses.port import (
-    Column,
-    ConnectionTest,
-    DatabaseSchema,
-    ForeignKey,
-    ObjectProblem,
-    Scope,
-    Table,
-    TableKind,
-    TableRef,
-    UniqueKey,
-    in_schemas,
-    select,
-)
 from ktx_cli.warehouses.postgres.connector import PostgresConnector
 from ktx_cli.warehouses.redshift.dialect import DIALECT
 from ktx_cli.warehouses.server import PartReader, Reader
@@ -71,10 +58,10 @@ class RedshiftConnector(PostgresConnector):
                 if not session.broken:
                     cursor.execute("ROLLBACK")
 
-    def _test(self, read: Reader, scope: Scope, latency: float) -> ConnectionTest:
+    def _test(self, read: Reader, scope: port.Scope, latency: float) -> port.ConnectionTest:
         ((user, superuser, creates, version, database),) = read(WHO)
         relations = list_relations(read, PartReader(read, self._driver_error()))
-        chosen = [relations[ref] for ref in select(relations, scope, catalog=database).refs]
+        chosen = [relations[ref] for ref in port.select(relations, scope, catalog=database).refs]
         return self._tested(
             (latency, _server_version(version), user, database),
             len(chosen),
@@ -83,11 +70,11 @@ class RedshiftConnector(PostgresConnector):
             facts=["superuser"] if superuser else [],
         )
 
-    def _introspect(self, read: Reader, scope: Scope) -> DatabaseSchema:
+    def _introspect(self, read: Reader, scope: port.Scope) -> port.DatabaseSchema:
         ((_, _, _, version, database),) = read(WHO)
         parts = PartReader(read, self._driver_error())
         tables, problems = RedshiftCatalog(read, parts).read(scope, catalog=database)
-        return DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version))
+        return port.DatabaseSchema(tables, (*problems, *parts.problems), _server_version(version))
 
 
 def _server_version(text: str) -> str:
@@ -162,29 +149,29 @@ class Relation:
     draft: TableDraft
 
 
-def list_relations(read: Reader, parts: PartReader) -> dict[TableRef, Relation]:
+def list_relations(read: Reader, parts: PartReader) -> dict[port.TableRef, Relation]:
     """Return all relations but the system's.
 
     A row estimate is that of the last ANALYZE, None before the first. Which views are materialized, and the external
     tables, are parts that may fail on their own.
     """
-    found: dict[TableRef, Relation] = {}
+    found: dict[port.TableRef, Relation] = {}
     for oid, schema, name, kind, comment, rows, readable, writable in read(RELATIONS):
         # A table that was never analysed has a fraction of a row.
         counted = kind == "r" and rows is not None and rows >= 1
         draft = TableDraft(
-            TableRef(schema, name),
-            TableKind.TABLE if kind == "r" else TableKind.VIEW,
+            port.TableRef(schema, name),
+            port.TableKind.TABLE if kind == "r" else port.TableKind.VIEW,
             comment=comment or None,
             row_estimate=int(rows) if counted else None,
         )
         found[draft.ref] = Relation(oid, bool(readable), bool(writable), draft)
     for schema, name in parts("materialized views", MATERIALIZED_VIEWS):
-        if (ref := TableRef(schema, name)) in found:
-            found[ref].draft.kind = TableKind.MATERIALIZED_VIEW
+        if (ref := port.TableRef(schema, name)) in found:
+            found[ref].draft.kind = port.TableKind.MATERIALIZED_VIEW
     for schema, name in parts("external tables", EXTERNAL_TABLES):
-        ref = TableRef(schema, name)
-        found.setdefault(ref, Relation(None, None, False, TableDraft(ref, TableKind.FOREIGN)))
+        ref = port.TableRef(schema, name)
+        found.setdefault(ref, Relation(None, None, False, TableDraft(ref, port.TableKind.FOREIGN)))
     return found
 
 
@@ -195,10 +182,10 @@ class RedshiftCatalog:
         self._read = read
         self._parts = parts
 
-    def read(self, scope: Scope, *, catalog: str) -> tuple[tuple[Table, ...], tuple[ObjectProblem, ...]]:
+    def read(self, scope: port.Scope, *, catalog: str) -> tuple[tuple[port.Table, ...], tuple[port.ObjectProblem, ...]]:
         """Return everything in scope, sorted, and the scope's entries that matched nothing."""
         relations = list_relations(self._read, self._parts)
-        chosen = select(relations, scope, catalog=catalog)
+        chosen = port.select(relations, scope, catalog=catalog)
         picked = [relations[ref] for ref in chosen.refs]
         schemas = tuple(sorted({ref.schema for ref in chosen.refs if ref.schema is not None}))
         if schemas:
@@ -215,24 +202,24 @@ class RedshiftCatalog:
                 if oid in drafts:
                     add(drafts[oid], *rest)
 
-        each(self._read(in_schemas(COLUMNS, len(schemas)), schemas), _add_column)
-        constraints = self._parts("constraints", in_schemas(CONSTRAINTS, len(schemas)), schemas)
+        each(self._read(port.in_schemas(COLUMNS, len(schemas)), schemas), _add_column)
+        constraints = self._parts("constraints", port.in_schemas(CONSTRAINTS, len(schemas)), schemas)
         keys = _KeyColumns(self._parts("constraints", KEY_COLUMNS) if constraints else [])
         each(((oid, oid, *rest) for oid, *rest in constraints), keys.add)
-        each(self._parts("view definitions", in_schemas(VIEWS, len(schemas)), schemas), _set_view)
+        each(self._parts("view definitions", port.in_schemas(VIEWS, len(schemas)), schemas), _set_view)
 
-    def _by_name(self, drafts: dict[TableRef, TableDraft], schemas: tuple[str, ...]) -> None:
+    def _by_name(self, drafts: dict[port.TableRef, TableDraft], schemas: tuple[str, ...]) -> None:
         """Fill the columns of late-binding views and external tables, where there are any."""
         bare = [draft for draft in drafts.values() if not draft.columns]
         for kind, what, sql in (
-            (TableKind.VIEW, "columns of late-binding views", LATE_COLUMNS),
-            (TableKind.FOREIGN, "columns of external tables", EXTERNAL_COLUMNS),
+            (port.TableKind.VIEW, "columns of late-binding views", LATE_COLUMNS),
+            (port.TableKind.FOREIGN, "columns of external tables", EXTERNAL_COLUMNS),
         ):
             wanted = {draft.ref: draft for draft in bare if draft.kind is kind}
-            rows = self._parts(what, in_schemas(sql, len(schemas)), schemas) if wanted else []
+            rows = self._parts(what, port.in_schemas(sql, len(schemas)), schemas) if wanted else []
             for schema, table, name, native in rows:
-                if (ref := TableRef(schema, table)) in wanted:
-                    wanted[ref].columns.append(Column(name, native, DIALECT.semantic_type(native)))
+                if (ref := port.TableRef(schema, table)) in wanted:
+                    wanted[ref].columns.append(port.Column(name, native, DIALECT.semantic_type(native)))
 
 
 class _KeyColumns:
@@ -240,10 +227,10 @@ class _KeyColumns:
 
     def __init__(self, rows: Iterable[tuple[Any, ...]]) -> None:
         self._names: dict[tuple[int, int], str] = {}
-        self._tables: dict[int, TableRef] = {}
+        self._tables: dict[int, port.TableRef] = {}
         for oid, number, name, schema, table in rows:
             self._names[oid, number] = name
-            self._tables[oid] = TableRef(schema, table)
+            self._tables[oid] = port.TableRef(schema, table)
 
     def add(self, draft: TableDraft, oid: int, kind: str, name: str, own: str, target: int, others: str | None) -> None:
         """Add a constraint to the draft of its table, unless the names of its columns could not be read."""
@@ -253,9 +240,11 @@ class _KeyColumns:
         if kind == "p":
             draft.primary_key = columns
         elif kind == "u":
-            draft.unique_keys.append(UniqueKey(columns, name))
+            draft.unique_keys.append(port.UniqueKey(columns, name))
         elif target in self._tables:
-            draft.foreign_keys.append(ForeignKey(columns, self._tables[target], self._columns(target, others), name))
+            draft.foreign_keys.append(
+                port.ForeignKey(columns, self._tables[target], self._columns(target, others), name)
+            )
 
     def _columns(self, oid: int, numbers: str | None) -> tuple[str, ...]:
         names = [self._names.get((oid, int(number))) for number in (numbers or "").split()]
@@ -266,7 +255,7 @@ def _add_column(
     draft: TableDraft, name: str, native: str, nullable: bool, comment: str | None, default: str | None
 ) -> None:
     draft.columns.append(
-        Column(name, native, DIALECT.semantic_type(native), bool(nullable), comment or None, _default(default))
+        port.Column(name, native, DIALECT.semantic_type(native), bool(nullable), comment or None, _default(default))
     )
 
 

@@ -9,21 +9,8 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath, listing
-from ktx_cli.warehouses import base
+from ktx_cli.warehouses import base, cloud
 from ktx_cli.warehouses.base import ANY, TableDraft, read_only_error, require_known
-from ktx_cli.warehouses.cloud import (
-    Catalog,
-    ClientError,
-    CloudConnector,
-    Identity,
-    Rights,
-    Rows,
-    drafts_of,
-    identifier,
-    require_query,
-    required,
-    texts,
-)
 from ktx_cli.warehouses.port import ConnectionSpec, ObjectProblem, QueryResult, Scope, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, tagged
 
@@ -34,7 +21,7 @@ _DATA = ("TABLE", "VIEW", "SCHEMA", "DATABASE", "MATERIALIZED_VIEW", "EXTERNAL_T
 _ROLES = 20
 
 
-class SnowflakeConnector(CloudConnector):
+class SnowflakeConnector(cloud.CloudConnector):
     """Sessions of one user in one database."""
 
     dialect = "snowflake"
@@ -50,16 +37,16 @@ class SnowflakeConnector(CloudConnector):
         self.default_schemas = tuple(in_url.pop("schemas"))
         self._given = {**parameters, **in_url, **{key: value for key, value in spec.options.items() if value}}
         merged = ConnectionSpec(spec.id, spec.driver, self._given)
-        account = required(merged, "account", "myorg-myaccount").removesuffix(".snowflakecomputing.com")
-        database = required(merged, "database", "ANALYTICS")
-        user = required(merged, "username", "KTX_READER")
+        account = cloud.required(merged, "account", "myorg-myaccount").removesuffix(".snowflakecomputing.com")
+        database = cloud.required(merged, "database", "ANALYTICS")
+        user = cloud.required(merged, "username", "KTX_READER")
         self._key = _private_key(merged)
-        password = "" if self._key else required(merged, "password", "env:SNOWFLAKE_PASSWORD")
+        password = "" if self._key else cloud.required(merged, "password", "env:SNOWFLAKE_PASSWORD")
         super().__init__(spec, ServerAddress(account, 443, database, user, password), f"{account}/{database}")
 
     def _check(self, sql: str) -> None:
         super()._check(sql)
-        require_query(sql, self.dialect, self.where)
+        cloud.require_query(sql, self.dialect, self.where)
 
     def _open(self) -> Any:
         # The client would ask this network's metadata service on what machine it runs.
@@ -107,7 +94,7 @@ class SnowflakeConnector(CloudConnector):
                 return [tuple(row) for row in rows]
             names = [each[0] for each in cursor.description or ()]
         if missing := set(wanted) - set(names):
-            raise ClientError(f"Snowflake shows no {listing(sorted(missing))}", LookupError(sql))
+            raise cloud.ClientError(f"Snowflake shows no {listing(sorted(missing))}", LookupError(sql))
         places = [names.index(name) for name in wanted]
         return [tuple(row[place] for place in places) for row in rows]
 
@@ -165,25 +152,25 @@ class SnowflakeConnector(CloudConnector):
             (hint for part, hint in hints.items() if part in lower), Hint("check {}", SettingPath(f"{key}.account"))
         )
 
-    def _identity(self, read: Reader) -> Identity:
+    def _identity(self, read: Reader) -> cloud.Identity:
         ((version, user, database, role, warehouse),) = read(IDENTITY)
         if not database:
             message = f"the role `{role}` sees no database `{self.address.database}`"
             raise self.failure(message, hint=Command("config", "set", f"connections.{self.id}.database", "NAME"))
         facts = (f"role {role}", f"warehouse {warehouse}" if warehouse else "no warehouse")
-        return Identity(f"Snowflake {version}", user, database, facts)
+        return cloud.Identity(f"Snowflake {version}", user, database, facts)
 
-    def _catalog(self, read: Reader, parts: PartReader, identity: Identity, scope: Scope) -> Catalog:
+    def _catalog(self, read: Reader, parts: PartReader, identity: cloud.Identity, scope: Scope) -> cloud.Catalog:
         return SnowflakeCatalog(read, parts, identity.database)
 
-    def _rights(self, read: Reader, identity: Identity, found: Sequence[TableRef]) -> Rights:
+    def _rights(self, read: Reader, identity: cloud.Identity, found: Sequence[TableRef]) -> cloud.Rights:
         parts = PartReader(read, self._driver_error())
         roles = [str(role) for (role,) in parts("roles", ROLES)]
         grants = [row for role in roles[:_ROLES] for row in parts("grants", grants_sql(role))]
         writing = sorted({f"{privilege} on {name}" for privilege, kind, name in grants if _writes(privilege, kind)})
         if writing:
-            return Rights(True, (f"may write: {listing(writing, 3)}",))
-        return Rights(None if parts.problems or len(roles) > _ROLES else False)
+            return cloud.Rights(True, (f"may write: {listing(writing, 3)}",))
+        return cloud.Rights(None if parts.problems or len(roles) > _ROLES else False)
 
 
 def _writes(privilege: str, granted_on: str) -> bool:
@@ -230,7 +217,7 @@ def _private_key(spec: ConnectionSpec) -> bytes | None:
         return None
     from cryptography.hazmat.primitives import serialization
 
-    text = required(spec, "privateKey", "file:.ktx/secrets/snowflake.p8")
+    text = cloud.required(spec, "privateKey", "file:.ktx/secrets/snowflake.p8")
     passphrase = str(spec.options.get("passphrase") or "")
     try:
         key = serialization.load_pem_private_key(text.encode(), passphrase.encode() or None)
@@ -292,7 +279,7 @@ def shown(sql: str) -> tuple[str, ...] | None:
 
 def grants_sql(role: str) -> str:
     """Return the statement for what a role may do."""
-    return f"SHOW GRANTS TO ROLE {identifier('snowflake', role)}"
+    return f"SHOW GRANTS TO ROLE {cloud.identifier('snowflake', role)}"
 
 
 class SnowflakeCatalog:
@@ -306,15 +293,15 @@ class SnowflakeCatalog:
 
     def relations(self) -> dict[TableRef, TableDraft]:
         """Return all tables and views but those of INFORMATION_SCHEMA, with their row counts."""
-        drafts = drafts_of(self._read(self._sql(_RELATIONS)), _KINDS)
+        drafts = cloud.drafts_of(self._read(self._sql(_RELATIONS)), _KINDS)
         self._materialized = any(draft.kind is TableKind.MATERIALIZED_VIEW for draft in drafts.values())
         return drafts
 
-    def columns(self, schemas: Sequence[str]) -> Rows:
+    def columns(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the columns."""
         return self._read(self._sql(_COLUMNS, schemas))
 
-    def keys(self, schemas: Sequence[str]) -> Rows:
+    def keys(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the primary and the unique keys."""
         primary = self._shown("constraints", "SHOW PRIMARY KEYS", schemas)
         unique = self._shown("constraints", "SHOW UNIQUE KEYS", schemas)
@@ -324,36 +311,36 @@ class SnowflakeCatalog:
             for schema, table, name, column, _ in _ordered(rows)
         ]
 
-    def foreign_keys(self, schemas: Sequence[str]) -> Rows:
+    def foreign_keys(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the foreign keys within the database."""
         rows = _ordered(self._shown("foreign keys", "SHOW IMPORTED KEYS", schemas))
         return [(*row[:4], *row[5:8]) for row in rows if row[4] == self._database]
 
-    def views(self, schemas: Sequence[str]) -> Rows:
+    def views(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the SQL of views and of materialized views; Snowflake shows it to their owners alone."""
         rows = self._parts("view definitions", self._sql(_VIEWS, schemas))
         if not self._materialized:
             return rows
         return [*rows, *self._shown("view definitions", "SHOW MATERIALIZED VIEWS", schemas)]
 
-    def _shown(self, what: str, show: str, schemas: Sequence[str]) -> Rows:
+    def _shown(self, what: str, show: str, schemas: Sequence[str]) -> cloud.Rows:
         """Return what SHOW tells of the whole database, or of each schema where that is cut off."""
-        rows = self._parts(what, f"{show} IN DATABASE {identifier('snowflake', self._database)}")
+        rows = self._parts(what, f"{show} IN DATABASE {cloud.identifier('snowflake', self._database)}")
         if len(rows) < SHOWN_ROWS:
             return rows
         return [row for schema in schemas for row in self._shown_schema(what, show, schema)]
 
-    def _shown_schema(self, what: str, show: str, schema: str) -> Rows:
-        rows = self._parts(what, f"{show} IN SCHEMA {identifier('snowflake', self._database, schema)}")
+    def _shown_schema(self, what: str, show: str, schema: str) -> cloud.Rows:
+        rows = self._parts(what, f"{show} IN SCHEMA {cloud.identifier('snowflake', self._database, schema)}")
         if len(rows) >= SHOWN_ROWS:
             message = f"Snowflake shows {SHOWN_ROWS:,} rows at most, and schema `{schema}` has more"
             self._parts.problems.append(ObjectProblem(None, what, message))
         return rows
 
     def _sql(self, template: str, schemas: Sequence[str] = ()) -> str:
-        database = identifier("snowflake", self._database)
-        return template.format(database=database, schemas=texts("snowflake", schemas))
+        database = cloud.identifier("snowflake", self._database)
+        return template.format(database=database, schemas=cloud.texts("snowflake", schemas))
 
 
-def _ordered(rows: Rows) -> Rows:
+def _ordered(rows: cloud.Rows) -> cloud.Rows:
     return sorted(rows, key=lambda row: (row[0], row[1], str(row[2]), int(row[-1])))

@@ -13,22 +13,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ktx_cli.core import Command, SourceError, monotonic
-from ktx_cli.warehouses import base
+from ktx_cli.warehouses import base, port
 from ktx_cli.warehouses.base import TableDraft, read_only_error, reason, require_file, source_path
-from ktx_cli.warehouses.port import (
-    ConnectionSpec,
-    ConnectionTest,
-    DatabaseSchema,
-    ForeignKey,
-    Index,
-    ObjectProblem,
-    QueryResult,
-    Scope,
-    TableKind,
-    TableRef,
-    UniqueKey,
-    select,
-)
 from ktx_cli.warehouses.sqlite.dialect import DIALECT
 from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import IsolatedConnector, Session, TimedSession
@@ -60,8 +46,8 @@ def list_relations(session: TimedSession) -> list[TableDraft]:
     shadows = shadow_tables({name: sql or "" for name, kind, sql in rows if kind == "table"})
     return [
         TableDraft(
-            TableRef(None, name),
-            TableKind.VIEW if kind == "view" else TableKind.TABLE,
+            port.TableRef(None, name),
+            port.TableKind.VIEW if kind == "view" else port.TableKind.TABLE,
             view_sql=sql if kind == "view" else None,
         )
         for name, kind, sql in rows
@@ -90,14 +76,14 @@ class SqliteCatalog:
     def __init__(self, session: TimedSession, path: Path) -> None:
         self.session = session
         self.path = path
-        self.problems: list[ObjectProblem] = []
+        self.problems: list[port.ObjectProblem] = []
 
-    def read(self, scope: Scope) -> DatabaseSchema:
+    def read(self, scope: port.Scope) -> port.DatabaseSchema:
         """Return everything in scope; a view or virtual table that cannot be read becomes a problem."""
         self.session.execute("BEGIN")
         try:
             drafts = {draft.ref.name: draft for draft in list_relations(self.session)}
-            chosen = select((draft.ref for draft in drafts.values()), scope)
+            chosen = port.select((draft.ref for draft in drafts.values()), scope)
             self.problems += chosen.problems
             everything = drafts
             drafts = {ref.name: drafts[ref.name] for ref in chosen.refs}
@@ -106,7 +92,7 @@ class SqliteCatalog:
             if self.session.session.is_open:
                 self.session.execute("ROLLBACK")
         tables = tuple(draft.finish() for _, draft in sorted(drafts.items()))
-        return DatabaseSchema(tables, tuple(self.problems), f"SQLite {sqlite3.sqlite_version}")
+        return port.DatabaseSchema(tables, tuple(self.problems), f"SQLite {sqlite3.sqlite_version}")
 
     def _fill(self, drafts: dict[str, TableDraft], everything: dict[str, TableDraft]) -> None:
         plain = {name for (name,) in self.session.execute(_PLAIN)}
@@ -145,7 +131,7 @@ class SqliteCatalog:
             if error.interrupted or error.leaves_damage:
                 raise
             what = drafts.pop(name).kind.value
-            self.problems.append(ObjectProblem(TableRef(None, name), what, reason(error)))
+            self.problems.append(port.ObjectProblem(port.TableRef(None, name), what, reason(error)))
             return
         _set_columns(drafts[name], rows)
 
@@ -189,11 +175,11 @@ class SqliteCatalog:
             targets = keys.get(_fold(parent), ())
             if len(targets) != len(pairs):
                 message = f"a reference to `{parent}` names no columns and there is no such primary key"
-                self.problems.append(ObjectProblem(draft.ref, "foreign_key", reason(message)))
+                self.problems.append(port.ObjectProblem(draft.ref, "foreign_key", reason(message)))
                 return
         columns = tuple(_spelled(draft, column) for _, column, _ in pairs)
-        target = TableRef(None, names.get(_fold(parent), parent))
-        draft.foreign_keys.append(ForeignKey(columns, target, targets))
+        target = port.TableRef(None, names.get(_fold(parent), parent))
+        draft.foreign_keys.append(port.ForeignKey(columns, target, targets))
 
     def _row_estimates(self, drafts: dict[str, TableDraft]) -> None:
         analysed = self._analysed()
@@ -222,7 +208,7 @@ class SqliteCatalog:
                 raise
             # A large table WITHOUT ROWID has nothing cheap to ask; anything else is worth a word.
             if "no such column: rowid" not in str(error):
-                self.problems.append(ObjectProblem(TableRef(None, name), "row_estimate", reason(error)))
+                self.problems.append(port.ObjectProblem(port.TableRef(None, name), "row_estimate", reason(error)))
             return None
         return int(count)
 
@@ -245,9 +231,9 @@ def _add_index(draft: TableDraft, name: str, rows: list[tuple[Any, ...]]) -> Non
     if origin == "pk" or not columns:
         return
     if not unique:
-        draft.indexes.append(Index(columns, own_name))
+        draft.indexes.append(port.Index(columns, own_name))
     elif not partial and len(columns) == len(rows):
-        draft.unique_keys.append(UniqueKey(columns, own_name))
+        draft.unique_keys.append(port.UniqueKey(columns, own_name))
 
 
 def _spelled(draft: TableDraft, column: str) -> str:
@@ -301,7 +287,7 @@ class SqliteConnector(IsolatedConnector):
 
     dialect = "sqlite"
 
-    def __init__(self, spec: ConnectionSpec) -> None:
+    def __init__(self, spec: port.ConnectionSpec) -> None:
         self.path = source_path(spec)
         super().__init__(spec, str(self.path))
         require_file(spec, self.path, "SQLite database")
@@ -313,25 +299,27 @@ class SqliteConnector(IsolatedConnector):
         self._has_wal = False
         self._run(lambda session: session.execute("SELECT count(*) FROM sqlite_schema"))
 
-    def test(self, scope: Scope) -> ConnectionTest:
+    def test(self, scope: port.Scope) -> port.ConnectionTest:
         """Look at the version and count the relations in scope; latency is one `SELECT 1`."""
 
-        def look(session: TimedSession) -> ConnectionTest:
+        def look(session: TimedSession) -> port.ConnectionTest:
             latency = base.milliseconds(lambda: session.execute("SELECT 1"))
-            found = select((draft.ref for draft in list_relations(session)), scope)
+            found = port.select((draft.ref for draft in list_relations(session)), scope)
             facts = ("the file is opened read-only",)
-            return ConnectionTest(latency, f"SQLite {sqlite3.sqlite_version}", len(found.refs), False, privileges=facts)
+            return port.ConnectionTest(
+                latency, f"SQLite {sqlite3.sqlite_version}", len(found.refs), False, privileges=facts
+            )
 
         return self._run(look)
 
-    def introspect(self, scope: Scope) -> DatabaseSchema:
+    def introspect(self, scope: port.Scope) -> port.DatabaseSchema:
         """Read the structure of all relations in scope; see `SqliteCatalog` for what row estimates are."""
         return self._run(lambda session: SqliteCatalog(session, self.path).read(scope))
 
-    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
+    def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> port.QueryResult:
         """Run one reading statement; an authorizer refuses everything but reads and descriptive pragmas."""
 
-        def read(session: TimedSession) -> QueryResult:
+        def read(session: TimedSession) -> port.QueryResult:
             found = session.session.execute(
                 sql,
                 parameters,
@@ -342,7 +330,7 @@ class SqliteConnector(IsolatedConnector):
             )
             if not found.columns:
                 raise read_only_error(self.where, "a statement that returns nothing is")
-            return QueryResult(found.columns, tuple(found.rows), found.truncated)
+            return port.QueryResult(found.columns, tuple(found.rows), found.truncated)
 
         return self._run(read, sql)
 
