@@ -13,19 +13,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+from ktx_cli import sources
 from ktx_cli.agent_tools import Action
 from ktx_cli.core import KtxError, Record, isoformat, now, plural
 from ktx_cli.documents import Changes, Snapshot, WorkUnit
 from ktx_cli.llm import StoredStep
 from ktx_cli.project import Conflict, Tree, Workspace, merge_lines, transaction, translated
 from ktx_cli.semantic import Fidelity
-from ktx_cli.sources import Conclusion, Delivery, FileStatus, SourceKey, UnitEvidence, delivery_path, documents_left
 
 if TYPE_CHECKING:
     from ktx_cli.llm import CallFacts
-    from ktx_cli.sources import Projection, Source
 
-Conclusions = Mapping[SourceKey, Conclusion]
+Conclusions = Mapping[sources.SourceKey, sources.Conclusion]
 """What each source wrote after its units had landed."""
 
 
@@ -46,12 +45,12 @@ class SourceWork(Record):
     connection: str
     entry: Any
     """The settings of the connection."""
-    source: Source
-    delivered: Delivery = field(default_factory=Delivery)
+    source: sources.Source
+    delivered: sources.Delivery = field(default_factory=sources.Delivery)
     """What it delivered last time, as it was committed."""
     snapshot: Snapshot = field(default_factory=lambda: Snapshot({}))
     changes: Changes = field(default_factory=Changes)
-    projection: Projection | None = None
+    projection: sources.Projection | None = None
     """What needs no model; None: nothing that the last one read has changed."""
     units: tuple[WorkUnit, ...] = ()
     outcomes: tuple[UnitOutcome, ...] = ()
@@ -63,7 +62,7 @@ class SourceWork(Record):
     """The deleted files for which it was decided what becomes of what came of them."""
     planned: bool = False
     """Whether nothing is written, because this is a dry run."""
-    conclusion: Conclusion = field(default_factory=Conclusion)
+    conclusion: sources.Conclusion = field(default_factory=sources.Conclusion)
     """What the source wrote after its units had landed."""
     seconds: float = 0.0
     error: KtxError | None = None
@@ -75,7 +74,7 @@ class SourceWork(Record):
         return self.source.kind
 
     @property
-    def key(self) -> SourceKey:
+    def key(self) -> sources.SourceKey:
         """What tells it from the other sources of a run."""
         return self.connection, self.kind
 
@@ -87,7 +86,7 @@ class SourceWork(Record):
     @property
     def delivery_path(self) -> str:
         """Where the record of its files is."""
-        return delivery_path(self.connection, self.kind)
+        return sources.delivery_path(self.connection, self.kind)
 
     @property
     def fidelity(self) -> tuple[Fidelity, ...]:
@@ -123,11 +122,11 @@ class SourceWork(Record):
         """What a model would add; nothing where one works in this run."""
         if self.projection is None or self.asked:
             return ()
-        return documents_left(len(self._unread())) if self.source.documents else self.projection.left
+        return sources.documents_left(len(self._unread())) if self.source.documents else self.projection.left
 
     def _unread(self) -> set[str]:
         """Return the files no model has read as they are now."""
-        read = (FileStatus.DONE, FileStatus.SKIPPED)
+        read = (sources.FileStatus.DONE, sources.FileStatus.SKIPPED)
         done = {path for path, state in self.delivered.files.items() if state.status in read}
         return set(self.snapshot.files) - (done - set(self.changes.touched))
 
@@ -250,7 +249,7 @@ class UnitOutcome(Record):
         return {path: change.content for path, change in self.changes.items()}
 
     @property
-    def source(self) -> SourceKey:
+    def source(self) -> sources.SourceKey:
         """The source it is a unit of."""
         return self.connection, self.kind
 
@@ -312,10 +311,10 @@ class UnitOutcome(Record):
 _KEPT: Final = frozenset(("changes", "session", "steps", "tool_calls", "budget_used"))
 
 
-def evidence_of(outcome: UnitOutcome) -> list[UnitEvidence]:
+def evidence_of(outcome: UnitOutcome) -> list[sources.UnitEvidence]:
     """Return the evidence a unit gave, in its order."""
     records = outcome.session.get("records", {}).get("evidence", ())
-    return [UnitEvidence(outcome.unit.key, each["raw_path"], each["evidence"]) for each in records]
+    return [sources.UnitEvidence(outcome.unit.key, each["raw_path"], each["evidence"]) for each in records]
 
 
 def actions_of(outcome: UnitOutcome) -> tuple[Action, ...]:

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ktx_cli.core import ConfigError, KtxError, ResultWarning, SourceError, is_utf8, listing, yaml
 from ktx_cli.project import DATABASE_SOURCE, Layout
-from ktx_cli.scan.descriptions.facts import (
-    DESCRIPTIONS,
-    Described,
-    KnownTexts,
-    known_texts,
-    read_descriptions,
-    record_bytes,
-    updated_record,
-    with_descriptions,
+from ktx_cli.scan.descriptions import facts
+from ktx_cli.scan.relationships.record import (
+    RELATIONSHIPS,
+    Relationship,
+    RelationshipRecord,
+    read_record,
+    record_text,
+    restricted,
 )
-from ktx_cli.scan.relationships.record import RELATIONSHIPS, RelationshipRecord, read_record, record_text, restricted
 from ktx_cli.scan.shards import ManifestIndex, entries
 from ktx_cli.scan.snapshot import MANIFEST, manifest_hashes, manifest_text, read_table, table_path
 from ktx_cli.semantic import MANIFEST_HEADER, SUFFIXES, Entry, ParsedCopies, Shard, physical_name
@@ -166,19 +164,19 @@ class Committed:
         whole = not schema.problems and all(table.columns for table in schema.tables)
         return list(schema.tables) if whole else carried_over(schema, self.snapshot.tables or ())[0]
 
-    def texts(self, tables: Iterable[Table]) -> dict[TableRef, KnownTexts]:
+    def texts(self, tables: Iterable[Table]) -> dict[TableRef, facts.KnownTexts]:
         """Return what people and other tools wrote about tables; `ConfigError` for a broken shard."""
         refs = [table.ref for table in tables]
         primary = ManifestIndex.of(self.shards, refs).primary
         found = {ref: primary[physical_name(ref)] for ref in refs if physical_name(ref) in primary}
-        return {ref: known_texts(self.shards[path].tables[name]) for ref, (path, name) in found.items()}
+        return {ref: facts.known_texts(self.shards[path].tables[name]) for ref, (path, name) in found.items()}
 
 
-FILES: Final = (RELATIONSHIPS, DESCRIPTIONS)
+FILES: Final = (RELATIONSHIPS, facts.DESCRIPTIONS)
 
 _READERS: Final[Mapping[str, Callable[[bytes, str], Any]]] = {
     RELATIONSHIPS: read_record,
-    DESCRIPTIONS: read_descriptions,
+    facts.DESCRIPTIONS: facts.read_descriptions,
 }
 
 
@@ -190,7 +188,7 @@ class Records:
     """
 
     relationships: RelationshipRecord | None = None
-    described: Mapping[TableRef, Described] | None = None
+    described: Mapping[TableRef, facts.Described] | None = None
     broken: frozenset[str] = frozenset()
 
     @property
@@ -199,7 +197,7 @@ class Records:
         return self.relationships or RelationshipRecord()
 
     @property
-    def texts(self) -> Mapping[TableRef, Described]:
+    def texts(self) -> Mapping[TableRef, facts.Described]:
         """The descriptions by table; none where nobody described."""
         return self.described or {}
 
@@ -209,7 +207,7 @@ class Records:
         return replace(
             self,
             relationships=None if self.relationships is None else restricted(self.relationships, by_ref),
-            described=None if self.described is None else updated_record(self.described, (), by_ref.values()),
+            described=None if self.described is None else facts.updated_record(self.described, (), by_ref.values()),
         )
 
     def contents(self, before: Records | None = None, written: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
@@ -224,7 +222,9 @@ class Records:
             found[RELATIONSHIPS] = known[RELATIONSHIPS] if same else record_text(self.relationships)
         if self.described is not None:
             same = before is not None and before.described == self.described
-            found[DESCRIPTIONS] = known[DESCRIPTIONS] if same else record_bytes(self.described.values())
+            found[facts.DESCRIPTIONS] = (
+                known[facts.DESCRIPTIONS] if same else facts.record_bytes(self.described.values())
+            )
         return found
 
     def entries(
@@ -232,7 +232,7 @@ class Records:
     ) -> dict[TableRef, Entry]:
         """Return the generated manifest entry of every table; `manual`: edges whose joins are a person's again."""
         generated = entries(tables, names, self.relationships, manual)
-        return {ref: with_descriptions(entry, self.texts.get(ref)) for ref, entry in generated.items()}
+        return {ref: facts.with_descriptions(entry, self.texts.get(ref)) for ref, entry in generated.items()}
 
 
 def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, tuple[ResultWarning, ...]]:
@@ -248,7 +248,7 @@ def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, t
         except KtxError as error:
             warnings.append(ResultWarning("broken_record", error.message, hint=error.hint, path=path))
     broken = frozenset(name for name in _READERS if f"{folder}/{name}" in contents and name not in found)
-    return Records(found.get(RELATIONSHIPS), found.get(DESCRIPTIONS), broken), tuple(warnings)
+    return Records(found.get(RELATIONSHIPS), found.get(facts.DESCRIPTIONS), broken), tuple(warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +266,8 @@ class LinkedFiles:
     shard_of: Mapping[str, str]
     old: Mapping[str, str]
     new: Mapping[str, str]
-    old_texts: Mapping[TableRef, Described] = field(default_factory=dict)
-    new_texts: Mapping[TableRef, Described] = field(default_factory=dict)
+    old_texts: Mapping[TableRef, facts.Described] = field(default_factory=dict)
+    new_texts: Mapping[TableRef, facts.Described] = field(default_factory=dict)
 
     def without(self, files: Mapping[str, bytes | None], held: frozenset[str]) -> dict[str, bytes | None]:
         """Return `files` less those that are linked to a held path, with a manifest that says so."""
@@ -290,7 +290,7 @@ class LinkedFiles:
 
     def _hold_texts(self, kept: dict[str, bytes | None], linked: set[str]) -> None:
         """Leave the record of descriptions as it was for the linked tables."""
-        path = f"{self.folder}/{DESCRIPTIONS}"
+        path = f"{self.folder}/{facts.DESCRIPTIONS}"
         if path not in kept:
             return
         held = {ref for ref in (*self.old_texts, *self.new_texts) if f"{self.folder}/{table_path(ref)}" in linked}
@@ -299,7 +299,7 @@ class LinkedFiles:
         if texts == self.old_texts:
             del kept[path]
         else:
-            kept[path] = record_bytes(texts.values())
+            kept[path] = facts.record_bytes(texts.values())
 
 
 _COMMENT = re.compile(r"(?m)(?:^|[ \t])#")

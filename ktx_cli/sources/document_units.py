@@ -7,13 +7,10 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ktx_cli import documents
 from ktx_cli.core import plural
-from ktx_cli.documents import UnreadableDocumentError, WorkUnit, is_heading, outside_fences, read_document
-
-if TYPE_CHECKING:
-    from ktx_cli.documents import Changes, RawFile, Snapshot
 
 SPAN_CHARACTERS: Final = 40_000
 """The longest text of a unit; a longer document becomes several."""
@@ -45,18 +42,18 @@ PAGES: Final = Grouping(minimum=5, small=4_000)
 
 
 def document_units(
-    snapshot: Snapshot,
-    changes: Changes,
+    snapshot: documents.Snapshot,
+    changes: documents.Changes,
     grouping: Grouping,
-    group_of: Callable[[RawFile], str],
-    depends: Callable[[RawFile], Iterable[str]] = lambda raw: (),
-) -> tuple[WorkUnit, ...]:
+    group_of: Callable[[documents.RawFile], str],
+    depends: Callable[[documents.RawFile], Iterable[str]] = lambda raw: (),
+) -> tuple[documents.WorkUnit, ...]:
     """Return the units of what was added or modified, sorted by their first file.
 
     `group_of` names a document's folder or parent, `depends` the files that explain it.
     """
     touched = [snapshot.files[path] for path in sorted(changes.touched) if path in snapshot.files]
-    groups: dict[str, list[RawFile]] = {}
+    groups: dict[str, list[documents.RawFile]] = {}
     for raw in touched:
         groups.setdefault(group_of(raw), []).append(raw)
     peers = _neighbours(snapshot)
@@ -64,7 +61,7 @@ def document_units(
     return tuple(sorted(made, key=lambda unit: unit.files[0]))
 
 
-def _neighbours(snapshot: Snapshot) -> Callable[[Sequence[str]], tuple[str, ...]]:
+def _neighbours(snapshot: documents.Snapshot) -> Callable[[Sequence[str]], tuple[str, ...]]:
     folders: dict[str, list[str]] = {}
     for path in sorted(snapshot.files):
         folders.setdefault(_folder(path), []).append(path)
@@ -82,27 +79,27 @@ def _folder(path: str) -> str:
 
 def _units(
     name: str,
-    members: Sequence[RawFile],
+    members: Sequence[documents.RawFile],
     grouping: Grouping,
     peers: Callable[[Sequence[str]], tuple[str, ...]],
-    depends: Callable[[RawFile], Iterable[str]],
-) -> Iterator[WorkUnit]:
+    depends: Callable[[documents.RawFile], Iterable[str]],
+) -> Iterator[documents.WorkUnit]:
     small = [raw for raw in members if raw.size <= grouping.small]
     shared = small if len(small) >= grouping.minimum else []
     for group in _packed(shared):
         paths = tuple(raw.path for raw in group)
         needs = sorted({path for raw in group for path in depends(raw)} - set(paths))
         if len(group) == 1:
-            yield WorkUnit(paths[0], paths[0], paths, tuple(needs), peers(paths))
+            yield documents.WorkUnit(paths[0], paths[0], paths, tuple(needs), peers(paths))
         else:
-            yield WorkUnit(_key(name, paths), _label(name, paths), paths, tuple(needs), peers(paths))
+            yield documents.WorkUnit(_key(name, paths), _label(name, paths), paths, tuple(needs), peers(paths))
     for raw in members:
         if raw not in shared:
             yield from _spans(raw, tuple(sorted(depends(raw))), peers((raw.path,)))
 
 
-def _packed(files: Sequence[RawFile]) -> Iterator[list[RawFile]]:
-    group: list[RawFile] = []
+def _packed(files: Sequence[documents.RawFile]) -> Iterator[list[documents.RawFile]]:
+    group: list[documents.RawFile] = []
     for raw in files:
         if group and sum(each.size for each in group) + raw.size > GROUP_CHARACTERS:
             yield group
@@ -121,10 +118,10 @@ def _label(name: str, paths: Sequence[str]) -> str:
     return f"{plural(len(paths), 'document')} of {name}" if name else f"{plural(len(paths), 'document')}"
 
 
-def _spans(raw: RawFile, needs: tuple[str, ...], peers: tuple[str, ...]) -> Iterator[WorkUnit]:
+def _spans(raw: documents.RawFile, needs: tuple[str, ...], peers: tuple[str, ...]) -> Iterator[documents.WorkUnit]:
     spans = _line_spans(_text(raw))
     if len(spans) == 1:
-        yield WorkUnit(raw.path, raw.path, (raw.path,), needs, peers)
+        yield documents.WorkUnit(raw.path, raw.path, (raw.path,), needs, peers)
         return
     for number, (first, last) in enumerate(spans, start=1):
         part = f"part {number} of {len(spans)}"
@@ -132,12 +129,12 @@ def _spans(raw: RawFile, needs: tuple[str, ...], peers: tuple[str, ...]) -> Iter
             f"This is {part} of {raw.path}: work through its lines {first} to {last}, as read_raw_span counts them. "
             f"The other lines are the work of other agents; read them only where a line here needs them."
         )
-        yield WorkUnit(
+        yield documents.WorkUnit(
             f"{raw.path}:{number}-of-{len(spans)}", f"{raw.path}, {part}", (raw.path,), needs, peers, notes=notes
         )
 
 
-def _text(raw: RawFile) -> str:
+def _text(raw: documents.RawFile) -> str:
     """Return a document's text as agents read it, where it may be too long for a unit; empty for what is unreadable."""
     suffix = PurePosixPath(raw.path).suffix.lower()
     if raw.size <= (_SMALLEST_PACKED if suffix == ".pdf" else SPAN_CHARACTERS):
@@ -145,8 +142,8 @@ def _text(raw: RawFile) -> str:
     if suffix not in _CONVERTED:
         return raw.text()
     try:
-        return read_document(raw).markdown
-    except UnreadableDocumentError:
+        return documents.read_document(raw).markdown
+    except documents.UnreadableDocumentError:
         return ""
 
 
@@ -155,7 +152,7 @@ def _line_spans(text: str) -> list[tuple[int, int]]:
     lines = text.removesuffix("\n").split("\n")
     if len(text) <= SPAN_CHARACTERS:
         return [(1, len(lines))]
-    headings = {number for number, line in outside_fences(text) if is_heading(line)}
+    headings = {number for number, line in documents.outside_fences(text) if documents.is_heading(line)}
     spans: list[tuple[int, int]] = []
     first = 0
     while first < len(lines):

@@ -14,18 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import WithJsonSchema
 
+from ktx_cli import project
 from ktx_cli.core import NotSupportedError, did_you_mean, listing
-from ktx_cli.project import (
-    REFERENCE_PATTERN,
-    SOURCES,
-    Connection,
-    Database,
-    Kind,
-    checked,
-    imported,
-    is_reference,
-    setting,
-)
 
 if TYPE_CHECKING:
     from ktx_cli.sources.port import Source
@@ -35,29 +25,29 @@ GIT_TOKEN: Final = "Token for a private repository, as a secret reference."
 
 
 def _is_web_address(value: str) -> bool:
-    return is_reference(value) or re.match(r"https?://[^/\s]+", value) is not None
+    return project.is_reference(value) or re.match(r"https?://[^/\s]+", value) is not None
 
 
 WebAddress = Annotated[
     str,
-    checked(
+    project.checked(
         _is_web_address,
         "must be a URL that begins with https:// or http://",
         hint="for example https://bi.example.com",
         of_value=True,
     ),
-    WithJsonSchema({"type": "string", "pattern": f"^(?:https?://|{REFERENCE_PATTERN})"}),
+    WithJsonSchema({"type": "string", "pattern": f"^(?:https?://|{project.REFERENCE_PATTERN})"}),
 ]
 
 
 def page_creates() -> Any:
     """Return the setting that limits how many wiki pages a run creates."""
-    return setting(25, "Most wiki pages a run may create from here; candidates beyond that wait.", ge=0, le=25)
+    return project.setting(25, "Most wiki pages a run may create from here; candidates beyond that wait.", ge=0, le=25)
 
 
 def page_updates() -> Any:
     """Return the setting that limits how many wiki pages a run changes."""
-    return setting(20, "Most wiki pages a run may change from here; candidates beyond that wait.", ge=0, le=100)
+    return project.setting(20, "Most wiki pages a run may change from here; candidates beyond that wait.", ge=0, le=100)
 
 
 OF_DATABASES: Final = ("query_history",)
@@ -65,7 +55,7 @@ OF_DATABASES: Final = ("query_history",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceKind(Kind):
+class SourceKind(project.Kind):
     """A kind of context source.
 
     `source`: the class of it, as `package.module:Name`. `kind`: the name of its raw files, where that is not the
@@ -76,7 +66,7 @@ class SourceKind(Kind):
     source: str
     kind: str = ""
     documents: bool = False
-    of_database: Callable[[Database], bool] | None = None
+    of_database: Callable[[project.Database], bool] | None = None
 
     # What setup detects.
     noun: str = ""
@@ -114,7 +104,7 @@ def topmost(paths: Sequence[PurePosixPath]) -> list[PurePosixPath]:
 def detected(kind: SourceKind, folders: Sequence[Folder]) -> Iterator[Detected]:
     """Yield the sources of a kind in folders near a project."""
     if kind.detector:
-        yield from imported(kind.detector)(folders)
+        yield from project.imported(kind.detector)(folders)
 
 
 def source_for(driver: str) -> Source:
@@ -122,18 +112,20 @@ def source_for(driver: str) -> Source:
 
     Raises `NotSupportedError` for a driver without a source, `PluginError` for a plug-in that cannot be loaded.
     """
-    if driver not in SOURCES:
-        names = SOURCES.names()
+    if driver not in project.SOURCES:
+        names = project.SOURCES.names()
         near = did_you_mean(driver, names)
         hint = f"did you mean `{near}`?" if near else f"sources: {listing(names, len(names))}"
         raise NotSupportedError(f"`{driver}` is not a context source that ktx can read", hint=hint)
-    source: Source = SOURCES.refer(driver, "source")()
+    source: Source = project.SOURCES.refer(driver, "source")()
     return source
 
 
-def sources_of(entry: Connection) -> tuple[Source, ...]:
+def sources_of(entry: project.Connection) -> tuple[Source, ...]:
     """Return the sources of a connection: that of its driver, or those that a database has. Raises as `source_for`."""
-    if not isinstance(entry, Database):
+    if not isinstance(entry, project.Database):
         return (source_for(entry.driver),)
-    kinds: list[SourceKind] = [imported(f"ktx_cli.sources.{name}:SOURCE") for name in OF_DATABASES]
-    return tuple(imported(kind.source)() for kind in kinds if kind.of_database is not None and kind.of_database(entry))
+    kinds: list[SourceKind] = [project.imported(f"ktx_cli.sources.{name}:SOURCE") for name in OF_DATABASES]
+    return tuple(
+        project.imported(kind.source)() for kind in kinds if kind.of_database is not None and kind.of_database(entry)
+    )

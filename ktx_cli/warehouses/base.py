@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath, SourceError, did_you_mean, listing, one_line
-from ktx_cli.warehouses.port import Column, Table, TableRef
+from ktx_cli.warehouses import port
 from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.wire import row_memory
 
 if TYPE_CHECKING:
-    from ktx_cli.warehouses.port import ConnectionSpec, ForeignKey, Index, SemanticType, TableKind, UniqueKey
+    pass
 
 STATEMENT_SECONDS = 30.0
 """How long one statement may run before it is stopped."""
@@ -56,14 +56,14 @@ class LockedError(SourceError):
 class TableDraft:
     """A table while its parts come in from several catalog queries."""
 
-    ref: TableRef
-    kind: TableKind
-    columns: list[Column] = field(default_factory=list)
+    ref: port.TableRef
+    kind: port.TableKind
+    columns: list[port.Column] = field(default_factory=list)
     comment: str | None = None
     primary_key: tuple[str, ...] = ()
-    foreign_keys: list[ForeignKey] = field(default_factory=list)
-    unique_keys: list[UniqueKey] = field(default_factory=list)
-    indexes: list[Index] = field(default_factory=list)
+    foreign_keys: list[port.ForeignKey] = field(default_factory=list)
+    unique_keys: list[port.UniqueKey] = field(default_factory=list)
+    indexes: list[port.Index] = field(default_factory=list)
     row_estimate: int | None = None
     view_sql: str | None = None
 
@@ -71,7 +71,7 @@ class TableDraft:
         self,
         name: str,
         native_type: str,
-        type: SemanticType,
+        type: port.SemanticType,
         nullable: object = True,
         comment: str | None = None,
         default: str | None = None,
@@ -79,17 +79,17 @@ class TableDraft:
     ) -> None:
         """Add a column; one that is generated has no default."""
         own = None if generated else default
-        self.columns.append(Column(name, native_type, type, bool(nullable), comment or None, own, bool(generated)))
+        self.columns.append(port.Column(name, native_type, type, bool(nullable), comment or None, own, bool(generated)))
 
-    def finish(self) -> Table:
+    def finish(self) -> port.Table:
         """Return the table."""
         given = ((item.name, getattr(self, item.name)) for item in fields(self))
         values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given}
-        return Table(**values)
+        return port.Table(**values)
 
 
 def fill(
-    drafts: Mapping[TableRef, TableDraft],
+    drafts: Mapping[port.TableRef, TableDraft],
     rows: Iterable[tuple[Any, ...]],
     width: int,
     add: Callable[[TableDraft, list[tuple[Any, ...]]], object],
@@ -102,7 +102,7 @@ def fill(
     for row in rows:
         groups.setdefault(row[:width], []).append(row[2:])
     for key, group in groups.items():
-        if (draft := drafts.get(TableRef(key[0], key[1]))) is not None:
+        if (draft := drafts.get(port.TableRef(key[0], key[1]))) is not None:
             add(draft, group)
 
 
@@ -113,7 +113,7 @@ class BaseConnector:
     placeholder: str = "?"
     """How a parameter is written in `query`; where it is `%s`, a literal `%` beside parameters is written `%%`."""
 
-    def __init__(self, spec: ConnectionSpec, place: str) -> None:
+    def __init__(self, spec: port.ConnectionSpec, place: str) -> None:
         self.id = spec.id
         self.place = place
         self._query_timeout_ms: int | None = spec.options.get("query_timeout_ms")
@@ -364,7 +364,7 @@ def _of_postgres(driver: BaseException) -> bool:
     return state == _DENIED or (state.startswith("42") and place is not None)
 
 
-def source_path(spec: ConnectionSpec) -> Path:
+def source_path(spec: port.ConnectionSpec) -> Path:
     """Return the absolute path of a connection's `path`, or of its `url` (`sqlite:///x`, `duckdb:///x`, `file:x`).
 
     Three slashes before a path mean relative, four absolute, as in SQLAlchemy. Raises `ConfigError` when neither is
@@ -381,7 +381,7 @@ def source_path(spec: ConnectionSpec) -> Path:
     return _in_project(spec, text)
 
 
-def option_file(spec: ConnectionSpec, key: str, value: str) -> str:
+def option_file(spec: port.ConnectionSpec, key: str, value: str) -> str:
     """Return the absolute path of a file that a setting names; `key` is the setting's (`ssl.ca`).
 
     Raises `ConfigError` when there is no such file, or none this user can read.
@@ -402,7 +402,7 @@ def option_file(spec: ConnectionSpec, key: str, value: str) -> str:
     return str(path)
 
 
-def require_file(spec: ConnectionSpec, path: Path, kind: str) -> None:
+def require_file(spec: port.ConnectionSpec, path: Path, kind: str) -> None:
     """Raise `SourceError` unless `path` is a file this user can read; `kind` is what it should be."""
     where = f"connection `{spec.id}`"
     hint = Command("config", "set", f"connections.{spec.id}.path", "PATH")
@@ -420,14 +420,14 @@ def require_file(spec: ConnectionSpec, path: Path, kind: str) -> None:
         raise unreadable(spec, path, error) from error
 
 
-def unreadable(spec: ConnectionSpec, path: Path, error: OSError) -> SourceError:
+def unreadable(spec: port.ConnectionSpec, path: Path, error: OSError) -> SourceError:
     """Return the error for a path the system does not let us read."""
     message = f"connection `{spec.id}`: cannot read {path}: {error.strerror or error}"
     hint = Hint("give this user access, for example: {}", Command("u+r", path, program="chmod"))
     return SourceError(message, hint=hint, details={"path": str(path)})
 
 
-def _in_project(spec: ConnectionSpec, text: str) -> Path:
+def _in_project(spec: port.ConnectionSpec, text: str) -> Path:
     base = spec.options.get("project_dir") or ""
     try:
         path = Path(text).expanduser()
@@ -463,7 +463,7 @@ def folded(value: str) -> str:
     return value.strip().lower().replace("_", "-")
 
 
-def require_known(spec: ConnectionSpec, given: Mapping[str, str], known: Mapping[str, tuple[str, ...]]) -> None:
+def require_known(spec: port.ConnectionSpec, given: Mapping[str, str], known: Mapping[str, tuple[str, ...]]) -> None:
     """Raise `ConfigError` for a parameter ktx does not know, or a value it cannot have; no value is shown."""
     for name, value in given.items():
         if name not in known:
@@ -473,13 +473,13 @@ def require_known(spec: ConnectionSpec, given: Mapping[str, str], known: Mapping
         require_choice(spec, "url", name, value, known[name])
 
 
-def require_choice(spec: ConnectionSpec, key: str, name: str, value: str, choices: tuple[str, ...]) -> None:
+def require_choice(spec: port.ConnectionSpec, key: str, name: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise `ConfigError` unless a value is one of the choices; `key` is the setting that gives it."""
     if choices and value and folded(value) not in choices:
         allowed = listing((f"`{each}`" for each in choices), len(choices))
         raise _error(spec, f"gives `{name}` a value it cannot have", f"write one of {allowed}", key)
 
 
-def _error(spec: ConnectionSpec, what: str, correct: str, key: str = "url") -> ConfigError:
+def _error(spec: port.ConnectionSpec, what: str, correct: str, key: str = "url") -> ConfigError:
     hint = Hint("{} in {}", correct, SettingPath(f"connections.{spec.id}.{key}"))
     return ConfigError(f"connection `{spec.id}`: its `{key}` {what}", hint=hint, details={"connection": spec.id})

@@ -12,29 +12,15 @@ from typing import Any, ClassVar, Final
 from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, listing, one_line, plural
 from ktx_cli.documents import Changes, RawFile, Skipped, Snapshot, WorkUnit
 from ktx_cli.semantic import NO_ONE_TABLE, Fidelity, Kind, Place, Relation, Report, relation_of
+from ktx_cli.sources.dbt import project as dbt
 from ktx_cli.sources.dbt import project as manifest
 from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts, Reference, add_joins, want_semantics
-from ktx_cli.sources.dbt.project import (
-    CONFIGURATION,
-    CREDENTIALS,
-    DISABLED,
-    DOCS,
-    EPHEMERAL,
-    EXPOSURE,
-    PATH,
-    PROJECT_FILES,
-    STEERS,
-    YAML,
-    Project,
-    project_files,
-    read_project,
-)
 from ktx_cli.sources.git import Origin, check_files, fetch_files
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.registry import Detected, Folder, topmost
 from ktx_cli.sources.table_texts import Name, Table, Tables, Wanted, manifest_models, write
 
-_FILES: Final = project_files((*YAML, DOCS), {manifest.PATH: manifest.MOST_BYTES})
+_FILES: Final = dbt.project_files((*dbt.YAML, dbt.DOCS), {manifest.PATH: manifest.MOST_BYTES})
 _MOST_WARNINGS: Final = 20
 _Missed = tuple[Place, str, str]
 """Where something without a table stands, what it is, and why."""
@@ -65,7 +51,7 @@ class DbtSource(Source):
 
     def _lack(self, entry: Any, origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
         """Return what is wrong where no YAML is among the files."""
-        if any(path.endswith(YAML) and PurePosixPath(path).stem != CREDENTIALS for path in paths):
+        if any(path.endswith(dbt.YAML) and PurePosixPath(path).stem != dbt.CREDENTIALS for path in paths):
             return None
         key = "path" if entry.path else "source_dir" if entry.source_dir else "repo_url"
         hint = Hint("set {} to the folder of dbt_project.yml", SettingPath(f"{origin.where}.{key}"))
@@ -81,7 +67,7 @@ class DbtSource(Source):
         """Write descriptions, tests, tags and freshness to the manifest, semantic models to files of their own."""
         report = Report()
         name, target = getattr(entry, "project_name", None), getattr(entry, "target", None)
-        project = read_project(snapshot, report, name=name, target=target)
+        project = dbt.read_project(snapshot, report, name=name, target=target)
         found, missed = _tables(project, Tables(manifest_models(context)), report)
         wanted = Wanted()
         references: list[Reference] = []
@@ -93,7 +79,7 @@ class DbtSource(Source):
         broken: list[ResultWarning] = []
         semantics = want_semantics(project.semantic_files, found, context, wanted, broken)
         for exposure in project.exposures:
-            report.dropped(f"exposure `{exposure.text('name') or '?'}`", EXPOSURE, exposure.place)
+            report.dropped(f"exposure `{exposure.text('name') or '?'}`", dbt.EXPOSURE, exposure.place)
         written = write(wanted, context, TOOL)
         report.items += semantics
         items = report.sorted()
@@ -124,7 +110,7 @@ def _with_reduced(snapshot: Snapshot, context: FetchContext) -> Snapshot:
     return replace(snapshot, files=files, fetched=fetched)
 
 
-def _tables(project: Project, tables: Tables, report: Report) -> tuple[dict[Relation, Table], list[_Missed]]:
+def _tables(project: dbt.Project, tables: Tables, report: Report) -> tuple[dict[Relation, Table], list[_Missed]]:
     """Return the table of each relation that has exactly one; the others are reported, and returned."""
     found: dict[Relation, Table] = {}
     missed: list[_Missed] = []
@@ -166,7 +152,7 @@ def _warnings(missed: list[_Missed], semantics: Iterable[Fidelity]) -> tuple[Res
     return tuple(shown)
 
 
-def _named_by_semantic_models(project: Project) -> set[Relation]:
+def _named_by_semantic_models(project: dbt.Project) -> set[Relation]:
     """Return what `model:` of semantic models refers to."""
     from ktx_cli.semantic import read_documents
 
@@ -175,13 +161,13 @@ def _named_by_semantic_models(project: Project) -> set[Relation]:
     return {relation for text in named if isinstance(text, str) and (relation := relation_of(text)) is not None}
 
 
-def _left(project: Project, snapshot: Snapshot, report: Iterable[Fidelity]) -> Iterable[str]:
+def _left(project: dbt.Project, snapshot: Snapshot, report: Iterable[Fidelity]) -> Iterable[str]:
     """Yield what a model would add."""
     for exposure in project.exposures:
         kind = exposure.text("type") or "exposure"
         label = exposure.text("label") or exposure.text("name") or "?"
         yield f"{exposure.place}: {kind} `{label}`, which models it reads and what for, as a page"
-    open_files: Mapping[str, list[Fidelity]] = losses(each for each in report if each.why != EXPOSURE)
+    open_files: Mapping[str, list[Fidelity]] = losses(each for each in report if each.why != dbt.EXPOSURE)
     for path, lost in sorted(open_files.items()):
         yield f"{path}: {plural(len(lost), 'statement')} no rule could place"
     for path in snapshot.files:
@@ -196,7 +182,7 @@ MOST_PEERS: Final = 200
 _MOST_NOTES: Final = 40
 NO_TABLE: Final = "no scanned database has its table"
 SEVERAL_TABLES: Final = "several scanned tables could be its own"
-INERT: Final = frozenset({STEERS, KNOWN_TYPES, EPHEMERAL, DISABLED, NO_ONE_TABLE, NO_TABLE, SEVERAL_TABLES})
+INERT: Final = frozenset({dbt.STEERS, KNOWN_TYPES, dbt.EPHEMERAL, dbt.DISABLED, NO_ONE_TABLE, NO_TABLE, SEVERAL_TABLES})
 """Reasons for leaving something out that no agent can do anything about."""
 
 
@@ -217,7 +203,7 @@ def handled(snapshot: Snapshot, report: Iterable[Fidelity]) -> frozenset[str]:
 
 def is_setting(path: str) -> bool:
     """Say whether a file says how dbt runs, or is the compiled manifest."""
-    return path == PATH or (_is_yaml(path) and PurePosixPath(path).stem in CONFIGURATION)
+    return path == dbt.PATH or (_is_yaml(path) and PurePosixPath(path).stem in dbt.CONFIGURATION)
 
 
 def _is_yaml(path: str) -> bool:
@@ -233,7 +219,7 @@ def units(
     if not touched:
         return ()
     notes = losses(report)
-    settings = tuple(path for path in snapshot.files if is_setting(path) and path != PATH)
+    settings = tuple(path for path in snapshot.files if is_setting(path) and path != dbt.PATH)
     if len(readable) <= SMALL:
         others = tuple(path for path in readable if path not in touched)
         notes_text = "\n".join(filter(None, (note(path, notes.get(path, ())) for path in touched)))
@@ -272,12 +258,12 @@ def note(path: str, lost: Iterable[Fidelity]) -> str:
 
 def detect(folders: Sequence[Folder]) -> Iterator[Detected]:
     """Yield the dbt projects among the folders."""
-    projects = [folder.path for folder in folders if any(name in folder.files for name in PROJECT_FILES)]
+    projects = [folder.path for folder in folders if any(name in folder.files for name in dbt.PROJECT_FILES)]
     for path in topmost(projects):
         yield Detected(path, "", {"source_dir": str(path)})
 
 
-_DEFINITIONS: Final = project_files(YAML)
+_DEFINITIONS: Final = dbt.project_files(dbt.YAML)
 
 
 class MetricFlowSource(DbtSource):
@@ -296,7 +282,7 @@ class MetricFlowSource(DbtSource):
         return snapshot
 
     def _lack(self, entry: Any, origin: Origin, place: str, paths: Iterable[str]) -> ConfigError | None:
-        if any(path.endswith(YAML) and PurePosixPath(path).stem != CREDENTIALS for path in paths):
+        if any(path.endswith(dbt.YAML) and PurePosixPath(path).stem != dbt.CREDENTIALS for path in paths):
             return None
         hint = Hint("set {} to the folder of the definitions", SettingPath(f"{origin.where}.path"))
         return ConfigError(f"there are no MetricFlow definitions at {place}: no YAML file", hint=hint)

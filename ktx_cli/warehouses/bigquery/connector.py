@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from ktx_cli.core import Command, ConfigError, Hint, SettingPath
-from ktx_cli.warehouses import base
+from ktx_cli.warehouses import base, cloud
 from ktx_cli.warehouses.base import TableDraft, read_only_error, reason
-from ktx_cli.warehouses.cloud import ClientError, CloudConnector, Identity, Rights, drafts_of, identifier, required
 from ktx_cli.warehouses.port import ConnectionSpec, ObjectProblem, QueryResult, Scope, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, tagged
 
 if TYPE_CHECKING:
-    from ktx_cli.warehouses.cloud import Catalog, Rows
+    pass
 
 MAX_BYTES_BILLED = 100 * 2**30
 """Bytes one statement may bill unless `max_bytes_billed` says otherwise: 100 GiB."""
@@ -40,7 +39,7 @@ _TYPES = {
 }
 
 
-class BigQueryConnector(CloudConnector):
+class BigQueryConnector(cloud.CloudConnector):
     """A project of BigQuery; a schema is what BigQuery calls a dataset."""
 
     dialect = "bigquery"
@@ -54,7 +53,7 @@ class BigQueryConnector(CloudConnector):
         self.default_schemas = tuple(unquote(part) for part in url.path.split("/") if part)
         self.project = str(spec.options.get("project_id") or url.netloc or self._key.get("project_id") or "")
         if not self.project:
-            required(spec, "project_id", "my-project")
+            cloud.required(spec, "project_id", "my-project")
         address = ServerAddress("bigquery.googleapis.com", 443, self.project, "", "")
         super().__init__(spec, address, f"BigQuery project {self.project}")
 
@@ -157,27 +156,27 @@ class BigQueryConnector(CloudConnector):
         setting = f"connections.{self.id}.credentials_json"
         return Hint("check {}", SettingPath(setting)) if self._key else Command("config", "set", setting, "file:PATH")
 
-    def _identity(self, read: Reader) -> Identity:
+    def _identity(self, read: Reader) -> cloud.Identity:
         ((user,),) = read(IDENTITY)
-        return Identity("BigQuery", user, self.project)
+        return cloud.Identity("BigQuery", user, self.project)
 
-    def _catalog(self, read: Reader, parts: PartReader, identity: Identity, scope: Scope) -> Catalog:
+    def _catalog(self, read: Reader, parts: PartReader, identity: cloud.Identity, scope: Scope) -> cloud.Catalog:
         with self._session(None) as session, self._as_client_error():
             listed = {each.dataset_id: _location(each) for each in session.list_datasets(**_patience())}
         wanted = {name: place for name, place in listed.items() if scope.schemas is None or name in scope.schemas}
         return BigQueryCatalog(read, parts, self.project, wanted)
 
-    def _rights(self, read: Reader, identity: Identity, found: Sequence[TableRef]) -> Rights:
+    def _rights(self, read: Reader, identity: cloud.Identity, found: Sequence[TableRef]) -> cloud.Rights:
         """Ask what may be done with one table of each dataset: BigQuery answers by table alone."""
         first = {ref.schema: ref for ref in sorted(found, reverse=True)}
         looked_at = [ref for _, ref in sorted(first.items())][:_LOOKED_AT]
         with self._session(None) as session, self._as_client_error():
             allowed = {ref: self._permissions(session, ref) for ref in looked_at}
         if not allowed:
-            return Rights(None)
+            return cloud.Rights(None)
         readable = sum(_READ in each for each in allowed.values())
         facts = (f"{_READ} on {readable} of {len(allowed)} tables looked at, one of each dataset",)
-        return Rights(any(_WRITE in each for each in allowed.values()), facts)
+        return cloud.Rights(any(_WRITE in each for each in allowed.values()), facts)
 
     def _permissions(self, session: Any, ref: TableRef) -> list[str]:
         place = f"{self.project}.{ref.schema}.{ref.name}"
@@ -287,13 +286,13 @@ class BigQueryCatalog:
         self._parts = parts
         self._project = project
         self._datasets = datasets
-        self._definitions: Rows = []
+        self._definitions: cloud.Rows = []
 
     def relations(self) -> dict[TableRef, TableDraft]:
         """Return all tables and views, with their comments and row counts; a dataset that is closed is a problem."""
         rows = self._rows("schema", _RELATIONS, self._datasets)
         self._definitions = [(schema, name, _definition(ddl)) for schema, name, _, ddl in rows if ddl]
-        drafts = drafts_of([(schema, name, kind, None, None) for schema, name, kind, _ in rows], _KINDS)
+        drafts = cloud.drafts_of([(schema, name, kind, None, None) for schema, name, kind, _ in rows], _KINDS)
         for schema, name, option in self._rows("table comments", _COMMENTS, self._datasets):
             if (draft := drafts.get(TableRef(schema, name))) is not None:
                 draft.comment = unquoted(option) or None
@@ -302,7 +301,7 @@ class BigQueryCatalog:
                 draft.row_estimate = int(count)
         return drafts
 
-    def columns(self, schemas: Sequence[str]) -> Rows:
+    def columns(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the columns but the pseudo ones of partitioned tables."""
         commented = self._rows("column comments", _COLUMN_COMMENTS, schemas)
         comments = {tuple(names): comment for *names, comment in commented}
@@ -314,26 +313,26 @@ class BigQueryCatalog:
             )
         ]  # fmt: skip
 
-    def keys(self, schemas: Sequence[str]) -> Rows:
+    def keys(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the primary keys, which BigQuery does not enforce; it has no unique ones."""
         rows = _ordered(self._rows("constraints", _KEYS, schemas), 3)
         return [(schema, table, name, "PRIMARY KEY", column) for schema, table, name, column, _ in rows]
 
-    def foreign_keys(self, schemas: Sequence[str]) -> Rows:
+    def foreign_keys(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the foreign keys, which BigQuery does not enforce."""
         return [row[:-1] for row in _ordered(self._rows("foreign keys", _FOREIGN_KEYS, schemas), 3)]
 
-    def views(self, schemas: Sequence[str]) -> Rows:
+    def views(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the SQL of views and of materialized views."""
         return [*self._rows("view definitions", _VIEWS, schemas), *self._definitions]
 
-    def _rows(self, what: str, template: str, schemas: Sequence[str] | Mapping[str, str]) -> Rows:
+    def _rows(self, what: str, template: str, schemas: Sequence[str] | Mapping[str, str]) -> cloud.Rows:
         """Return the rows of all datasets; where one of them is closed, of each on its own."""
-        rows: Rows = []
+        rows: cloud.Rows = []
         for group in self._groups(schemas):
             try:
                 rows += self._read(self._sql(template, group))
-            except ClientError as error:
+            except cloud.ClientError as error:
                 if getattr(error.cause, "code", None) not in _CLOSED:
                     raise
                 if len(group) == 1:
@@ -354,7 +353,7 @@ class BigQueryCatalog:
         ]
 
     def _sql(self, template: str, datasets: Sequence[str]) -> str:
-        places = (identifier("bigquery", self._project, dataset) for dataset in datasets)
+        places = (cloud.identifier("bigquery", self._project, dataset) for dataset in datasets)
         return "\nUNION ALL\n".join(template.format(dataset=place).strip() for place in places)
 
 
@@ -363,7 +362,7 @@ def unquoted(literal: str) -> str:
     return _ESCAPE.sub(_character, literal.strip()[1:-1])
 
 
-def _ordered(rows: Rows, width: int) -> Rows:
+def _ordered(rows: cloud.Rows, width: int) -> cloud.Rows:
     """Sort rows by their first `width` values and, within those, by the position that comes last."""
     return sorted(rows, key=lambda row: (*row[:width], row[-1]))
 

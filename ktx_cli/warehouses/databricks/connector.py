@@ -8,20 +8,8 @@ from typing import Any
 from urllib.request import getproxies
 
 from ktx_cli.core import Command, Hint, SettingPath
-from ktx_cli.warehouses import base, server
+from ktx_cli.warehouses import base, cloud, server
 from ktx_cli.warehouses.base import TableDraft, read_only_error
-from ktx_cli.warehouses.cloud import (
-    Catalog,
-    CloudConnector,
-    Identity,
-    Rights,
-    Rows,
-    drafts_of,
-    identifier,
-    require_query,
-    required,
-    texts,
-)
 from ktx_cli.warehouses.port import ConnectionSpec, QueryResult, Scope, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, tagged
 
@@ -35,7 +23,7 @@ _STOPPED = ("STATEMENT_TIMEOUT", "has timed out", "exceeded the timeout")
 _LOG_IN = ("Invalid access token", "401", "403", "Unauthorized", "Forbidden")
 
 
-class DatabricksConnector(CloudConnector):
+class DatabricksConnector(cloud.CloudConnector):
     """Sessions on a SQL warehouse, each in one catalog."""
 
     dialect = "databricks"
@@ -45,9 +33,9 @@ class DatabricksConnector(CloudConnector):
     def __init__(self, spec: ConnectionSpec) -> None:
         # Without a token the client would open a browser.
         host, _, token = (
-            required(spec, "host", "dbc-1234.cloud.databricks.com").removeprefix("https://").rstrip("/"),
-            required(spec, "http_path", "/sql/1.0/warehouses/ID"),
-            required(spec, "token", "env:DATABRICKS_TOKEN"),
+            cloud.required(spec, "host", "dbc-1234.cloud.databricks.com").removeprefix("https://").rstrip("/"),
+            cloud.required(spec, "http_path", "/sql/1.0/warehouses/ID"),
+            cloud.required(spec, "token", "env:DATABRICKS_TOKEN"),
         )
         catalog = str(spec.options.get("catalog") or "")
         place = f"{host}/{catalog}" if catalog else host
@@ -55,7 +43,7 @@ class DatabricksConnector(CloudConnector):
 
     def _check(self, sql: str) -> None:
         super()._check(sql)
-        require_query(sql, self.dialect, self.where)
+        cloud.require_query(sql, self.dialect, self.where)
 
     def _open(self) -> Any:
         # The client tells of a library that ktx does not use, and of every request it repeats.
@@ -135,14 +123,16 @@ class DatabricksConnector(CloudConnector):
             SettingPath(f"connections.{self.id}.http_path"),
         )
 
-    def _identity(self, read: Reader) -> Identity:
+    def _identity(self, read: Reader) -> cloud.Identity:
         ((sql_version, runtime, user, catalog),) = read(IDENTITY)
-        return Identity(f"Databricks {sql_version or runtime or ''}".strip(), user, self.address.database or catalog)
+        return cloud.Identity(
+            f"Databricks {sql_version or runtime or ''}".strip(), user, self.address.database or catalog
+        )
 
-    def _catalog(self, read: Reader, parts: PartReader, identity: Identity, scope: Scope) -> Catalog:
+    def _catalog(self, read: Reader, parts: PartReader, identity: cloud.Identity, scope: Scope) -> cloud.Catalog:
         return DatabricksCatalog(read, parts, identity.database)
 
-    def _rights(self, read: Reader, identity: Identity, found: Sequence[TableRef]) -> Rights:
+    def _rights(self, read: Reader, identity: cloud.Identity, found: Sequence[TableRef]) -> cloud.Rights:
         schemas = sorted({ref.schema for ref in found if ref.schema is not None})
         parts = PartReader(read, self._driver_error())
         granted = parts("privileges", grants_sql(identity.database, schemas)) if schemas else []
@@ -151,8 +141,8 @@ class DatabricksConnector(CloudConnector):
         own = {identity.user, *(group for group, member in zip(others, inside, strict=False) if member)}
         held = sorted({str(privilege) for grantee, privilege in granted if grantee in own})
         if parts.problems or not held:
-            return Rights(None, tuple(f"{each.what}: {each.message}" for each in parts.problems))
-        return Rights(any(each not in _READING for each in held), (f"holds {', '.join(held)}",))
+            return cloud.Rights(None, tuple(f"{each.what}: {each.message}" for each in parts.problems))
+        return cloud.Rights(any(each not in _READING for each in held), (f"holds {', '.join(held)}",))
 
 
 IDENTITY = "SELECT current_version().dbsql_version, current_version().dbr_version, current_user(), current_catalog()"
@@ -215,7 +205,7 @@ def grants_sql(catalog: str, schemas: Sequence[str]) -> str:
 
 def members_sql(groups: Sequence[str]) -> str:
     """Return the statement for one row that tells of each group whether the user is in it."""
-    return "SELECT " + ", ".join(f"is_account_group_member({texts('databricks', [group])})" for group in groups)
+    return "SELECT " + ", ".join(f"is_account_group_member({cloud.texts('databricks', [group])})" for group in groups)
 
 
 class DatabricksCatalog:
@@ -228,24 +218,24 @@ class DatabricksCatalog:
 
     def relations(self) -> dict[TableRef, TableDraft]:
         """Return all tables and views but those of information_schema."""
-        return drafts_of(self._read(_filled(_RELATIONS, self._catalog, ())), _KINDS)
+        return cloud.drafts_of(self._read(_filled(_RELATIONS, self._catalog, ())), _KINDS)
 
-    def columns(self, schemas: Sequence[str]) -> Rows:
+    def columns(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the columns."""
         return self._read(_filled(_COLUMNS, self._catalog, schemas))
 
-    def keys(self, schemas: Sequence[str]) -> Rows:
+    def keys(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the primary keys."""
         return self._parts("constraints", _filled(_KEYS, self._catalog, schemas))
 
-    def foreign_keys(self, schemas: Sequence[str]) -> Rows:
+    def foreign_keys(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the foreign keys within the catalog."""
         return self._parts("foreign keys", _filled(_FOREIGN_KEYS, self._catalog, schemas))
 
-    def views(self, schemas: Sequence[str]) -> Rows:
+    def views(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the SQL of the views; Databricks shows it to their owners alone."""
         return self._parts("view definitions", _filled(_VIEWS, self._catalog, schemas))
 
 
 def _filled(template: str, catalog: str, schemas: Sequence[str]) -> str:
-    return template.format(catalog=identifier("databricks", catalog), schemas=texts("databricks", schemas))
+    return template.format(catalog=cloud.identifier("databricks", catalog), schemas=cloud.texts("databricks", schemas))

@@ -7,14 +7,13 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktx_cli.core import Command, ConfigError, Hint
-from ktx_cli.warehouses import base
+from ktx_cli.warehouses import base, cloud
 from ktx_cli.warehouses.base import ADDRESS, FLAG, TableDraft, read_only_error, require_known
-from ktx_cli.warehouses.cloud import CloudConnector, Identity, Rights, drafts_of, identifier, required, texts
 from ktx_cli.warehouses.port import ConnectionSpec, QueryResult, Scope, TableKind, TableRef
 from ktx_cli.warehouses.server import PartReader, Reader, ServerAddress, option_flag, server_address, tagged
 
 if TYPE_CHECKING:
-    from ktx_cli.warehouses.cloud import Catalog, Rows
+    pass
 
 _ATTEMPTS = 3
 _WRITING = ("INSERT", "UPDATE", "DELETE", "OWNERSHIP", "CREATE")
@@ -23,7 +22,7 @@ _REFUSED_WRITES = ("READ_ONLY_VIOLATION", "AUTOCOMMIT_WRITE_CONFLICT")
 _LOGIN = ("error 401", "error 403")
 
 
-class TrinoConnector(CloudConnector):
+class TrinoConnector(cloud.CloudConnector):
     """Sessions on a Trino server, each in one catalog of it; nothing is sent before the first statement."""
 
     dialect = "trino"
@@ -32,7 +31,7 @@ class TrinoConnector(CloudConnector):
 
     def __init__(self, spec: ConnectionSpec) -> None:
         if not spec.options.get("url"):
-            required(spec, "host", "trino.example.com")
+            cloud.required(spec, "host", "trino.example.com")
         given = server_address(spec, 0)
         require_known(spec, given.parameters, self.url_parameters)
         tls = _wants_tls(spec, given)
@@ -42,9 +41,9 @@ class TrinoConnector(CloudConnector):
         self.default_schemas = (schema,) if schema else ()
         self.catalog = str(spec.options.get("catalog") or catalog)
         if not self.catalog:
-            required(spec, "catalog", "hive")
+            cloud.required(spec, "catalog", "hive")
         if not address.user:
-            required(spec, "user", "ktx_reader")
+            cloud.required(spec, "user", "ktx_reader")
         super().__init__(spec, address, f"{address.host}:{address.port}/{self.catalog}")
 
     def _check(self, sql: str) -> None:
@@ -138,14 +137,14 @@ class TrinoConnector(CloudConnector):
             return Hint("check {}", self._settings("username", "password"))
         return Command("config", "set", f"connections.{self.id}.password", "env:TRINO_PASSWORD")
 
-    def _identity(self, read: Reader) -> Identity:
+    def _identity(self, read: Reader) -> cloud.Identity:
         ((version, user, catalog),) = read(IDENTITY)
-        return Identity(f"Trino {version}", user, catalog or self.catalog)
+        return cloud.Identity(f"Trino {version}", user, catalog or self.catalog)
 
-    def _catalog(self, read: Reader, parts: PartReader, identity: Identity, scope: Scope) -> Catalog:
+    def _catalog(self, read: Reader, parts: PartReader, identity: cloud.Identity, scope: Scope) -> cloud.Catalog:
         return TrinoCatalog(read, parts, identity.database)
 
-    def _rights(self, read: Reader, identity: Identity, found: Sequence[TableRef]) -> Rights:
+    def _rights(self, read: Reader, identity: cloud.Identity, found: Sequence[TableRef]) -> cloud.Rights:
         wanted = set(found)
         # Not every connector keeps privileges, and one that keeps none says nothing about anything.
         parts = PartReader(read, self._driver_error())
@@ -155,10 +154,10 @@ class TrinoConnector(CloudConnector):
             if TableRef(schema, table) in wanted
         ]
         if not granted:
-            return Rights(None, ("this catalog names no privileges",))
+            return cloud.Rights(None, ("this catalog names no privileges",))
         readable = {ref for ref, privilege in granted if privilege == "SELECT"}
         writes = any(privilege in _WRITING for _, privilege in granted)
-        return Rights(writes, (f"SELECT granted on {len(readable)} of {len(wanted)} tables",))
+        return cloud.Rights(writes, (f"SELECT granted on {len(readable)} of {len(wanted)} tables",))
 
 
 def _wants_tls(spec: ConnectionSpec, address: ServerAddress) -> bool:
@@ -273,7 +272,7 @@ WHERE (grantee_type = 'USER' AND grantee = current_user)
 
 def privileges_sql(catalog: str) -> str:
     """Return the statement for schema, table and privilege of what was granted to the user or a role of theirs."""
-    return _PRIVILEGES.format(catalog=identifier("trino", catalog))
+    return _PRIVILEGES.format(catalog=cloud.identifier("trino", catalog))
 
 
 class TrinoCatalog:
@@ -287,7 +286,7 @@ class TrinoCatalog:
 
     def relations(self) -> dict[TableRef, TableDraft]:
         """Return all tables, views and materialized views but those of information_schema."""
-        drafts = drafts_of(self._read(self._sql(_RELATIONS)), {"VIEW": TableKind.VIEW})
+        drafts = cloud.drafts_of(self._read(self._sql(_RELATIONS)), {"VIEW": TableKind.VIEW})
         rows = self._parts("materialized views", self._sql(_MATERIALIZED))
         self._materialized = {TableRef(schema, name): definition for schema, name, definition in rows}
         for ref in self._materialized.keys() & drafts.keys():
@@ -295,7 +294,7 @@ class TrinoCatalog:
         self._drafts = drafts
         return drafts
 
-    def columns(self, schemas: Sequence[str]) -> Rows:
+    def columns(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the columns; comments on tables and on columns are parts of their own, as not every connector has
         them.
         """
@@ -309,22 +308,22 @@ class TrinoCatalog:
             for schema, table, name, native, nullable, default in self._read(self._sql(_COLUMNS, schemas))
         ]
 
-    def keys(self, schemas: Sequence[str]) -> Rows:
+    def keys(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return none: Trino has no keys."""
         return []
 
-    def foreign_keys(self, schemas: Sequence[str]) -> Rows:
+    def foreign_keys(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return none: Trino has no foreign keys."""
         return []
 
-    def views(self, schemas: Sequence[str]) -> Rows:
+    def views(self, schemas: Sequence[str]) -> cloud.Rows:
         """Return the SQL of views and of materialized views."""
         own = [(ref.schema, ref.name, definition) for ref, definition in self._materialized.items()]
         return [*self._parts("view definitions", self._sql(_VIEWS, schemas)), *own]
 
     def _sql(self, template: str, schemas: Sequence[str] = ()) -> str:
         return template.format(
-            catalog=identifier("trino", self._catalog),
-            name=texts("trino", [self._catalog]),
-            schemas=texts("trino", schemas),
+            catalog=cloud.identifier("trino", self._catalog),
+            name=cloud.texts("trino", [self._catalog]),
+            schemas=cloud.texts("trino", schemas),
         )

@@ -8,28 +8,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ktx_cli.semantic.interchange.dbt import project as dbt
 from ktx_cli.semantic.interchange.dbt.metrics import Metrics
-from ktx_cli.semantic.interchange.dbt.project import (
-    FOREIGN,
-    NATURAL,
-    PRIMARY,
-    UNIQUE,
-    Edge,
-    Entity,
-    Scope,
-    parse_call,
-    read_documents,
-    read_newer,
-    read_older,
+from ktx_cli.semantic.interchange.drafts import (
+    TAKEN,
+    ColumnDraft,
+    SourceDraft,
+    Sources,
+    imported,
+    on_text,
+    plain_name,
+    reach,
 )
-from ktx_cli.semantic.interchange.drafts import TAKEN, Sources, imported, on_text, plain_name, reach
 from ktx_cli.semantic.interchange.report import Imported, Item, Report, UnresolvedError
 from ktx_cli.semantic.load.columns import NATURAL as GRAINS
 from ktx_cli.semantic.model import Model, Place
 from ktx_cli.warehouses import dialect_named
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic.interchange.dbt.project import Call, Dimension, Documents, Semantic
     from ktx_cli.semantic.interchange.drafts import ColumnDraft, SourceDraft
 
 _CUT: Final = re.compile(
@@ -38,7 +34,7 @@ _CUT: Final = re.compile(
 )  # fmt: skip
 
 
-def add_columns(semantic: Semantic, scope: Scope, report: Report) -> None:
+def add_columns(semantic: dbt.Semantic, scope: dbt.Scope, report: Report) -> None:
     """Set the columns of a semantic model's entities and dimensions."""
     for entity in semantic.entities.values():
         _add_entity(semantic, entity, scope, report)
@@ -46,23 +42,23 @@ def add_columns(semantic: Semantic, scope: Scope, report: Report) -> None:
         _add_dimension(semantic, dimension, scope, report)
     _set_time(semantic, report)
     primary = semantic.entities.get(semantic.primary or "")
-    if primary is not None and primary.kind == PRIMARY and primary.column:
+    if primary is not None and primary.kind == dbt.PRIMARY and primary.column:
         semantic.draft.grain = (primary.column,)
 
 
-def _add_entity(semantic: Semantic, entity: Entity, scope: Scope, report: Report) -> None:
+def _add_entity(semantic: dbt.Semantic, entity: dbt.Entity, scope: dbt.Scope, report: Report) -> None:
     what = f"entity `{entity.name}` of `{semantic.name}`"
     with report.dropping(what, entity.place):
-        if entity.kind == NATURAL:
+        if entity.kind == dbt.NATURAL:
             raise UnresolvedError("ktx joins on equality alone: a key of a slowly changing dimension is none")
         column = _column(semantic, entity, None, what, scope, report)
         column.description = column.description or entity.description
-        if entity.kind == UNIQUE:
+        if entity.kind == dbt.UNIQUE:
             column.extra["tests"] = {"dbt": ["unique"]}
         report.kept(what, entity.place, f"{semantic.draft.name}.{column.name}")
 
 
-def _add_dimension(semantic: Semantic, dimension: Dimension, scope: Scope, report: Report) -> None:
+def _add_dimension(semantic: dbt.Semantic, dimension: dbt.Dimension, scope: dbt.Scope, report: Report) -> None:
     what = f"dimension `{dimension.name}` of `{semantic.name}`"
     cut = _CUT.fullmatch(dimension.expr.strip())
     own = cut and (cut["cut"] or cut["cast"] or cut["date"] or cut["short"])
@@ -85,7 +81,12 @@ def _add_dimension(semantic: Semantic, dimension: Dimension, scope: Scope, repor
 
 
 def _column(
-    semantic: Semantic, of: Entity | Dimension, kind: str | None, what: str, scope: Scope, report: Report
+    semantic: dbt.Semantic,
+    of: dbt.Entity | dbt.Dimension,
+    kind: str | None,
+    what: str,
+    scope: dbt.Scope,
+    report: Report,
 ) -> ColumnDraft:
     """Return the column of an entity or dimension, a computed one where its `expr` is no plain name."""
     draft, expr = semantic.draft, scope.render(of.expr)
@@ -93,7 +94,7 @@ def _column(
     known = draft.base.column(plain) if plain is not None and draft.base is not None else None
     if known is not None:
         kind = kind or known.type.value
-    column, is_renamed = draft.define(of.name, expr, kind, otherwise=None, renames=isinstance(of, Entity))
+    column, is_renamed = draft.define(of.name, expr, kind, otherwise=None, renames=isinstance(of, dbt.Entity))
     of.column = column.name
     if is_renamed:
         report.approximated(f"the name of {what}", TAKEN, of.place, column.name)
@@ -104,7 +105,7 @@ def _column(
     return column
 
 
-def _set_time(semantic: Semantic, report: Report) -> None:
+def _set_time(semantic: dbt.Semantic, report: Report) -> None:
     if semantic.time is None:
         return
     dimension = semantic.dimensions.get(semantic.time)
@@ -115,9 +116,9 @@ def _set_time(semantic: Semantic, report: Report) -> None:
     semantic.draft.time = dimension.column
 
 
-def add_joins(semantics: list[Semantic], report: Report) -> None:
+def add_joins(semantics: list[dbt.Semantic], report: Report) -> None:
     """Join what shares an entity: where one has it as a key many to one, where both have one to one."""
-    wanted: dict[tuple[str, str], list[tuple[Semantic, Semantic, str, str]]] = {}
+    wanted: dict[tuple[str, str], list[tuple[dbt.Semantic, dbt.Semantic, str, str]]] = {}
     for one, other in itertools.permutations(semantics, 2):
         for name in one.entities:
             relationship = _relationship(one, other, name)
@@ -130,30 +131,32 @@ def add_joins(semantics: list[Semantic], report: Report) -> None:
     joined = {edge.entity for semantic in semantics for edge in semantic.edges}
     for semantic in semantics:
         for entity in semantic.entities.values():
-            if entity.kind == FOREIGN and entity.name not in joined and entity.column:
+            if entity.kind == dbt.FOREIGN and entity.name not in joined and entity.column:
                 why = "no imported semantic model has it as a key: it is a column without a join"
                 what = f"join by entity `{entity.name}` of `{semantic.name}`"
                 report.approximated(what, why, entity.place, f"{semantic.draft.name}.{entity.column}")
 
 
-def _relationship(one: Semantic, other: Semantic, name: str) -> str | None:
+def _relationship(one: dbt.Semantic, other: dbt.Semantic, name: str) -> str | None:
     """Return how `one` is joined to `other` by an entity; two keys are joined once, from the first name."""
     own, its = one.entities[name], other.entities.get(name)
     if its is None or not own.column or not its.column or not its.is_key:
         return None
-    if own.kind == FOREIGN:
+    if own.kind == dbt.FOREIGN:
         return "many_to_one"
     return "one_to_one" if one.draft.name < other.draft.name else None
 
 
-def _free_alias(name: str, semantics: Iterable[Semantic]) -> str:
+def _free_alias(name: str, semantics: Iterable[dbt.Semantic]) -> str:
     names = {semantic.draft.name for semantic in semantics}
     while name in names:
         name = f"{name}_key"
     return name
 
 
-def _join(one: Semantic, other: Semantic, name: str, relationship: str, alias: str | None, report: Report) -> None:
+def _join(
+    one: dbt.Semantic, other: dbt.Semantic, name: str, relationship: str, alias: str | None, report: Report
+) -> None:
     own, its = one.entities[name], other.entities[name]
     hop = alias or other.draft.name
     on = on_text([(own.column or "", its.column or "")], hop)
@@ -161,9 +164,9 @@ def _join(one: Semantic, other: Semantic, name: str, relationship: str, alias: s
     if alias:
         join["alias"] = alias
     one.draft.joins.append(join)
-    one.edges.append(Edge(name, other, hop))
+    one.edges.append(dbt.Edge(name, other, hop))
     if relationship == "one_to_one" and alias is None:
-        other.edges.append(Edge(name, one, one.draft.name))
+        other.edges.append(dbt.Edge(name, one, one.draft.name))
     report.kept(f"join by entity `{name}` of `{one.name}`", own.place, f"{one.draft.name} -> {hop}")
 
 
@@ -335,7 +338,7 @@ def import_dbt(
     the report too. Raises nothing for what the files hold: it is in the report.
     """
     report = Report()
-    documents = read_documents(files, report, rest=properties)
+    documents = dbt.read_documents(files, report, rest=properties)
     sources = Sources(model, dialect or (model.dialect if model else DEFAULT_DIALECT), report)
     configs = {name: item for item in documents.models if (name := item.text("name"))}
     semantics = _semantics(documents, configs, tables, sources, report)
@@ -343,7 +346,7 @@ def import_dbt(
     if properties:
         models.add(documents)
     for semantic in semantics:
-        add_columns(semantic, Scope(semantic, documents.variables), report)
+        add_columns(semantic, dbt.Scope(semantic, documents.variables), report)
     add_joins(semantics, report)
     models.join()
     reach(sources.drafts.values())
@@ -352,16 +355,16 @@ def import_dbt(
 
 
 def _semantics(
-    documents: Documents,
+    documents: dbt.Documents,
     configs: Mapping[str, Item],
     tables: Mapping[Relation, str] | None,
     sources: Sources,
     report: Report,
-) -> list[Semantic]:
+) -> list[dbt.Semantic]:
     """Return the semantic models, each with its source."""
-    read = [read_older(item, report) for item in documents.semantic_models]
-    read += [read_newer(item, report) for item in documents.models]
-    result: list[Semantic] = []
+    read = [dbt.read_older(item, report) for item in documents.semantic_models]
+    read += [dbt.read_newer(item, report) for item in documents.models]
+    result: list[dbt.Semantic] = []
     for semantic in filter(None, read):
         table = _table(semantic.relation, configs)
         if table is not None and tables is not None:
@@ -386,7 +389,7 @@ def relation_of(text: str) -> Relation | None:
     """Return what `ref('name')` or `source('schema', 'table')` refers to, in braces or not; None for anything else."""
     inner = _BRACES.match(text.strip())
     try:
-        call: Call = parse_call(inner[1] if inner else text)
+        call: dbt.Call = dbt.parse_call(inner[1] if inner else text)
     except UnresolvedError:
         return None
     words = [argument for argument in call.arguments if isinstance(argument, str) and argument]
@@ -416,14 +419,14 @@ class _Models:
     """What dbt says of models and sources that became sources, or that the manifest has."""
 
     def __init__(
-        self, configs: Mapping[str, Item], semantics: list[Semantic], sources: Sources, report: Report
+        self, configs: Mapping[str, Item], semantics: list[dbt.Semantic], sources: Sources, report: Report
     ) -> None:
         self._configs, self._sources, self._report = configs, sources, report
         tables = {_table(semantic.relation, configs): semantic.draft for semantic in reversed(semantics)}
         self._drafts = {table: draft for table, draft in tables.items() if table is not None}
         self._references: list[Reference] = []
 
-    def add(self, documents: Documents) -> None:
+    def add(self, documents: dbt.Documents) -> None:
         """Add the entries of `models:` and `sources:`."""
         for item in documents.models:
             self._add(item, _table(f"ref({item.text('name')!r})", self._configs))

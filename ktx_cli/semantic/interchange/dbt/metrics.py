@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError
-from ktx_cli.semantic.interchange.dbt.project import METRIC_TIME, Scope, read_filters, read_input, to_date, window
+from ktx_cli.semantic.interchange.dbt import project as dbt
 from ktx_cli.semantic.interchange.drafts import SourceDraft, checked, described, filled, plain_name, quoted, with_names
 from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic.interchange.dbt.project import Input, Semantic
+    pass
 
 _FILLED: Final = "ktx shows empty periods where a question says `fill: true`; a count is 0 there, any other value empty"
 _MISSING: Final = "inputs of several sources: where one has no rows, a sum or count is 0 here and empty in dbt"
@@ -27,7 +27,7 @@ _REASONS: Final = {
 class Found:
     """A measure that was written: by which semantic model, under which name."""
 
-    semantic: Semantic
+    semantic: dbt.Semantic
     name: str
 
     @property
@@ -35,7 +35,7 @@ class Found:
         """What it is called in reports."""
         return f"{self.semantic.draft.name}.{self.name}"
 
-    def sql(self, home: Semantic) -> str:
+    def sql(self, home: dbt.Semantic) -> str:
         """Return how formulas of a semantic model name it."""
         parts = (self.name,) if self.semantic is home else (self.semantic.draft.name, self.name)
         return ".".join(quoted(part, home.draft.dialect) for part in parts)
@@ -46,13 +46,13 @@ class Entry:
     """A metric as written; `home`: the semantic model whose entry it stands in, in the newer form."""
 
     item: Item
-    home: Semantic | None = None
+    home: dbt.Semantic | None = None
 
 
 class Metrics:
     """Resolves metrics one by one, those they are made of first."""
 
-    def __init__(self, semantics: list[Semantic], variables: Mapping[str, Any], report: Report) -> None:
+    def __init__(self, semantics: list[dbt.Semantic], variables: Mapping[str, Any], report: Report) -> None:
         self._variables, self._report = variables, report
         self._semantics = semantics
         self._entries: dict[str, Entry] = {}
@@ -80,9 +80,9 @@ class Metrics:
             else:
                 self._entries[name] = entry
 
-    def _add_measures(self, semantic: Semantic) -> None:
+    def _add_measures(self, semantic: dbt.Semantic) -> None:
         """Write the measures of the older form; one gives its name up for a metric that is something else."""
-        reader = MeasureReader(semantic, Scope(semantic, self._variables), self._report)
+        reader = MeasureReader(semantic, dbt.Scope(semantic, self._variables), self._report)
         for item in semantic.measures:
             name = item.text("name") or ""
             what = f"measure `{name or '?'}` of `{semantic.name}`"
@@ -103,7 +103,7 @@ class Metrics:
     def _exposes(self, entry: Entry, measure: str) -> bool:
         """Say whether a metric is a measure and nothing more."""
         params = entry.item.item("type_params")
-        wanted = read_input(params.value("measure"), entry.item.place) if params else None
+        wanted = dbt.read_input(params.value("measure"), entry.item.place) if params else None
         simple = (entry.item.text("type") or "").lower() == "simple" and not entry.item.has("filter")
         return simple and wanted is not None and wanted.name == measure and wanted.is_plain
 
@@ -148,32 +148,32 @@ class Metrics:
     def _simple(self, entry: Entry, name: str, what: str) -> Found:
         if entry.item.has("agg") and entry.home is not None:
             return self._aggregate(entry, entry.home, name, what)
-        wanted = read_input(self._params(entry).value("measure"), entry.item.place)
+        wanted = dbt.read_input(self._params(entry).value("measure"), entry.item.place)
         found = self._measures.get(wanted.name) if wanted else None
         if wanted is None or found is None:
             raise UnresolvedError(f"its measure `{wanted.name}` was not imported" if wanted else "it names no measure")
-        wanted = wanted.with_filters(read_filters(entry.item, "filter"))
+        wanted = wanted.with_filters(dbt.read_filters(entry.item, "filter"))
         self._note_fill(entry, wanted, what, f"{found.semantic.draft.name}.{name}")
         if wanted.is_plain and found.name == name:
             self._describe(entry, found.semantic.draft.measures[name])
             self._report.kept(what, entry.item.place, found.ref)
             return found
-        scope = Scope(found.semantic, self._variables)
+        scope = dbt.Scope(found.semantic, self._variables)
         measure = {"name": name, "expr": found.sql(found.semantic), "filter": scope.condition(wanted.filters)}
         return self._add(entry, found.semantic, name, measure, what)
 
-    def _aggregate(self, entry: Entry, home: Semantic, name: str, what: str) -> Found:
+    def _aggregate(self, entry: Entry, home: dbt.Semantic, name: str, what: str) -> Found:
         """Write a simple metric of the newer form."""
-        scope = Scope(home, self._variables)
+        scope = dbt.Scope(home, self._variables)
         measure = MeasureReader(home, scope, self._report).read(entry.item, name, what)
-        measure["filter"] = scope.condition(read_filters(entry.item, "filter"))
+        measure["filter"] = scope.condition(dbt.read_filters(entry.item, "filter"))
         if entry.item.flag("join_to_timespine") | entry.item.has("fill_nulls_with"):
             entry.item.skip("fill_nulls_with")
             self._report.approximated(what, _FILLED, entry.item.place, f"{home.draft.name}.{name}")
         return self._add(entry, home, name, measure, what)
 
     def _add(
-        self, entry: Entry, semantic: Semantic, name: str, measure: Mapping[str, Any], what: str, why: str = ""
+        self, entry: Entry, semantic: dbt.Semantic, name: str, measure: Mapping[str, Any], what: str, why: str = ""
     ) -> Found:
         """Write a measure after a check of its filter; described as the metric is."""
         written = filled(measure)
@@ -191,11 +191,11 @@ class Metrics:
         if text:
             measure["descriptions"] = {"dbt": text}
 
-    def _note_fill(self, entry: Entry, wanted: Input, what: str, target: str) -> None:
+    def _note_fill(self, entry: Entry, wanted: dbt.Input, what: str, target: str) -> None:
         if wanted.fill:
             self._report.approximated(what, _FILLED, entry.item.place, target)
 
-    def _input(self, entry: Entry, wanted: Input, name: str, what: str) -> Found:
+    def _input(self, entry: Entry, wanted: dbt.Input, name: str, what: str) -> Found:
         """Return the measure of an input, a hidden one of its own where it is filtered or moved in time."""
         found = self._metric(wanted.name) or self._measures.get(wanted.name)
         if found is None:
@@ -205,11 +205,11 @@ class Metrics:
             return found
         if wanted.offset_to_grain:
             raise UnresolvedError(f"ktx has no value at the start of a {wanted.offset_to_grain} (`offset_to_grain`)")
-        offset = window(wanted.offset)
+        offset = dbt.window(wanted.offset)
         if wanted.offset and offset is None:
             raise UnresolvedError(f"its `offset_window` is `{wanted.offset}`, no length of time")
         draft = found.semantic.draft
-        condition = Scope(found.semantic, self._variables).condition(wanted.filters)
+        condition = dbt.Scope(found.semantic, self._variables).condition(wanted.filters)
         _check_filter(draft, condition, f"the filter of its input `{wanted.name}`")
         own, number = f"{name}__{wanted.alias}", 2
         while own in draft.measures:
@@ -220,7 +220,7 @@ class Metrics:
         })  # fmt: skip
         return Found(found.semantic, own)
 
-    def _inputs(self, entry: Entry, inputs: Sequence[Input], name: str, what: str) -> list[Found] | None:
+    def _inputs(self, entry: Entry, inputs: Sequence[dbt.Input], name: str, what: str) -> list[Found] | None:
         """Return the measures of all inputs, None after a report of those that have none."""
         found = []
         for each in inputs:
@@ -230,8 +230,8 @@ class Metrics:
 
     def _ratio(self, entry: Entry, name: str, what: str) -> Found | None:
         params = self._params(entry)
-        inputs = [read_input(params.value(key), entry.item.place) for key in ("numerator", "denominator")]
-        own = read_filters(entry.item, "filter")
+        inputs = [dbt.read_input(params.value(key), entry.item.place) for key in ("numerator", "denominator")]
+        own = dbt.read_filters(entry.item, "filter")
         if None in inputs:
             raise UnresolvedError("it has no `numerator` or no `denominator`")
         result = self._inputs(entry, [each.with_filters(own) for each in inputs if each], name, what)
@@ -245,9 +245,9 @@ class Metrics:
 
     def _derived(self, entry: Entry, name: str, what: str) -> Found | None:
         params = self._params(entry)
-        own = read_filters(entry.item, "filter")
+        own = dbt.read_filters(entry.item, "filter")
         listed = params.value("metrics") or params.value("input_metrics") or []
-        inputs = [read_input(each, entry.item.place) for each in listed if isinstance(listed, list)]
+        inputs = [dbt.read_input(each, entry.item.place) for each in listed if isinstance(listed, list)]
         text = params.text("expr")
         if not inputs or text is None or None in inputs:
             raise UnresolvedError("it has no `expr` or names no metrics")
@@ -268,7 +268,7 @@ class Metrics:
         below = params.item("cumulative_type_params")
         places = [each for each in (below, params) if each is not None]
         value = params.value("measure") or params.value("input_metric") or (below.value("metric") if below else None)
-        wanted = read_input(value, entry.item.place)
+        wanted = dbt.read_input(value, entry.item.place)
         if wanted is None:
             raise UnresolvedError("it names no measure and no metric")
         found = self._input(entry, wanted, name, what)
@@ -276,10 +276,10 @@ class Metrics:
             next((text for place in places if (text := place.text(key))), None)
             for key in ("window", "grain_to_date", "period_agg")
         )
-        cumulative = filled({"window": window(length), "to_date": to_date(grain)})
+        cumulative = filled({"window": dbt.window(length), "to_date": dbt.to_date(grain)})
         if (length and "window" not in cumulative) or (grain and "to_date" not in cumulative) or (length and grain):
             raise UnresolvedError(f"`{length or grain}` is no window ktx has")
-        condition = Scope(found.semantic, self._variables).condition(read_filters(entry.item, "filter"))
+        condition = dbt.Scope(found.semantic, self._variables).condition(dbt.read_filters(entry.item, "filter"))
         measure = {"name": name, "expr": found.sql(found.semantic), "filter": condition, "cumulative": cumulative}
         why = "" if taken == "last" else f"a period has the value at its end; dbt takes its {taken or 'first'} value"
         added = self._add(entry, found.semantic, name, measure, what, why)
@@ -336,7 +336,7 @@ _UNREAD_KEYS: Final = {
 class MeasureReader:
     """Reads the aggregates of one semantic model."""
 
-    def __init__(self, semantic: Semantic, scope: Scope, report: Report) -> None:
+    def __init__(self, semantic: dbt.Semantic, scope: dbt.Scope, report: Report) -> None:
         self._semantic, self._scope, self._report = semantic, scope, report
 
     def read(self, item: Item, name: str, what: str) -> dict[str, Any]:
@@ -400,7 +400,7 @@ class MeasureReader:
         if below is None:
             return
         name = below.text("name") or ""
-        column = self._dimension(self._semantic.time or name if name == METRIC_TIME else name)
+        column = self._dimension(self._semantic.time or name if name == dbt.METRIC_TIME else name)
         take = _TAKES.get((below.text("window_choice") or below.text("window_agg") or "min").lower())
         groups = below.words("window_groupings") or below.words("group_by")
         keys = [self._key(group) for group in groups]

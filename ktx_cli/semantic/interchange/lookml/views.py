@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.semantic.interchange.drafts import TAKEN, all_of, checked, described, filled
+from ktx_cli.semantic.interchange import drafts
 from ktx_cli.semantic.interchange.lookml.project import TIMEFRAMES, Block, Project, cut, replaced, without_liquid
 from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic.interchange.drafts import ColumnDraft, SourceDraft, Sources
+    pass
 
 UNKNOWN_TABLE: Final = "the scanned database has no such table"
 """Why a view is left out where only known tables count."""
@@ -34,7 +34,7 @@ class View:
     """A view and its source. `fields`: name -> what it became, None where it is dropped."""
 
     block: Block
-    draft: SourceDraft
+    draft: drafts.SourceDraft
     fields: dict[str, Resolved | None] = field(default_factory=dict)
 
     def blocks(self, *keys: str) -> dict[str, Block]:
@@ -45,7 +45,7 @@ class View:
 class World:
     """All views. `names`: what explores call a view -> the view's name, empty where that is not one view."""
 
-    def __init__(self, project: Project, sources: Sources, report: Report, *, known_only: bool = False) -> None:
+    def __init__(self, project: Project, sources: drafts.Sources, report: Report, *, known_only: bool = False) -> None:
         self.project, self.sources, self.report, self._known_only = project, sources, report, known_only
         self.views: dict[str, View] = {}
         self.names: dict[str, str] = {}
@@ -58,7 +58,7 @@ class World:
                 self.names[name] = name
                 report.kept(f"view `{name}`", block.place, self.views[name].draft.name)
 
-    def _draft(self, name: str, block: Block) -> SourceDraft:
+    def _draft(self, name: str, block: Block) -> drafts.SourceDraft:
         """Return the source of a view."""
         derived = block.below("derived_table")
         if derived:
@@ -199,7 +199,7 @@ class Dimensions:
         draft, is_renamed = view.draft.define(name, self._expression(view, block, name, word), kind)
         column = draft.name
         if is_renamed:
-            self._report.approximated(f"the name of {what}", TAKEN, block.place, f"{view.draft.name}.{column}")
+            self._report.approximated(f"the name of {what}", drafts.TAKEN, block.place, f"{view.draft.name}.{column}")
         self._describe(view, column, item, kind, block)
         self._report_rest(view, block, item, word, column, what)
         return Resolved(column, kind)
@@ -224,7 +224,7 @@ class Dimensions:
     def _describe(self, view: View, name: str, item: Item, kind: str, block: Block) -> None:
         column = view.draft.column(name)
         column.type = column.type or kind
-        column.description = described(item.text("description"), item.text("label"))
+        column.description = drafts.described(item.text("description"), item.text("label"))
         restricted = bool(item.words("required_access_grants"))
         column.visibility = _visibility(column, restricted=restricted, hidden=item.flag("hidden"))
         if kind == "time":
@@ -250,7 +250,7 @@ class Dimensions:
         item.report_rest(self._report, what, REASONS)
 
 
-def _visibility(column: ColumnDraft, *, restricted: bool, hidden: bool) -> str | None:
+def _visibility(column: drafts.ColumnDraft, *, restricted: bool, hidden: bool) -> str | None:
     """Return who sees a dimension; a computed one without a visibility of its own is as hidden as what it reads."""
     if restricted:
         return "hidden"
@@ -338,12 +338,12 @@ class Measures:
             raise UnresolvedError(_MEASURES[word])
         own = self._expression(view, block, item, word)
         limit = self._filter(view, block)
-        checked(view.draft, own["expr"], aggregate=True, measures=own.pop("uses"))
+        drafts.checked(view.draft, own["expr"], aggregate=True, measures=own.pop("uses"))
         if limit:
-            checked(view.draft, limit, aggregate=False)
+            drafts.checked(view.draft, limit, aggregate=False)
         shown = self._shown(item)
         self._report_rest(view, block, item, word, what)
-        return filled({"name": name, **own, "filter": limit, **shown})
+        return drafts.filled({"name": name, **own, "filter": limit, **shown})
 
     def _expression(self, view: View, block: Block, item: Item, word: str) -> dict[str, Any]:
         """Return `expr`, what else makes the measure, and the measures it uses."""
@@ -360,7 +360,7 @@ class Measures:
             whole = {"percent_of": "total"} if word == "percent_of_total" else {}
             return {"expr": expr, "uses": uses, **whole}
         text = replaced(sql, lambda each: self._dimensions.sql_of(view, each))
-        checked(view.draft, text, aggregate=False)
+        drafts.checked(view.draft, text, aggregate=False)
         if word in ("percentile", "percentile_distinct"):
             fraction = item.number("percentile")
             if fraction is None or not 0 <= fraction <= 100:
@@ -401,10 +401,12 @@ class Measures:
                 pairs += [(key, value) for key, value in below.values.items()]
         named = [(str(name), str(value)) for name, value in pairs]
         own = self._dimensions
-        return all_of([condition(own.sql_of(view, name), own.kind_of(view, name), value) for name, value in named])
+        return drafts.all_of(
+            [condition(own.sql_of(view, name), own.kind_of(view, name), value) for name, value in named]
+        )
 
     def _shown(self, item: Item) -> dict[str, Any]:
-        text = described(item.text("description"), item.text("label"))
+        text = drafts.described(item.text("description"), item.text("label"))
         restricted = bool(item.words("required_access_grants"))
         return {
             "descriptions": {"lookml": text} if text else None,
