@@ -10,6 +10,8 @@ import os
 import re
 import shutil
 import subprocess
+import threading
+import weakref
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,6 +77,15 @@ _STRIPPED: Final = frozenset({
 
 
 _TRACES: Final = ("GIT_TRACE", "GIT_TR2_")
+_PERSONAL: Final = frozenset({
+    "GIT_ASKPASS", "GIT_AUTHOR_DATE", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_NAME", "GIT_CEILING_DIRECTORIES",
+    "GIT_COMMITTER_DATE", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_NAME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM",
+    "GIT_CONFIG_SYSTEM", "GIT_EDITOR", "GIT_EXEC_PATH", "GIT_LITERAL_PATHSPECS", "GIT_OPTIONAL_LOCKS", "GIT_PAGER",
+    "GIT_SEQUENCE_EDITOR", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_TERMINAL_PROMPT",
+})  # fmt: skip
+"""Local to a repository in no git; about any other name, git itself is asked."""
+
+_KNOWN: Final = _STRIPPED | _PERSONAL
 OVERRIDE: Final = "KTX_GIT_BIN"
 """The variable that names the git to run, wherever it is."""
 
@@ -149,6 +160,66 @@ def _local_variables(path: Path) -> frozenset[str]:
     return _STRIPPED | frozenset(output.stdout.decode("ascii", "replace").split())
 
 
+class ObjectReader:
+    """Answers about objects, from one process that starts with the first question and ends with this object.
+
+    It looks names up anew for each question. Safe to use from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._turn = threading.Lock()
+
+    def ask(self, git: Git, name: str) -> tuple[str, str, bytes] | None:
+        """Return id, type and content of what is named, None where there is no such; `GitError` for a damaged one."""
+        if "\n" in name:  # no name of anything can hold one
+            return None
+        with self._turn:
+            for _ in range(2):
+                try:
+                    return self._asked(git, name)
+                except BrokenPipeError:  # somebody ended the process, or the object is so damaged that git gave up
+                    self._end()
+                except BaseException:  # the answer still to come would be taken for that of the next question
+                    self._end()
+                    raise
+        raise unreadable(git, name)
+
+    def _asked(self, git: Git, name: str) -> tuple[str, str, bytes] | None:
+        """Return the answer of a process that runs; `BrokenPipeError` where it is gone."""
+        if self._process is None:
+            self._process = git.start_reader("cat-file", "--batch")
+            weakref.finalize(self, _ended, self._process)
+        process = self._process
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(os.fsencode(name) + b"\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        words = line.decode("ascii", "replace").split()
+        if line and (len(words) != 3 or not words[2].isdigit()):
+            return None
+        content = process.stdout.read(int(words[2]) + 1) if line else b""
+        if not line or len(content) != int(words[2]) + 1:
+            raise BrokenPipeError
+        return words[0], words[1], content[:-1]
+
+    def _end(self) -> None:
+        if self._process is not None:
+            _ended(self._process)
+            self._process = None
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def unreadable(git: Git, name: str) -> GitError:
+    """Return the error for an object that is not there or damaged."""
+    hint = Command("-C", git.folder, "fsck", program="git")
+    return GitError(f"the object {name} cannot be read in {git.folder}", hint=hint)
+
+
 @dataclass(frozen=True, slots=True)
 class Git:
     """Runs git in one folder, so that no setting, variable or hook of the user's changes what it does.
@@ -161,10 +232,18 @@ class Git:
     folder: Path
     guard: int | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
+    _reader: ObjectReader = field(default_factory=ObjectReader, repr=False, compare=False)
 
     def guarded(self, descriptor: int) -> Git:
         """Return the same git whose writing children hold `descriptor` open."""
         return dataclasses.replace(self, guard=descriptor)
+
+    def object(self, name: str) -> tuple[str, str, bytes] | None:
+        """Return id, type and content of what a name (`HEAD^{commit}`, an id) stands for now, None when nothing.
+
+        Raises `GitError` for what cannot be read.
+        """
+        return self._reader.ask(self, name)
 
     def read(
         self,
@@ -210,7 +289,8 @@ class Git:
 
     def environment(self) -> dict[str, str]:
         """Return the environment git gets."""
-        dropped = _local_variables(self.binary.path)
+        unknown = any(name.startswith("GIT_") and name not in _KNOWN for name in self.environ)
+        dropped = _local_variables(self.binary.path) if unknown else _STRIPPED
         kept = {
             name: value
             for name, value in self.environ.items()

@@ -289,7 +289,8 @@ def _attempts(run: Run, config: GitConfig) -> CommitResult:
         if judged is None:
             judged, head = _judged(run, config, head)
         assert head is not None
-        plan = judged.planner.plan(TreeView(run.git, run.layout.prefix, head.commit))
+        tip = judged.tip if judged.tip.commit == head.commit else TreeView(run.git, run.layout.prefix, head.commit)
+        plan = judged.planner.plan(tip)
         if not plan.changes:
             return CommitResult(None, held=tuple(plan.held))
         outcome = Attempt(run, plan, judged.judge.conditions, head, judged.index).run()
@@ -311,6 +312,7 @@ class _Judged:
 
     judge: Judge
     planner: Planner
+    tip: TreeView
     index: Signature | None
 
 
@@ -324,7 +326,7 @@ def _judged(run: Run, config: GitConfig, before: Head | None) -> tuple[_Judged, 
     base = tip if request.base == head.commit else TreeView(git, layout.prefix, request.base)
     judge = Judge(git, layout, config, run.conversion, tip, request.changes)
     planner = Planner(request.changes, base, layout.prefix, run.conversion, judge, request.merge, request.adjust)
-    return _Judged(judge, planner, index), head
+    return _Judged(judge, planner, tip, index), head
 
 
 def _moved(run: Run, head: Head) -> Head:

@@ -6,82 +6,24 @@ import hashlib
 import os
 import re
 import secrets
-import subprocess
+import stat
 import tempfile
-import threading
-import weakref
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ktx_cli.core import Command, GitError, KtxError
+from ktx_cli.core import GitError, KtxError
 from ktx_cli.project.files import can_read, read_bytes
-from ktx_cli.project.git import Git
+from ktx_cli.project.git import Git, unreadable
 from ktx_cli.project.repository.index import IndexView, read_index
 from ktx_cli.project.repository.model import Held, HeldReason, TreeEntry, decode, encode, joined, read_config
 from ktx_cli.project.repository.working_files import naming, obstacle, signature_of
 
 if TYPE_CHECKING:
     from ktx_cli.project.repository.model import GitConfig, RepositoryLayout
-
-
-class BlobReader:
-    """Objects by id, from a process that starts with the first question and ends with this object."""
-
-    def __init__(self, git: Git) -> None:
-        self._git = git
-        self._process: subprocess.Popen[bytes] | None = None
-        self._turn = threading.Lock()
-
-    def read(self, oid: str) -> bytes:
-        """Return an object's content; `GitError` when the repository does not have it."""
-        with self._turn:
-            try:
-                content = self._asked(oid)
-            except BrokenPipeError:  # somebody ended the process, or the object is so damaged that git gave up
-                content = self._asked_again(oid)
-            if content is None:
-                message = f"the object {oid} cannot be read in {self._git.folder}"
-                raise GitError(message, hint=Command("-C", self._git.folder, "fsck", program="git"))
-            return content
-
-    def _asked(self, oid: str) -> bytes | None:
-        """Return an object's content, None where there is no such; `BrokenPipeError` where the process is gone."""
-        process = self._started()
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(oid.encode("ascii") + b"\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
-        header = line.split()
-        if line and len(header) != 3:
-            return None
-        content = process.stdout.read(int(header[2]) + 1) if line else b""
-        if not line or len(content) != int(header[2]) + 1:
-            raise BrokenPipeError
-        return content[:-1]
-
-    def _asked_again(self, oid: str) -> bytes | None:
-        if self._process is not None:
-            _end(self._process)
-            self._process = None
-        try:
-            return self._asked(oid)
-        except BrokenPipeError:
-            return None
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            self._process = self._git.start_reader("cat-file", "--batch")
-            weakref.finalize(self, _end, self._process)
-        return self._process
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.communicate()
 
 
 class TreeView:
@@ -95,12 +37,11 @@ class TreeView:
         self.commit = commit
         self._git = git
         self._prefix = prefix
-        self._reader = BlobReader(git)
 
     def read(self, path: str) -> bytes | None:
         """Return a file's content, or None where there is no such file."""
         entry = self.entries.get(path)
-        return self._reader.read(entry.oid) if entry is not None and entry.is_file else None
+        return self._content(entry.oid)[1] if entry is not None and entry.is_file else None
 
     def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
         """Return path -> content of those that exist."""
@@ -129,19 +70,50 @@ class TreeView:
         """Everything the commit has in the project: files, symbolic links, submodules."""
         if self.commit is None:
             return {}
-        where = ("--", self._prefix) if self._prefix else ()
-        output = self._git.read("ls-tree", "-r", "-z", "--full-tree", self.commit, *where)
-        return dict(_entry(record, len(encode(self._prefix))) for record in output.out.split(b"\0") if record)
+        below = f"{self.commit}^{{tree}}"
+        for folder in filter(None, self._prefix.split("/")):
+            found = dict(self._listed(below)).get(folder)
+            if found is None or found.mode != _FOLDER:
+                return {}
+            below = found.oid
+        return dict(self._below(below, ""))
+
+    def _below(self, tree: str, start: str) -> Iterator[tuple[str, TreeEntry]]:
+        for name, entry in self._listed(tree):
+            if entry.mode == _FOLDER:
+                yield from self._below(entry.oid, f"{start}{name}/")
+            else:
+                yield start + name, entry
+
+    def _listed(self, tree: str) -> Iterator[tuple[str, TreeEntry]]:
+        """Yield what a tree has itself: each entry is `<mode> <name>`, NUL, and the id as bytes."""
+        oid, content = self._content(tree)
+        at, width = 0, len(oid) // 2
+        while at < len(content):
+            end = content.index(b"\0", at)
+            mode, _, name = content[at:end].partition(b" ")
+            at = end + 1 + width
+            yield decode(name), TreeEntry(_canonical(int(mode, 8)), content[end + 1 : at].hex())
+
+    def _content(self, name: str) -> tuple[str, bytes]:
+        found = self._git.object(name)
+        if found is None:
+            raise unreadable(self._git, name)
+        return found[0], found[2]
 
     @cached_property
     def _names(self) -> list[str]:
         return sorted(self.entries)
 
 
-def _entry(record: bytes, skipped: int) -> tuple[str, TreeEntry]:
-    facts, _, path = record.partition(b"\t")
-    mode, _, oid = facts.decode("ascii").split(" ")
-    return decode(path[skipped:]), TreeEntry(mode, oid)
+_FOLDER: Final = "040000"
+
+
+def _canonical(mode: int) -> str:
+    """Return the mode as git shows it: of an old commit's odd permissions, only whether a file is executable."""
+    if stat.S_ISREG(mode):
+        return "100755" if mode & stat.S_IXUSR else "100644"
+    return f"{stat.S_IFMT(mode):06o}"
 
 
 _ATTRIBUTES = ("text", "eol", "crlf", "filter", "ident", "working-tree-encoding")

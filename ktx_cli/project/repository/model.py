@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from ktx_cli.core import Command, ConfigError, GitError, Hint, StorageError
-from ktx_cli.project.files import storage_error
+from ktx_cli.project.files import read_bytes, storage_error
 from ktx_cli.project.git import Git, condensed, failure, find_git
 from ktx_cli.project.layout import Layout, ancestors
 from ktx_cli.project.merge import Conflict
@@ -294,7 +295,7 @@ def read_config(git: Git) -> GitConfig:
 
 _FACTS = (
     "--path-format=absolute", "--git-dir", "--git-common-dir", "--show-object-format", "--is-bare-repository",
-    "--is-inside-work-tree",
+    "--is-inside-work-tree", "--show-prefix", "--show-toplevel",
 )  # fmt: skip
 
 
@@ -322,10 +323,12 @@ def discover_layout(project_dir: Path) -> tuple[Git, RepositoryLayout] | None:
     project = _resolved(project_dir)
     git = Git(find_git(project_dir=project), project)
     result = git.read("rev-parse", *_FACTS, ok=range(256))
-    if result.code:
+    if not result.out:
         _check_nowhere(project, result.code, result.err)
         return None
-    git_dir, common_dir, object_format, bare, inside = _lines(result.out, 5, project)
+    # Outside a working tree, git answers all but the last question, the top level, and fails there.
+    facts = _lines(result.out, 6 if result.code else 7, project)
+    git_dir, common_dir, object_format, bare, inside, prefix, *top_level = facts
     # A folder that is itself laid out as a git directory can come with a clone: its settings are not the user's.
     planted = project.is_relative_to(git_dir)
     if bare == "true" or inside != "true" or planted:
@@ -333,9 +336,9 @@ def discover_layout(project_dir: Path) -> tuple[Git, RepositoryLayout] | None:
             project, Path(git_dir), "", Path(git_dir), Path(common_dir), object_format, is_bare=True
         )
         return Git(git.binary, layout.git_dir), layout
-    where = git.read("rev-parse", "--path-format=absolute", "--show-toplevel", "--show-prefix")
-    top_level, prefix = _lines(where.out, 2, project)
-    layout = RepositoryLayout(project, Path(top_level), prefix, Path(git_dir), Path(common_dir), object_format)
+    if not top_level:
+        raise failure("rev-parse", result.code, result.err, project)
+    layout = RepositoryLayout(project, Path(top_level[0]), prefix, Path(git_dir), Path(common_dir), object_format)
     top = Git(git.binary, layout.top_level)
     if layout.is_host:
         _check_top_level(top, layout)
@@ -359,7 +362,7 @@ def create_layout(project_dir: Path) -> tuple[Git, RepositoryLayout]:
 
 def read_head(git: Git, layout: RepositoryLayout) -> Head:
     """Return where HEAD is. Raises `GitError` for a branch that is there and cannot be read."""
-    ref = read_ref(git)
+    ref = read_ref(git, layout)
     commit = commit_of(git, ref or "HEAD")
     if commit is None and (ref is None or os.path.lexists(layout.common_dir / ref)):
         message = f"{ref or 'HEAD'} of {layout.top_level} does not name a commit"
@@ -367,15 +370,29 @@ def read_head(git: Git, layout: RepositoryLayout) -> Head:
     return Head(ref, commit)
 
 
-def read_ref(git: Git) -> str | None:
-    """Return the full name of the current branch, None on a detached HEAD."""
+_ON_BRANCH: Final = re.compile(rb"ref: (refs/heads/(?!\.)[^\s\0]+)\n")
+
+
+def read_ref(git: Git, layout: RepositoryLayout) -> str | None:
+    """Return the full name of the current branch, None on a detached HEAD.
+
+    That is what the file says, unless the branch is a symbolic ref itself, or the refs are not kept in files: HEAD
+    says `refs/heads/.invalid` then.
+    """
+    head = layout.git_dir / "HEAD"
+    found = None if head.is_symlink() else _ON_BRANCH.fullmatch(read_bytes(head) or b"")
+    if found is not None:
+        ref = os.fsdecode(found[1])
+        branch = layout.common_dir / ref
+        if not branch.is_symlink() and not (branch.is_file() and (read_bytes(branch) or b"").startswith(b"ref:")):
+            return ref
     return os.fsdecode(git.read("symbolic-ref", "--quiet", "HEAD", ok=(0, 1)).out.strip()) or None
 
 
 def commit_of(git: Git, ref: str) -> str | None:
     """Return the commit a ref names, or None when it names none."""
-    result = git.read("rev-parse", "--quiet", "--verify", ref + "^{commit}", ok=(0, 1))
-    return result.out.decode("ascii").strip() or None
+    found = git.object(ref + "^{commit}")
+    return None if found is None else found[0]
 
 
 def check_writable(layout: RepositoryLayout, ref: str | None) -> None:

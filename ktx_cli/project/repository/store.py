@@ -78,7 +78,7 @@ class Repository:
 
         That is on a detached HEAD, in a bare repository, and during a merge, rebase, cherry-pick, revert or bisection.
         """
-        model.check_writable(self.layout, model.read_ref(self._git))
+        model.check_writable(self.layout, model.read_ref(self._git, self.layout))
 
     def tree(self, commit: str | None) -> TreeView:
         """Return the project's files as `commit` has them; None (an unborn branch) has none."""
@@ -206,7 +206,7 @@ class Repository:
         """
         check_changes(changes)
         request = Request(changes, message, base, author, merge or merge_by_default, before_publish, adjust, spared)
-        model.check_writable(self.layout, model.read_ref(self._git))
+        model.check_writable(self.layout, model.read_ref(self._git, self.layout))
         result = None
         try:
             with announced(self.layout) as lock:

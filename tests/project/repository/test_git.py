@@ -40,6 +40,17 @@ def test_environment(tmp_path: Path, name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "passed"),
+    [
+        ("GIT_GRAFT_FILE", False), ("GIT_NO_REPLACE_OBJECTS", False), ("GIT_SHALLOW_FILE", False), ("GIT_DIR", False),
+        ("GIT_AUTHOR_NAME", True), ("GIT_SSH_COMMAND", True), ("GIT_OF_TOMORROW", True),
+    ],
+)  # fmt: skip
+def test_what_git_counts_among_its_local_variables_is_not_passed_on(tmp_path: Path, name: str, passed: bool) -> None:
+    assert (name in Git(find_git(), tmp_path, environ={"PATH": os.defpath, name: "x"}).environment()) is passed
+
+
+@pytest.mark.parametrize(
     ("stderr", "kind", "message"),
     [
         (

@@ -281,11 +281,80 @@ def test_a_reader_has_a_session_of_its_own_and_one_that_was_ended_starts_again(e
     result = empty.commit({"a.yaml": b"x: 1\n", "b.yaml": b"y: 2\n"}, base=None)
     tree = empty.repo.tree(result.commit)
     assert tree.read("a.yaml") == b"x: 1\n"
-    process = tree._reader._process
+    process = empty.repo._git._reader._process
     assert os.getsid(process.pid) != os.getsid(0)
     process.kill()
     process.wait()
     assert (tree.read("a.yaml"), tree.read("b.yaml")) == (b"x: 1\n", b"y: 2\n")
     with pytest.raises(GitError, match="cannot be read"):
-        tree._reader.read("0" * 40)
+        tree._content("0" * 40)
     assert tree.read("b.yaml") == b"y: 2\n"
+
+
+def test_one_question_about_the_repository_and_one_reader_of_its_objects(
+    work: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, counting = tmp_path / "log", tmp_path / "git"
+    counting.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {find_git().path} "$@"\n')
+    counting.chmod(0o755)
+    monkeypatch.setenv("KTX_GIT_BIN", str(counting))
+    repo = Repository.discover(work.root)
+    assert repo is not None
+    for _ in range(3):
+        repo.check_writable()
+        tree = repo.tree(repo.head().commit)
+        assert tree.read(ORDERS) == b"name: orders\n"
+        assert tree.commit is not None and repo.parent_of(tree.commit) is None
+    calls = log.read_text().splitlines()
+    assert [next(word for word in call.split() if word in ("version", "rev-parse", "cat-file")) for call in calls] == [
+        "version",
+        "rev-parse",
+        "cat-file",
+    ]
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        ["commit -q --allow-empty -m next"],
+        ["pack-refs --all", "commit -q --allow-empty -m next", "pack-refs --all"],
+        ["commit -q --allow-empty -m next", "gc -q --prune=now", "reset -q --hard HEAD~1"],
+        ["checkout -q -b side", "commit -q --allow-empty -m next"],
+        ["branch -q -m other"],
+        ["symbolic-ref refs/heads/alias refs/heads/main", "symbolic-ref HEAD refs/heads/alias"],
+        ["symbolic-ref HEAD refs/heads/unborn"],
+        ["checkout -q --detach"],
+        ["branch -q side", "worktree add -q ../linked side"],
+    ],
+    ids=" and ".join,
+)
+def test_head_is_where_others_moved_it(work: Any, commands: list[str]) -> None:
+    before = work.head
+    for command in commands:
+        work.git(*command.split())
+        ref = work.git("symbolic-ref", "--quiet", "HEAD", ok=False).strip() or None
+        commit = work.git("rev-parse", "--quiet", "--verify", "HEAD^{commit}", ok=False).strip() or None
+        assert work.repo.head() == Head(ref, commit)
+    assert work.repo.commit_at(before) == before
+
+
+def test_a_tree_has_what_git_lists(work: Any) -> None:
+    work.write("run.sh", "x\n").chmod(0o755)
+    work.write("a/b.md", "1\n")
+    work.write("a.b/übung \n.md", "2\n")
+    work.write("a-b", b"\0\n")
+    (work.top / "link").symlink_to("run.sh")
+    work.user_commit()
+    blob = work.git("rev-parse", "HEAD:README.md").strip()
+    lines = work.git("ls-tree", "-z", "HEAD").encode("utf-8", "surrogateescape")
+    submodule = f"160000 commit {work.head}\tmodule\0".encode()
+    tree = work.git("mktree", "-z", stdin=lines + submodule).strip()
+    raw = bytes.fromhex(blob)
+    odd = work.git("hash-object", "-t", "tree", "-w", "--stdin", "--literally", stdin=b"100664 odd.md\0" + raw).strip()
+    for found in (tree, odd):
+        commit = work.git("commit-tree", found, "-m", "m").strip()
+        listed = [line.split("\t", 1) for line in work.git("ls-tree", "-r", "-z", commit).split("\0") if line]
+        entries = work.repo.tree(commit).entries
+        assert [(path, f"{entry.mode} {entry.oid}") for path, entry in entries.items()] == [
+            (path, f"{facts.split()[0]} {facts.split()[2]}") for facts, path in listed
+        ]
