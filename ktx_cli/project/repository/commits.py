@@ -16,7 +16,15 @@ from ktx_cli.project.files import read_bytes, write_atomic
 from ktx_cli.project.git import Git, failure
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.repository.commit_plan import Change, Condition, Judge, Plan, Planner, Way
-from ktx_cli.project.repository.history import Blob, Conversion, TreeView, store_blobs
+from ktx_cli.project.repository.history import (
+    Blob,
+    Conversion,
+    Objects,
+    TreeView,
+    add_tree,
+    changed_tree,
+    store_objects,
+)
 from ktx_cli.project.repository.index import IndexLock, edit_index
 from ktx_cli.project.repository.model import (
     CommitResult,
@@ -120,10 +128,8 @@ class Attempt:
         """Store blobs, tree and commit; return the commit's id."""
         blobs = [change.blob for change in self.plan.committed if change.blob is not None]
         message, identity = self.shared.request.message, self.shared.identity
-        scratch = self.shared.lock.scratch("tree")
-        return commit_object(
-            self.shared.git, self.shared.layout, scratch, blobs, self._entries(), self.head.commit, message, identity
-        )
+        git, layout = self.shared.git, self.shared.layout
+        return commit_object(git, layout, blobs, self._entries(), self.head.commit, message, identity)
 
     def _contents(self) -> dict[str, bytes]:
         """Return path -> bytes on disk, for every file that is written."""
@@ -346,7 +352,7 @@ def _remove_private(layout: RepositoryLayout) -> None:
             shutil.rmtree(layout.private)
 
 
-def propose_changes(git: Git, layout: RepositoryLayout, lock: IndexLock, request: Request, ref: str) -> str:
+def propose_changes(git: Git, layout: RepositoryLayout, request: Request, ref: str) -> str:
     """Return the commit of what is requested that the new branch `ref` has; `GitError` where that branch is there."""
     changes, base = request.changes, request.base
     config = read_config(git)
@@ -359,7 +365,7 @@ def propose_changes(git: Git, layout: RepositoryLayout, lock: IndexLock, request
         before = existing.get(path)
         mode = before.mode if before is not None and before.is_file else "100644"
         entries[layout.prefix + path] = TreeEntry(mode, blobs[path].oid) if path in blobs else None
-    commit = commit_object(git, layout, lock.scratch("tree"), blobs.values(), entries, base, request.message, identity)
+    commit = commit_object(git, layout, blobs.values(), entries, base, request.message, identity)
     if request.before_publish is not None:
         request.before_publish()
     if commit_of(git, ref) is not None:
@@ -371,7 +377,6 @@ def propose_changes(git: Git, layout: RepositoryLayout, lock: IndexLock, request
 def commit_object(
     git: Git,
     layout: RepositoryLayout,
-    scratch: Path,
     blobs: Iterable[Blob],
     entries: Mapping[str, TreeEntry | None],
     parent: str | None,
@@ -379,13 +384,10 @@ def commit_object(
     identity: Mapping[str, str],
 ) -> str:
     """Store blobs, and a commit whose tree is the parent's with some entries changed; return the commit's id."""
-    store_blobs(git, layout.git_dir, [blob.data for blob in blobs if blob.data is not None])
-    with naming(scratch):
-        scratch.unlink(missing_ok=True)
-    if parent is not None:
-        git.write("-c", "core.splitIndex=false", "read-tree", parent, index=scratch)
-    edit_index(git, layout, scratch, entries)
-    tree = git.write("write-tree", index=scratch).out.decode("ascii").strip()
+    objects: Objects = {blob.oid: ("blob", blob.data) for blob in blobs if blob.data is not None}
+    tree = changed_tree(git, layout.object_format, parent and f"{parent}^{{tree}}", entries, objects)
+    tree = tree or add_tree(layout.object_format, {}, objects)
+    store_objects(git, layout, objects)
     text = message.replace("\0", "").rstrip("\n").encode("utf-8", "replace") + b"\n"
     options = () if parent is None else ("-p", parent)
     return git.write("commit-tree", tree, *options, stdin=text, variables=identity).out.decode("ascii").strip()

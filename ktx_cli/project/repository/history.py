@@ -7,7 +7,9 @@ import os
 import re
 import secrets
 import stat
+import struct
 import tempfile
+import zlib
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ktx_cli.core import GitError, KtxError
+from ktx_cli.core import GitError
 from ktx_cli.project.files import can_read, read_bytes
 from ktx_cli.project.git import Git, unreadable
 from ktx_cli.project.repository.index import IndexView, read_index
@@ -41,7 +43,7 @@ class TreeView:
     def read(self, path: str) -> bytes | None:
         """Return a file's content, or None where there is no such file."""
         entry = self.entries.get(path)
-        return self._content(entry.oid)[1] if entry is not None and entry.is_file else None
+        return _stored(self._git, entry.oid)[1] if entry is not None and entry.is_file else None
 
     def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
         """Return path -> content of those that exist."""
@@ -72,34 +74,18 @@ class TreeView:
             return {}
         below = f"{self.commit}^{{tree}}"
         for folder in filter(None, self._prefix.split("/")):
-            found = dict(self._listed(below)).get(folder)
+            found = dict(_listed(self._git, below)).get(folder)
             if found is None or found.mode != _FOLDER:
                 return {}
             below = found.oid
         return dict(self._below(below, ""))
 
     def _below(self, tree: str, start: str) -> Iterator[tuple[str, TreeEntry]]:
-        for name, entry in self._listed(tree):
+        for name, entry in _listed(self._git, tree):
             if entry.mode == _FOLDER:
                 yield from self._below(entry.oid, f"{start}{name}/")
             else:
                 yield start + name, entry
-
-    def _listed(self, tree: str) -> Iterator[tuple[str, TreeEntry]]:
-        """Yield what a tree has itself: each entry is `<mode> <name>`, NUL, and the id as bytes."""
-        oid, content = self._content(tree)
-        at, width = 0, len(oid) // 2
-        while at < len(content):
-            end = content.index(b"\0", at)
-            mode, _, name = content[at:end].partition(b" ")
-            at = end + 1 + width
-            yield decode(name), TreeEntry(_canonical(int(mode, 8)), content[end + 1 : at].hex())
-
-    def _content(self, name: str) -> tuple[str, bytes]:
-        found = self._git.object(name)
-        if found is None:
-            raise unreadable(self._git, name)
-        return found[0], found[2]
 
     @cached_property
     def _names(self) -> list[str]:
@@ -107,6 +93,25 @@ class TreeView:
 
 
 _FOLDER: Final = "040000"
+
+
+def _stored(git: Git, name: str) -> tuple[str, bytes]:
+    """Return id and content of an object; `GitError` when the repository does not have it."""
+    found = git.object(name)
+    if found is None:
+        raise unreadable(git, name)
+    return found[0], found[2]
+
+
+def _listed(git: Git, tree: str) -> Iterator[tuple[str, TreeEntry]]:
+    """Yield what a tree has itself: each entry is `<mode> <name>`, NUL, and the id as bytes."""
+    oid, content = _stored(git, tree)
+    at, width = 0, len(oid) // 2
+    while at < len(content):
+        end = content.index(b"\0", at)
+        mode, _, name = content[at:end].partition(b" ")
+        at = end + 1 + width
+        yield decode(name), TreeEntry(_canonical(int(mode, 8)), content[end + 1 : at].hex())
 
 
 def _canonical(mode: int) -> str:
@@ -182,29 +187,90 @@ class Conversion:
         return found | smudged(self._git, unread)
 
 
-def object_id(content: bytes, object_format: str) -> str:
-    """Return the id of a blob with that content."""
-    digest = hashlib.new(object_format, b"blob %d\0" % len(content), usedforsecurity=False)
+def object_id(content: bytes, object_format: str, kind: str = "blob") -> str:
+    """Return the id of an object with that content."""
+    digest = hashlib.new(object_format, b"%s %d\0" % (kind.encode("ascii"), len(content)), usedforsecurity=False)
     digest.update(content)
     return digest.hexdigest()
 
 
-def store_blobs(git: Git, git_dir: Path, contents: Iterable[bytes]) -> None:
-    """Store blobs by one `fast-import` that touches no ref.
+Objects = dict[str, tuple[str, bytes]]
+"""Objects to store: id -> type and content."""
 
-    It reads from an anonymous file, not a pipe: a stream that is cut off when ktx is killed would make it leave a
-    crash report in the git directory. The one it leaves on a full disk is removed.
+
+def changed_tree(
+    git: Git, object_format: str, tree: str | None, changes: Mapping[str, TreeEntry | None], objects: Objects
+) -> str | None:
+    """Return the id of what a tree (None: an empty one) is with changed entries; None where nothing is left in it.
+
+    What is new of it, and of the trees below it, is added to `objects`.
     """
-    with naming(git_dir), tempfile.TemporaryFile(dir=git_dir) as stream:
-        for content in contents:
-            stream.write(b"blob\ndata %d\n" % len(content) + content + b"\n")
-        stream.write(b"done\n")
+    listed = {} if tree is None else dict(_listed(git, tree))
+    own = {path: entry for path, entry in changes.items() if "/" not in path}
+    below: dict[str, dict[str, TreeEntry | None]] = {}
+    for path, entry in changes.items():
+        folder, slash, rest = path.partition("/")
+        if slash:
+            below.setdefault(folder, {})[rest] = entry
+    for name, entry in own.items():
+        if entry is None and name in listed and listed[name].mode != _FOLDER:
+            del listed[name]
+    for name, inner in below.items():
+        known = listed.pop(name, None)
+        if known is not None and known.mode != _FOLDER:
+            if any(inner.values()):
+                raise GitError(f"{name!r} is the folder of another path, and no folder in {git.folder}")
+            listed[name] = known
+        elif oid := changed_tree(git, object_format, None if known is None else known.oid, inner, objects):
+            listed[name] = TreeEntry(_FOLDER, oid)
+    for name, entry in own.items():
+        if entry is not None:
+            if name in listed and listed[name].mode == _FOLDER:
+                raise GitError(f"{name!r} cannot be a file: it is a folder in {git.folder}")
+            listed[name] = entry
+    return add_tree(object_format, listed, objects) if listed else None
+
+
+def add_tree(object_format: str, listed: Mapping[str, TreeEntry], objects: Objects) -> str:
+    """Add the tree with these entries; git sorts a folder as if its name ended with a slash."""
+    lines = {
+        encode(f"{name}/" if entry.mode == _FOLDER else name): b"%s %s\0%s"
+        % (entry.mode.lstrip("0").encode("ascii"), encode(name), bytes.fromhex(entry.oid))
+        for name, entry in listed.items()
+    }
+    content = b"".join(lines[key] for key in sorted(lines))
+    oid = object_id(content, object_format, "tree")
+    objects[oid] = ("tree", content)
+    return oid
+
+
+_TYPES: Final = {"tree": 2, "blob": 3}
+_LOOSE: Final = 100
+"""From so many objects on, they stay in a pack, as those of a fetch do (`fetch.unpackLimit`)."""
+
+
+def store_objects(git: Git, layout: RepositoryLayout, objects: Objects) -> None:
+    """Store objects by one process that touches no ref; it reads them as a pack from an anonymous file."""
+    with naming(layout.git_dir), tempfile.TemporaryFile(dir=layout.git_dir) as stream:
+        digest = hashlib.new(layout.object_format, usedforsecurity=False)
+        for part in _pack(objects):
+            stream.write(part)
+            digest.update(part)
+        stream.write(digest.digest())
         stream.seek(0)
-        try:
-            git.write("fast-import", "--quiet", "--done", stdin=stream)
-        except KtxError as error:
-            (git_dir / f"fast_import_crash_{error.details.get('pid')}").unlink(missing_ok=True)
-            raise
+        git.write(*(("unpack-objects", "-q") if len(objects) < _LOOSE else ("index-pack", "--stdin")), stdin=stream)
+
+
+def _pack(objects: Objects) -> Iterator[bytes]:
+    """Yield a pack without its checksum: of each object, type and size in groups of bits, and the deflated content."""
+    yield b"PACK" + struct.pack(">II", 2, len(objects))
+    for kind, content in objects.values():
+        head, bits, size = bytearray(), _TYPES[kind] << 4 | len(content) & 15, len(content) >> 4
+        while size:
+            head.append(bits | 128)
+            bits, size = size & 127, size >> 7
+        yield bytes((*head, bits))
+        yield zlib.compress(content, 1)
 
 
 def smudged(git: Git, oids: Mapping[str, str]) -> dict[str, bytes]:

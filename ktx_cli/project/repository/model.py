@@ -161,7 +161,12 @@ class IndexEntry(TreeEntry):
         return other is not None and (self.mode, self.oid) == (other.mode, other.oid)
 
 
-_GIT_NAMES = (".git", "git~1")
+_GIT_NAME: Final = re.compile(r"(?:\.git|git~1)[ .]*(?::.*)?", re.IGNORECASE | re.DOTALL)
+_INVISIBLE: Final = dict.fromkeys(
+    (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF), ""
+)  # fmt: skip
+"""`.git`, whatever file system the repository is cloned to: on one of Windows with a tail, on one of macOS with these
+characters. git leaves such a path out of an index without a word of failure."""
 
 
 def encode(path: str) -> bytes:
@@ -212,7 +217,7 @@ def _objection(path: str) -> str | None:
         return "it is not a plain path of a file"
     if ".." in parts:
         return "it leaves the project"
-    if any(part.casefold() in _GIT_NAMES for part in parts):
+    if any(_GIT_NAME.fullmatch(part.translate(_INVISIBLE)) for part in re.split(r"[/\\]", path)):
         return "it is git's own"
     if parts[0].casefold() == ".ktx" and path != ".ktx/.gitignore":
         return "what is under .ktx is never committed"

@@ -177,7 +177,7 @@ class Repository:
         check_changes(changes)
         request = Request(changes, message, base, author, merge_by_default, before_publish)
         with announced(self.layout) as lock:
-            return propose_changes(self._git.guarded(lock.descriptor), self.layout, lock, request, ref)
+            return propose_changes(self._git.guarded(lock.descriptor), self.layout, request, ref)
 
     def commit(
         self,

@@ -209,3 +209,52 @@ def test_a_base_that_does_not_exist_is_an_error(work: Any) -> None:
     with pytest.raises(GitError):
         work.commit({ORDERS: b"n\n"}, base="0" * 39 + "1")
     assert work.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"new.md": b"", "a/b/c/d.md": b"deep\n", "semantic-layer/shop/orders.yaml": b"other\n"},
+        {"semantic-layer/shop/orders.yaml": None, "semantic-layer/shop/items.yaml": None},
+        {"semantic-layer/shop/orders.yaml": None, "semantic-layer/shop/items.yaml": None, "semantic-layer": b"file\n"},
+        {"README.md": None, "README.md/now a folder.md": b"x\n"},
+        {"README.md": None, "semantic-layer/shop/items.yaml": None, "semantic-layer/shop/orders.yaml": None},
+        {"none.md": None, "semantic-layer": None, "README.md/none.md": None, "none/none.md": None, "x.md": b"x\n"},
+        {"semantic-layer.md": b"1\n", "semantic-layer-2": b"2\n", "semantic-layer0/\udcff \n.md": b"3\n"},
+        {f"many/{size}.md": b"x" * size for size in (0, 1, 15, 16, 17, 2047, 2048, 262_143, 262_144)},
+        {f"many/{number % 7}/{number}.md": b"%d\n" % number for number in range(150)},
+    ],
+    ids=["add", "remove", "file for folder", "folder for file", "all", "nothing there", "order", "sizes", "many"],
+)
+def test_the_tree_is_the_one_git_s_index_makes(work: Any, changes: dict[str, bytes | None]) -> None:
+    made = work.repo.propose(changes, ref="refs/heads/side", base=work.head, message="m")
+    index = {"GIT_INDEX_FILE": str(work.top / ".git/other")}
+    work.git("read-tree", "HEAD", **index)
+    for path, content in sorted(changes.items(), key=lambda change: change[1] is not None):
+        if content is None:
+            work.git("update-index", "-z", "--index-info", stdin=f"0 {'0' * 40}\t{path}\0".encode(), **index)
+        else:
+            oid = work.git("hash-object", "--stdin", stdin=content).strip()
+            line = f"100644 {oid}\t{path}\0".encode("utf-8", "surrogateescape")
+            work.git("update-index", "-z", "--index-info", stdin=line, **index)
+    assert work.git("rev-parse", f"{made}^{{tree}}") == work.git("write-tree", **index)
+    assert work.git("fsck", "--strict", "--full") == ""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"semantic-layer": b"x\n"},
+        {"README.md/x.md": b"x\n"},
+        {"a/.git::$INDEX_ALLOCATION/x.md": b"x\n"},
+        {"a/.git . /x.md": b"x\n"},
+        {"GIT~1:x": b"x\n"},
+        {"a\\.git\\x.md": b"x\n"},
+        {"a/.g\u200cit/x.md": b"x\n"},
+    ],
+)
+def test_a_tree_that_git_would_not_make_is_not_made(work: Any, changes: dict[str, bytes | None]) -> None:
+    with pytest.raises(GitError):
+        work.repo.propose(changes, ref="refs/heads/side", base=work.head, message="m")
+    assert work.repo.commit_at("refs/heads/side") is None
+    assert work.leftovers() == []

@@ -9,6 +9,7 @@ import pytest
 
 from ktx_cli.core.errors import ConfigError, GitError, GitMissingError, StorageError
 from ktx_cli.project.git import find_git
+from ktx_cli.project.repository.history import _stored
 from ktx_cli.project.repository.model import Head
 from ktx_cli.project.repository.store import Repository
 
@@ -287,7 +288,7 @@ def test_a_reader_has_a_session_of_its_own_and_one_that_was_ended_starts_again(e
     process.wait()
     assert (tree.read("a.yaml"), tree.read("b.yaml")) == (b"x: 1\n", b"y: 2\n")
     with pytest.raises(GitError, match="cannot be read"):
-        tree._content("0" * 40)
+        _stored(empty.repo._git, "0" * 40)
     assert tree.read("b.yaml") == b"y: 2\n"
 
 
