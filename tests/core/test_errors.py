@@ -16,10 +16,10 @@ def codes_in_the_source() -> set[str]:
     """Every literal that is given as an error's code: `code="x"` in a call, `code = "x"` in a class."""
     found = set()
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            named_error = isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("Error", "error"))
-            if named_error and isinstance(node, ast.Call):
-                values = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+        source = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(source if "code=" in source else "")):
+            values = [each.value for each in getattr(node, "keywords", ()) if each.arg == "code"]
+            if values and isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("Error", "error")):
                 found |= {value.value for value in values if isinstance(value, ast.Constant)}
     classes = [c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, KtxError)]
     return {code for code in found if isinstance(code, str)} | {c.code for c in classes}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 from collections import Counter
@@ -10,25 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds.forks import Forks, start_installed
-from tests.worlds.kills import AFTER, BEFORE, CYCLE, DURING, TOO_LATE, broken_files, installed_ktx, judge, sweep
+from tests.worlds.forks import shared, start_installed
+from tests.worlds.kills import AFTER, BEFORE, CYCLE, DURING, TOO_LATE, broken_files, judge, sweep
 
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
 KILLS = 100 if FULL else 10
 """Ten are the fewest that aim at every phase with both kinds of kill."""
 
 
-@pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
-    (tmp_path / "home").mkdir()
-    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
+@pytest.fixture(scope="module")
+def environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "HOME": str(tmp_path_factory.mktemp("home"))}
 
 
-@pytest.fixture
-def template(tmp_path: Path, environ: dict[str, str]) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, environ: dict[str, str]) -> Path:
     """A project that was ingested once and whose database changed since."""
-    folder = tmp_path / "template"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("template")
     database = sqlite3.connect(folder / "data.sqlite")
     for number in range(16):
         database.execute(f"CREATE TABLE t{number} (id INTEGER PRIMARY KEY, a TEXT, b REAL)")
@@ -36,7 +35,7 @@ def template(tmp_path: Path, environ: dict[str, str]) -> Path:
     (folder / ".git" / "info" / "exclude").write_text("data.sqlite*\n")
     flags = ["--database", "sqlite", "--database-path", "data.sqlite", "--quiet"]
     for command in (["setup", *flags], ["ingest", "--quiet"]):
-        subprocess.run([installed_ktx(), *command], cwd=folder, env=environ, check=True, stdout=subprocess.DEVNULL)
+        shared().run(command, folder=folder, environ=environ).check_returncode()
     database.execute("ALTER TABLE t1 ADD COLUMN later TEXT")
     database.execute("CREATE TABLE extra (id INTEGER)")
     database.execute("DROP TABLE t2")
@@ -44,11 +43,16 @@ def template(tmp_path: Path, environ: dict[str, str]) -> Path:
     return folder
 
 
+@pytest.fixture
+def template(made: Path, tmp_path: Path) -> Path:
+    """That project, for one test."""
+    return Path(shutil.copytree(made, tmp_path / "template"))
+
+
 @pytest.mark.timeout(900)
 def test_kills_at_any_moment(template: Path, tmp_path: Path, environ: dict[str, str]) -> None:
-    with Forks() as forks:
-        start = start_installed if FULL else forks
-        result = sweep(template, tmp_path / "scratch", kills=KILLS, seed=11, environ=environ, start=start)
+    start = start_installed if FULL else shared()
+    result = sweep(template, tmp_path / "scratch", kills=KILLS, seed=11, environ=environ, start=start)
     assert result.violations == []
     assert sum(result.fell.values()) == KILLS
     late = result.fell[AFTER] + (0 if FULL else result.fell[TOO_LATE])  # few kills may all come after the end

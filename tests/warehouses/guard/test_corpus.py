@@ -30,7 +30,7 @@ HONEST = [case for path in sorted(CORPUS.glob("honest*.jsonl")) for case in read
 BOUNDED_BY_THE_SESSION = {"x034", "x048", "x049", "x050"}
 """What the guard lets through: their size shows only when they run, and the session's limits end them."""
 
-EVERY = 1 if os.environ.get("KTX_TEST_FULL") else 8
+EVERY = 1 if os.environ.get("KTX_TEST_FULL") else 16
 """Of how many hostile statements one is run without the guard: each takes up to the limit of its time."""
 
 HELD_OUT_MISSES = 7
