@@ -261,11 +261,11 @@ def main() -> int:
     circles, past = cycles(graph(known)), behind_faces(known)
     named, looping = dialect_names(known), loops(known)
     rows: list[tuple[str, float, str, float, list[str]]] = [
-        ("modules", len(plain), "<=", 520, []),
+        ("modules", len(plain), "<=", 450, []),
         ("median lines of a module", statistics.median(sizes), ">=", 150, []),
         ("lines of the largest", max(sizes), "<=", 900, []),
         ("share under 60 lines, %", round(100 * len(small) / len(plain), 1), "<=", 5, small),
-        ("share of imports in code, %", round(100 * imports / code, 1), "<=", 10.7, []),
+        ("share of imports in code, %", round(100 * imports / code, 1), "<=", 10, []),
         ("circles of imports", len(circles), "<=", 0, [" ".join(each) for each in circles]),
         ("modules whose name ends in -ing", len(ing), "<=", 15, ing),
         ("imports past a face", len(past), "<=", 0, past),
