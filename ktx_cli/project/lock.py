@@ -20,7 +20,7 @@ from ktx_cli.project.files import remove_leftovers
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import Warn, open_for_writing, transaction, translated, unheard
 
-LEASE = "run"
+NAME = "run"
 _HELD_HERE: set[str] = set()
 """The runs of this process that hold a run lock, of whatever project, or are about to."""
 
@@ -65,7 +65,7 @@ class RunLock:
     def check(self) -> None:
         """Raise `BusyError` when somebody has taken the run lock over (this process was asleep for long)."""
         with translated(self._path):
-            row = self._database.execute("SELECT run_id FROM leases WHERE name = ?", (LEASE,)).fetchone()
+            row = self._database.execute("SELECT run_id FROM leases WHERE name = ?", (NAME,)).fetchone()
         if row is None or row[0] != self.run_id:
             message = "another run took over while this one was not responding; nothing was committed"
             raise BusyError(message, hint="run the same command again")
@@ -114,7 +114,7 @@ def current_holder(database: sqlite3.Connection) -> Holder | None:
     """Return the run lock's holder, dead or alive, or None when it is free."""
     row = database.execute(
         "SELECT run_id, command, pid, process_start, host, hostname, since, heartbeat FROM leases WHERE name = ?",
-        (LEASE,),
+        (NAME,),
     ).fetchone()
     return None if row is None else Holder(*row)
 
@@ -152,7 +152,7 @@ def _try(database: sqlite3.Connection, run_id: str, command: str) -> Holder | No
             )
         database.execute(
             "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (LEASE, run_id, command, pid, process_start(pid) or "", host_identity(), socket.gethostname(), now, now),
+            (NAME, run_id, command, pid, process_start(pid) or "", host_identity(), socket.gethostname(), now, now),
         )
     return None
 
@@ -164,7 +164,7 @@ def _is_over(holder: Holder) -> bool:
 
 
 def _release(database: sqlite3.Connection, run_id: str) -> None:
-    database.execute("DELETE FROM leases WHERE name = ? AND run_id = ?", (LEASE, run_id))
+    database.execute("DELETE FROM leases WHERE name = ? AND run_id = ?", (NAME, run_id))
 
 
 def _busy(holder: Holder) -> BusyError:
@@ -182,7 +182,7 @@ def _beat(path: Path, run_id: str, stop: threading.Event) -> None:
             contextlib.closing(sqlite3.connect(path, timeout=5, isolation_level=None)) as database,
         ):
             database.execute(
-                "UPDATE leases SET heartbeat = ? WHERE name = ? AND run_id = ?", (time.time(), LEASE, run_id)
+                "UPDATE leases SET heartbeat = ? WHERE name = ? AND run_id = ?", (time.time(), NAME, run_id)
             )
 
 
