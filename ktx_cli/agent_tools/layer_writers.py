@@ -13,6 +13,7 @@ from ktx_cli.agent_tools.layers import OwnFile, manifest_names, new_problems, ow
 from ktx_cli.agent_tools.ledger import ids_of, refusal_of, source_needs
 from ktx_cli.agent_tools.session import Action, ActionKind, Input, ToolSession, tool
 from ktx_cli.core import Diagnostic, did_you_mean, listing, one_line, yaml
+from ktx_cli.faces import exp
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import SOURCES, Workspace
 from ktx_cli.protection import Refused, Table, is_protected, reads_table, sources_of, tables_read
@@ -263,8 +264,6 @@ def _expressions(source: Source) -> Iterator[tuple[str, str]]:
 
 def _read_by(text: str, dialect: str) -> set[tuple[str, str]]:
     """Return the columns an expression does more with than to count them: name, and what stands in front of it."""
-    from sqlglot import exp
-
     from ktx_cli.semantic import parse
 
     class _Any(dict[str, Any]):
@@ -284,8 +283,6 @@ def _read_by(text: str, dialect: str) -> set[tuple[str, str]]:
 
 def _is_counted(column: Any) -> bool:
     """Whether a column is counted as it is: what is counted under a condition tells of values."""
-    from sqlglot import exp
-
     outer = column.parent
     return isinstance(outer.parent if isinstance(outer, exp.Distinct) else outer, exp.Count)
 

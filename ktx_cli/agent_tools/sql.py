@@ -14,6 +14,7 @@ from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, joined, wrapped
 from ktx_cli.agent_tools.ledger import noted_ids
 from ktx_cli.agent_tools.session import Input, ToolSession, tool
 from ktx_cli.core import KtxError, json_value, one_line, plural
+from ktx_cli.faces import exp
 from ktx_cli.llm import ToolOutput
 from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.project import Privacy
@@ -60,8 +61,6 @@ def rows_of_values(sql: str, dialect: str) -> str | None:
 
 
 def _makers(tree: Any, syntax: Dialect) -> Iterator[Any]:
-    from sqlglot import exp
-
     for node in tree.walk():
         if isinstance(node, exp.Limit | exp.Offset | exp.Fetch):
             counts = (node.args.get(key) for key in ("expression", "offset", "count"))
@@ -96,15 +95,11 @@ def _words(join: Any) -> str:
 
 def _is_made(what: Any) -> bool:
     """Whether what stands for a table is a function whose arguments are not all written in the statement."""
-    from sqlglot import exp
-
     return isinstance(what, exp.Func) and not _is_constant(what)
 
 
 def _is_path_of_another(table: Any, syntax: Dialect) -> bool:
     """Whether a table is a list in a row of another one, as BigQuery writes `FROM t, t.list`."""
-    from sqlglot import exp
-
     parts = [part.name.casefold() for part in table.parts]
     if not syntax.reads_lists_by_path or len(parts) < 2 or table.parent_select is None:
         return False
@@ -114,15 +109,11 @@ def _is_path_of_another(table: Any, syntax: Dialect) -> bool:
 
 def _names_a_set(node: Any) -> bool:
     """Whether Postgres may take `(value).unnest` or `row.unnest` for a call."""
-    from sqlglot import exp
-
     name = node.expression if isinstance(node, exp.Dot) else node.this if node.args.get("table") else None
     return isinstance(name, exp.Identifier) and name.name.casefold() in SETS
 
 
 def _gives_rows(function: Any, syntax: Dialect) -> bool:
-    from sqlglot import exp
-
     if isinstance(function, exp.Explode | exp.Unnest | exp.Inline):
         return True
     if isinstance(function, exp.GenerateSeries):
@@ -136,8 +127,6 @@ def _gives_rows(function: Any, syntax: Dialect) -> bool:
 
 def _is_constant(node: Any) -> bool:
     """Whether everything in a node but its alias is written in the statement."""
-    from sqlglot import exp
-
     alias = node.args.get("alias")
     own = {id(each) for each in alias.walk()} if isinstance(alias, exp.Expression) else set()
     read = exp.Column | exp.Query | exp.Parameter | exp.Placeholder | exp.Dot
@@ -145,16 +134,12 @@ def _is_constant(node: Any) -> bool:
 
 
 def _recurs(cte: Any) -> bool:
-    from sqlglot import exp
-
     name = cte.alias.casefold()
     return any(each.name.casefold() == name and not each.args.get("db") for each in cte.this.find_all(exp.Table))
 
 
 def _is_bounded(cte: Any) -> bool:
     """Whether a recursive query reads nothing but itself: no table, and no column but its own."""
-    from sqlglot import exp
-
     name, body = cte.alias.casefold(), cte.this
     if any(each.name.casefold() != name for each in body.find_all(exp.Table)) or body.find(exp.Subquery):
         return False
@@ -282,7 +267,6 @@ def shown_values(result: QueryResult, sql: str, dialect: str, privacy: Privacy) 
 def count_columns(sql: str, dialect: str, width: int) -> frozenset[int]:
     """Return the places of an answer's columns that hold nothing but counts, and figures computed from counts."""
     import sqlglot
-    from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     silence_parser()
@@ -297,16 +281,12 @@ def count_columns(sql: str, dialect: str, width: int) -> frozenset[int]:
 
 def _may_be_none(selected: Any) -> bool:
     """Whether a selected expression may stand for no column, so that those behind it have other places."""
-    from sqlglot import exp
-
     stars = (each for each in selected.find_all(exp.Star) if not isinstance(each.parent, exp.Count))
     return any(stars) or selected.find(exp.Columns) is not None
 
 
 def _counts(node: Any) -> bool:
     """Whether an expression holds nothing but counts and numbers that stand in the statement."""
-    from sqlglot import exp
-
     if isinstance(node, exp.Count | exp.CountIf | exp.Literal) and not getattr(node, "is_string", False):
         return True
     if isinstance(node, exp.Filter | exp.Paren | exp.Cast | exp.Neg):

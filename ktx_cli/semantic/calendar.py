@@ -10,10 +10,11 @@ import re
 import zoneinfo
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from ktx_cli.core import Command, ConfigError, Hint
+from ktx_cli.faces import exp
 from ktx_cli.project import KtxConfig
 from ktx_cli.semantic.model import (
     DAY,
@@ -33,10 +34,6 @@ from ktx_cli.semantic.model import (
     unknown,
 )
 from ktx_cli.warehouses import DateOrTimestamp, Step, TimeKind, dialect_named
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 Moment = TypeVar("Moment", date, datetime)
 
@@ -328,8 +325,6 @@ def within(
     Ends are in the zone of the question. A date is in the range when its midnight is, which is what comparing it with
     a timestamp means.
     """
-    from sqlglot import exp
-
     if start is None and end is None:
         return None
     local = localize(value, kind, clock)
@@ -355,8 +350,6 @@ def shift(value: exp.Expr, count: int, unit: str, kind: DateOrTimestamp, dialect
     The 31st of January and one month is the last day of February. The result is of the same kind. Raises
     `SemanticError` (code `grain`) for a unit under a day of a date.
     """
-    from sqlglot import exp
-
     require_grain(unit)
     if kind == "date" and unit in FINE:
         raise too_fine(unit)
@@ -396,7 +389,5 @@ def spine(start: exp.Expr, end: exp.Expr, grain: str, clock: Clock) -> exp.Selec
 
 def overflow(start: exp.Expr, end: exp.Expr, grain: str, clock: Clock) -> exp.Expr:
     """Return the condition that a spine from `start` to `end` would leave periods out."""
-    from sqlglot import exp
-
     most = exp.Literal.number(capacity(grain) - 1)
     return exp.LT(this=dialect_named(clock.dialect).later(start, most, _step(grain)), expression=end.copy())

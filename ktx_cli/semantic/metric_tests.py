@@ -13,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from ktx_cli.core import KtxError, Record, json_value
+from ktx_cli.faces import exp
 from ktx_cli.semantic.model import MetricTest, Model, unknown
 from ktx_cli.semantic.query import DEFAULT_LIMIT, MOST_ROWS, Query, parse_query
 from ktx_cli.warehouses import Connector
@@ -135,8 +136,6 @@ def _breaking(
     now: datetime | None,
 ) -> Sequence[Sequence[Any]]:
     """Return rows of an answer for which the invariant is not true."""
-    from sqlglot import exp
-
     from ktx_cli.semantic.answer import compile_query
 
     every = replace(query, limit=MOST_ROWS) if query.limit == DEFAULT_LIMIT else query
@@ -154,8 +153,6 @@ def _breaking(
 
 def _condition(text: str, columns: Sequence[str], dialect: str) -> Any:
     """Return the tree of an invariant, its names those of the answer's columns."""
-    from sqlglot import exp
-
     from ktx_cli.semantic.expressions.fragments import parse
     from ktx_cli.semantic.plan.measures import exact_divisions
 

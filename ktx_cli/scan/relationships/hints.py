@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ktx_cli.faces import exp
 from ktx_cli.scan.relationships.columns import ColumnFacts, DatabaseFacts, TableFacts
 from ktx_cli.scan.relationships.keys import is_unique
 from ktx_cli.scan.relationships.record import Relationship, RelationshipRecord
@@ -144,7 +145,6 @@ End = tuple[TableRef, str]
 
 def _hints_of(text: str, dialect: str, home: str, known: _Known) -> Iterator[Hint]:
     import sqlglot
-    from sqlglot import exp
 
     tree = sqlglot.parse_one(text, dialect=dialect)
     local = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE)}
@@ -157,8 +157,6 @@ def _hints_of(text: str, dialect: str, home: str, known: _Known) -> Iterator[Hin
 
 def _tables_of(select: Any, known: _Known, home: str, local: Set[str]) -> dict[str, TableRef]:
     """Return alias -> table of those a SELECT names itself, not in a subquery; `local`: names of its WITH."""
-    from sqlglot import exp
-
     found: dict[str, TableRef] = {}
     for table in _from(select, exp.Table):
         ref = None if not table.db and table.name.lower() in local else known.find(table.name, table.db, home)
@@ -175,15 +173,11 @@ def _from(select: Any, kind: type) -> Iterator[Any]:
 
 
 def _outside_subqueries(node: Any, kind: type) -> Iterator[Any]:
-    from sqlglot import exp
-
     inner = (exp.Select, exp.SetOperation)
     return (each for each in node.walk(prune=lambda each: isinstance(each, inner)) if isinstance(each, kind))
 
 
 def _equalities(select: Any, scope: Mapping[str, TableRef], known: _Known) -> Iterator[tuple[End, End]]:
-    from sqlglot import exp
-
     joins = list(_from(select, exp.Join))
     for place in filter(None, [*(join.args.get("on") for join in joins), select.args.get("where")]):
         for equality in _outside_subqueries(place, exp.EQ):
@@ -196,8 +190,6 @@ def _equalities(select: Any, scope: Mapping[str, TableRef], known: _Known) -> It
 
 
 def _end(column: Any, scope: Mapping[str, TableRef], known: _Known) -> End | None:
-    from sqlglot import exp
-
     if not isinstance(column, exp.Column):
         return None
     tables = [ref for name, ref in scope.items() if not column.table or name == column.table.lower()]

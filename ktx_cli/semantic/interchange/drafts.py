@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ktx_cli.core import ConfigError, file_stem, listing, yaml
+from ktx_cli.faces import exp
 from ktx_cli.semantic.interchange.report import Imported, Report, UnresolvedError
 from ktx_cli.semantic.load.joins import table_parts
 from ktx_cli.semantic.model import Model, Place, Source, Visibility
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
 
 TAKEN: Final = "the table has a column of that name, or the name has a dot"
 """Why a computed column has another name."""
@@ -255,8 +252,6 @@ class Read:
 
 def read(text: str, dialect: str) -> Read:
     """Read one expression; `KtxError` for what is none, or none a definition may hold."""
-    from sqlglot import exp
-
     from ktx_cli.semantic.expressions.fragments import is_aggregate, parse
 
     if len(text) > LONGEST:
@@ -297,8 +292,6 @@ def _aggregate_around(node: exp.Expr, fits: Callable[[exp.Expr], bool]) -> exp.E
 
 def _is_added(column: exp.Expr, aggregate: exp.Expr | None) -> bool:
     """Say whether an aggregate of numbers takes the column as it is, or in arithmetic."""
-    from sqlglot import exp
-
     if not isinstance(aggregate, exp.Sum | exp.Avg | exp.Median | exp.Quantile):
         return False
     above = column.parent
@@ -312,8 +305,6 @@ _CAST_TYPES: Final = ("number", "time", "string", "boolean")
 
 def type_of(tree: exp.Expr) -> str | None:
     """Return the ktx type an expression gives, None where its form does not show it."""
-    from sqlglot import exp
-
     while isinstance(tree, exp.Paren | exp.Neg):
         tree = tree.this
     if isinstance(tree, exp.Case):
@@ -386,8 +377,6 @@ def plain_name(text: str) -> str | None:
 
 def quoted(name: str, dialect: str) -> str:
     """Return a name as the dialect's SQL writes it: in quotes where it is no plain word."""
-    from sqlglot import exp
-
     return name if NAME.fullmatch(name) else str(exp.to_identifier(name, quoted=True).sql(dialect))
 
 
@@ -398,8 +387,6 @@ def with_names(text: str, names: dict[str, str]) -> str:
 
 def truncated(text: str, grain: str, dialect: str) -> str:
     """Return a column cut to a grain, in the dialect; `SemanticError` where the text is no expression."""
-    from sqlglot import exp
-
     from ktx_cli.semantic.expressions.fragments import parse
 
     tree = parse(text, dialect, what="it").copy()

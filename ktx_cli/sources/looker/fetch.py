@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from ktx_cli.core import Hint, Record, ResultWarning, SettingPath, SourceError, listing, one_line
 from ktx_cli.documents import Snapshot
+from ktx_cli.faces import exp
 from ktx_cli.sources.fetch import ApiFetch, Document, require_shallow
 from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.looker import LookerConnection
@@ -73,7 +74,6 @@ def target_of(sql_table_name: object, connection: str | None) -> Target:
 
 def _parsed(text: str) -> tuple[str, ...] | Why:
     import sqlglot
-    from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     for dialect in _dialects(text):
@@ -101,8 +101,6 @@ def _dialects(text: str) -> list[str]:
 
 def _is_alone(tree: Any, table: Any) -> bool:
     """Say whether a query is nothing but the table, with an alias at most."""
-    from sqlglot import exp
-
     plain = exp.select("*").from_(table.copy())
     named = all(isinstance(part, exp.Identifier) and part.name for part in table.parts)
     return bool(named and isinstance(tree, exp.Select) and tree == plain)

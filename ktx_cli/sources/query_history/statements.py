@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, Hint, SettingPath
+from ktx_cli.faces import exp
 from ktx_cli.semantic import Model, physical_name
 from ktx_cli.warehouses import TableRef, dialect_named
 
 if TYPE_CHECKING:
-    from sqlglot import exp
     from sqlglot.tokenizer_core import Token
 
 BLANK: Final = "?"
@@ -296,7 +296,7 @@ def read_statement(text: str, dialect: str, tables: Tables, redact: Redact) -> S
 
 
 def _parsed(text: str, dialect: str) -> exp.Expr:
-    from sqlglot import ErrorLevel, exp, parse_one
+    from sqlglot import ErrorLevel, parse_one
 
     tree: Any = parse_one(without_literals(text, dialect), read=dialect, error_level=ErrorLevel.IMMEDIATE)
     if not isinstance(tree, exp.Query):
@@ -332,23 +332,17 @@ def _read(tree: exp.Expr, dialect: str, tables: Tables, redact: Redact) -> State
 
 def _tables_in(tree: exp.Expr) -> list[tuple[str, ...]]:
     """Return the names of all tables but those a WITH defines."""
-    from sqlglot import exp
-
     defined = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE)}
     nodes = (node for node in tree.find_all(exp.Table) if isinstance(node.this, exp.Identifier))
     return [table_parts(node) for node in nodes if node.db or node.name.lower() not in defined]
 
 
 def _is_constant(node: exp.Expr) -> bool:
-    from sqlglot import exp
-
     return not any(isinstance(each, exp.Column | exp.Query) for each in node.walk())
 
 
 def _is_trivial(tree: exp.Expr) -> bool:
     """Say whether a query only looks whether a table is there: `SELECT 1 FROM t`, `... LIMIT 0`, `... WHERE 1 = 0`."""
-    from sqlglot import exp
-
     if not isinstance(tree, exp.Select):
         return False
     limit = tree.args.get("limit")
@@ -362,8 +356,6 @@ def _is_trivial(tree: exp.Expr) -> bool:
 
 def _is_false(node: exp.Expr) -> bool:
     """Say whether a condition holds for no row: `FALSE`, `1 = 0`."""
-    from sqlglot import exp
-
     if isinstance(node, exp.Boolean):
         return not node.this
     numbers = [each for each in (node.args.get("this"), node.args.get("expression")) if isinstance(each, exp.Literal)]
@@ -391,8 +383,6 @@ class _Reader:
 
     def joins(self) -> list[ObservedJoin]:
         """Return what tables are joined, each pair of tables once for each place in the statement."""
-        from sqlglot import exp
-
         found: dict[tuple[int, NamedTable, NamedTable], set[tuple[str, str]]] = {}
         for scope in self._lineage.scopes:
             for node in scope.find_all(exp.EQ):
@@ -406,8 +396,6 @@ class _Reader:
 
     def _joined(self, node: exp.Expr, scope: Any) -> tuple[tuple[NamedTable, str], tuple[NamedTable, str]] | None:
         """Return the two columns an equality joins, in the order of their tables' names."""
-        from sqlglot import exp
-
         left, right = node.this.unnest(), node.expression.unnest()
         if not isinstance(left, exp.Column) or not isinstance(right, exp.Column) or left.table == right.table:
             return None
@@ -419,8 +407,6 @@ class _Reader:
 
     def filters(self) -> Iterator[tuple[NamedTable, str]]:
         """Yield the conditions on one table alone, its columns without the table's name."""
-        from sqlglot import exp
-
         for scope in self._lineage.scopes:
             where = scope.expression.args.get("where")
             for condition in (
@@ -436,8 +422,6 @@ class _Reader:
                 yield from self._of_one_table(expression, scope)
 
     def _of_one_table(self, node: exp.Expr | None, scope: Any) -> Iterator[tuple[NamedTable, str]]:
-        from sqlglot import exp
-
         if node is None or node.find(exp.Query):
             return
         copy = node.copy()
@@ -459,8 +443,6 @@ class _Reader:
 
 def _clause(node: exp.Expr) -> str:
     """Return the clause of a column: `select`, `where`, `groupBy` or `join`."""
-    from sqlglot import exp
-
     child: exp.Expr = node
     while child.parent is not None and not isinstance(child.parent, exp.Query):
         child = child.parent
@@ -500,16 +482,12 @@ class Lineage:
 
     def columns(self) -> Iterator[tuple[Any, Any]]:
         """Yield every column with the scope it stands in."""
-        from sqlglot import exp
-
         for scope in self.scopes:
             for node in scope.find_all(exp.Column):
                 yield node, scope
 
     def origin(self, column: Any, scope: Any) -> Origin | None:
         """Return the table's column a column is, None for one that is computed or not known."""
-        from sqlglot import exp
-
         for _ in range(_MAX_STEPS):
             source = _source(scope, column.table)
             if isinstance(source, exp.Table):
@@ -563,8 +541,6 @@ def _keyed(tree: exp.Expr, tables: Tables) -> dict[str, NamedTable]:
 
     So the parser's schema needs no levels, and `Orders`, `orders` and `shop.orders` are one table.
     """
-    from sqlglot import exp
-
     defined = {each.alias_or_name.lower() for each in tree.find_all(exp.CTE)}
     keys: dict[NamedTable, str] = {}
     for node in list(tree.find_all(exp.Table)):
