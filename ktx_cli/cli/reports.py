@@ -271,15 +271,8 @@ class _Items:
 
     def add_error(self, record: MemoryRecord, error: KtxError) -> None:
         """Add a text of which nothing is stored, because it could not begin."""
-        self.shown.append(
-            {
-                "run_id": None,
-                "label": record.label,
-                "status": "failed",
-                "reason": error.message,
-                "error": error.to_json(),
-            }
-        )
+        failed = {"run_id": None, "label": record.label, "status": "failed"}
+        self.shown.append({**failed, "reason": error.message, "error": error.to_json()})
         self.errors.append(error)
 
     def error(self, wanted: int) -> KtxError | None:
@@ -342,12 +335,8 @@ def capture_result(
             items.add_error(record, error)
         if items.errors and (fail_fast or items.errors[-1].code in _FOR_ALL):
             break
-    return Result(
-        {"items": items.shown, "left": len(records) - len(items.shown)},
-        blocks_of(items.shown),
-        items.error(len(records)),
-        next_steps=_next(items.shown),
-    )
+    data = {"items": items.shown, "left": len(records) - len(items.shown)}
+    return Result(data, blocks_of(items.shown), items.error(len(records)), next_steps=_next(items.shown))
 
 
 def captured_result(session: Session, captured: Captured) -> Result:
@@ -363,14 +352,8 @@ def options_of(
     """Return how captures are made on this command line."""
     from ktx_cli.jobs.capture.capture import CaptureOptions
 
-    return CaptureOptions(
-        session.require_project(),
-        os.environ,
-        wait_seconds=wait or 0.0,
-        max_usd=max_usd,
-        max_tokens=max_tokens,
-        emit=session.emitter(),
-    )
+    folder = session.require_project()
+    return CaptureOptions(folder, os.environ, wait or 0.0, max_usd, max_tokens, session.emitter())
 
 
 def blocks_of(items: Sequence[dict[str, Any]]) -> list[Block]:

@@ -105,12 +105,8 @@ class Source:
         return None
 
     def _error(self, line: int, column: int, what: str, hint: str | None) -> ConfigError:
-        return ConfigError(
-            what,
-            where=f"{self.where}:{line}:{column}",
-            hint=hint or line_hint(line, self.where),
-            details={"path": self.where, "line": line, "column": column},
-        )
+        place, details = f"{self.where}:{line}:{column}", {"path": self.where, "line": line, "column": column}
+        return ConfigError(what, where=place, hint=hint or line_hint(line, self.where), details=details)
 
     def _decode(self, data: bytes) -> str:
         encoding = _encoding(data)

@@ -137,12 +137,8 @@ class UsageReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
-        return {
-            "by": list(self.dimensions),
-            "since": self.since,
-            "run": self.run,
-            "rows": [row.to_json(self.dimensions) for row in self.rows],
-        }
+        rows = [row.to_json(self.dimensions) for row in self.rows]
+        return {"by": list(self.dimensions), "since": self.since, "run": self.run, "rows": rows}
 
 
 def usage_report(project_dir: Path, *, by: Sequence[str], since: str | None, run: str | None = None) -> UsageReport:

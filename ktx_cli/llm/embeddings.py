@@ -145,12 +145,8 @@ class Model2VecEmbedder:
     @classmethod
     def of(cls, embeddings: Embeddings, project_dir: Path) -> Model2VecEmbedder:
         """Return the embedder of the settings."""
-        return cls(
-            embeddings.model or DEFAULT_MODELS["model2vec"],
-            project_dir,
-            embeddings.dimensions,
-            embeddings.batch_size or _BATCH,
-        )
+        model, batch = embeddings.model or DEFAULT_MODELS["model2vec"], embeddings.batch_size or _BATCH
+        return cls(model, project_dir, embeddings.dimensions, batch)
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text; the first `dimensions` numbers of the model's, where they are set."""
@@ -391,12 +387,8 @@ class OpenAiEmbedder:
         key = secret and resolve(secret, project_dir=project_dir, environ=environ, where=f"{where}.api_key")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         endpoint = Endpoint(f"{url}/embeddings", f"{where}.base_url", retry, headers)
-        return cls(
-            endpoint,
-            embeddings.model or DEFAULT_MODELS["openai"],
-            embeddings.dimensions,
-            embeddings.batch_size or _OPENAI_BATCH,
-        )
+        model, batch = embeddings.model or DEFAULT_MODELS["openai"], embeddings.batch_size or _OPENAI_BATCH
+        return cls(endpoint, model, embeddings.dimensions, batch)
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text; an empty text, which the API refuses, is sent as a blank one."""
@@ -408,12 +400,8 @@ class OpenAiEmbedder:
             ordered = sorted(answer["data"], key=lambda each: each["index"])
             vectors = [each["embedding"] for each in ordered]
         except (KeyError, TypeError) as error:
-            raise LlmError(
-                f"{self._endpoint.who} answered something else than vectors",
-                code="execution",
-                hint=Hint(
-                    "{}, without `/embeddings` at its end",
-                    Command("config", "set", "ingest.embeddings.openai.base_url", "URL"),
-                ),
-            ) from error
+            message = f"{self._endpoint.who} answered something else than vectors"
+            address = Command("config", "set", "ingest.embeddings.openai.base_url", "URL")
+            hint = Hint("{}, without `/embeddings` at its end", address)
+            raise LlmError(message, code="execution", hint=hint) from error
         return checked(vectors, len(texts), self.dimensions, self._endpoint.who)

@@ -133,15 +133,9 @@ def no_backend() -> LlmError:
 
 def unsupported(backend: str) -> ConfigError:
     """Return the error for a backend that is no backend, or that this version has no code for."""
-    return ConfigError(
-        f"the backend `{backend}` is not supported",
-        hint=Hint(
-            "{}; supported: {}",
-            Command("config", "set", "llm.provider.backend", "claude-code"),
-            ", ".join(SUPPORTED_BACKENDS),
-        ),
-        code="not_supported",
-    )
+    supported = Command("config", "set", "llm.provider.backend", "claude-code")
+    hint = Hint("{}; supported: {}", supported, ", ".join(SUPPORTED_BACKENDS))
+    return ConfigError(f"the backend `{backend}` is not supported", hint=hint, code="not_supported")
 
 
 PROVIDER_KEYS: Final[Mapping[str, Mapping[str, str]]] = {

@@ -145,15 +145,8 @@ async def invoke(
     """Carry out one call; every failure but a cancellation becomes a text with `is_error`."""
     started = time.monotonic()
     output, is_error = await _outcome(tools, name, arguments)
-    return ToolInvocation(
-        call_id,
-        name,
-        arguments,
-        shown_to_model(output.markdown),
-        is_error,
-        output.structured,
-        time.monotonic() - started,
-    )
+    seconds, text = time.monotonic() - started, shown_to_model(output.markdown)
+    return ToolInvocation(call_id, name, arguments, text, is_error, output.structured, seconds)
 
 
 async def _outcome(

@@ -98,13 +98,12 @@ class Guard:
         preflight = method == "OPTIONS" and bool(origins)
         if path == HEALTH_PATH or preflight or self._token_shown(_values(headers, b"authorization")):
             return None
-        return Refusal(
-            401,
-            "token" if _values(headers, b"authorization") else "no_token",
+        reason = "token" if _values(headers, b"authorization") else "no_token"
+        message, hint = (
             "the server needs a token, and this is not the one",
             "send the header `Authorization: Bearer TOKEN`",
-            (("www-authenticate", "Bearer"),),
         )
+        return Refusal(401, reason, message, hint, (("www-authenticate", "Bearer"),))
 
     def _host_allowed(self, values: list[str]) -> bool:
         asked = Name.parse(values[0]) if len(values) == 1 else None

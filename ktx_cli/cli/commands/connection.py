@@ -13,7 +13,7 @@ from ktx_cli.cli.commands.completion import connection_ids
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.help import group
 from ktx_cli.cli.reports import IDS
-from ktx_cli.core import Command, KtxError, UsageError, listing
+from ktx_cli.core import Command, KtxError, UsageError, listing, picked
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.connections import SourceCheck
@@ -75,13 +75,7 @@ def _found(found: ConnectionTest | SourceCheck) -> dict[str, Any]:
 
     if isinstance(found, SourceCheck):
         return {"origin": found.origin}
-    return {
-        "server_version": found.server_version,
-        "tables": found.tables,
-        "user": found.user,
-        "can_write": found.can_write,
-        "privileges": list(found.privileges),
-    }
+    return picked(found, ("server_version", "tables", "user", "can_write", "privileges"))
 
 
 def _verdict(answer: dict[str, Any]) -> str:

@@ -175,13 +175,9 @@ def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[S
     if status and deciding:
         raise UsageError("--status is for listing and --review", hint="leave --status out")
     if review and not session.settings.interactive:
-        raise UsageError(
-            "--review asks on a terminal, and there is none, or questions are forbidden",
-            hint=Hint(
-                "{}, --reject EDGE, or --accept-all-above 0.8 --yes",
-                Command("scan", "relationships", "--accept", "EDGE"),
-            ),
-        )
+        message = "--review asks on a terminal, and there is none, or questions are forbidden"
+        accept = Command("scan", "relationships", "--accept", "EDGE")
+        raise UsageError(message, hint=Hint("{}, --reject EDGE, or --accept-all-above 0.8 --yes", accept))
 
 
 def _standings(status: Sequence[Status]) -> frozenset[Standing]:

@@ -47,13 +47,7 @@ def _request(session: Session, values: Mapping[str, Any]) -> SetupRequest:
     folder = folder_for_setup(typed, os.environ, here)
     if not session.settings.interactive:  # in a terminal the wizard asks
         require_meant(folder, typed, os.environ, here)
-    return SetupRequest(
-        project_dir=folder,
-        environ=os.environ,
-        answers=_answers(values),
-        test=not values["no_test"],
-        emit=session.emitter(),
-    )
+    return SetupRequest(folder, os.environ, _answers(values), test=not values["no_test"], emit=session.emitter())
 
 
 def _answers(values: Mapping[str, Any]) -> Answers:

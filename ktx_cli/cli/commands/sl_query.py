@@ -44,13 +44,9 @@ def question_of(values: Mapping[str, Any]) -> Question:
         query["via"] = {**_object(query, "via"), **_pairs(values["via"], "--via", "regions=bill_to")}
     if not query:
         raise UsageError("the query names no measure and no dimension", hint=EXAMPLE)
-    return Question(
-        query,
-        connection=values["connection"],
-        grain=values["grain"],
-        parameters=_pairs(values["parameter"], "--parameter", "currency=EUR"),
-        attributes=read_attributes(values["user_attribute"]),
-    )
+    parameters = _pairs(values["parameter"], "--parameter", "currency=EUR")
+    attributes = read_attributes(values["user_attribute"])
+    return Question(query, values["connection"], values["grain"], parameters, attributes)
 
 
 def _lists(values: Mapping[str, Any]) -> dict[str, list[Any]]:

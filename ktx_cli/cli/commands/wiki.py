@@ -14,7 +14,7 @@ from ktx_cli.cli.commands.search import hits_data
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
 from ktx_cli.cli.streams import text_of
-from ktx_cli.core import Command, UsageError, one_line
+from ktx_cli.core import Command, UsageError, one_line, picked
 
 if TYPE_CHECKING:
     from ktx_cli.search import Found
@@ -175,14 +175,7 @@ def _found(session: Session, query: str, found: Found, place: Callable[[str], tu
 
 
 def _page_data(page: Page, referring: list[str]) -> dict[str, Any]:
-    return {
-        **page.to_json(),
-        "refs": list(page.refs),
-        "sl_refs": list(page.sl_refs),
-        "fields": dict(page.fields),
-        "content": page.body,
-        "backlinks": referring,
-    }
+    return {**page.to_json(), **picked(page, ("refs", "sl_refs", "fields", "content=body")), "backlinks": referring}
 
 
 def _page_blocks(page: Page, data: dict[str, Any]) -> list[Block]:

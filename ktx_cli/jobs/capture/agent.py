@@ -183,24 +183,13 @@ def work_of(record: MemoryRecord, base: Tree) -> SourceWork:
     path = raw_path(record)
     content = record.content.encode("utf-8", "surrogatepass")
     raw = RawFile(path, record.sha256, len(content), lambda: content)
-    unit = WorkUnit(
-        "capture",
-        record.label,
-        (path,),
-        notes=json.dumps([record.source_type, record.connection, record.user, may_change(record)]),
-        semantic=record.user is None,
-        why_not=_OF_A_USER,
-    )
-    return SourceWork(
-        CONNECTION,
-        None,
-        MemorySource(),
-        parse_delivery(base.read(MANIFEST), MANIFEST),
-        Snapshot({path: raw}, complete=False, origin=f"captured {record.label}", fetched=1),
-        Changes(added=(path,)),
-        units=(unit,),
-        asked=True,
-    )
+    notes = json.dumps([record.source_type, record.connection, record.user, may_change(record)])
+    semantic = record.user is None
+    unit = WorkUnit("capture", record.label, (path,), notes=notes, semantic=semantic, why_not=_OF_A_USER)
+    delivered = parse_delivery(base.read(MANIFEST), MANIFEST)
+    found = Snapshot({path: raw}, complete=False, origin=f"captured {record.label}", fetched=1)
+    added = Changes(added=(path,))
+    return SourceWork(CONNECTION, None, MemorySource(), delivered, found, added, units=(unit,), asked=True)
 
 
 def raw_path(record: MemoryRecord) -> str:

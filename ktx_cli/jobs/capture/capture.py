@@ -31,6 +31,7 @@ from ktx_cli.core import (
     listing,
     monotonic,
     now,
+    picked,
     plural,
 )
 from ktx_cli.engine import (
@@ -198,15 +199,8 @@ class _Capture:
 
     def _begin(self) -> None:
         self.has_begun = True
-        self._save(
-            status=Status.RUNNING,
-            reason="",
-            worker=Worker.this(),
-            started=isoformat(now()),
-            finished=None,
-            error=None,
-            conflicts=(),
-        )
+        state = {"status": Status.RUNNING, "worker": Worker.this(), "started": isoformat(now())}
+        self._save(**state, reason="", finished=None, error=None, conflicts=())
 
     def _publish(self, run: LockedRun, changes: ChangeSet, result: CaptureResult) -> None:
         """Commit what was written, if anything: on the current branch, or on one of its own."""
@@ -420,13 +414,8 @@ class Shown:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values, with the text that was given."""
-        return {
-            **self.record.to_json(content=True),
-            "diff": self.diff,
-            "transcripts": list(self.transcripts),
-            "report": self.report,
-            "review": self.review,
-        }
+        facts = picked(self, ("diff", "transcripts", "report", "review"))
+        return {**self.record.to_json(content=True), **facts}
 
 
 def show(layout: Layout, text: str) -> Shown:

@@ -243,14 +243,8 @@ class MemoryRecord:
     @classmethod
     def of(cls, request: CaptureRequest) -> Self:
         """Return the record of a request nobody has worked on."""
-        return cls(
-            new_run_id(),
-            request.label,
-            request.sha256,
-            request.text,
-            isoformat(now()),
-            **{name: getattr(request, name) for name in _ASKED},
-        )
+        asked = {name: getattr(request, name) for name in _ASKED}
+        return cls(new_run_id(), request.label, request.sha256, request.text, isoformat(now()), **asked)
 
     @property
     def commit(self) -> str | None:

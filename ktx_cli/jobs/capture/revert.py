@@ -44,15 +44,8 @@ def revert(record: MemoryRecord, options: CaptureOptions) -> Reverted:
         message = f"capture {record.run_id} wrote nothing that could be taken back"
         raise UsageError(message, hint=Command("memory", "list"))
     loaded = load_config(layout.config)
-    plan = RunPlan(
-        COMMAND,
-        layout,
-        loaded.config,
-        options.environ,
-        Recorder(layout, new_run_id(), options.emit, loaded.notices()),
-        no_llm=True,
-        wait_seconds=options.wait_seconds,
-    )
+    recorder, wait = Recorder(layout, new_run_id(), options.emit, loaded.notices()), options.wait_seconds
+    plan = RunPlan(COMMAND, layout, loaded.config, options.environ, recorder, no_llm=True, wait_seconds=wait)
     repository = Repository.discover(layout.root)
     if repository is None:
         message = "the project is in no repository, so there is nothing to take back"

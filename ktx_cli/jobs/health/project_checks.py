@@ -251,10 +251,8 @@ def check_wiki(context: CheckContext) -> list[CheckResult]:
     if not dangling:
         return [CheckResult(WIKI, Level.OK, "every reference of the wiki leads somewhere")]
     findings = [
-        CheckResult(
-            WIKI, Level.WARN, str(diagnostic), _edit(diagnostic), location=Location(diagnostic.path, diagnostic.line)
-        )
-        for diagnostic in dangling
+        CheckResult(WIKI, Level.WARN, str(each), _edit(each), location=Location(each.path, each.line))
+        for each in dangling
     ]
     return _bounded(findings, Command("wiki", "lint"))
 

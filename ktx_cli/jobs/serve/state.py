@@ -271,12 +271,9 @@ def asked_health(state: ServerState, timeout: float = HEALTH_SECONDS) -> Mapping
 
 def error_from(document: Mapping[str, Any]) -> KtxError:
     """Return the error that another process wrote as JSON."""
-    return KtxError(
-        str(document.get("message", "the server did not start")),
-        hint=document.get("hint"),
-        details=document.get("details") or {},
-        code=str(document.get("code", "failed")),
-    )
+    message, hint = str(document.get("message", "the server did not start")), document.get("hint")
+    code = str(document.get("code", "failed"))
+    return KtxError(message, hint=hint, details=document.get("details") or {}, code=code)
 
 
 def server_attributes(texts: Sequence[str] | None) -> dict[str, Any]:

@@ -487,13 +487,9 @@ def require_routes(config: KtxConfig, backend: str) -> list[ResultWarning]:
             if backend == NO_BACKEND:
                 hint = Hint("remove {} from ktx.yaml, then {}", where, Command("setup", "--llm-backend", NO_BACKEND))
             raise ConfigError(f"`{where}` is `{text}`, which goes to `{route}`", hint=hint)
-        warnings.append(
-            ResultWarning(
-                "role_on_other_backend",
-                f"`{where}` is `{text}`, which goes to `{route}`, not to `{backend}`",
-                hint=Command("config", "set", where, "MODEL"),
-            )
-        )
+        message = f"`{where}` is `{text}`, which goes to `{route}`, not to `{backend}`"
+        hint = Command("config", "set", where, "MODEL")
+        warnings.append(ResultWarning("role_on_other_backend", message, hint=hint))
     return warnings
 
 

@@ -284,16 +284,9 @@ def build_context(
 ) -> tuple[IngestReport, list[ResultWarning]]:
     """Read the connections, of databases the structure alone where that was asked for; raises as `ingest`."""
     structure = build is Build.STRUCTURE
-    return ingest(
-        IngestRequest(
-            project_dir=layout.root,
-            environ=environ,
-            command=Command("setup"),
-            databases_only=structure,
-            depth=Depth.STRUCTURAL if structure else None,
-            emit=emit,
-        )
-    )
+    depth, command = Depth.STRUCTURAL if structure else None, Command("setup")
+    request = IngestRequest(layout.root, environ, command=command, databases_only=structure, depth=depth, emit=emit)
+    return ingest(request)
 
 
 def install_agents(layout: Layout, answer: AgentsAnswer, environ: Mapping[str, str]) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -162,14 +163,8 @@ class Dialog:
     def confirm(self, key: str, question: str, default: bool) -> bool:
         """Ask for yes or no."""
         proposed = bool(self._proposed(key, default))
-        return bool(
-            self._answer(
-                key,
-                question,
-                lambda: self.prompter.confirm(question, proposed),
-                shown=lambda value: "yes" if value else "no",
-            )
-        )
+        confirm = functools.partial(self.prompter.confirm, question, proposed)
+        return bool(self._answer(key, question, confirm, shown=lambda value: "yes" if value else "no"))
 
     def secret(self, key: str, question: str, keep: Callable[[str], str], check: Check = something) -> str:
         """Ask for a secret and return the reference to it; what is typed in clear is kept at once, and nowhere else."""

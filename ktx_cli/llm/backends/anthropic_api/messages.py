@@ -96,13 +96,11 @@ def _message(entry: Entry) -> dict[str, Any]:
         turn = _turn_of(entry)
         return {"role": "assistant", "content": list(turn.raw)}
     if entry.kind == "results":
-        return {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": one.call_id, "content": one.text, "is_error": one.is_error}
-                for one in entry.results
-            ],
-        }
+        results = [
+            {"type": "tool_result", "tool_use_id": one.call_id, "content": one.text, "is_error": one.is_error}
+            for one in entry.results
+        ]
+        return {"role": "user", "content": results}
     return {"role": "user", "content": [{"type": "text", "text": entry.text}]}
 
 
@@ -207,12 +205,8 @@ class Answer:
 
     def as_usage(self) -> Usage:
         """Return the tokens of the answer."""
-        return Usage(
-            self.usage.get("input_tokens", 0),
-            self.usage.get("output_tokens", 0),
-            self.usage.get("cache_read_input_tokens", 0),
-            self.usage.get("cache_creation_input_tokens", 0),
-        )
+        names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        return Usage(*(self.usage.get(name, 0) for name in names))
 
 
 async def read_answer(events: AsyncIterator[Any], answer: Answer, on_text: Callable[[str], None]) -> None:

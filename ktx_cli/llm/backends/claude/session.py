@@ -123,12 +123,8 @@ def check_sources(
     """
     sources = answer.get("sources")
     if not isinstance(sources, list):
-        raise llm_error(
-            "isolation",
-            backend=backend,
-            message="Claude Code does not say which settings are in force",
-            hint=Command("update", program="claude"),
-        )
+        message, update = "Claude Code does not say which settings are in force", Command("update", program="claude")
+        raise llm_error("isolation", backend=backend, message=message, hint=update)
     found = {str(one.get("source")): sorted(one["settings"]) for one in sources if one.get("settings")}
     found.pop(OURS, None)
     policy = found.pop(POLICY, None)
