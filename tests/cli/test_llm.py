@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.llm.errors import AUTH_HINT, AUTH_MESSAGE
+from ktx_cli.llm.governor import Governor
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
 from ktx_cli.testing.model_script import UNAUTHORIZED, Failure, gives, rate_limited, says
 from ktx_cli.testing.model_server import ModelServer
@@ -258,7 +259,10 @@ def test_usage_refuses_what_it_cannot_sum(ktx: Run, project: Path) -> None:
 WAITING = "waiting: the model provider, which asks to wait"
 
 
-def test_a_wait_for_the_provider_is_told(ktx: Run, configure: Run, model_server: ModelServer) -> None:
+def test_a_wait_for_the_provider_is_told(
+    ktx: Run, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Governor, "backoff", lambda *_: 0.0)  # after the script has ended the server is overloaded
     one_at_a_time = "ingest: {workUnits: {maxConcurrency: 1}}\n"
     configure("gateway", "some-model", f"    triage: other-model\n{one_at_a_time}{DESCRIBED}")
     for flags, told in (
