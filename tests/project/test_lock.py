@@ -51,7 +51,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 def plant(layout: Layout, **fields: object) -> None:
     row = {
-        "name": lock.LEASE,
+        "name": lock.NAME,
         "run_id": "planted",
         "command": "ktx ingest",
         "pid": os.getpid(),
