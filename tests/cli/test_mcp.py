@@ -108,7 +108,7 @@ def test_a_taken_port_is_named(folder: Path) -> None:
 def test_what_keeps_a_server_from_starting(folder: Path, words: list[str], code: int, message: str) -> None:
     (folder / "token").write_text("a-token-that-is-long-enough\n")
     done = ktx("mcp", "start", "--port", "0", *words, folder=folder)
-    assert (done.returncode, done.stdout) == (code, "")
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert message in done.stderr
     assert "hint: " in done.stderr
     assert not (folder / ".ktx" / "mcp.json").exists()
