@@ -140,13 +140,13 @@ def _inspected(tools: Path, url: str, project: Path) -> list[Ran]:
     ]
 
 
-def _run(tools: Path, name: str, words: Sequence[str], told: str) -> Ran:
+def _run(tools: Path, name: str, words: Sequence[str], shown: str) -> Ran:
     programs = tools / "node_modules" / ".bin"
     environ = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
     done = subprocess.run(
         [str(programs / words[0]), *words[1:]], capture_output=True, text=True, env=environ, cwd=tools, check=False
     )
-    return Ran(name, told, done.stdout + done.stderr, done.returncode)
+    return Ran(name, shown, done.stdout + done.stderr, done.returncode)
 
 
 def _write(runs: Sequence[Ran], tools: Path) -> None:
