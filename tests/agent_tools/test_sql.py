@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -9,13 +11,25 @@ import pytest
 
 from ktx_cli.agent_tools.sql import count_columns, error_text
 from ktx_cli.agent_tools.toolset import unresolved_failures
-from ktx_cli.core.errors import UsageError
+from ktx_cli.core.errors import SourceError, UsageError
 from ktx_cli.protection.relations import names_in
 
 HIDDEN = {
     "semantic-layer/shop/customers.yaml": "name: customers\ncolumn_overrides: [{name: email, visibility: hidden}]\n"
 }
 POLICY = {"semantic-layer/shop/customers.yaml": "name: customers\npolicies: [{name: own, filter: \"region = 'EU'\"}]\n"}
+
+
+class ConversionException(Exception):
+    """What DuckDB raises of a value."""
+
+    __module__ = "_duckdb"
+
+
+class BinderException(Exception):
+    """What DuckDB raises of a statement."""
+
+    __module__ = "_duckdb"
 
 
 def test_rows_are_shown_where_they_may_be(shop: Callable[..., Any]) -> None:
@@ -176,3 +190,44 @@ def test_an_error_of_the_tool_itself_is_no_secret(shop: Callable[..., Any]) -> N
     made = shop(run_sql=broken)
     assert made.refused("sql_execution", sql="SELECT 1") == "Tool `sql_execution` failed: RuntimeError"
     assert [each.tool for each in unresolved_failures(made.session)] == ["sql_execution"]
+
+
+def test_values_do_not_become_names_of_columns(shop: Callable[..., Any]) -> None:
+    made = shop(connections={"shop": "duckdb"})
+    assert "PIVOT" in made.refused("sql_execution", sql="SELECT * FROM (PIVOT customers ON email USING count(*))")
+    assert made.statements == []
+
+
+@pytest.mark.table(
+    ("driver", "told"),
+    [
+        (ConversionException("Could not convert string 'a'ada' to INT32"), "refused it with ConversionException"),
+        (ConversionException("Overflow in multiplication of INT64 (77 * 9)!"), "refused it with ConversionException"),
+        (sqlite3.OperationalError("bad JSON path: 'ada'"), "refused it with OperationalError"),
+        (sqlite3.OperationalError("no such column: ada"), "refused it with OperationalError"),
+        (sqlite3.OperationalError("no such column: nowhere"), "no such column: nowhere"),
+        (BinderException('column "nowhere" not found'), 'connection `shop`: column "nowhere" not found'),
+    ],
+)
+def test_what_a_database_says_of_rows_is_not_told(driver: Exception, told: str, shop: Callable[..., Any]) -> None:
+    """A statement can have it quote a value so that nobody can tell where the value ends."""
+
+    def refuse(connection: str, sql: str, limit: int) -> Any:
+        raise SourceError(f"connection `shop`: {driver}", code="query") from driver
+
+    for privacy in ("off", "local", "strict"):
+        made = shop(run_sql=refuse, privacy=privacy)
+        text = made.ok("sql_execution", sql="SELECT CAST('a''' || nowhere AS INTEGER) FROM orders")
+        assert told in text
+        assert not {"ada", "77"} & set(re.findall(r"\w+", text))
+
+
+@pytest.mark.table(
+    ("sql", "width"),
+    [
+        ("SELECT round(11111111, -id) FROM customers", 1),
+        ("SELECT z.*, 1, c.* FROM (SELECT) AS z, (SELECT email, id FROM customers) AS c", 3),
+    ],
+)
+def test_what_is_computed_from_rows_is_no_count(sql: str, width: int) -> None:
+    assert count_columns(sql, "postgres", width) == frozenset()

@@ -26,7 +26,7 @@ Git = Callable[..., str]
 NAMES = ["it's", 'a "b" ; c']
 if os.environ.get("KTX_TEST_FULL"):
     NAMES += ["sp  ace", "$HOME", "gl*b"]
-"""Names of folders that a shell reads in its own way; all that it does: tests/core/test_shell_words.py."""
+"""Names of folders that a shell reads in its own way; all that it does: tests/core/test_text_shell_words.py."""
 
 
 @pytest.fixture(params=NAMES)

@@ -1,16 +1,12 @@
-"""Statements that mean to read what people hid, or values of rows: refused, or answered without them."""
+"""Statements that mean to read what people hid: refused, or answered without it."""
 
 from __future__ import annotations
 
-import re
-import sqlite3
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.sql import count_columns
-from ktx_cli.core.errors import SourceError
 from ktx_cli.protection.relations import Refused
 from ktx_cli.protection.statements import check_protected
 from ktx_cli.semantic.model import Column, Model, Source, Visibility
@@ -19,18 +15,6 @@ from ktx_cli.warehouses.port import SemanticType
 CUSTOMERS = "semantic-layer/shop/customers.yaml"
 HIDDEN = {CUSTOMERS: "name: customers\ncolumn_overrides: [{name: email, visibility: hidden}]\n"}
 POLICY = {CUSTOMERS: "name: customers\npolicies: [{name: own, filter: \"region = 'EU'\"}]\n"}
-
-
-class ConversionException(Exception):
-    """What DuckDB raises of a value."""
-
-    __module__ = "_duckdb"
-
-
-class BinderException(Exception):
-    """What DuckDB raises of a statement."""
-
-    __module__ = "_duckdb"
 
 
 @pytest.mark.table(
@@ -116,47 +100,6 @@ def test_a_policy_holds_where_comments_look_like_templates(shop: Callable[..., A
     made = shop(files=POLICY, privacy="off")
     made.refused("sql_execution", sql="SELECT 1 AS a /*{%*/, (SELECT max(email) FROM customers) AS b /*%}*/")
     assert made.statements == []
-
-
-def test_values_do_not_become_names_of_columns(shop: Callable[..., Any]) -> None:
-    made = shop(connections={"shop": "duckdb"})
-    assert "PIVOT" in made.refused("sql_execution", sql="SELECT * FROM (PIVOT customers ON email USING count(*))")
-    assert made.statements == []
-
-
-@pytest.mark.table(
-    ("driver", "told"),
-    [
-        (ConversionException("Could not convert string 'a'ada' to INT32"), "refused it with ConversionException"),
-        (ConversionException("Overflow in multiplication of INT64 (77 * 9)!"), "refused it with ConversionException"),
-        (sqlite3.OperationalError("bad JSON path: 'ada'"), "refused it with OperationalError"),
-        (sqlite3.OperationalError("no such column: ada"), "refused it with OperationalError"),
-        (sqlite3.OperationalError("no such column: nowhere"), "no such column: nowhere"),
-        (BinderException('column "nowhere" not found'), 'connection `shop`: column "nowhere" not found'),
-    ],
-)
-def test_what_a_database_says_of_rows_is_not_told(driver: Exception, told: str, shop: Callable[..., Any]) -> None:
-    """A statement can have it quote a value so that nobody can tell where the value ends."""
-
-    def refuse(connection: str, sql: str, limit: int) -> Any:
-        raise SourceError(f"connection `shop`: {driver}", code="query") from driver
-
-    for privacy in ("off", "local", "strict"):
-        made = shop(run_sql=refuse, privacy=privacy)
-        text = made.ok("sql_execution", sql="SELECT CAST('a''' || nowhere AS INTEGER) FROM orders")
-        assert told in text
-        assert not {"ada", "77"} & set(re.findall(r"\w+", text))
-
-
-@pytest.mark.table(
-    ("sql", "width"),
-    [
-        ("SELECT round(11111111, -id) FROM customers", 1),
-        ("SELECT z.*, 1, c.* FROM (SELECT) AS z, (SELECT email, id FROM customers) AS c", 3),
-    ],
-)
-def test_what_is_computed_from_rows_is_no_count(sql: str, width: int) -> None:
-    assert count_columns(sql, "postgres", width) == frozenset()
 
 
 @pytest.mark.table(

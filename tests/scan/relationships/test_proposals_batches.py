@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from ktx_cli.scan.relationships.proposals import PARENTS_PER_COLUMN, likely_parents, plan_batches
 from ktx_cli.warehouses.port import TableRef
+from tests.scan.descriptions.conftest import make_table
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -66,20 +66,20 @@ def test_five_hundred_tables_need_few_batches_and_none_is_lost() -> None:
         ("amount decimal", []),
     ],
 )
-def test_names_say_which_tables_a_column_may_mean(table: Any, column: str, parents: list[str]) -> None:
+def test_names_say_which_tables_a_column_may_mean(column: str, parents: list[str]) -> None:
     tables = [
-        table("customers", "id int", key="id"),
-        table("orders", "id int", key="id"),
-        table("customer_groups", "id int", key="id"),
-        table("countries", "iso_code text", key="iso_code"),
-        table("facts", column),
+        make_table("customers", "id int", key="id"),
+        make_table("orders", "id int", key="id"),
+        make_table("customer_groups", "id int", key="id"),
+        make_table("countries", "iso_code text", key="iso_code"),
+        make_table("facts", column),
     ]
     assert [ref.name for ref in likely_parents(tables)[TableRef(None, "facts")]] == parents
 
 
-def test_one_column_points_to_few_tables_those_of_its_schema_first(table: Any) -> None:
-    tables = [table("customers", "id int", schema=f"s{number}") for number in range(9)]
-    facts = table("facts", "customer_id int", schema="s8")
+def test_one_column_points_to_few_tables_those_of_its_schema_first() -> None:
+    tables = [make_table("customers", "id int", schema=f"s{number}") for number in range(9)]
+    facts = make_table("facts", "customer_id int", schema="s8")
     found = likely_parents([*tables, facts])[facts.ref]
     assert [ref.schema for ref in found] == ["s8", "s0", "s1"]
     assert len(found) == PARENTS_PER_COLUMN
