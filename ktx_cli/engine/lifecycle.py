@@ -28,10 +28,10 @@ from ktx_cli.project import (
     EDITED_AFTER_KILL,
     HeldReason,
     Repository,
+    WorkingTree,
     Workspace,
     hold_run_lock,
     prepare_private_folder,
-    read_bytes,
     transaction,
     translated,
     write_atomic,
@@ -95,11 +95,9 @@ class ProjectBase:
     def _read_ignored(self, prefix: str, committed: Mapping[str, str]) -> dict[str, bytes]:
         if self._repository is None:
             return {}
-        root = self._layout.root
-        files = [path.relative_to(root).as_posix() for path in (root / prefix).rglob("*") if path.is_file()]
-        ignored = self._repository.ignored([path for path in files if path not in committed])
-        contents = ((path, read_bytes(root / path)) for path in sorted(ignored))
-        return {path: content for path, content in contents if content is not None}
+        tree = WorkingTree(self._layout.root)
+        ignored = self._repository.ignored([path for path in tree.blobs(prefix) if path not in committed])
+        return tree.read_many(sorted(ignored))
 
 
 @dataclass(frozen=True, slots=True)

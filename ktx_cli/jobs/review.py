@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -44,11 +44,11 @@ from ktx_cli.project import (
     HeldReason,
     Layout,
     Repository,
+    WorkingTree,
     connection_of,
     held_hint,
     hold_run_lock,
     load_config,
-    read_bytes,
     translated,
     write_atomic,
 )
@@ -84,24 +84,6 @@ Typed = Callable[[ReviewedEdge], Command]
 """Makes the command that names an edge, for hints."""
 
 
-class WorkingFiles:
-    """The project's files as they are on disk, in the shape a scan reads a commit in."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Return path -> content of those that exist."""
-        contents = ((path, read_bytes(self._root / path)) for path in paths)
-        return {path: content for path, content in contents if content is not None}
-
-    def blobs(self, prefix: str) -> Mapping[str, str]:
-        """Return the paths of everything below a folder; nobody asks for the ids."""
-        folder = self._root / prefix
-        found = folder.rglob("*") if folder.is_dir() else ()
-        return {path.relative_to(self._root).as_posix(): "" for path in found if path.is_file()}
-
-
 @dataclass(frozen=True, slots=True)
 class Listed:
     """The edges that were asked for, and how many joins foreign keys declare."""
@@ -131,7 +113,7 @@ def list_relationships(
 
 def working_review(layout: Layout, connection: str) -> Review | None:
     """Return what is found and decided of a connection, from the working tree; None where no scan looked at rows."""
-    return read_review(WorkingFiles(layout.root), connection, ParsedCopies(layout, connection))
+    return read_review(WorkingTree(layout.root), connection, ParsedCopies(layout, connection))
 
 
 def standing_counts(
@@ -404,7 +386,7 @@ class _Run:
 
     def _hold_strays(self, reviews: Mapping[str, Review]) -> None:
         """Leave out rejections whose overlay is there and not in git yet, under whatever file name."""
-        files = WorkingFiles(self.layout.root)
+        files = WorkingTree(self.layout.root)
         local = {each: Overlays.read(files, each) for each in reviews}
         for each in self.report.decided:
             known = reviews[each.edge.connection].overlays.files
@@ -538,7 +520,7 @@ def draw(
     loaded = load_config(layout.config)
     chosen = _chosen(layout, loaded.config, connection)
     manifest = load_manifest(layout, chosen)
-    overlays = Overlays.read(WorkingFiles(layout.root), chosen)
+    overlays = Overlays.read(WorkingTree(layout.root), chosen)
     tables = {name: _without_disabled(name, entry, overlays) for name, entry in manifest.tables.items()}
     diagram = diagram_of(tables, patterns=patterns, keys_only=keys_only)
     text = WRITERS[format](diagram, layout.root)

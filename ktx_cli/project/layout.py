@@ -326,6 +326,15 @@ class WorkingTree:
             raise StorageError(message, hint=hint, details={"path": str(place)})
         return found
 
+    def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return path -> content of those that exist; raises as `read`."""
+        contents = ((path, self.read(path)) for path in paths)
+        return {path: content for path, content in contents if content is not None}
+
+    def blobs(self, prefix: str) -> dict[str, str]:
+        """Return the paths of all files below a folder, as a commit does; the ids are empty."""
+        return {path: "" for path in self.paths(f"{prefix}/") if (self._root / path).is_file()}
+
     def _leads_out(self, place: Path) -> bool:
         real = os.path.realpath(place)
         return not real.startswith(self._within)

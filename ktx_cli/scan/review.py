@@ -66,24 +66,25 @@ class Overlays:
 
     connection: str
     files: Mapping[str, tuple[SourceFile, ...]]
-    broken: Mapping[str, ConfigError]
+    broken: Mapping[str, KtxError]
 
     @classmethod
     def read(cls, base: Base, connection: str) -> Overlays:
-        """Read all of them; one that is no valid YAML is `broken`, one without a name is nobody's."""
+        """Read all of them; one that cannot be read, or as YAML, is `broken`; one without a name is nobody's."""
         folder, generated = Layout.context_paths(connection)[0], f"{Layout.schema_path(connection)}/"
         below = sorted(base.blobs(folder))
         paths = [path for path in below if path.endswith(SUFFIXES) and not path.startswith(generated)]
         files: dict[str, list[SourceFile]] = {}
-        broken: dict[str, ConfigError] = {}
-        for path, content in base.read_many(paths).items():
+        broken: dict[str, KtxError] = {}
+        for path in paths:
             try:
-                document = yaml.load(content, where=path)
-            except ConfigError as error:
+                found = base.read_many([path])
+                document = yaml.load(found.get(path, b""), where=path)
+            except KtxError as error:
                 broken[path] = error
                 continue
             if isinstance(document, dict) and "name" in document:
-                files.setdefault(str(document["name"]), []).append(SourceFile(path, content, document))
+                files.setdefault(str(document["name"]), []).append(SourceFile(path, found[path], document))
         return cls(connection, {name: tuple(found) for name, found in files.items()}, broken)
 
     @property

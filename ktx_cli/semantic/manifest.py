@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ktx_cli.core import ConfigError, KtxError, ResultWarning, is_utf8, yaml
-from ktx_cli.project import SEMANTIC_NAME, Layout, read_bytes, write_atomic
+from ktx_cli.project import SEMANTIC_NAME, Layout, WorkingTree, read_bytes, write_atomic
 from ktx_cli.warehouses import TableRef
 
 MANIFEST_HEADER = (
@@ -193,13 +193,13 @@ def has_parsed_copies(layout: Layout, connection: str) -> bool:
 
 def load_manifest(layout: Layout, connection: str) -> Manifest:
     """Read the manifest from the working tree; a broken shard is a problem and does not block the others."""
-    copies = ParsedCopies(layout, connection)
+    tree, copies = WorkingTree(layout.root), ParsedCopies(layout, connection)
     tables: dict[str, Entry] = {}
     problems: list[ResultWarning] = []
     for path in shard_files(layout, connection):
         where = path.relative_to(layout.root).as_posix()
         try:
-            content = read_bytes(path)
+            content = tree.read(where)
             if content is not None:
                 tables.update(copies.parse(content, where).tables)
         except KtxError as error:

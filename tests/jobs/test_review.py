@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core import yaml
-from ktx_cli.core.errors import BusyError, ConfigError, NotReadyError, UsageError
+from ktx_cli.core.errors import BusyError, ConfigError, NotReadyError, StorageError, UsageError
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
 from ktx_cli.jobs.review import Choice, DecideRequest, DecisionReport, decide, edge_names, list_relationships
@@ -375,3 +375,20 @@ def test_nothing_to_do_where_the_join_the_other_way_round_stands(project: Path) 
         ("opposite_stands", f"ktx scan relationships shop --reject '{CUSTOMER}'")
     ]
     assert (standings(project)[CUSTOMER], standings(project)[mirror]) == ("accepted", "rejected")
+
+
+@pytest.mark.parametrize("path", [SHARD, "raw-sources/shop/live-database/relationships.json"])
+def test_what_a_scan_wrote_is_not_read_from_elsewhere(project: Path, path: str) -> None:
+    (project / path).rename(project.parent / "elsewhere")
+    (project / path).symlink_to(project.parent / "elsewhere")
+    with pytest.raises(StorageError, match="leads out of the project"):
+        list_relationships(Layout(project))
+
+
+def test_an_overlay_is_not_read_from_elsewhere(project: Path) -> None:
+    overlay = project.parent / "overlay.yaml"
+    overlay.write_text("name: orders\n")
+    (project / ORDERS).symlink_to(overlay)
+    (warning,) = list_relationships(Layout(project)).warnings
+    assert warning.details["path"] == ORDERS
+    assert "leads out of the project" in warning.message

@@ -29,3 +29,23 @@ def test_a_join_that_an_overlay_disables_is_not_drawn(tmp_path: Path) -> None:
     (folder.parent / "parts.yaml").write_text("name: parts\ndisable_joins:\n  - maker_id = makers.maker_id\n")
     drawing, warnings = draw(layout)
     assert (drawing.joins, drawing.tables, warnings) == (0, 2, [])
+
+
+def test_links_out_of_the_project_are_named_and_not_drawn(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    layout = Layout(root)
+    folder = layout.schema_dir("shop")
+    folder.mkdir(parents=True)
+    (root / "ktx.yaml").write_text("connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n")
+    (folder / "main.yaml").write_text(SHARD)
+    (tmp_path / "shard.yaml").write_text("tables: {canary: {table: canary, columns: [{name: id, type: number}]}}\n")
+    (tmp_path / "overlay.yaml").write_text("name: parts\ndisable_joins:\n  - maker_id = makers.maker_id\n")
+    (folder / "more.yaml").symlink_to(tmp_path / "shard.yaml")
+    (folder.parent / "parts.yaml").symlink_to(tmp_path / "overlay.yaml")
+    drawing, warnings = draw(layout)
+    assert "canary" not in drawing.text
+    assert (drawing.joins, drawing.tables) == (1, 2)
+    assert {warning.details["path"]: "leads out of the project" in warning.message for warning in warnings} == {
+        "semantic-layer/shop/_schema/more.yaml": True,
+        "semantic-layer/shop/parts.yaml": True,
+    }

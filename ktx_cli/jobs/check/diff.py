@@ -26,7 +26,6 @@ from ktx_cli.engine import Target
 from ktx_cli.jobs.check.eval.cases import Case, load_evals
 from ktx_cli.jobs.check.lint.staleness import targets_of
 from ktx_cli.jobs.ingest.plan import broken_targets, choose_targets
-from ktx_cli.jobs.review import WorkingFiles
 from ktx_cli.project import KtxConfig, Layout, WorkingTree
 from ktx_cli.protection import LayerUses, Named, Part, Use, Uses, asked_names, names_in, sources_of
 from ktx_cli.scan import Committed, ManifestIndex, carried_over, require_some_tables
@@ -298,7 +297,7 @@ class Known:
 
 def read_known(layout: Layout, connection: str) -> Known:
     """Return what the files of a project know; `NotReadyError` for a connection that was never scanned."""
-    committed = Committed(WorkingFiles(layout.root), connection, ParsedCopies(layout, connection))
+    committed = Committed(WorkingTree(layout.root), connection, ParsedCopies(layout, connection))
     before = committed.snapshot
     if before.tables is not None:
         return Known(before.tables, SNAPSHOT)

@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import KtxError, Record, ResultWarning, listing, now
-from ktx_cli.project import DATABASE_SOURCE, Database, hash_of, read_bytes, read_state, signatures_below, write_atomic
+from ktx_cli.project import (
+    DATABASE_SOURCE,
+    Database,
+    WorkingTree,
+    hash_of,
+    read_bytes,
+    read_state,
+    signatures_below,
+    write_atomic,
+)
 from ktx_cli.scan import LastScan, last_scans
 from ktx_cli.semantic import SUFFIXES, Manifest, load_manifest, quoted
 from ktx_cli.sources import LastFetch, last_fetches
@@ -114,10 +123,10 @@ def _signature(layout: Layout, connection: str) -> str:
 
 def _counted(layout: Layout, connection: str, manifest: Manifest) -> tuple[Counts, list[ResultWarning]]:
     """Return the counts and the problems, of which those of the manifest are named first."""
-    from ktx_cli.jobs.review import WorkingFiles, standing_counts
+    from ktx_cli.jobs.review import standing_counts
     from ktx_cli.scan import Overlays
 
-    overlays = Overlays.read(WorkingFiles(layout.root), connection)
+    overlays = Overlays.read(WorkingTree(layout.root), connection)
     problems = [*manifest.problems, *overlays.warnings]
     relationships = None if manifest.problems else standing_counts(layout, connection, problems.append)
     files = [file for files in overlays.files.values() for file in files]

@@ -22,13 +22,13 @@ from ktx_cli.project import (
     DATABASE_SOURCE,
     SEMANTIC_NAME,
     HeldReason,
+    WorkingTree,
     current_holder,
     held_hint,
     hold_run_lock,
     index_path,
     is_damage,
     open_for_writing,
-    read_bytes,
     read_state,
 )
 from ktx_cli.scan import MANIFEST, manifest_hashes
@@ -194,7 +194,7 @@ def _is_empty(layout: Layout, connection: str) -> bool:
     """Say whether the last scan found no table; a snapshot that cannot be read says nothing."""
     where = layout.raw_path(connection, DATABASE_SOURCE, MANIFEST)
     try:
-        text = read_bytes(layout.root / where)
+        text = WorkingTree(layout.root).read(where)
         return text is not None and not shard_files(layout, connection) and not manifest_hashes(text, where)
     except KtxError:
         return False

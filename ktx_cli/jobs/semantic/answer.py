@@ -25,7 +25,7 @@ from ktx_cli.core import (
     plural,
     row_formats,
 )
-from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, connection_of, read_bytes
+from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree, connection_of
 from ktx_cli.semantic import (
     ANEW,
     DEFAULT_BYTES,
@@ -290,10 +290,10 @@ def _native_types(layout: Layout, connection: str, table: tuple[str, ...]) -> Ma
     from ktx_cli.scan import read_table, table_path
 
     schema = table[-2] if len(table) > 1 else None
-    path = layout.root / layout.raw_path(connection, DATABASE_SOURCE, table_path(TableRef(schema, table[-1])))
+    path = layout.raw_path(connection, DATABASE_SOURCE, table_path(TableRef(schema, table[-1])))
     try:
-        content = read_bytes(path)
-        columns = () if content is None else read_table(content, str(path)).columns
+        content = WorkingTree(layout.root).read(path)
+        columns = () if content is None else read_table(content, path).columns
     except KtxError:  # `ktx doctor` tells of a snapshot that is damaged
         return {}
     return {each.name.casefold(): each.native_type for each in columns}

@@ -92,12 +92,13 @@ def place(imported: Imported, layout: Layout, connection: str) -> Placed:
     Raises `StorageError`; each file is then either as before or as imported.
     """
     folder = Layout.context_paths(connection)[0]
-    owners = {file.document["name"]: file for file in read_files(WorkingTree(layout.root), connection).own}
+    tree = WorkingTree(layout.root)
+    owners = {file.document["name"]: file for file in read_files(tree, connection).own}
     written, same, kept = [], [], {}
     for name, text in imported.files.items():
         target = f"{folder}/{name}"
         owner = owners.get(yaml.load(text, where=target)["name"])
-        current = read_bytes(layout.root / target)
+        current = tree.read(target)
         where = target if owner is None else owner.path
         if current == text.encode():
             same.append(target)

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.jobs.check.diff import ConnectionDrift, find_drift
-from ktx_cli.jobs.review import WorkingFiles
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.config.model import KtxConfig
-from ktx_cli.project.layout import Layout
+from ktx_cli.project.layout import Layout, WorkingTree
 from ktx_cli.scan.pipeline import ScanJob, scan_connection
 from ktx_cli.semantic.manifest import ParsedCopies
 from ktx_cli.warehouses.registry import open_connection
@@ -90,7 +89,7 @@ class Shop:
         """Write what a structural scan would commit."""
         connector, scope = open_connection(self.config, "shop", project_dir=self.root, environ={})
         with connector:
-            job = ScanJob("shop", driver, WorkingFiles(self.root), ParsedCopies(self.layout, "shop"))
+            job = ScanJob("shop", driver, WorkingTree(self.root), ParsedCopies(self.layout, "shop"))
             outcome = scan_connection(connector, scope, job)
         for path, content in outcome.files.items():
             if content is None:

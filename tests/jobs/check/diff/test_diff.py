@@ -159,3 +159,11 @@ def test_files_that_cannot_be_read_cost_only_what_they_would_tell(shop: Shop) ->
     (uses,) = shop.used("ALTER TABLE orders DROP COLUMN status;").values()
     assert "segment orders.paid" in uses
     assert [each.code for each in shop.warnings] == ["evals_unreadable"]
+
+
+def test_a_snapshot_is_not_read_from_elsewhere(shop: Shop) -> None:
+    manifest = shop.root / "raw-sources/shop/live-database/manifest.yaml"
+    manifest.rename(shop.root.parent / "elsewhere")
+    manifest.symlink_to(shop.root.parent / "elsewhere")
+    assert shop.diff().basis == "manifest"
+    assert any("leads out of the project" in warning.message for warning in shop.warnings), shop.warnings
