@@ -1,7 +1,7 @@
 """Starts `ktx` in a fork of a process that has its modules in memory.
 
 Each run is a process (and a session) of its own, to be watched and killed as an installed one, at a fraction of the
-CPU time.
+CPU time. What such a run starts of ktx is a fork of that process too; `INSTALLED` in its environment says otherwise.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ import math
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import termios
 import threading
 import time
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +49,12 @@ _LOADED: Final = (
     "sqlglot.dialects.sqlite",
 )
 """What most commands import late."""
+
+_SPAWNING: Final = ("ktx_cli.jobs.serve.daemon", "ktx_cli.jobs.serve.runs")
+"""What starts processes of ktx."""
+
+INSTALLED: Final = "INSTALLED"
+"""The variable with which a run starts the installed ktx, as it does where no test looks on."""
 
 _RIGHTS: Final = (1, 2, 3)
 """CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH and CAP_FOWNER."""
@@ -190,6 +198,80 @@ class Fork:
         self.send_signal(signal.SIGKILL)
 
 
+class Spawned:
+    """What a `subprocess.Popen` is to `ktx_cli.jobs.serve`: `python -P -m MODULE ...`, as a fork of the parent."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        address: str,
+        cwd: Path,
+        stdin: int,
+        stdout: IO[bytes] | int,
+        stderr: IO[bytes],
+        start_new_session: bool,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        python, isolation, option, module, *arguments = command
+        assert (python, isolation, option, start_new_session) == (sys.executable, "-P", "-m", True), command
+        self.stdin, read = _pipe_to() if stdin == subprocess.PIPE else (None, os.open(os.devnull, os.O_RDONLY))
+        self.stdout, written = _pipe_from() if isinstance(stdout, int) else (None, os.dup(stdout.fileno()))
+        environ = dict(os.environ if env is None else env)
+        asked = {"module": module, "arguments": arguments, "folder": str(cwd), "environ": environ}
+        self._lock = threading.Lock()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+            line.connect(address)
+            socket.send_fds(line, [json.dumps(asked).encode()], [read, written, stderr.fileno()])
+            os.close(read), os.close(written)
+            self.pid = int(line.recv(64).split()[1])
+            self._line = line.detach()
+        weakref.finalize(self, os.close, self._line)
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """Return its exit code, below zero where a signal ended it; None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit code, below zero where a signal ended it; raises `subprocess.TimeoutExpired`."""
+        if self.returncode is None and not select.select([self._line], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired("ktx", timeout or 0)
+        with self._lock:
+            if self.returncode is None:
+                self.returncode = int(os.read(self._line, 64).split()[2])
+        return self.returncode
+
+    def kill(self) -> None:
+        """End it with SIGKILL, if it runs."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def _pipe_to() -> tuple[IO[bytes], int]:
+    read, written = os.pipe()
+    return os.fdopen(written, "wb"), read
+
+
+def _pipe_from() -> tuple[IO[bytes], int]:
+    read, written = os.pipe()
+    return os.fdopen(read, "rb"), written
+
+
+class _Spawning:
+    """Stands for the module `subprocess` in those of `_SPAWNING`."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "Popen" and INSTALLED not in os.environ:
+            return functools.partial(Spawned, address=self._address)
+        return getattr(subprocess, name)
+
+
 class Forks:
     """A context manager; called, it starts a run as `Starter` says.
 
@@ -276,7 +358,7 @@ class Forks:
 @functools.cache
 def shared() -> Forks:
     """Return the one that all tests of this process share; it begins with its first use, see `leave_shared`."""
-    return Forks("ktx_cli.mcp.serving", "ktx_cli.mcp.tools").__enter__()
+    return Forks("ktx_cli.mcp.serving", "ktx_cli.mcp.tools", *_SPAWNING).__enter__()
 
 
 def leave_shared() -> None:
@@ -290,6 +372,7 @@ def _serve() -> None:
     """Say that all is loaded; fork for every line of the input and print the id of the child, and its end later."""
     for name in (*_LOADED, *sys.argv[1:]):
         importlib.import_module(name)
+    listening = _listening()
     gc.collect()
     gc.freeze()
     wake, woken = os.pipe()
@@ -298,39 +381,56 @@ def _serve() -> None:
     signal.set_wakeup_fd(woken)
     print("loaded", flush=True)
     rest = b""
+    lines: dict[int, socket.socket] = {}
+    own = [wake, woken, listening.fileno()]
     while True:
-        ready, _, _ = select.select([0, wake], [], [])
+        ready, _, _ = select.select([0, wake, listening], [], [])
         if wake in ready:
             os.read(wake, 4096)
-            _reap()
+            _reap(lines)
+        if listening in ready and _spawn(listening.accept()[0], own, lines):
+            return
         if 0 in ready:
             part = os.read(0, 1 << 16)
             if not part:
                 return
-            *lines, rest = (rest + part).split(b"\n")
-            for line in lines:
-                if _fork(json.loads(line), (wake, woken)):
+            *asked, rest = (rest + part).split(b"\n")
+            for each in asked:
+                if _fork(json.loads(each), [*own, *(line.fileno() for line in lines.values())]):
                     return
 
 
-def _reap() -> None:
-    """Print how every child ended that did."""
+def _listening() -> socket.socket:
+    """Return where runs ask for what they start, after they are made to ask there."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    address = f"\0ktx-forks-{os.getpid()}"
+    listening.bind(address)
+    listening.listen()
+    for name in _SPAWNING:
+        if name in sys.modules:
+            vars(sys.modules[name])["subprocess"] = _Spawning(address)
+    return listening
+
+
+def _reap(lines: dict[int, socket.socket]) -> None:
+    """Tell how every child ended that did: who asked for it, the standard output where that is nobody's."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            print("ended", ended[0], os.waitstatus_to_exitcode(ended[1]), flush=True)
+            words = f"ended {ended[0]} {os.waitstatus_to_exitcode(ended[1])}"
+            if ended[0] not in lines:
+                print(words, flush=True)
+                continue
+            with lines.pop(ended[0]) as line, contextlib.suppress(BrokenPipeError):  # nobody asks any more
+                line.send(words.encode())
 
 
 def _fork(asked: Mapping[str, Any], own: Sequence[int]) -> bool:
     """Fork and print the child's id; return whether this is the child, after its run."""
     # Open before anybody who waits for its end closes the other one they have.
     terminal = os.open(asked["terminal"], os.O_RDWR | os.O_NOCTTY) if "terminal" in asked else None
-    pid = os.fork()
+    pid = _child(own)
     if pid == 0:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for each in own:
-            os.close(each)
-        _become(asked, terminal)
+        _become(asked, lambda: _streams(asked) if terminal is None else _of_terminal(terminal, asked["out"]))
         return True
     if terminal is not None:
         os.close(terminal)
@@ -338,16 +438,42 @@ def _fork(asked: Mapping[str, Any], own: Sequence[int]) -> bool:
     return False
 
 
-def _become(asked: Mapping[str, Any], terminal: int | None) -> None:
-    """Carry out the run in this process; its end is the end of the process."""
+def _spawn(line: socket.socket, own: Sequence[int], lines: dict[int, socket.socket]) -> bool:
+    """Fork for a run that starts another one; return whether this is the child, after its run."""
+    message, streams, _, _ = socket.recv_fds(line, 1 << 20, 3)
+    pid = _child([*own, *(each.fileno() for each in (line, *lines.values()))])
+    if pid == 0:
+        _become(json.loads(message), lambda: streams)
+        return True
+    for each in streams:
+        os.close(each)
+    lines[pid] = line
+    line.send(f"begun {pid}".encode())
+    return False
+
+
+def _child(own: Sequence[int]) -> int:
+    """Fork, and have nothing of the parent's own in the child."""
+    pid = os.fork()
+    if pid == 0:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for each in own:
+            os.close(each)
+    return pid
+
+
+def _become(asked: Mapping[str, Any], opened: Callable[[], Sequence[int]]) -> None:
+    """Carry out the run in this process, its streams from `opened`; its end is the end of the process."""
     os.setsid()
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environ"])
-    for target, source in enumerate(_streams(asked) if terminal is None else _of_terminal(terminal, asked["out"])):
+    streams = opened()
+    for target, source in enumerate(streams):
         os.dup2(source, target)
-    if terminal is not None:
-        os.close(terminal)
+    for each in set(streams):
+        os.close(each)
     # New ones: those of the parent know whether its own could seek.
     taken = (sys.stdin.errors, sys.stdout.errors, "backslashreplace")
     sys.stdin, sys.stdout, sys.stderr = (
@@ -357,9 +483,8 @@ def _become(asked: Mapping[str, Any], terminal: int | None) -> None:
     if asked.get("bound"):
         _give_up_capabilities()
     sys.argv = [str(Path(sys.executable).with_name("ktx")), *asked["arguments"]]
-    from ktx_cli.cli.main import main
-
-    main()
+    module = asked.get("module", "ktx_cli")
+    importlib.import_module("ktx_cli.cli.main" if module == "ktx_cli" else module).main()
 
 
 def _streams(asked: Mapping[str, Any]) -> tuple[int, int, int]:
