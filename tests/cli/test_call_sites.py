@@ -1,7 +1,8 @@
 """Every place of the product that asks a model, found in its code; one ingest of the demo's company asks from each.
 
-The same ingest runs on two backends, the real Claude Code among them (with KTX_TEST_FULL on `claude-cli` too): same
-bytes, same progress. On Claude Code it is a server that starts it, and takes the text to remember, for an agent.
+With KTX_TEST_FULL the same ingest runs on the backends of Claude Code too: same bytes, same progress, and on
+`claude-code` it is a server that starts it, and takes the text to remember, for an agent. By default one call site of
+each method asks there; an ingest on Claude Code is tests/cli/test_ingest_poison.py.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ ASKING = {
 """The methods of the port that ask a model."""
 
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
-ASKED = BACKENDS if FULL else BACKENDS[:2]
-"""`claude-cli` starts a process for every turn: by default its ingests are those of the other tests."""
+ASKED = BACKENDS if FULL else BACKENDS[:1]
+"""An ingest of the company starts Claude Code a dozen times, or for every turn."""
+SAMPLE = ("ktx eval", "probe", "ktx llm ask", "ktx llm ask --schema")
+"""A call site of each method."""
 PAGES = ("net-revenue.md", "stock.md", "onboarding.md")
 """The pages of the handbook that are there, where not all are."""
 
@@ -165,13 +168,7 @@ def ingested(
     monkeypatch.setenv("SCRIPTED_KEY", "made-up")
 
     def run(backend: str) -> Ran:
-        folder = work / backend
-        shutil.copytree(demo_project, folder)
-        for page in [] if FULL else (folder / "handbook").iterdir():
-            if page.name not in PAGES:
-                page.unlink()
-        write_till(folder / "till.sqlite")
-        (folder / "ktx.yaml").write_text(CONFIG.format(backend=backend, url=model_server.url))
+        folder = company(work / backend, demo_project, backend, model_server)
         agents = Counted()
         model_server.play(agents)
         with entered(backend, model_server, monkeypatch):
@@ -183,6 +180,17 @@ def ingested(
         return Ran(tree, told(lines), agents.asked, data)
 
     return run
+
+
+def company(folder: Path, demo_project: Path, backend: str, server: ModelServer) -> Path:
+    """Make the company in a folder: the demo with a till, and fewer pages."""
+    shutil.copytree(demo_project, folder)
+    for page in [] if FULL else (folder / "handbook").iterdir():
+        if page.name not in PAGES:
+            page.unlink()
+    write_till(folder / "till.sqlite")
+    (folder / "ktx.yaml").write_text(CONFIG.format(backend=backend, url=server.url))
+    return folder
 
 
 def by_commands(ktx: Run, place: tuple[str, str]) -> tuple[Any, str]:
@@ -232,13 +240,30 @@ def test_agents_give_the_demo_the_same_second_half_on_every_backend_and_each_cal
     assert [each.tree for each in ran.values()] == [first.tree] * len(ASKED)
     assert [each.progress for each in ran.values()] == [first.progress] * len(ASKED)
     progress_is_told_once_a_step(first)
-    made_work(ktx, work / "claude-code")
+    made_work(ktx, work / ASKED[-1])
     rows = {name: [ran[backend].asked[site.mark] for backend in ASKED] for name, site in SITES.items()}
     heads = [f"{backend}{' over MCP' if backend == 'claude-code' else ''}" for backend in ASKED]
     with capsys.disabled():
         print(f"\n\n{'requests at a call site':<25}", *(f"{head:>20}" for head in heads))
         print("\n".join(f"{name:<25} {' '.join(f'{each:>20}' for each in counts)}" for name, counts in rows.items()))
     assert all(all(counts) for counts in rows.values()), rows
+
+
+@pytest.mark.requirement("R1")
+@pytest.mark.skipif(FULL, reason="then each call site asks there")
+def test_a_call_site_of_each_method_asks_on_claude_code(
+    ktx: Run, work: Path, demo_project: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert {SITES[name].method for name in SAMPLE} == ASKING
+    folder = company(work / "company", demo_project, "claude-code", model_server)
+    agents = Counted()
+    model_server.play(agents)
+    with entered("claude-code", model_server, monkeypatch):
+        place = ("--project-dir", str(folder))
+        assert ktx("llm", "probe", *place).code == 0
+        ask_by_hand(ktx, work, place)
+        ask_golden_question(ktx, folder, place)
+    assert {SITES[name].mark for name in SAMPLE} <= agents.asked.keys()
 
 
 def progress_is_told_once_a_step(ran: Ran) -> None:

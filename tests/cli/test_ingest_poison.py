@@ -28,11 +28,7 @@ FLAGGED: Final = ("instruction", "unexpected_link")
 OBEYED: Final = f"# Refunds\n\n{ORDER}\n"
 
 
-TOPICS: Final = {
-    "anthropic": ("calm", "refunds", "stock"),
-    "claude-code": ("refunds", "stock"),
-    "claude-cli": ("refunds",),
-}
+TOPICS: Final = {"anthropic": ("calm", "refunds", "stock"), "claude-code": ("refunds",), "claude-cli": ("refunds",)}
 """The documents there are: a process of Claude Code costs a second."""
 
 

@@ -1,4 +1,4 @@
-"""Signals on the installed `ktx` while a model is asked: nothing keeps running, nothing stays behind."""
+"""Signals on `ktx` while a model is asked: nothing keeps running, nothing stays behind."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from ktx_cli.testing.claude_session import OfflineSession, offline_session
 from ktx_cli.testing.model_script import ModelRequest, Reply, Turn, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import LONG, Agents, git
-from tests.worlds.forks import start_installed
-
-KTX = Path(sys.executable).with_name("ktx")
+from tests.worlds.forks import Forks
 
 
 @pytest.fixture
@@ -53,16 +51,14 @@ def processes_of(session: OfflineSession) -> list[int]:
         ("claude-code", signal.SIGKILL, -signal.SIGKILL),
     ],
 )
-def test_no_process_outlives_ktx(slow_session: OfflineSession, backend: str, number: signal.Signals, code: int) -> None:
+def test_no_process_outlives_ktx(
+    slow_session: OfflineSession, forks: Forks, backend: str, number: signal.Signals, code: int
+) -> None:
     project = slow_session.home / "project"
     project.mkdir()
     (project / "ktx.yaml").write_text(f"llm: {{provider: {{backend: {backend}}}}}\n")
-    run = subprocess.Popen(
-        [KTX, "llm", "ask", "hi", "--project-dir", project],
-        env=slow_session.environ,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    words = ("llm", "ask", "hi")
+    run = forks(words, folder=project, environ=slow_session.environ, said=slow_session.home / "said")
     deadline = time.monotonic() + 30
     while not slow_session.server.model_calls:
         assert time.monotonic() < deadline, "the model was never asked"
@@ -90,7 +86,7 @@ def test_nohup_keeps_its_promise(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="process groups as services have them")
 def test_a_signal_to_the_whole_group_ends_a_run_in_order(
-    ktx: Callable[..., Any], company: Path, configure: Callable[..., None], model_server: ModelServer
+    ktx: Callable[..., Any], company: Path, configure: Callable[..., None], model_server: ModelServer, forks: Forks
 ) -> None:
     configure("refunds", "stock")
     model_server.play(Agents())
@@ -106,7 +102,7 @@ def test_a_signal_to_the_whole_group_ends_a_run_in_order(
 
     model_server.play(slow)
     said = company.parent / "said.txt"
-    run = start_installed(["ingest"], folder=company, environ=os.environ, said=said)
+    run = forks(["ingest"], folder=company, environ=os.environ, said=said)
     wait_until(lambda: agents.asked)
     os.killpg(run.pid, signal.SIGTERM)
     assert run.wait() == 130
