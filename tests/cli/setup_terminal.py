@@ -18,6 +18,7 @@ from typing import Any, Final
 import pytest
 
 from ktx_cli.jobs.setup.detect.models import LOCAL_GATEWAYS, ask
+from tests.worlds.forks import Forks
 from tests.worlds.terminal import Terminal, TerminalError
 
 KTX: Final = Path(sys.executable).with_name("ktx")
@@ -152,6 +153,10 @@ class World:
     def text(self, name: str) -> str:
         """Return the text of a file in the folder."""
         return (self.folder / name).read_text("utf-8")
+
+    def ktx(self, forks: Forks, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Run `ktx` in the folder without a terminal."""
+        return forks.run(arguments, folder=self.folder, environ=self.environ, input=stdin)
 
     def run(self, *command: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run a program in the folder without a terminal."""

@@ -160,8 +160,11 @@ def test_unknown_option(command: str, mode: str, ktx: Run, work: Path) -> None:
     assert list(work.iterdir()) == []
 
 
-UNREAD = [("reader-gone", "human"), ("reader-gone", "json"), ("closed", "plain")]
-"""How nobody reads, and in which mode; each takes a process, so by default every fourth command has one of them."""
+UNREAD = [("reader-gone", "human"), ("reader-gone", "json"), ("reader-gone", "plain")]
+"""How nobody reads, and in which mode; each takes a process, so by default every fourth command has one of them.
+
+Closed before it starts takes one of its own: test_streams.py.
+"""
 
 WAYS = [
     (command, *UNREAD[at // 4 % len(UNREAD)])

@@ -15,7 +15,7 @@ import pytest
 from ktx_cli.testing.model_script import Failure, ModelRequest, Turn
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.servers import PostgresServer, free_port
-from tests.cli.setup_terminal import ENTER, KTX, Answers, Person, World
+from tests.cli.setup_terminal import ENTER, Answers, Person, World
 from tests.worlds.forks import Forks
 from tests.worlds.terminal import Terminal
 
@@ -77,10 +77,10 @@ def forks() -> Iterator[Forks]:
 
 
 @pytest.fixture(scope="module")
-def by_flags() -> Made:
+def by_flags(forks: Forks) -> Made:
     """What flags alone make, without a terminal and without a question."""
     with World() as world:
-        done = world.run(KTX, "setup", *FLAGS)
+        done = world.ktx(forks, "setup", *FLAGS)
         assert done.returncode == 0, done.stderr
         return made_in(world)
 
@@ -106,10 +106,10 @@ def test_a_first_run_from_nothing_to_an_answer(
     world.compare(name, f"$ ktx setup\n{person.story()}\n$ {shlex.join(('ktx', *QUERY))}\n{answer}\n")
 
 
-def test_the_same_by_a_file_of_answers(world: World, by_flags: Made) -> None:
+def test_the_same_by_a_file_of_answers(world: World, forks: Forks, by_flags: Made) -> None:
     answers = world.base / "answers.yaml"
     answers.write_text(FILE)
-    done = world.run(KTX, "setup", "--answers", answers)
+    done = world.ktx(forks, "setup", "--answers", str(answers))
     assert (done.returncode, made_in(world)) == (0, by_flags), done.stderr
 
 
@@ -129,14 +129,14 @@ def test_the_command_it_ends_with_answers_and_a_second_time_nothing_is_missing(
     assert made_in(world) == by_flags
 
 
-def test_without_a_terminal_nothing_is_asked(world: World) -> None:
-    done = world.run(KTX, "setup", stdin="y\n" * 20)
+def test_without_a_terminal_nothing_is_asked(world: World, forks: Forks) -> None:
+    done = world.ktx(forks, "setup", stdin="y\n" * 20)
     assert (done.returncode, world.text("ktx.yaml").count("backend: none")) == (0, 1)
     world.compare("no-terminal", f"$ yes | ktx setup\n{done.stdout}--- stderr\n{done.stderr}")
 
 
-def test_questions_stay_in_the_terminal_where_the_answer_goes_to_a_file(world: World) -> None:
-    with world.start("setup", stdout=world.base / "out") as terminal:
+def test_questions_stay_in_the_terminal_where_the_answer_goes_to_a_file(world: World, forks: Forks) -> None:
+    with world.start("setup", stdout=world.base / "out", forks=forks) as terminal:
         person = Person(terminal, {"Make a ktx project in": "n"})
         assert (person.ended(), len(person.asked)) == (130, 1)
         assert "hint: ktx setup --project-dir" in terminal.transcript()

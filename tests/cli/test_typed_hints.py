@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shlex
 import shutil
@@ -19,6 +18,7 @@ import pytest
 from ktx_cli.cli.help import Place
 from ktx_cli.core import Command, Hint
 from tests.cli.conftest import ingested_shop
+from tests.worlds.forks import Forks
 
 Run = Callable[..., Any]
 Git = Callable[..., str]
@@ -173,19 +173,18 @@ def test_the_hint_for_a_missing_connection_is_a_whole_command(ktx: Run, work: Pa
     assert ktx(*shlex.split(hint)[1:], "--no-test").code == 0
 
 
-@pytest.mark.parametrize(("words", "label"), [("status", "hint: "), ("doctor", "fix: "), ("sl list", "next: ")])
-def test_what_is_printed_runs_as_it_stands_where_path_has_no_ktx(words: str, label: str, work: Path, ktx: Run) -> None:
+def test_what_is_printed_runs_as_it_stands_where_path_has_no_ktx(work: Path, ktx: Run, forks: Forks) -> None:
     assert ktx("setup", "--no-input").code == 0
     with contextlib.closing(sqlite3.connect(work / "sales.sqlite")) as database:
         database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
     program = Path(sys.executable).with_name("ktx")
     environ = {**os.environ, "PATH": "/usr/bin:/bin"}
-    run = functools.partial(subprocess.run, cwd=work, env=environ, capture_output=True, text=True, check=False)
-    shown = run([program, *words.split()])
-    lines = [line.strip() for line in (shown.stdout + shown.stderr).splitlines()]
-    (command,) = {line.removeprefix(label) for line in lines if line.startswith(label)}
-    assert command == f"{program} setup --database sqlite --database-path sales.sqlite"
-    done = run(["sh", "-c", command])
+    command = f"{program} setup --database sqlite --database-path sales.sqlite"
+    for words, label in (("status", "hint: "), ("doctor", "fix: "), ("sl list", "next: ")):
+        shown = forks.run(words.split(), folder=work, environ=environ)
+        lines = [line.strip() for line in (shown.stdout + shown.stderr).splitlines()]
+        assert {line.removeprefix(label) for line in lines if line.startswith(label)} == {command}, words
+    done = subprocess.run(["sh", "-c", command], cwd=work, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -8,11 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ktx_cli.project.plugins import forget_plugins
+from tests.worlds.forks import shared
 
 collect_ignore_glob = ["ktx-*"]
 """Packages of their own: their tests run where they are installed."""
@@ -56,14 +56,18 @@ def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture
 def run(installed: Path, tmp_path: Path) -> Run:
-    """Run a program in the project, with the example installed; it must end with `code`."""
+    """Run a program in the project, `ktx` in a fork, with the example installed; it must end with `code`."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("KTX_", "GIT_"))}
     environ["PYTHONPATH"] = str(installed)
 
-    def run(*words: str | Path, code: int = 0, **kwargs: Any) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            words, capture_output=True, text=True, cwd=tmp_path, check=False, env=environ, timeout=100, **kwargs
-        )
+    def run(*words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+        program, *arguments = map(str, words)
+        if Path(program).name == "ktx":
+            done = shared().run(arguments, folder=tmp_path, environ=environ, timeout=100)
+        else:
+            done = subprocess.run(
+                [program, *arguments], capture_output=True, text=True, cwd=tmp_path, env=environ, timeout=100
+            )
         assert done.returncode == code, done.stdout + done.stderr
         return done
 

@@ -310,24 +310,33 @@ class Forks:
         input: str = "",
         timeout: float | None = None,
         bound: bool = False,
+        to: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run `ktx` in a fork to its end; return its exit code and what it wrote to its two outputs.
 
-        `bound`: permissions of files bind it, though it is root's.
+        `bound`: permissions of files bind it, though it is root's. `to`: a file in place of its standard output.
         """
-        run = self.piped(arguments, folder=folder, environ=environ, bound=bound)
+        run = self.piped(arguments, folder=folder, environ=environ, bound=bound, to=to)
         out, err = run.communicate(input, timeout)
         return subprocess.CompletedProcess(["ktx", *arguments], run.wait(), out, err)
 
-    def piped(self, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str], bound: bool = False) -> Fork:
-        """Start `ktx` in a fork whose three streams are pipes to this process."""
+    def piped(
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        environ: Mapping[str, str],
+        bound: bool = False,
+        to: Path | None = None,
+    ) -> Fork:
+        """Start `ktx` in a fork whose three streams are pipes to this process, but for an output `to` a file."""
         with tempfile.TemporaryDirectory(prefix="fork-") as place:
             stdin, *outputs = at = [Path(place, name) for name in ("stdin", "stdout", "stderr")]
             for each in at:
                 os.mkfifo(each, 0o600)
             # Nobody writes yet, and who waits for that would wait for a child that is not there.
             reading = [os.open(each, os.O_RDONLY | os.O_NONBLOCK) for each in outputs]
-            streams = {"streams": [str(each) for each in at], "bound": bound}
+            streams = {"streams": [str(each) for each in (stdin, to or outputs[0], outputs[1])], "bound": bound}
             asked = {"arguments": list(arguments), "folder": str(folder), "environ": dict(environ), **streams}
             run = self._start(asked)
             run.stdin = stdin.open("w", encoding="utf-8")  # which waits until all three are open there
@@ -469,6 +478,8 @@ def _become(asked: Mapping[str, Any], opened: Callable[[], Sequence[int]]) -> No
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environ"])
+    if "PYTHONPATH" in asked["environ"]:
+        _find_packages(asked["environ"]["PYTHONPATH"])
     streams = opened()
     for target, source in enumerate(streams):
         os.dup2(source, target)
@@ -485,6 +496,14 @@ def _become(asked: Mapping[str, Any], opened: Callable[[], Sequence[int]]) -> No
     sys.argv = [str(Path(sys.executable).with_name("ktx")), *asked["arguments"]]
     module = asked.get("module", "ktx_cli")
     importlib.import_module("ktx_cli.cli.main" if module == "ktx_cli" else module).main()
+
+
+def _find_packages(path: str) -> None:
+    """Have the packages in folders as Python has them that starts with `PYTHONPATH`."""
+    from ktx_cli.project.plugins import forget_plugins
+
+    sys.path[1:1] = path.split(os.pathsep)
+    forget_plugins()
 
 
 def _streams(asked: Mapping[str, Any]) -> tuple[int, int, int]:

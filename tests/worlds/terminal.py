@@ -112,7 +112,8 @@ class Terminal:
                 self._process = _started(command, other, folder, variables, stdout)
             else:
                 words, here = [str(word) for word in command[1:]], folder or Path.cwd()
-                self._process = forks.at_terminal(words, folder=here, environ=variables, terminal=os.ttyname(other))
+                name = os.ttyname(other)
+                self._process = forks.at_terminal(words, folder=here, environ=variables, terminal=name, out=stdout)
         except BaseException:
             os.close(self._terminal)
             raise
