@@ -54,7 +54,7 @@ def imported(words: list[str], modules: list[str], **environ: str) -> tuple[str,
     return "\n".join(printed), json.loads(last)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "words",
     [
         ["--help"],
@@ -64,7 +64,6 @@ def imported(words: list[str], modules: list[str], **environ: str) -> tuple[str,
         ["nonsense"],
         ["status", "--jsn"],
     ],
-    ids=" ".join,
 )
 def test_start_up_imports_nothing_heavy(words: list[str]) -> None:
     assert imported(words, [*HEAVY, *UNWANTED])[1] == []

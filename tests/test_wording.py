@@ -68,12 +68,12 @@ def test_no_decision_depends_on_the_wording_of_a_message() -> None:
     assert not found, "decide by a code, a type or a field:\n" + "\n".join(sorted(found))
 
 
-@pytest.mark.parametrize("path", FOREIGN)
+@pytest.mark.table("path", FOREIGN)
 def test_what_is_excepted_is_still_there(path: str) -> None:
     assert list(decisions((PACKAGE / path).read_text("utf-8"))), f"take {path} off the list"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "line",
     [
         'if "known here" in warning.hint: pass',
@@ -88,7 +88,7 @@ def test_a_decision_on_a_message_is_found(line: str) -> None:
     assert list(decisions(line)) == [1]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "line", ["if error.hint is None: pass", "names[warning.message] = 1", 'if error.code in ("a", "b"): pass']
 )
 def test_what_is_no_decision_on_a_message(line: str) -> None:

@@ -73,7 +73,7 @@ def test_what_would_change_an_accepted_page_is_refused(
     assert [each.target for each in unresolved_failures(made.session)] == ["wiki:revenue"]
 
 
-@pytest.mark.parametrize("field", ["usage_mode: never", "stale_since: 2026-01-01", "archived_since: 2026-01-01"])
+@pytest.mark.table("field", ["usage_mode: never", "stale_since: 2026-01-01", "archived_since: 2026-01-01"])
 def test_an_accepted_page_is_not_put_away(field: str) -> None:
     page = "---\nsummary: What revenue is.\n---\n\nRevenue is gross.\n"
     after = page.replace("---\n\n", f"{field}\n---\n\n")

@@ -25,7 +25,7 @@ SCAN = Command("scan", "shop")
 LOG = Command("log", "--", "a b", program="git")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("hint", "text"),
     [
         (Hint("look at it"), "look at it"),
@@ -44,7 +44,7 @@ def test_a_hint_is_its_plain_text(hint: Hint, text: str) -> None:
     assert hint == text and json.dumps(hint) == json.dumps(text) and isinstance(hint, Hint)
 
 
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda hint: pickle.loads(pickle.dumps(hint))])
+@pytest.mark.table("again", [copy.copy, copy.deepcopy, lambda hint: pickle.loads(pickle.dumps(hint))])
 def test_a_copy_keeps_the_commands(again: object) -> None:
     hint = Hint("run `{}` again", LOG)
     made = again(hint)  # type: ignore[operator]
@@ -63,7 +63,7 @@ def test_what_is_rewritten_is_the_command_and_not_the_text() -> None:
     assert shown == "ktx scan shop, that is ktx scan --json shop"
 
 
-@pytest.mark.parametrize(("hint", "command"), [(Hint(SCAN), SCAN), (Hint("{} again", SCAN), None), (Hint("x"), None)])
+@pytest.mark.table(("hint", "command"), [(Hint(SCAN), SCAN), (Hint("{} again", SCAN), None), (Hint("x"), None)])
 def test_a_hint_that_is_one_command(hint: Hint, command: Command | None) -> None:
     assert hint.command == command
 
@@ -87,7 +87,7 @@ def test_severities_compare_by_weight() -> None:
     assert Severity.ERROR > Severity.INFO and Severity.WARNING >= "warning" and not Severity.INFO > Severity.INFO
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("location", "text"),
     [
         (Location("a.yaml", 3, "orders"), "a.yaml:3"),

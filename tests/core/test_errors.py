@@ -31,7 +31,7 @@ def test_every_code_that_is_used_is_documented() -> None:
     assert used <= set(ERROR_CODES)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("code", "exit_code"),
     [
         ("auth", 3),

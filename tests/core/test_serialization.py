@@ -65,7 +65,7 @@ def test_a_record_is_its_fields_or_what_it_lists() -> None:
     assert Whole(()).to_json()["name"] is None
 
 
-@pytest.mark.parametrize("value", [None, True, 1, 0.1, "text", [1, "a"], {"a": None}])
+@pytest.mark.table("value", [None, True, 1, 0.1, "text", [1, "a"], {"a": None}])
 def test_plain_values_stay_as_they_are(value: Any) -> None:
     assert plain(value) == value
     assert json.loads(json.dumps(plain(value))) == value
@@ -83,7 +83,7 @@ def records() -> Iterator[type[Record]]:
                     yield getattr(module, node.name)
 
 
-@pytest.mark.parametrize("record", list(records()), ids=lambda record: record.__name__)
+@pytest.mark.table("record", list(records()))
 def test_every_key_of_a_record_is_an_attribute(record: type[Record]) -> None:
     assert dataclasses.is_dataclass(record)
     known = {each.name for each in dataclasses.fields(record)} | set(dir(record))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ktx_cli.core.text import counted, did_you_mean, file_stem, listing, nearest_values, one_line, plural
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("word", "known", "near"),
     [
         ("statsu", ["status", "scan"], "status"),
@@ -42,7 +42,7 @@ def test_listing() -> None:
     assert listing("abcdefg", 3) == "a, b, c and 4 more"
 
 
-@pytest.mark.parametrize("evil", ["a\x1b[31mb", "a\nb", "a\x00b", "a\u202eb", "a\u200bb", "a\x9bb"])
+@pytest.mark.table("evil", ["a\x1b[31mb", "a\nb", "a\x00b", "a\u202eb", "a\u200bb", "a\x9bb"])
 def test_one_line_takes_the_teeth_out(evil: str) -> None:
     flat = one_line(evil)
     assert flat in ("a b", "a [31mb")
@@ -52,16 +52,12 @@ def test_one_line_cuts() -> None:
     assert one_line("x" * 20, 10) == "x" * 9 + "…"
 
 
-@pytest.mark.parametrize(
-    ("name", "stem"), [("orders", "orders"), ("order_details", "order_details"), ("public", "public")]
-)
+@pytest.mark.table(("name", "stem"), [("orders", "orders"), ("order_details", "order_details"), ("public", "public")])
 def test_plain_names_are_their_own_file(name: str, stem: str) -> None:
     assert file_stem(name) == stem
 
 
-@pytest.mark.parametrize(
-    "name", ["Orders", "Order Details", "con", "a.b", "../../etc/passwd", "", "📦", "x" * 65, "a/b"]
-)
+@pytest.mark.table("name", ["Orders", "Order Details", "con", "a.b", "../../etc/passwd", "", "📦", "x" * 65, "a/b"])
 def test_other_names_get_a_safe_unique_file(name: str) -> None:
     stem = file_stem(name)
     assert stem != name

@@ -36,7 +36,7 @@ COMMAND = re.compile(
 """What in a hint is followed by a path."""
 
 
-@pytest.mark.parametrize("word", NASTY)
+@pytest.mark.table("word", NASTY)
 def test_a_shell_reads_the_very_word(word: str) -> None:
     typed = shell_words("printf", "%s\\0", word, "next")
     assert one_line_typed(typed) == typed
@@ -44,7 +44,7 @@ def test_a_shell_reads_the_very_word(word: str) -> None:
     assert [os.fsdecode(part) for part in said.stdout.split(b"\0")] == [word, "next", ""]
 
 
-@pytest.mark.parametrize(("name", "device"), [("con", True), ("NUL", True), ("Com1", True), ("console", False)])
+@pytest.mark.table(("name", "device"), [("con", True), ("NUL", True), ("Com1", True), ("console", False)])
 def test_device_names(name: str, device: bool) -> None:
     assert is_device_name(name) is device
 
@@ -74,7 +74,7 @@ def test_no_command_of_a_hint_holds_a_path_that_is_not_quoted() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "source", ['f"rm {path}"', 'f"chmod u+r {path}"', 'f"then git -C {x} init"', 'f"git restore -- {path}"']
 )
 def test_the_walk_finds_one(source: str) -> None:

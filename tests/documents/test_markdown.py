@@ -43,7 +43,7 @@ def test_a_heading_in_code_is_none() -> None:
     assert found.heading == "SQL"
 
 
-@pytest.mark.parametrize("markdown", ["", "\n \n", "\t\n\n"])
+@pytest.mark.table("markdown", ["", "\n \n", "\t\n\n"])
 def test_a_document_without_text_has_no_passages(markdown: str) -> None:
     assert split(markdown) == ()
 

@@ -364,7 +364,7 @@ def test_an_object_call_needs_a_check(noted: Noted) -> None:
         play(noted, Script(), kind="object")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "value"),
     [
         ('{"a": 1}', {"a": 1}),

@@ -146,7 +146,7 @@ def test_no_other_framework_is_used(package: str) -> None:
     assert [module for module in speaking_of(MODULES, [package]) if package in packages(module)] == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "source",
     [
         'x == "claude-code"',
@@ -166,14 +166,12 @@ def test_the_search_finds_a_decision(source: str) -> None:
     assert list(decisions(ast.parse(source)))
 
 
-@pytest.mark.parametrize(
-    "source", ['hint = "ktx setup --llm-backend claude-code"', 'print("anthropic")', 'x == "none"']
-)
+@pytest.mark.table("source", ['hint = "ktx setup --llm-backend claude-code"', 'print("anthropic")', 'x == "none"'])
 def test_the_search_leaves_words_alone(source: str) -> None:
     assert list(decisions(ast.parse(source))) == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "source",
     [
         "client.messages.create(x=1)",
@@ -188,14 +186,14 @@ def test_the_search_finds_a_model_call(source: str) -> None:
     assert list(model_calls(ast.parse(source)))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "source", ["import anthropic.types", "from mcp import x", 'importlib.import_module("claude_agent_sdk.types")']
 )
 def test_the_search_finds_an_import(source: str) -> None:
     assert not SDKS.isdisjoint(imports(ast.parse(source)))
 
 
-@pytest.mark.parametrize("module", ["ktx_cli.cli.app", "ktx_cli.llm.routing", "ktx_cli.llm.probe"])
+@pytest.mark.table("module", ["ktx_cli.cli.app", "ktx_cli.llm.routing", "ktx_cli.llm.probe"])
 def test_no_sdk_is_loaded_before_a_call_needs_it(module: str) -> None:
     names = (*sorted(SDKS), "opentelemetry", "httpx2")
     program = f"import sys, {module}; print(*[name for name in {names!r} if name in sys.modules])"

@@ -49,7 +49,7 @@ def test_every_error_is_one_plain_sentence_on_every_backend(backend: str, code: 
 
 
 @pytest.mark.requirement("R41")
-@pytest.mark.parametrize("backend", ["claude-code", "claude-cli"])
+@pytest.mark.table("backend", ["claude-code", "claude-cli"])
 def test_a_missing_session_has_one_wording(backend: str) -> None:
     error = llm_error("auth", backend=backend)
     assert (error.message, error.hint) == (AUTH_MESSAGE, AUTH_HINT)
@@ -57,7 +57,7 @@ def test_a_missing_session_has_one_wording(backend: str) -> None:
     assert "rerun" in AUTH_HINT
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("backend", "words"),
     [("anthropic", "llm.provider.anthropic.api_key"), ("gateway", "llm.provider.gateway"), ("vertex", "gcloud auth")],
 )

@@ -23,7 +23,7 @@ SAMPLES: list[tuple[Event, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "name"), SAMPLES)
+@pytest.mark.table(("event", "name"), SAMPLES)
 def test_an_event_is_json(event: Event, name: str) -> None:
     assert json.loads(json.dumps(event.to_json()))["event"] == name
 

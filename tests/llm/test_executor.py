@@ -101,7 +101,7 @@ def test_a_success_ends_with_final_and_done() -> None:
 
 
 @pytest.mark.requirement("C7", "C9", "C10")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("work", "error_code", "code"),
     [
         (bad, "rate_limit", "rate_limit"),
@@ -248,7 +248,7 @@ def test_an_abort_after_the_end_changes_nothing() -> None:
     assert isinstance(before[-2], Final)
 
 
-@pytest.mark.parametrize("with_abort", [False, True])
+@pytest.mark.table("with_abort", [False, True])
 def test_cancelling_the_wait_cancels_the_call(with_abort: bool) -> None:
     async def main() -> list[Event]:
         running = handle(endless, Abort() if with_abort else None)
@@ -279,7 +279,7 @@ def test_a_call_cancelled_before_it_began_has_an_end_too() -> None:
 
 
 @pytest.mark.requirement("C9")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("error", "code"),
     [
         (llm_error("cancelled", backend="x"), "aborted"),
@@ -312,7 +312,7 @@ REQUEST = RunRequest("run", "req", (Message("user", "hi"),))
 
 
 @pytest.mark.requirement("C8", "C17")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("result", "ok", "code"),
     [
         (LoopResult("text", "natural", FACTS), True, None),
@@ -345,7 +345,7 @@ def test_an_aborted_run_has_an_end_and_its_usage() -> None:
 
 
 @pytest.mark.requirement("C17")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("messages", "system", "prompt"),
     [
         ([Message("user", "hi")], "", "hi"),

@@ -62,7 +62,7 @@ def refused(**facts: Any) -> LlmError:
 OVERLOADED = llm_error("overloaded", backend="anthropic")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("errors", "seconds", "reason"),
     [
         ([refused(retry_after=2.0)], 2.0, "rate_limit"),
@@ -88,7 +88,7 @@ def test_how_long_a_failure_waits(errors: list[LlmError], seconds: float, reason
     assert {event.reason for event in seen} == {reason}
 
 
-@pytest.mark.parametrize("code", ["auth", "billing", "model", "context", "execution", "refusal", "cancelled"])
+@pytest.mark.table("code", ["auth", "billing", "model", "context", "execution", "refusal", "cancelled"])
 def test_what_will_not_pass_is_not_tried_again(code: str) -> None:
     clock = Clock()
     error = llm_error(code, backend="x")
@@ -166,7 +166,7 @@ def test_a_growing_delay_has_a_ceiling_and_jitter_stays_near() -> None:
     assert len(set(delays)) > 100
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("signal", "limit"),
     [
         (RateSignal("allowed", utilization=0.79), 8),
@@ -234,7 +234,7 @@ def test_switched_off_it_only_keeps_the_slots() -> None:
     assert (attempts, clock.slept, paced.paused_for, paced.limit) == ([0], [], 0.0, 2)
 
 
-@pytest.mark.parametrize("error", [refused(retry_after=60.0), llm_error("overloaded", backend="x", retry_after=60.0)])
+@pytest.mark.table("error", [refused(retry_after=60.0), llm_error("overloaded", backend="x", retry_after=60.0)])
 def test_a_wait_that_is_too_long_is_refused(error: LlmError) -> None:
     clock = Clock()
     operation, attempts = fails(error)
@@ -272,7 +272,7 @@ def test_a_slot_is_not_held_while_a_failure_is_waited_out() -> None:
     assert active == [0]
 
 
-@pytest.mark.parametrize("what", ["slot", "pause"])
+@pytest.mark.table("what", ["slot", "pause"])
 def test_a_call_cancelled_while_it_waits_takes_no_slot(what: str) -> None:
     clock = Clock()
     paced = governor(clock, 1)

@@ -48,7 +48,7 @@ ULM = {"name": "Ulm"}
 
 
 @pytest.mark.requirement("R64")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("output", "wrapped", "good", "bad"),
     [
         (City, False, ULM, {"name": 1}),
@@ -72,14 +72,14 @@ def test_every_kind_of_root(output: Any, wrapped: bool, good: Any, bad: Any) -> 
         check({"value": bad} if wrapped else bad)
 
 
-@pytest.mark.parametrize("answer", [[ULM], ULM, None, "x", {"value": [ULM], "more": 1}, {}])
+@pytest.mark.table("answer", [[ULM], ULM, None, "x", {"value": [ULM], "more": 1}, {}])
 def test_what_is_not_wrapped_as_asked_is_refused_with_words_for_the_model(answer: Any) -> None:
     _, check = object_schema(Cities)
     with pytest.raises(ValueError, match="property `value` alone"):
         check(answer)
 
 
-@pytest.mark.parametrize("output", [dict, int, City(name="x"), None, list[City]])
+@pytest.mark.table("output", [dict, int, City(name="x"), None, list[City]])
 def test_only_models_are_asked_for(output: Any) -> None:
     with pytest.raises(ValueError, match="needs a pydantic model"):
         object_schema(output)
@@ -92,7 +92,7 @@ def test_a_model_is_not_changed_by_asking_for_it() -> None:
     assert json_schema(City) == City.model_json_schema()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("schema", "good", "bad"),
     [
         ({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}, {"n": 1}, {"n": "x"}),
@@ -118,7 +118,7 @@ def test_a_schema_a_person_wrote(schema: dict[str, Any], good: Any, bad: Any) ->
             jsonschema.validate(wrong, asked)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "schema",
     [
         {"type": "nope"},

@@ -17,7 +17,7 @@ def nested(levels: int) -> dict[str, Any]:
     return schema
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "schema",
     [
         {"enum": [{"$ref": "nowhere"}]},
@@ -35,7 +35,7 @@ def test_what_can_be_asked_with(schema: dict[str, Any]) -> None:
     check_written(schema)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("schema", "words"),
     [
         ({"$ref": "#"}, "leads back to itself"),

@@ -26,7 +26,7 @@ FULL = config(
 )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("backend", "provider", "key", "example"),
     [
         ("anthropic", {}, "anthropic.api_key", "env:ANTHROPIC_API_KEY"),
@@ -44,12 +44,12 @@ def test_a_used_setting_without_a_value_is_named_with_the_command(
     assert problem.hint == f"ktx config set llm.provider.{key} {example}"
 
 
-@pytest.mark.parametrize("backend", SUPPORTED_BACKENDS)
+@pytest.mark.table("backend", SUPPORTED_BACKENDS)
 def test_nothing_is_missing(backend: str) -> None:
     assert missing_setting(FULL, backend) is None
 
 
-@pytest.mark.parametrize("backend", ["claude-code", "claude-cli"])
+@pytest.mark.table("backend", ["claude-code", "claude-cli"])
 def test_a_local_session_needs_no_setting_and_no_secret(backend: str) -> None:
     assert missing_setting(config(), backend) is None
     assert secret_references(FULL, backend) == {}

@@ -19,7 +19,7 @@ OFF = {"DISABLE_PROMPT_CACHING": "1"}
 
 
 @pytest.mark.requirement("R57", "R58", "R59")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("fields", "ignored", "mapped", "environment"),
     [
         ({}, [], [], {}),
@@ -57,7 +57,7 @@ def test_what_claude_code_honours(
 
 
 @pytest.mark.requirement("R58")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("backend", "models", "used"),
     [
         ("claude-code", {}, "`claude-code`"),
@@ -87,13 +87,13 @@ def test_the_warning_is_about_a_backend_behind_any_role(backend: str, models: di
 
 
 @pytest.mark.requirement("R58")
-@pytest.mark.parametrize("fields", [{}, {"enabled": False}, {"historyTtl": "1h"}])
+@pytest.mark.table("fields", [{}, {"enabled": False}, {"historyTtl": "1h"}])
 def test_defaults_and_what_is_honoured_warn_nothing(fields: dict[str, Any]) -> None:
     llm = {"provider": {"backend": "claude-code"}, "promptCaching": fields}
     assert divergence(KtxConfig.model_validate({"llm": llm})) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("fields", "backend", "expected"),
     [
         ({}, "anthropic", ("1h", "1h", "5m")),

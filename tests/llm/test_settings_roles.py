@@ -20,7 +20,7 @@ def config(backend: str, **models: str) -> KtxConfig:
 
 
 @pytest.mark.requirement("G1", "G3", "G21", "R10")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "backend", "expected"),
     [
         ("sonnet", "claude-code", "claude-code:sonnet"),
@@ -67,7 +67,7 @@ def test_another_prefix_is_an_error_that_names_the_backends(backend: str, text: 
     assert f"`llm.models.triage` is `{text}`" in caught.value.message
 
 
-@pytest.mark.parametrize("text", ["", "  ", "claude-cli:", "claude-cli: ", "gateway:"])
+@pytest.mark.table("text", ["", "  ", "claude-cli:", "claude-cli: ", "gateway:"])
 def test_a_string_without_a_model(text: str) -> None:
     with pytest.raises(ConfigError, match="names no model") as caught:
         parse_model_ref(text, "claude-code", where="--model")
@@ -82,7 +82,7 @@ def test_what_stands_behind_a_backend_reaches_it_as_it_is(route: str, backend: s
 
 
 @pytest.mark.requirement("R3")
-@pytest.mark.parametrize("role", list(ROLES))
+@pytest.mark.table("role", list(ROLES))
 def test_a_role_without_a_model_has_that_of_the_default(role: str) -> None:
     assert model_for(config("anthropic", default="m"), role) == ModelRef("anthropic", "m")
     models = {"default": "m", role: "gateway:x:y"}
@@ -91,7 +91,7 @@ def test_a_role_without_a_model_has_that_of_the_default(role: str) -> None:
 
 
 @pytest.mark.requirement("R3")
-@pytest.mark.parametrize("backend", SUPPORTED_BACKENDS)
+@pytest.mark.table("backend", SUPPORTED_BACKENDS)
 def test_a_backend_without_models(backend: str) -> None:
     if backend in OWN_DEFAULT:
         assert model_for(config(backend), "default") == ModelRef(backend, "sonnet")
@@ -140,7 +140,7 @@ def test_bindings_name_every_role() -> None:
         bindings(config("claude-code", curator="nowhere:x"))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "where", "hint"),
     [
         ("claude-code:", "--model", "--model claude-code:MODEL"),
@@ -155,7 +155,7 @@ def test_the_hint_of_a_string_without_a_model_is_where_it_stands(text: str, wher
     assert caught.value.hint == hint
 
 
-@pytest.mark.parametrize("model", ["", "  "])
+@pytest.mark.table("model", ["", "  "])
 def test_an_empty_model_is_a_usage_error(model: str) -> None:
     with pytest.raises(UsageError, match="`--model` is empty"):
         model_for(config("claude-code", default="haiku"), "default", model=model)

@@ -57,7 +57,7 @@ def tool(**fields: Any) -> RuntimeTool:
 
 
 @pytest.mark.requirement("R43", "R47")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("fields", "words"),
     [
         ({"name": ""}, "1 to 54"),
@@ -113,7 +113,7 @@ class Row:
 
 
 @pytest.mark.requirement("R46")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("value", "markdown", "structured"),
     [
         ("text", "text", None),
@@ -178,7 +178,7 @@ async def answer_async(query: Query) -> str:
     return answer(query)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "handler",
     [
         answer,
@@ -226,7 +226,7 @@ def raises_later(error: BaseException) -> Any:
 
 
 @pytest.mark.requirement("R48", "R51")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("handler", "name", "arguments", "text"),
     [
         (refuse, "look", {"q": "a"}, "Tool `look` failed: the shelf is empty (ktx ingest)"),

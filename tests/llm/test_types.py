@@ -20,7 +20,7 @@ def test_usage_adds_field_by_field() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("costs", "total"),
     [
         ([], Cost()),

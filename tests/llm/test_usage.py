@@ -19,7 +19,7 @@ def fact(backend: str = "claude-code", run_id: str = "r", attempt: int = 0, unit
 
 
 @pytest.mark.requirement("C2")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("backend", "origin"),
     [
         ("claude-code", ("anthropic_sdk", "claude_sdk")),

@@ -262,7 +262,7 @@ def test_one_value_drops_the_column(value: str, sign: Sign) -> None:
     assert str(found) == f"{sign.value} (by value)"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "values",
     [
         ["Anna Schmidt", "Ben Ode", "Maria Rossi"],
@@ -292,7 +292,7 @@ def test_dates_are_told_only_where_nothing_else_is() -> None:
     assert not dates.personal
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("column", "kind", "values", "kept"),
     [
         ("email_verified", ValueKind.BOOLEAN, [True, False], True),
@@ -310,13 +310,13 @@ def test_other_kinds(column: str, kind: ValueKind, values: list[object], kept: b
     assert (refusal("calls", column, kind, values) is None) is kept
 
 
-@pytest.mark.parametrize("text", ["4111 1111 1111 1112", "411111111111111", "DE89 3704 0044 0532 0130 01", "DE"])
+@pytest.mark.table("text", ["4111 1111 1111 1112", "411111111111111", "DE89 3704 0044 0532 0130 01", "DE"])
 def test_a_wrong_check_digit_is_no_card_and_no_iban(text: str) -> None:
     assert not is_card(text)
     assert not is_iban(text)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "words"),
     [
         ("Kunden-E-Mail", ("kunden", "e", "mail")),

@@ -109,7 +109,7 @@ def test_no_trait_is_found_inside_a_word() -> None:
             assert trait_of(("t",), (other,)) is None, other
 
 
-@pytest.mark.parametrize("word", sorted(ALONE))
+@pytest.mark.table("word", sorted(ALONE))
 def test_an_age_needs_no_person_and_yields_to_a_thing(word: str) -> None:
     assert trait_of(("t",), (word,)) is Sign.AGE
     assert trait_of(("wines",), (word,)) is None

@@ -50,7 +50,7 @@ def test_what_git_counts_among_its_local_variables_is_not_passed_on(tmp_path: Pa
     assert (name in Git(find_git(), tmp_path, environ={"PATH": os.defpath, name: "x"}).environment()) is passed
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("stderr", "kind", "message"),
     [
         (

@@ -46,7 +46,7 @@ def failure(value: str, tmp_path: Path, environ: dict[str, str] | None = None) -
     return error
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "kind", "name"),
     [
         ("env:NAME", "env", "NAME"),
@@ -72,7 +72,7 @@ def test_literals(text: str, tmp_path: Path) -> None:
     assert answer(text, tmp_path) == text
 
 
-@pytest.mark.parametrize("value", [None, 5, True, ["env:X"], {"env": 1}])
+@pytest.mark.table("value", [None, 5, True, ["env:X"], {"env": 1}])
 def test_only_texts_are_references(value: Any) -> None:
     assert not is_reference(value)
 
@@ -264,7 +264,7 @@ def test_keyring_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert error.hint == "pip install 'ktx-cli[keyring]'"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("value", "name"),
     [
         ("$PW", "PW"),
@@ -283,7 +283,7 @@ def test_variables_of_the_shell(value: str, name: str | None) -> None:
     assert variable_named(value) == name
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("url", "shown"),
     [
         ("postgres://u:pw@h:5432/d", "postgres://u:***@h:5432/d"),
@@ -334,7 +334,7 @@ def test_no_secret_stays_in_a_text(secrets: list[str], text: str) -> None:
         assert shown == text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "secrets", "shown"),
     [
         ("login with hunter2 failed", ["hunter2"], "login with *** failed"),

@@ -8,7 +8,7 @@ from ktx_cli.semantic.manifest import MANIFEST_HEADER
 PLAIN = "tables:\n  a:\n    table: a\n"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "expected"),
     [
         (PLAIN, False),
@@ -40,7 +40,7 @@ def test_comments_are_told_from_text(text: str, expected: bool) -> None:
 LOSSES = RemovedTexts({"b": "two.yaml", "a": "one.yaml"}, ("one.yaml", "three.yaml"))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("written", "tables", "comments"),
     [
         (["one.yaml", "two.yaml", "three.yaml"], ["a", "b"], ["one.yaml", "three.yaml"]),

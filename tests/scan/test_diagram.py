@@ -93,7 +93,7 @@ def test_the_order_of_the_manifest_does_not_matter() -> None:
     assert dot(diagram_of(turned)) == dot(diagram_of(SHOP))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("patterns", "names"),
     [
         ((), ["customers", "lines", "orders", "products"]),
@@ -110,7 +110,7 @@ def test_patterns_choose_tables(patterns: tuple[str, ...], names: list[str]) -> 
     assert all({edge.many, edge.one} <= set(names) for edge in diagram.edges)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("pattern", "hint"),
     [("order", "did you mean --tables orders?"), ("*x", "known: customers, lines, orders, products")],
 )
@@ -142,7 +142,7 @@ def test_a_wide_table_keeps_its_keys_and_joins() -> None:
     assert "... 97 more" in dot(diagram_of(tables, most_columns=5))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "given", "edge"),
     [
         ("b", join("a", "a_id = a.id"), Edge("b", "a", (("a_id", "id"),), "many_to_one", "formal")),
@@ -199,7 +199,7 @@ def odd(*names: str) -> Diagram:
     return Diagram(entities, edges)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "entity", "column"),
     [
         ("orders", '"orders"', "orders"),

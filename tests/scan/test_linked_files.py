@@ -47,7 +47,7 @@ def ties(old: dict[str, Described], new: dict[str, Described]) -> LinkedFiles:
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("held", "texts", "hashes"),
     [
         ({SHARDS["a"]}, {"a": "old", "b": "old", "c": "new"}, {"a": "old", "b": "old", "c": "new"}),
@@ -55,7 +55,6 @@ def ties(old: dict[str, Described], new: dict[str, Described]) -> LinkedFiles:
         ({SHARDS["c"]}, {"a": "new", "b": "new"}, {"a": "new", "b": "new"}),
         ({"somewhere/else"}, {"a": "new", "b": "new", "c": "new"}, {"a": "new", "b": "new", "c": "new"}),
     ],
-    ids=["shard", "snapshot", "new table", "unrelated"],
 )
 def test_texts_and_hashes_are_those_of_what_is_written(
     held: set[str], texts: dict[str, str], hashes: dict[str, str]
@@ -69,7 +68,7 @@ def test_texts_and_hashes_are_those_of_what_is_written(
     assert not held & set(kept)
 
 
-@pytest.mark.parametrize("name", ["manifest.yaml", "relationships.json", "descriptions.json"])
+@pytest.mark.table("name", ["manifest.yaml", "relationships.json", "descriptions.json"])
 def test_a_file_that_tells_for_all_tables_holds_all_back(name: str) -> None:
     assert ties(OLD, NEW).without(FILES, frozenset({f"{FOLDER}/{name}"})) == {}
 

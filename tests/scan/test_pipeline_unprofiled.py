@@ -70,7 +70,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("dialect", GRANTS)
+@pytest.mark.table("dialect", GRANTS)
 def test_a_missing_privilege_has_its_grant(dialect: str) -> None:
     user = "reader@%" if dialect == "mysql" else "reader"
     said = {name: REFUSALS[dialect].format(name) for name in "ab"}
@@ -86,7 +86,7 @@ def test_a_schema_that_is_closed_is_opened_too_and_many_tables_are_granted_at_on
     )
 
 
-@pytest.mark.parametrize("server", [Server("snowflake"), Server("postgres", None)])
+@pytest.mark.table("server", [Server("snowflake"), Server("postgres", None)])
 def test_where_no_statement_is_sure_the_hint_is_the_command_that_tells_the_role(server: Server) -> None:
     (warning,) = warnings({"a": "permission denied for table a"}, server)
     assert str(warning.hint).endswith("ktx connection test shop")

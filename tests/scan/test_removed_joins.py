@@ -53,7 +53,7 @@ def after(
     return with_gone(RelationshipRecord(edges=now), RelationshipRecord(edges=(edge,)), tables, lambda _: stood).gone
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("tables", "reason"),
     [
         (TABLES, NOT_FOUND),
@@ -68,7 +68,7 @@ def test_a_join_that_is_gone_says_why(tables: dict[TableRef, Table], reason: str
     assert gone == replace(FOUND, status=Status.REJECTED, reason=reason)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("edge", "stood", "kept"),
     [
         (FOUND, Standing.ACCEPTED, True),
@@ -144,7 +144,7 @@ GONE = RelationshipRecord(gone=(replace(FOUND, status=Status.REJECTED, reason=NO
 BARE = {**TABLES, ORDERS: table(ORDERS, "id")}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("files", "tables", "standing"),
     [
         (shards(), TABLES, Standing.REJECTED),
@@ -152,14 +152,13 @@ BARE = {**TABLES, ORDERS: table(ORDERS, "id")}
         (shards(joined("manual")), BARE, Standing.REVIEW),
         (shards(joined("manual")), {}, Standing.MANUAL),
     ],
-    ids=["a scan's", "a person's", "a person's that cannot work", "where no table is known"],
 )
 def test_what_holds_for_a_join_that_is_gone(files: dict[str, Shard], tables: Any, standing: Standing) -> None:
     (edge,) = reviewed(GONE, files, tables)
     assert (edge.standing, edge.gone, edge.missing is not None) == (standing, True, standing is Standing.REVIEW)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("source", "now", "left", "reason"),
     [
         ("inferred", RelationshipRecord(edges=(OPEN,)), shards(), "review now: every value is found"),
@@ -212,7 +211,7 @@ def test_a_reference_goes_with_the_column_it_depends_on() -> None:
     assert gone.reason == "column orders.kind is gone"
 
 
-@pytest.mark.parametrize("missing", [{ORDERS: TABLES[ORDERS]}, BARE], ids=["a table", "a column"])
+@pytest.mark.table("missing", [{ORDERS: TABLES[ORDERS]}, BARE])
 def test_a_persons_yes_waits_for_what_is_missing(missing: Any) -> None:
     known = with_gone(RelationshipRecord(), RelationshipRecord(edges=(FOUND,)), missing, lambda _: Standing.MANUAL)
     assert known.waiting == {FOUND.id}
@@ -240,7 +239,7 @@ def test_what_the_scan_accepted_does_not_wait() -> None:
     assert (known.waiting, len(known.gone)) == (frozenset(), 1)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("before", "now", "kept"),
     [
         ("found but 0 (1,000 rows)", "found but 0 (1,005 rows)", True),

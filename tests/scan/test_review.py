@@ -149,7 +149,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.table("name", NAMES)
 def test_an_edge_has_a_name(name: str) -> None:
     found = NAMES[name]
     assert relationship_name(found, {ref: ref.name for ref in (found.child, found.parent)}) == name
@@ -181,7 +181,7 @@ def test_two_edges_never_share_a_name(edges: list[Relationship]) -> None:
 OTHER_NOTE = replace(NOTE, parent=TableRef(None, "customers"), condition=("owner_type", "customer"))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("word", "found"),
     [
         ("orders.customer_id->customers.id", [SURE]),
@@ -221,7 +221,7 @@ STANDINGS = [
 ]
 
 
-@pytest.mark.parametrize(("found", "content", "files", "expected"), STANDINGS)
+@pytest.mark.table(("found", "content", "files", "expected"), STANDINGS)
 def test_what_holds_for_an_edge(found: Relationship, content: Any, files: dict[str, str], expected: str) -> None:
     project = tree(content or b"", (found,), **files)
     if not content:
@@ -262,7 +262,7 @@ def test_a_sure_join_becomes_a_persons_on_both_tables_and_all_else_stays() -> No
     assert standing(files, "orders.customer_id") == "manual"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("word", "joins"),
     [
         (
@@ -346,7 +346,7 @@ def test_an_unsafe_source_name_gets_a_safe_file_name() -> None:
     assert yaml.load(files[path], where=path)["name"] == "Key Customers"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("files", "path"),
     [
         ({"orders": "name: orders\nsql: select 1\n"}, ORDERS),
@@ -483,7 +483,7 @@ ONES = shard(
 )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("edges", "content", "expected"),
     [
         ((SURE, MIRROR), INFERRED, ("accepted", "rejected")),
@@ -506,14 +506,14 @@ def test_an_opposite_keeps_its_reason_or_says_that_the_join_stands() -> None:
     assert named(BACK, review_of(tree(INFERRED, (SURE, WAITS)))).edge.reason == OTHER_WAY
 
 
-@pytest.mark.parametrize("decision", Decision)
+@pytest.mark.table("decision", Decision)
 def test_a_decision_on_the_opposite_of_a_join_changes_nothing(decision: Decision) -> None:
     files = tree(INFERRED, (SURE, MIRROR))
     assert decide(files, BACK, decision) == {}
     assert standing(files, THERE) == "accepted"
 
 
-@pytest.mark.parametrize("decision", Decision)
+@pytest.mark.table("decision", Decision)
 def test_the_opposite_of_a_declared_join_is_never_that_join(decision: Decision) -> None:
     key = ForeignKey(SURE.child_columns, SURE.parent, SURE.parent_columns, None)
     number = Column("id", "INTEGER", SemanticType.NUMBER)

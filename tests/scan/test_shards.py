@@ -19,7 +19,7 @@ FORMAL = {"to": "customers", "on": "customer_id = customers.id", "relationship":
 MANUAL = {"to": "stores", "on": "store_id = stores.id", "relationship": "many_to_one", "source": "manual"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("old", "current", "new", "kept"),
     [
         ({"db": "a"}, {"db": "a"}, {"db": "b"}, {"db": "b"}),
@@ -28,7 +28,6 @@ MANUAL = {"to": "stores", "on": "store_id = stores.id", "relationship": "many_to
         (None, {"user": "u"}, {"db": "b"}, {"db": "b", "user": "u"}),
         ({"db": "a"}, {}, {"db": "a"}, {}),
     ],
-    ids=["database-changed", "person-changed", "comment-dropped", "comment-added", "person-deleted"],
 )
 def test_descriptions(old: Any, current: Any, new: Any, kept: Any) -> None:
     made = keep(*(entry(**({"descriptions": d} if d is not None else {})) for d in (old, current, new)))
@@ -64,7 +63,7 @@ def test_columns_follow_the_database_and_keep_what_people_said() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("old", "current", "new", "kept"),
     [
         ([FORMAL], [FORMAL, MANUAL], [FORMAL], [FORMAL, MANUAL]),
@@ -73,7 +72,6 @@ def test_columns_follow_the_database_and_keep_what_people_said() -> None:
         ([], [MANUAL], [FORMAL], [FORMAL, MANUAL]),
         ([FORMAL], [{**FORMAL, "relationship": "one_to_one"}], [FORMAL], [{**FORMAL, "relationship": "one_to_one"}]),
     ],
-    ids=["manual-stays", "formal-goes", "person-removed", "formal-appears", "person-changed"],
 )
 def test_joins(old: Any, current: Any, new: Any, kept: Any) -> None:
     assert keep(entry(joins=old), entry(joins=current), entry(joins=new)).get("joins", []) == kept
@@ -83,7 +81,7 @@ def test_a_manual_join_to_a_source_that_is_gone_goes() -> None:
     assert "joins" not in keep(entry(), entry(joins=[MANUAL]), entry(), joinable=False)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("current", "new", "kept"),
     [
         ({"ai": "theirs"}, {"ai": "ours"}, {"ai": "ours"}),
@@ -91,7 +89,6 @@ def test_a_manual_join_to_a_source_that_is_gone_goes() -> None:
         ({"ai": "theirs", "ktx": "rule"}, {"ai": "ours"}, {"ai": "ours", "ktx": "rule"}),
         ({"ai": "theirs", "user": "mine", "db": "stale"}, {"ai": "ours"}, {"ai": "ours", "user": "mine"}),
     ],
-    ids=["replaced", "stays", "other-key-stays", "persons-stays"],
 )
 def test_without_a_record_texts_of_scans_stay_until_there_are_new_ones(current: Any, new: Any, kept: Any) -> None:
     def described(texts: Any) -> dict[str, Any]:
@@ -103,7 +100,7 @@ def test_without_a_record_texts_of_scans_stay_until_there_are_new_ones(current: 
     assert made["columns"][0]["descriptions"] == kept
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("old", "texts", "expected"),
     [
         (None, {"ai": "a", "ktx": "b", "db": "c"}, False),

@@ -21,7 +21,7 @@ def broken(name: str, what: str = "view", message: str = "no such table: x") -> 
     return ObjectProblem(TableRef(None, name), what, message)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("problems", "expected"),
     [
         ((), {}),
@@ -99,7 +99,7 @@ def test_nothing_to_read_is_a_warning(shop_project: Path, change: Change, more: 
     assert ("`include`" in found["nothing_to_read"].hint) is bool(more)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "entry"),
     [("main.v", "main.v"), ("pw.csv", "pw.csv"), ("gl*b.csv", '"gl[*]b.csv"'), ("a b", '"a b"'), ('"x', r'"\"x"')],
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ktx_cli.search.index import asked_words, folded, plain_words, stem, words
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "found"),
     [
         ("order_items", ["order", "items"]),
@@ -27,7 +27,7 @@ def test_plain_words(text: str, found: list[str]) -> None:
     assert plain_words(text) == found
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "alike",
     [
         ["order", "orders", "ordered", "ordering"],
@@ -44,7 +44,7 @@ def test_forms_of_a_word_have_one_stem(alike: list[str]) -> None:
     assert len({stem(word) for word in alike}) == 1
 
 
-@pytest.mark.parametrize(("one", "two"), [("string", "str"), ("bus", "bu"), ("paid", "pay"), ("analysis", "analysi")])
+@pytest.mark.table(("one", "two"), [("string", "str"), ("bus", "bu"), ("paid", "pay"), ("analysis", "analysi")])
 def test_other_words_keep_theirs(one: str, two: str) -> None:
     assert stem(one) != stem(two)
 

@@ -30,7 +30,7 @@ def ids(query: str, limit: int = 20) -> list[str]:
     return [hit.id for hit in Index(DOCUMENTS).search(query, limit).hits]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("query", "first"),
     [
         ("revenue", "orders.revenue"),
@@ -96,7 +96,7 @@ def test_more_words_that_fit_come_first() -> None:
     assert ids("customer country")[0] == "customers.country"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("query", "corrected", "first"),
     [
         ("revenu", {}, "orders.revenue"),

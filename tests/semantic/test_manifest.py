@@ -8,7 +8,7 @@ from ktx_cli.semantic.manifest import physical_name, quoted, source_names
 from ktx_cli.warehouses.port import TableRef
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("ref", "physical"),
     [
         (TableRef(None, "orders"), "orders"),

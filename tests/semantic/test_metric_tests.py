@@ -126,7 +126,7 @@ def test_a_connection_that_does_not_work_is_no_failed_test(model: Model) -> None
         result(model, Gone(), BY_STATUS, expect_value=1)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("expected", "got", "tolerance", "same"),
     [
         (38, "38.00", 0.0, True),

@@ -47,7 +47,7 @@ MAYBE = Case("maybe", SHOP, COUNT.query, [(7,)], "open", may_refuse="unreachable
 ELSEWHERE = Case("elsewhere", SHOP, COUNT.query, [(7,)], "not everywhere", refused_on={"sqlite": "it cannot"})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("case", "told", "kind"),
     [
         (COUNT, Told(["order_count"], [(7,)]), RIGHT),

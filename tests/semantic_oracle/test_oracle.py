@@ -62,7 +62,7 @@ def test_the_oracle_imports_nothing_but_python() -> None:
                 assert own or name.split(".")[0] in sys.stdlib_module_names, f"{path.name} imports {name}"
 
 
-@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.table("topic", TOPICS)
 def test_the_oracle_agrees_with_what_was_worked_out(topic: str) -> None:
     wrong = [f"{case.id}: {problem}" for case in TOPICS[topic] if (problem := disagreement(case))]
     assert not wrong, "\n".join(wrong)
@@ -95,12 +95,12 @@ def test_worlds_of_one_name_are_one_world() -> None:
     assert len({world.name for world in worlds.values()}) == len(worlds)
 
 
-@pytest.mark.parametrize("defect", DEFECTS)
+@pytest.mark.table("defect", DEFECTS)
 def test_every_known_defect_has_a_case(defect: str) -> None:
     assert DEFECTS[defect] in {case.id for case in CASES}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "value"),
     [
         ("NULL AND 1 = 2", False),
@@ -134,14 +134,14 @@ def test_expressions(text: str, value: Any) -> None:
     assert evaluate(parse(text), lambda node: pytest.fail(f"no names here: {node}")) == value
 
 
-@pytest.mark.parametrize("text", ["1 +", "a b", "(SELECT 1)", "1; 2", "sum(x) OVER ()", "a NOT 1", "'open"])
+@pytest.mark.table("text", ["1 +", "a b", "(SELECT 1)", "1; 2", "sum(x) OVER ()", "a NOT 1", "'open"])
 def test_what_is_no_expression(text: str) -> None:
     with pytest.raises(OracleError) as caught:
         parse(text)
     assert caught.value.code == "query"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "values", "expected"),
     [
         ("count", [1, None, 1], 2),
@@ -157,7 +157,7 @@ def test_aggregates(name: str, values: list[Any], expected: Any) -> None:
     assert aggregate(name, values) == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("grain", "calendar", "start"),
     [
         ("minute", Calendar(), datetime(2024, 3, 31, 22, 30)),
@@ -181,7 +181,7 @@ def test_zones_and_months_ends() -> None:
     assert moved(datetime(2024, 2, 29), -1, "year") == datetime(2023, 2, 28)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("expected", "got", "ordered", "same"),
     [
         ([(1, "a")], [(Decimal("1.00"), "a")], False, True),
@@ -204,7 +204,7 @@ def test_rows_are_compared(expected: list[Any], got: list[Any], ordered: bool, s
     assert (difference(expected, got, ordered=ordered) is None) is same
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.table("seed", range(8))
 def test_groups_add_up_to_the_whole(seed: int) -> None:
     world = Maker(seed).world()
     name = world.sources[-1]["name"]

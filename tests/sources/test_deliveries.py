@@ -59,7 +59,7 @@ def test_no_file_is_an_empty_manifest() -> None:
     assert parse_delivery(None, "m.yaml") == Delivery()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "text", ["[]", "version: 2", "version: 1\nfiles: [a]", "version: 1\nfiles: {a: {sha256: x, status: lost}}", "a: ["]
 )
 def test_what_is_no_manifest_says_where(text: str) -> None:
@@ -73,7 +73,7 @@ KNOWN = Delivery(
 )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("now", "found"),
     [
         (snapshot(a="1", b="1", c="1", d="1"), Changes(retried=("c",), unchanged=("a", "b", "d"))),
@@ -81,7 +81,6 @@ KNOWN = Delivery(
         (snapshot(a="1"), Changes(deleted=("b", "c", "d"), unchanged=("a",))),
         (snapshot(False, a="1"), Changes(unchanged=("a",))),
     ],
-    ids=["a failed file is retried", "changed", "deleted", "an incomplete snapshot deletes nothing"],
 )
 def test_what_changed(now: Snapshot, found: Changes) -> None:
     assert compare(KNOWN, now, model=True) == found

@@ -71,7 +71,7 @@ def test_each_looker_connection_is_a_database() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("view", "what"),
     [
         (VISITS.replace("crm.visits", "crm.nothing"), "has no table that was scanned"),
@@ -142,7 +142,7 @@ def test_a_broken_file_of_people_keeps_what_was_written_before() -> None:
 VIEWS = {f"views/{name}.view.lkml": "" for name in ("a", "b")}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("pattern", "found"),
     [
         ("/views/*.view.lkml", ["views/a.view.lkml", "views/b.view.lkml"]),

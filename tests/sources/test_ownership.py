@@ -50,7 +50,7 @@ CHANGED = {"name": "revenue", "expr": "sum(net)"}
 MINE = {"name": "revenue", "expr": "sum(mine)"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("present", "known", "wanted", "left", "kept", "gone", "is_owned"),
     [
         (None, None, REVENUE, REVENUE, False, False, True),
@@ -63,10 +63,6 @@ MINE = {"name": "revenue", "expr": "sum(mine)"}
         (None, REVENUE, None, None, False, False, False),
         (MINE, None, REVENUE, MINE, True, False, False),
         (REVENUE, None, REVENUE, REVENUE, False, False, False),
-    ],
-    ids=[
-        "new", "replaced", "removed", "edited", "edited-and-no-longer-wanted", "edited-as-the-source-now-has-it",
-        "deleted", "deleted-and-no-longer-wanted", "somebody-elses", "somebody-elses-and-the-same",
     ],
 )  # fmt: skip
 def test_whose_an_item_is(
@@ -127,7 +123,7 @@ def test_two_joins_to_one_source_are_two_items() -> None:
     assert get(data(made.text), ("joins", "days")) == ship
 
 
-@pytest.mark.parametrize("text", [b"- a list\n", b"a: [\n", b"text\n"])
+@pytest.mark.table("text", [b"- a list\n", b"a: [\n", b"text\n"])
 def test_what_is_no_mapping_is_refused(text: bytes) -> None:
     with pytest.raises(ConfigError, match=r"orders\.yaml"):
         apply(text, {"measures.revenue": REVENUE}, {}, where="orders.yaml")
@@ -157,7 +153,7 @@ def test_a_pointer_is_read_as_it_was_written(steps: tuple[str, ...]) -> None:
     assert steps_of(text_of(steps)) == steps
 
 
-@pytest.mark.parametrize("text", ["", ".", "a..b", "a.", 'a"b', '"a', '"a"b'])
+@pytest.mark.table("text", ["", ".", "a..b", "a.", 'a"b', '"a', '"a"b'])
 def test_what_is_no_pointer(text: str) -> None:
     with pytest.raises(UsageError):
         steps_of(text)

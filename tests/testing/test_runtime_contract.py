@@ -134,9 +134,7 @@ async def never_called(stage: Stage) -> Any:
     raise AssertionError("this case is not run")
 
 
-@pytest.mark.parametrize(
-    ("differs", "reason"), [({"print": Observed()}, ""), ({}, "because")], ids=["no reason", "no difference"]
-)
+@pytest.mark.table(("differs", "reason"), [({"print": Observed()}, ""), ({}, "because")])
 def test_a_difference_needs_a_reason_and_a_reason_a_difference(differs: Any, reason: str) -> None:
     with pytest.raises(ValueError, match="what differs has a reason"):
         ContractCase("odd", (says("hello"),), never_called, Observed(), differs=differs, reason=reason)
@@ -160,7 +158,7 @@ def test_tool_results_are_read_from_every_client() -> None:
     assert seen_results(request_of(printed)) == [SeenResult("look", "a\n\nb", True)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("said", "verbatim"),
     [("a  b", True), ("User: a  b", True), ("a b", False), ("Note: a  b", False), ("a  b.", False)],
 )

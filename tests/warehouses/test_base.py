@@ -8,7 +8,7 @@ from ktx_cli.warehouses.base import REASON_LENGTH, BaseConnector, reason
 from ktx_cli.warehouses.port import ConnectionSpec
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("error", "said"),
     [
         ("division by zero", "division by zero"),
@@ -29,7 +29,7 @@ def test_a_reason_is_short() -> None:
     assert len(reason("x" * 5000)) == REASON_LENGTH
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("of_the_user", "what", "hint"), [(True, "the statement", "WHERE"), (False, "reading the catalog", "try again")]
 )
 def test_the_hint_of_a_timeout_fits(of_the_user: bool, what: str, hint: str) -> None:

@@ -39,7 +39,7 @@ def test_source_path(options: dict[str, str], path: str, monkeypatch: pytest.Mon
     assert source_path(spec) == Path(path)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "options",
     [{}, {"path": ""}, {"path": 3}, {"path": ":memory:"}, {"url": "sqlite://"}, {"url": "file::memory:?cache=shared"},
      {"url": "file:x?mode=memory"}],

@@ -10,7 +10,7 @@ from ktx_cli.core.errors import SourceError
 from ktx_cli.warehouses.base import leading_keyword, require_reading
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("sql", "word"),
     [
         ("SELECT 1", "SELECT"),

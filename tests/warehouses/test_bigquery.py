@@ -341,7 +341,7 @@ def test_a_key_that_is_refused_is_not_shown(server: Server) -> None:
     assert_secret(caught.value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("options", "hint"),
     [
         ({}, "ktx config set connections.x.project_id my-project"),

@@ -257,7 +257,7 @@ GRANTS = [
 ]
 
 
-@pytest.mark.parametrize(("grants", "writes"), GRANTS)
+@pytest.mark.table(("grants", "writes"), GRANTS)
 def test_what_grants_say(grants: list[str], writes: bool | None) -> None:
     assert clickhouse._can_write(grants, {"shop"}) is writes
 
@@ -514,7 +514,7 @@ def test_a_parameter_that_is_not_known() -> None:
         clickhouse.ClickHouseConnector(ConnectionSpec("x", "clickhouse", {"url": "http://h/d?secur=true"}))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("expressions", "columns"),
     [
         ("", ()),

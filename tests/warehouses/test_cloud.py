@@ -52,12 +52,12 @@ def cases(table: dict[str, list[str]]) -> list[tuple[str, str]]:
     return [(dialect, sql) for dialect, statements in table.items() for sql in statements]
 
 
-@pytest.mark.parametrize(("dialect", "sql"), cases(READS))
+@pytest.mark.table(("dialect", "sql"), cases(READS))
 def test_one_statement_that_reads(dialect: str, sql: str) -> None:
     require_query(sql, dialect, "here")
 
 
-@pytest.mark.parametrize(("dialect", "sql"), [case for case in cases(CHANGES) if case[1]])
+@pytest.mark.table(("dialect", "sql"), [case for case in cases(CHANGES) if case[1]])
 def test_everything_else_is_refused(dialect: str, sql: str) -> None:
     with pytest.raises(SourceError, match=r"here: .* not run: ktx only reads") as caught:
         require_query(sql, dialect, "here")
@@ -105,7 +105,7 @@ def unopened(options: dict[str, Any], password: str = "") -> CloudConnector:
     return connector
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("options", "scope", "schemas"),
     [
         ({}, Scope(), None),
@@ -120,7 +120,7 @@ def test_the_schemas_of_the_settings(options: dict[str, Any], scope: Scope, sche
     assert (found.schemas, found.exclude) == (schemas, scope.exclude)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "said", ["the key s3cret-a", "the key s3cret-b", "s3cret-a\ns3cret-b", "b's3cret-a\\ns3cret-b'", "at s3%20cret"]
 )
 def test_secrets_are_masked_line_by_line(said: str) -> None:

@@ -454,7 +454,7 @@ def test_a_lost_connection_is_no_closed_dataset() -> None:
         BigQueryCatalog(lost, PartReader(lost, ClientError), "p", DATASETS).relations()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("make", "catalog", "place", "parts"),
     [
         (snowflake, SnowflakeCatalog, ("Cat",),
@@ -481,7 +481,7 @@ def test_a_part_that_cannot_be_read_costs_only_itself(
     assert all(table.columns for table in tables.values())
 
 
-@pytest.mark.parametrize("make", [snowflake, databricks, trino])
+@pytest.mark.table("make", [snowflake, databricks, trino])
 def test_a_table_without_columns_is_a_problem_of_its_own(make: Callable[[], Warehouse]) -> None:
     warehouse = make()
     warehouse.database.execute("DELETE FROM columns WHERE table_name = 'v'")
@@ -491,7 +491,7 @@ def test_a_table_without_columns_is_a_problem_of_its_own(make: Callable[[], Ware
     assert [(str(problem.ref), problem.what) for problem in problems] == [("mart.v", TableKind.VIEW.value)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("dialect", "sql"),
     [
         ("snowflake", IDENTITY), ("snowflake", ROLES), ("trino", privileges_sql("Cat")),
@@ -502,7 +502,7 @@ def test_other_statements_of_ours_read_too(dialect: str, sql: str) -> None:
     require_query(sql, dialect, "here")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("literal", "text"),
     [
         ('"plain"', "plain"), ("'single'", "single"), (r'"a\"b\\c"', 'a"b\\c'), (r'"a\nb\tc"', "a\nb\tc"),

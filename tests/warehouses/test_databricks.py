@@ -276,7 +276,7 @@ class Opened:
     def close(self) -> None: ...
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("missing", "hint"),
     [
         ("host", "ktx config set connections.x.host dbc-1234.cloud.databricks.com"),

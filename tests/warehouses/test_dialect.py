@@ -45,7 +45,7 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[OtherDialect]:
     dialect_named.cache_clear()
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.table("name", DIALECTS)
 def test_a_built_in_dialect_is_found_by_its_name(name: str) -> None:
     found = dialect_named(name)
     assert (found.name, found.title != "", bool(found.functions())) == (name, True, True)

@@ -68,7 +68,7 @@ def test_values_are_what_they_are(
     assert found == value
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.table("dialect", DIALECTS)
 def test_each_literal_is_one_text_again_when_parsed(dialect: str) -> None:
     for text in TEXTS:
         tree = sqlglot.parse_one(f"SELECT {value_list([text, text], dialect)}", read=dialect)
@@ -76,7 +76,7 @@ def test_each_literal_is_one_text_again_when_parsed(dialect: str) -> None:
         assert [each.name for each in tree.selects] == [text, text]
 
 
-@pytest.mark.parametrize("value", [datetime.timedelta(1), object()])
+@pytest.mark.table("value", [datetime.timedelta(1), object()])
 def test_a_value_without_a_literal_is_an_error(value: object) -> None:
     with pytest.raises(ValueError, match="onvert"):
         value_list([1, value], "postgres")
@@ -103,7 +103,7 @@ QUOTED = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "name", "expected"), QUOTED)
+@pytest.mark.table(("dialect", "name", "expected"), QUOTED)
 def test_quotes_within_names(dialect: str, name: str, expected: str) -> None:
     assert quote(name, dialect) == expected
 

@@ -69,7 +69,7 @@ def test_semantic_type(dialect: str, native: str, expected: SemanticType) -> Non
     assert dialect_named(dialect).semantic_type(native) is expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("category", "expected"),
     [("N", "number"), ("B", "boolean"), ("D", "time"), ("S", "string"), ("A", "string"), ("E", "string"),
      ("T", "string"), ("U", "string"), ("", "string")],

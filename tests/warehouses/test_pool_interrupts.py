@@ -99,7 +99,7 @@ class _Around:
         self.interrupted.set()
 
 
-@pytest.mark.parametrize("interruptible", [True, False])
+@pytest.mark.table("interruptible", [True, False])
 def test_a_connection_around_one_that_cannot_be_interrupted_is_left_alone(interruptible: bool) -> None:
     around: Any = _Around(interruptible=interruptible)
     assert is_interruptible(around) is interruptible

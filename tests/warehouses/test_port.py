@@ -21,7 +21,7 @@ REFS = [
 FLAT = [TableRef(None, "orders"), TableRef(None, "a.b"), TableRef(None, "sales/2024")]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("options", "scope"),
     [
         ({}, Scope()),
@@ -37,7 +37,7 @@ def test_scope_from_options(options: dict[str, Any], scope: Scope) -> None:
     assert scope_from_options(options) == scope
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "options",
     [{"schemas": 3}, {"enabled_tables": [1]}, {"include": {"a": 1}}, {"exclude": [""]}, {"enabled_tables": ['"a']}],
 )
@@ -47,7 +47,7 @@ def test_scope_from_unusable_options(options: dict[str, Any]) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("entry", "parts"),
     [
         ("t", ("t",)),
@@ -64,7 +64,7 @@ def test_parse_name(entry: str, parts: tuple[str, ...]) -> None:
     assert parse_name(entry) == parts
 
 
-@pytest.mark.parametrize("entry", ["", "a.", ".a", "a..b", '"a', '"a"b', '""', 'a."b'])
+@pytest.mark.table("entry", ["", "a.", ".a", "a..b", '"a', '"a"b', '""', 'a."b'])
 def test_unfinished_names(entry: str) -> None:
     with pytest.raises(ConfigError):
         parse_name(entry)
@@ -84,7 +84,7 @@ def test_every_relation_is_found_by_its_quoted_name_alone(refs: list[TableRef]) 
         assert (chosen.refs, chosen.problems) == ((ref,), ())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("scope", "found"),
     [
         (Scope(), ["mart.orders", "mart.orders_tmp", "raw.a.b", "raw.orders", 'raw.q"q']),
@@ -111,7 +111,7 @@ def test_select(scope: Scope, found: list[str]) -> None:
     assert chosen.problems == ()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("scope", "found"),
     [
         (Scope(enabled_tables=("orders",)), ["orders"]),
@@ -128,7 +128,7 @@ def test_select_where_there_are_no_schemas(scope: Scope, found: list[str]) -> No
     assert chosen.problems == ()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("scope", "words"),
     [
         (Scope(enabled_tables=("raw.order",)), ["`raw.order`", "enabled_tables", "did you mean `raw.orders`"]),

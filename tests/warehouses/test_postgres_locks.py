@@ -138,7 +138,7 @@ class FakeReader:
         return [(oid,) for oid in parameters[0]]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("locked", "holders", "asked", "reasons"),
     [
         (set(), [], [[1, 2, 3]], {}),

@@ -196,7 +196,7 @@ def test_a_name_without_a_schema_says_what_to_write(sql: str, honest: str, opene
     assert "public.orders" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.table("name", STATEMENTS)
 def test_every_name_in_a_statement_of_ours_is_qualified(name: str) -> None:
     sql = re.sub(r"'[^']*'", "''", STATEMENTS[name])
     called = set(re.findall(r"(?<![\w.])(\w+) ?\(", sql)) - GRAMMAR

@@ -24,7 +24,7 @@ Talk = Callable[[socket.socket], None]
 CANARY = "c4n4ry-hunter2"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("host", "local"),
     [
         ("localhost", True),
@@ -74,7 +74,7 @@ def test_where_libpq_goes(
     assert reaches_this_machine(parameters) is local
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("parameters", "encrypted"),
     [
         ({}, False),
@@ -88,7 +88,7 @@ def test_what_is_encrypted_for_certain(parameters: dict[str, str], encrypted: bo
     assert is_encrypted(parameters) is encrypted
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("given", "required"),
     [
         ("", "!password"),

@@ -263,7 +263,7 @@ class _Idle:
         """Nothing is open."""
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "version"),
     [
         ("PostgreSQL 8.0.2 on i686-pc-linux-gnu, compiled by GCC 3.4.2, Redshift 1.0.125476", "Redshift 1.0.125476"),
@@ -275,7 +275,7 @@ def test_the_version(text: str, version: str) -> None:
     assert redshift._server_version(text) == version
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("expression", "default"),
     [
         (None, None),

@@ -23,7 +23,7 @@ def address(**options: Any) -> Any:
     return server_address(ConnectionSpec("x", "postgres", options), 5432)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("options", "shown", "user", "password"),
     [
         ({"url": "postgres://ann:p%40ss@db.example:6000/shop"}, "db.example:6000/shop", "ann", "p@ss"),
@@ -72,7 +72,7 @@ def test_an_address_hides_its_password() -> None:
     assert CANARY not in repr(address(url=f"postgres://db/shop?password={CANARY}"))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("value", "flag"),
     [(None, None), (True, True), (False, False), ("true", True), ("False", False), ("1", True), ("no", False)],
 )
@@ -80,7 +80,7 @@ def test_option_flag(value: Any, flag: bool | None) -> None:
     assert option_flag({"ssl": value}, "ssl") is flag
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("options", "parameters", "tls"),
     [
         ({}, {}, {}),
@@ -101,13 +101,13 @@ def test_postgres_tls(options: dict[str, Any], parameters: dict[str, str], tls: 
     assert tls_parameters(options, parameters) == tls
 
 
-@pytest.mark.parametrize("value", [0, -1, "ten", True])
+@pytest.mark.table("value", [0, -1, "ten", True])
 def test_max_connections_must_be_a_number(value: Any) -> None:
     with pytest.raises(ConfigError, match="maxConnections"):
         connect(ConnectionSpec("x", "postgres", {"host": "127.0.0.1", "maxConnections": value}))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("options", "named"),
     [
         ({"url": "x"}, "the username and the password in connections.c.url"),
@@ -129,7 +129,7 @@ def assert_secret(error: KtxError) -> None:
     assert CANARY not in str(error.to_json())
 
 
-@pytest.mark.parametrize("driver", ["postgres", "mysql"])
+@pytest.mark.table("driver", ["postgres", "mysql"])
 def test_nobody_listens(driver: str) -> None:
     port = free_port()
     options = {"host": "127.0.0.1", "port": port, "database": "shop", "username": "ann", "password": CANARY}
@@ -141,7 +141,7 @@ def test_nobody_listens(driver: str) -> None:
     assert_secret(caught.value)
 
 
-@pytest.mark.parametrize("driver", ["postgres", "mysql"])
+@pytest.mark.table("driver", ["postgres", "mysql"])
 def test_a_host_that_does_not_exist(driver: str) -> None:
     url = f"{driver}://ann:{CANARY}@nowhere.invalid/shop"
     with pytest.raises(SourceError) as caught:
@@ -152,7 +152,7 @@ def test_a_host_that_does_not_exist(driver: str) -> None:
     assert_secret(caught.value)
 
 
-@pytest.mark.parametrize("driver", ["postgres", "mysql"])
+@pytest.mark.table("driver", ["postgres", "mysql"])
 def test_something_else_listens(driver: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -174,7 +174,7 @@ def test_something_else_listens(driver: str) -> None:
     assert_secret(caught.value)
 
 
-@pytest.mark.parametrize("connector", [PostgresConnector, MySqlConnector])
+@pytest.mark.table("connector", [PostgresConnector, MySqlConnector])
 def test_reading_words_are_words(connector: type[Any]) -> None:
     assert "SELECT" in connector.reading
     assert not {"INSERT", "SET", "COPY", "CALL", "DO", "BEGIN"} & connector.reading

@@ -32,7 +32,7 @@ def test_drivers() -> None:
     assert registry.dialect_of("oracle") is None
 
 
-@pytest.mark.parametrize("driver", WAREHOUSES.built_in)
+@pytest.mark.table("driver", WAREHOUSES.built_in)
 def test_the_connector_of_a_driver_speaks_its_dialect(driver: str) -> None:
     connector = WAREHOUSES.refer(driver, "connector")
     assert connector.dialect == registry.dialect_of(driver)
@@ -40,7 +40,7 @@ def test_the_connector_of_a_driver_speaks_its_dialect(driver: str) -> None:
     assert all(callable(getattr(connector, name)) for name in ("test", "introspect", "query", "close"))
 
 
-@pytest.mark.parametrize("driver", [each.driver for each in WAREHOUSES.all() if each.package])
+@pytest.mark.table("driver", [each.driver for each in WAREHOUSES.all() if each.package])
 def test_a_package_has_an_extra_of_the_drivers_name(driver: str) -> None:
     assert driver in (metadata("ktx-cli").get_all("Provides-Extra") or [])
 
@@ -67,19 +67,19 @@ def test_a_missing_package_says_how_to_get_it(driver: str, package: str, monkeyp
     assert caught.value.hint == f"pip install 'ktx-cli[{driver}]'"
 
 
-@pytest.mark.parametrize("package", ["nowhere_at_all", "nowhere_at_all.inside", "json.inside"])
+@pytest.mark.table("package", ["nowhere_at_all", "nowhere_at_all.inside", "json.inside"])
 def test_a_package_in_one_that_is_missing_is_missing(package: str) -> None:
     assert registry.is_installed(package) is False
 
 
-@pytest.mark.parametrize(("driver", "hint"), [("sqlit", "`sqlite`"), ("oracle", "sqlite, duckdb")])
+@pytest.mark.table(("driver", "hint"), [("sqlit", "`sqlite`"), ("oracle", "sqlite, duckdb")])
 def test_an_unknown_driver(driver: str, hint: str) -> None:
     with pytest.raises(NotSupportedError) as caught:
         registry.connect(ConnectionSpec("x", driver))
     assert hint in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("driver", SOURCES.built_in)
+@pytest.mark.table("driver", SOURCES.built_in)
 def test_a_context_source_is_no_database(driver: str) -> None:
     with pytest.raises(NotSupportedError) as caught:
         registry.connect(ConnectionSpec("x", driver))
@@ -165,7 +165,7 @@ def test_a_url_of_another_driver(how: str, driver: str, url: str, given: str, ta
     assert CANARY not in "".join(traceback.format_exception(caught.value)) + str(caught.value.to_json())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("driver", "url"),
     [
         *[("postgres", f"{scheme}://u@h/d") for scheme in ("postgres", "postgresql", "postgresql+psycopg")],

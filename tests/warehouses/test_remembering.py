@@ -37,9 +37,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "second", "answers"), [each[1:] for each in CASES], ids=[c[0] for c in CASES]
-)
+@pytest.mark.table(("before", "after", "second", "answers"), [each[1:] for each in CASES])
 def test_what_is_asked_again(before: str | None, after: str | None, second: str, answers: tuple[int, int]) -> None:
     database, kept = Database(before), Recent[QueryResult](10)
     first = Remembering(database, kept).query("SELECT 1").rows[0][0]  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ def test_capped_takes_one_row_more_than_wanted_and_no_further() -> None:
     assert base.capped([(1,), (2,)], 2) == (((1,), (2,)), False)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("value", "size"), [("abc", 3), (b"ab", 2), (5, 8), (None, 8), (["ab", {"k": "v"}], 4), (("a", ("b",)), 2)]
 )
 def test_the_size_of_a_value(value: Any, size: int) -> None:

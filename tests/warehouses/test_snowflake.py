@@ -339,7 +339,7 @@ def test_a_url(server: Server) -> None:
     assert "roleName=READER" in path
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("options", "hint"),
     [
         ({"account": ""}, "ktx config set connections.x.account myorg-myaccount"),

@@ -430,7 +430,7 @@ def test_a_parameter_that_is_not_known(opened: Open) -> None:
         opened("sqlserver", url="mssql://h/d?encypt=true")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "length", "precision", "scale", "spelled"),
     [
         ("nchar", 10, 0, 0, "nchar(5)"),
@@ -449,7 +449,7 @@ AWAY = b"DB-Lib error message 20009, severity 9:\nUnable to connect\nNet-Lib err
 SPOKE = b"DB-Lib error message 20018, severity 14:\nGeneral\nDB-Lib error message 20002, severity 9:\nfailed\n"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("error", "parts"),
     [
         (pymssql.OperationalError((18456, b"Login failed.DB-Lib error message 2:\nx")), (18456, "Login failed.")),

@@ -63,12 +63,12 @@ DOES_MORE = [
 ]
 
 
-@pytest.mark.parametrize("sql", READS)
+@pytest.mark.table("sql", READS)
 def test_reads(sql: str) -> None:
     require_one_reading(sql, "here")
 
 
-@pytest.mark.parametrize("sql", DOES_MORE)
+@pytest.mark.table("sql", DOES_MORE)
 def test_does_more(sql: str) -> None:
     with pytest.raises(SourceError, match="ktx only reads") as caught:
         require_one_reading(sql, "here")

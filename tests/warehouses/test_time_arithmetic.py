@@ -39,7 +39,7 @@ def moment_of(change: YearlyChange, year: int) -> datetime:
     return day + timedelta(seconds=change.seconds)
 
 
-@pytest.mark.parametrize("source", ZONES)
+@pytest.mark.table("source", ZONES)
 def test_every_day_and_every_change_is_as_python_has_it(source: str) -> None:
     targets = ZONES if source == "Europe/Berlin" else ("UTC",)
     for target in targets:
@@ -86,7 +86,7 @@ def computed(value: exp.Expr) -> list[date]:
     return sorted(row[0] for row in duckdb.sql(query.sql("duckdb")).fetchall())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("months", "first_month", "day", "first"),
     [
         (1, 1, date(2024, 2, 29), date(2024, 2, 1)),
@@ -102,7 +102,7 @@ def test_the_first_day_of_a_period(months: int, first_month: int, day: date, fir
     assert computed(DUCKDB.as_date(period)) == [first]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("day", "monday", "sunday"),
     [(date(2024, 1, 1), date(2024, 1, 1), date(2023, 12, 31)), (date(2024, 1, 7), date(2024, 1, 1), date(2024, 1, 7))],
 )
@@ -112,7 +112,7 @@ def test_the_first_day_of_a_week(day: date, monday: date, sunday: date) -> None:
     assert computed(DUCKDB.as_date(DUCKDB.first_of_week(value, sunday=True))) == [sunday]
 
 
-@pytest.mark.parametrize("days", [0, 1, 9, 10, 99, 100, 101])
+@pytest.mark.table("days", [0, 1, 9, 10, 99, 100, 101])
 def test_a_spine_has_every_period_up_to_the_end(days: int) -> None:
     start = date(2024, 1, 1)
     ends = DUCKDB.literal(start, "date"), DUCKDB.literal(start + timedelta(days=days), "date")

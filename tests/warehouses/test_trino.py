@@ -355,7 +355,7 @@ def test_something_else_listens(
     assert caught.value.code == "connection"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("options", "scheme", "port"),
     [
         ({}, "http", 8080),
@@ -377,7 +377,7 @@ def test_tls_and_port(options: dict[str, Any], scheme: str, port: int) -> None:
     assert connector.default_schemas == (("mart",) if "mart" in str(options) else ())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("options", "hint"),
     [
         ({}, "ktx config set connections.x.host trino.example.com"),

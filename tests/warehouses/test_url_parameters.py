@@ -21,7 +21,7 @@ def opening(driver: str, query: str, **options: Any) -> None:
     connect(ConnectionSpec("x", driver, {"url": url, **options}))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("driver", "query", "message", "hint"),
     [
         ("postgres", "sslmode=bogus", "`sslmode`", "write one of `disable`, `allow`, `prefer`, `require`, `verify-ca`"),
@@ -53,7 +53,7 @@ def test_the_setting_is_checked_too() -> None:
     assert (caught.value.hint or "").endswith("in connections.x.sslmode")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("driver", "query"),
     [
         ("postgres", "sslmode=PREFER&application_name=x&pgbouncer=true&options=-c%20geqo%3Doff&sslcert="),
@@ -69,7 +69,7 @@ def test_what_is_known_goes_on_to_the_server(driver: str, query: str) -> None:
     assert "refused" in caught.value.message
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("mode", "encrypted"),
     [("REQUIRED", True), ("require", True), ("VERIFY_IDENTITY", True), ("verify-full", True), ("DISABLED", False)],
 )

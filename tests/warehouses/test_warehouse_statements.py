@@ -35,7 +35,7 @@ def statements(driver: str) -> dict[str, str]:
 ALL = [(driver, name) for driver in MODULES for name in statements(driver)]
 
 
-@pytest.mark.parametrize("driver", MODULES)
+@pytest.mark.table("driver", MODULES)
 def test_they_are_as_written_down(driver: str) -> None:
     text = "\n\n".join(f"-- {name}\n{sql};" for name, sql in statements(driver).items()) + "\n"
     path = GOLDEN / f"{driver}.sql"
@@ -44,7 +44,7 @@ def test_they_are_as_written_down(driver: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("driver", "name"), ALL)
+@pytest.mark.table(("driver", "name"), ALL)
 def test_each_is_one_statement_that_reads(driver: str, name: str) -> None:
     sql = statements(driver)[name].replace("%s", "'x'")
     (tree,) = sqlglot.parse(sql, read=dialect_of(driver))
@@ -54,7 +54,7 @@ def test_each_is_one_statement_that_reads(driver: str, name: str) -> None:
         require_one_reading(sql, "here")
 
 
-@pytest.mark.parametrize(("driver", "name"), ALL)
+@pytest.mark.table(("driver", "name"), ALL)
 def test_each_names_its_catalog_in_full(driver: str, name: str) -> None:
     (tree,) = sqlglot.parse(statements(driver)[name].replace("%s", "'x'"), read=dialect_of(driver))
     derived = {each.alias_or_name for each in tree.find_all(exp.Subquery, exp.CTE)}

@@ -27,7 +27,7 @@ def one(old: str, new: str = "NEW") -> str:
     return replaced(TEXT, [Replacement(old, new)])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("old", "passage"),
     [
         ("net of refunds", "net of refunds"),
@@ -52,7 +52,7 @@ def test_a_passage_is_found(old: str, passage: str | None) -> None:
         assert one(old) == TEXT.replace(passage, "NEW")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "old", ["", "  \n", "Nothing like this stands anywhere in it.", "Orders are paid by customers, or not."]
 )
 def test_a_passage_is_not_found(old: str) -> None:
@@ -130,7 +130,7 @@ def test_likeness_is_a_share(one: list[str], other: list[str]) -> None:
     assert likeness(one, one) == 1
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("body", "expected"),
     [
         ("# A\\n\\nText.\\n", "# A\n\nText.\n"),

@@ -161,7 +161,7 @@ def test_a_text_without_front_matter_is_a_page_and_can_get_fields() -> None:
     assert ruled.body == "---\nText.\n"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("content", "line", "message"),
     [
         (b"---\nsummary: a\ntags: [b\n---\nx\n", 4, "cannot be read"),

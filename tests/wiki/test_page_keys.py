@@ -17,12 +17,12 @@ from ktx_cli.wiki.page import (
 )
 
 
-@pytest.mark.parametrize("key", ["revenue", "Net_Revenue-2", "a", "0", "console", "a" * 120])
+@pytest.mark.table("key", ["revenue", "Net_Revenue-2", "a", "0", "console", "a" * 120])
 def test_a_key_that_may_be(key: str) -> None:
     assert check_key(key) == suggested_key(key) == key
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("key", "suggested"),
     [
         ("finance/net revenue", "finance-net-revenue"),
@@ -56,7 +56,7 @@ def test_what_is_suggested_may_be_and_stays(text: str) -> None:
     assert suggested_key(suggested) == suggested
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("path", "place"),
     [
         ("wiki/global/a.md", ("global", "a")),
@@ -83,7 +83,7 @@ def test_users_see_their_own_pages_first() -> None:
     assert scopes_seen_from(user_scope("ada")) == ("user/ada", "global")
 
 
-@pytest.mark.parametrize("user", ["", ".", "..", "a/b", ".git", "a b", "x.", "nul"])
+@pytest.mark.table("user", ["", ".", "..", "a/b", ".git", "a b", "x.", "nul"])
 def test_an_id_that_cannot_be_a_folder(user: str) -> None:
     with pytest.raises(UsageError):
         user_scope(user)

@@ -20,7 +20,7 @@ def body(text: str) -> list[tuple[Kind, str | None, str]]:
     return [(each.kind, each.connection, each.name) for each in references(Page("a", body=text))]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "found"),
     [
         ("`source:orders`", [(SOURCE, None, "orders")]),

@@ -130,7 +130,7 @@ def test_an_abort_ends_what_is_under_way(runtime: RoutedRuntime, model_server: M
     assert len(model_server.model_calls) <= 2
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("markdown", "properties", "skipped"),
     [
         ("", {}, True),

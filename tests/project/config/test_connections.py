@@ -172,7 +172,7 @@ def test_settings_without_effect() -> None:
     assert ENTRIES["connections.dbt.profiles_path"].status == "dead"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "path", [p for p in ENTRIES if p.rsplit(".", 1)[-1] in ("password", "api_key", "auth_token", "url", "privateKey")]
 )
 def test_secrets_are_marked(path: str) -> None:
@@ -185,7 +185,7 @@ def test_every_driver_has_a_minimal_form() -> None:
     assert set(drivers()) == {*WAREHOUSES.built_in, *SOURCES.built_in}
 
 
-@pytest.mark.parametrize("driver", drivers())
+@pytest.mark.table("driver", drivers())
 def test_minimal_form_of_a_driver(driver: str) -> None:
     loaded = config({"connections": {"wh": {"driver": driver, **MINIMAL[driver]}}})
     entry = loaded.connections["wh"]

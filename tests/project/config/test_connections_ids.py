@@ -12,14 +12,14 @@ from ktx_cli.project.config.file import check_connection
 FIELDS = {"driver": "sqlite", "path": "x.sqlite"}
 
 
-@pytest.mark.parametrize("connection", ["a" * 100, "A-1_b", "console", "com10"])
+@pytest.mark.table("connection", ["a" * 100, "A-1_b", "console", "com10"])
 def test_ids_that_may_be(connection: str) -> None:
     check_connection(connection, FIELDS)
     assert re.search(ID_PATTERN, connection) and not re.search(DEVICE_PATTERN, connection)
     assert f" {connection} " in example_connection(connection)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("connection", "said"),
     [("a" * 101, "101 characters"), ("x" * 300, "300 characters"), *((n, "a device") for n in ("con", "NUL", "LPT1"))],
 )

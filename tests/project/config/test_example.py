@@ -21,7 +21,7 @@ def test_there_is_a_block_for_every_backend() -> None:
     assert set(BLOCKS) == {*SUPPORTED_BACKENDS, "none"}
 
 
-@pytest.mark.parametrize("backend", BLOCKS)
+@pytest.mark.table("backend", BLOCKS)
 def test_each_block_is_a_file_of_its_own(backend: str) -> None:
     loaded = load_config(Path("ktx.yaml"), data=BLOCKS[backend].encode())
     assert not loaded.issues

@@ -22,7 +22,7 @@ def loaded(text: str) -> KtxConfig:
     return load_config(Path("ktx.yaml"), data=text.encode()).config
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "path", "line", "hint"),
     [
         (
@@ -65,7 +65,7 @@ ALIASES: list[tuple[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "holds"), ALIASES, ids=[row[0] for row in ALIASES])
+@pytest.mark.table(("text", "holds"), ALIASES)
 def test_aliases_stand_for_whole_values_everywhere(text: str, holds: Any) -> None:
     assert holds(loaded(text))
 

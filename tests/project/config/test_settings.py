@@ -50,7 +50,7 @@ def test_every_text_may_be_a_reference(tmp_path: Path) -> None:
     assert found == {"driver": "postgres", "host": "host", "username": "user", "password": "from file", "port": 6543}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("fields", "key"),
     [
         ({"driver": "sqlite", "path": "file:data.db"}, "path"),
@@ -85,7 +85,7 @@ def test_a_missing_secret_names_reference_and_setting() -> None:
     )
 
 
-@pytest.mark.parametrize("port", ["abc", "0", "70000", "-1", "٣", "1.5"])
+@pytest.mark.table("port", ["abc", "0", "70000", "-1", "٣", "1.5"])
 def test_a_port_that_is_none_is_not_shown(port: str) -> None:
     with pytest.raises(ConfigError) as caught:
         options({"P": port}, driver="mysql", host="h", port="env:P")

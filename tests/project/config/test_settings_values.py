@@ -108,7 +108,7 @@ def test_what_show_says_loads_to_the_same(loaded: LoadedConfig) -> None:
         assert shown_config(again, reveal=True) == shown
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("path", "text", "value"),
     [
         ("llm.provider.backend", "vertex", "vertex"),
@@ -148,7 +148,7 @@ def test_set(path: str, text: str, value: Any) -> None:
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("path", "text", "message"),
     [
         (
@@ -175,7 +175,7 @@ def test_set_of_a_wrong_value(path: str, text: str, message: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("path", "hint"),
     [
         ("llm.provder.backend", "did you mean `llm.provider`?"),
@@ -201,7 +201,7 @@ def test_the_driver_decides_which_keys_there_are() -> None:
         parse_cli_value("connections.wh.ssl", "{ca: x}", driver="postgres")
 
 
-@pytest.mark.parametrize("driver", drivers())
+@pytest.mark.table("driver", drivers())
 def test_every_value_of_the_example_comes_back_from_its_text(driver: str) -> None:
     block = yaml.load(example_yaml(), where="example")["connections"][f"my-{driver}"]
     for key, value in block.items():
@@ -210,7 +210,7 @@ def test_every_value_of_the_example_comes_back_from_its_text(driver: str) -> Non
             assert parse_cli_value(f"connections.wh.{key}", text, driver=driver) == value
 
 
-@pytest.mark.parametrize("text", ["[", "a: b: c", "\x00", "{", "*x", "- -"])
+@pytest.mark.table("text", ["[", "a: b: c", "\x00", "{", "*x", "- -"])
 def test_text_that_is_no_yaml_is_an_error_of_the_user(text: str) -> None:
     with pytest.raises(KtxError) as caught:
         parse_cli_value("ingest.workUnits.stepBudget", text)

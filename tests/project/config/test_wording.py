@@ -180,7 +180,7 @@ SENTENCES: list[tuple[str, str, str | None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "says", "hint"), SENTENCES, ids=[row[1] for row in SENTENCES])
+@pytest.mark.table(("text", "says", "hint"), SENTENCES)
 def test_sentences_name_the_value_what_is_expected_and_an_example(text: str, says: str, hint: str | None) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(Path("ktx.yaml"), data=text.encode()).require_valid()
@@ -188,7 +188,7 @@ def test_sentences_name_the_value_what_is_expected_and_an_example(text: str, say
     assert (hint or "") in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("key", "text", "says", "hint"),
     [
         ("storage.git.author", "me", "cannot be the text `me`", "set storage.git.author 'ktx <ktx@example.com>'"),

@@ -28,7 +28,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("reason", [*HeldReason, EDITED_MEANWHILE, EDITED_AFTER_KILL])
+@pytest.mark.table("reason", [*HeldReason, EDITED_MEANWHILE, EDITED_AFTER_KILL])
 def test_every_reason_has_a_hint_of_its_own(reason: str) -> None:
     hint = held_hint([("a b", str(reason))], PROJECT)
     assert SAID[reason] in hint and "{" not in hint

@@ -184,7 +184,7 @@ def test_merging_with_an_unchanged_side_is_the_other_side(base: bytes, ours: byt
     assert merge_lines(base, ours, ours) == ours
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("base", "ours", "theirs", "expected"),
     [
         (LINES, _lines(l0=b"x\n"), _lines(l8=b"y\n"), _lines(l0=b"x\n", l8=b"y\n")),

@@ -159,7 +159,7 @@ def test_a_dry_run_counts_and_asks_nobody(two: Path, model_server: ModelServer) 
     assert [c.descriptions.to_ask for c in report.connections if c.descriptions] == [Estimate(), Estimate()]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("descriptions", "summary", "left"),
     [
         (DescriptionReport("deterministic", 3), "3 described", []),
@@ -189,7 +189,7 @@ def test_what_is_said_of_it(descriptions: DescriptionReport, summary: str, left:
 LIMIT = KtxError("wait", code="rate_limit")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("descriptions", "held", "code"),
     [
         (DescriptionReport("llm"), False, None),
@@ -213,7 +213,7 @@ def test_what_the_command_ends_with(descriptions: DescriptionReport, held: bool,
 MODEL = {"provider": {"backend": "claude-code"}}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("llm", "mode", "wanted", "no_llm", "expected"),
     [
         (MODEL, "llm", None, False, Depth.ENRICHED),

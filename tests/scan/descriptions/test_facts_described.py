@@ -61,7 +61,7 @@ def test_what_is_written_is_read(record: list[Described]) -> None:
     assert record_bytes(read_descriptions(content, "r").values()) == content
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "content",
     [
         b"",
@@ -129,7 +129,7 @@ def test_a_table_that_is_gone_leaves_the_record(table: Any) -> None:
     assert list(updated_record(old, [made("elsewhere")], [table("album", "a int")])) == [TableRef(None, "album")]
 
 
-@pytest.mark.parametrize(("source", "key"), [("ai", "ai"), ("rules", "ktx")])
+@pytest.mark.table(("source", "key"), [("ai", "ai"), ("rules", "ktx")])
 def test_texts_stand_under_the_key_of_their_source(source: Source, key: str) -> None:
     entry = {
         "table": "album",

@@ -44,17 +44,17 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("text", FAILURES)
+@pytest.mark.table("text", FAILURES)
 def test_failures_are_no_texts(text: str) -> None:
     assert is_failure(text)
 
 
-@pytest.mark.parametrize("text", [*TEXTS, None])
+@pytest.mark.table("text", [*TEXTS, None])
 def test_texts_are_no_failures(text: str | None) -> None:
     assert not is_failure(text)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "table",
     [
         {"table": "t", "description": "x" * 401, "columns": []},
@@ -63,7 +63,6 @@ def test_texts_are_no_failures(text: str | None) -> None:
         {"table": "t", "description": None, "columns": [], "extra": 1},
         {"table": "t", "columns": []},
     ],
-    ids=["long table text", "number", "long column text", "extra field", "no text"],
 )
 def test_answers_out_of_bounds_are_refused(table: object) -> None:
     with pytest.raises(ValidationError):

@@ -254,7 +254,7 @@ def test_odd_names_are_quoted(table: Any) -> None:
     assert found["b"].columns["x"] == 'References "Order Details" (id).'
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "name", "repeats"),
     [
         ("Date.", "date", True),

@@ -251,7 +251,7 @@ def test_several_tables_are_read_at_once_and_come_in_order() -> None:
     assert seen == [(number, 6) for number in range(1, 7)]
 
 
-@pytest.mark.parametrize("concurrency", [1, 4])
+@pytest.mark.table("concurrency", [1, 4])
 def test_a_source_that_goes_away_ends_the_scan_soon(concurrency: int) -> None:
     def answer(sql: str) -> list[int]:
         if '"t003"' in sql:
@@ -403,7 +403,7 @@ READ = {
 }
 
 
-@pytest.mark.parametrize(("views", "dialect"), READ)
+@pytest.mark.table(("views", "dialect"), READ)
 def test_views_and_foreign_tables_are_read_where_the_settings_say_so(views: Any, dialect: str) -> None:
     column = Column("id", "integer", SemanticType.NUMBER)
     tables = [Table(TableRef("s", kind.value), kind, (column,)) for kind in TableKind]

@@ -69,7 +69,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("values", "kind", "low", "high"), KINDS, ids=range(len(KINDS)))
+@pytest.mark.table(("values", "kind", "low", "high"), KINDS)
 def test_kinds_and_ends(values: list[Any], kind: ValueKind, low: Any, high: Any) -> None:
     found = profile(list(values))
     assert (found.kind, found.minimum, found.maximum) == (kind, low, high)
@@ -86,7 +86,7 @@ BOOLEANS = [
 ]
 
 
-@pytest.mark.parametrize(("values", "kind"), BOOLEANS)
+@pytest.mark.table(("values", "kind"), BOOLEANS)
 def test_zeros_and_ones_of_a_declared_boolean_are_booleans(values: list[Any], kind: ValueKind) -> None:
     assert profile(values, kind=SemanticType.BOOLEAN).kind is kind
 
@@ -138,7 +138,7 @@ def test_a_column_that_tells_letters_apart_is_folded_less() -> None:
     assert counted.exact == {"c"}
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "postgres", "snowflake"])
+@pytest.mark.table("dialect", ["sqlite", "duckdb", "postgres", "snowflake"])
 def test_other_dialects_fold_nothing(dialect: str) -> None:
     assert profile(["a", "A", "a "], dialect).distinct == 3
 

@@ -246,7 +246,7 @@ def test_a_column_of_many_more_values_than_the_sample_had_is_no_list(connector: 
     assert dictionary.problems == ()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("native", "values"),
     [
         ("enum('small','it''s','a,b')", ("small", "it's", "a,b")),
@@ -273,7 +273,7 @@ def test_an_enum_lists_values_that_no_row_has(tmp_path: Path) -> None:
     assert found.complete
 
 
-@pytest.mark.parametrize("dialect", ["postgres", "tsql", "snowflake", "bigquery", "databricks", "trino", "clickhouse"])
+@pytest.mark.table("dialect", ["postgres", "tsql", "snowflake", "bigquery", "databricks", "trino", "clickhouse"])
 def test_statements_are_sql_of_their_dialect(dialect: str) -> None:
     import sqlglot
 
@@ -288,7 +288,7 @@ def test_statements_are_sql_of_their_dialect(dialect: str) -> None:
     assert listing.read([None, None, 1, 0, 4]) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("value", "plain"),
     [
         (None, None),

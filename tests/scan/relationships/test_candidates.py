@@ -221,7 +221,7 @@ WHERE NOT c.x IS NULL AND NOT c."y`" IS NULL"""
 WAREHOUSES = ("tsql", "snowflake", "bigquery", "clickhouse", "redshift", "databricks", "trino")
 
 
-@pytest.mark.parametrize("dialect", WAREHOUSES)
+@pytest.mark.table("dialect", WAREHOUSES)
 def test_the_check_in_other_dialects_is_the_same_select(dialect: str) -> None:
     child, parent = (Table(TableRef("s", name), TableKind.TABLE, ()) for name in ("child t", "parent"))
     noted = Noted(dialect)

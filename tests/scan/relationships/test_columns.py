@@ -76,7 +76,7 @@ def test_a_column_is_no_parent_of_itself(facts: DatabaseFacts) -> None:
     assert all(each not in index.parents(each) for each in facts.columns)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("base", "table", "least", "most"),
     [
         ("customer", "customer", 1, 1),

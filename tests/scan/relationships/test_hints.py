@@ -57,7 +57,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.table("case", CASES)
 def test_a_join_is_found(case: str) -> None:
     assert joins_of(CASES[case]) == {"customers.id=orders.customer_id"}
 
@@ -75,7 +75,7 @@ NOTHING = {
 }
 
 
-@pytest.mark.parametrize("case", NOTHING)
+@pytest.mark.table("case", NOTHING)
 def test_nothing_is_found(case: str) -> None:
     assert joins_of(NOTHING[case]) == set()
 
@@ -108,7 +108,7 @@ def test_a_view_means_the_tables_of_its_own_schema() -> None:
     assert found(join.format("west.", "south."), "south") == set()
 
 
-@pytest.mark.parametrize("sql", ["SELECT FROM WHERE (", "SELECT 1 -- " + "x" * LONGEST_VIEW, "SELECT '", "(" * 3000])
+@pytest.mark.table("sql", ["SELECT FROM WHERE (", "SELECT 1 -- " + "x" * LONGEST_VIEW, "SELECT '", "(" * 3000])
 def test_a_view_that_cannot_be_read_costs_only_itself(sql: str) -> None:
     tables = [table(name, columns) for name, columns in TABLES.items()]
     joins = ViewJoins("sqlite")

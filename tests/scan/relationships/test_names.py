@@ -27,7 +27,7 @@ LETTERS = st.text(alphabet="abcdeistz", min_size=1, max_size=9)
 PHRASES = st.lists(LETTERS, min_size=1, max_size=3).map(tuple)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "expected"),
     [
         ("customer_id", "customer id"),
@@ -56,7 +56,7 @@ def test_any_name_has_words_in_small_letters(name: str) -> None:
     assert all(word == word.lower() for word in found)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("word", "expected"),
     [
         ("customers", "customer"),
@@ -77,7 +77,7 @@ def test_the_singular_of_english_nouns(word: str, expected: str) -> None:
     assert stem(word) == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("one", "other", "least", "most"),
     [
         ("customer", "customers", 1, 1),
@@ -112,7 +112,7 @@ def test_likeness_of_phrases_is_a_share(one: tuple[str, ...], other: tuple[str, 
     assert phrase_alike(one, ()) == 0.0
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("one", "other", "least", "most"),
     [
         ("sales order", "sales orders", 1, 1),
@@ -127,7 +127,7 @@ def test_how_alike_two_phrases_are(one: str, other: str, least: float, most: flo
     assert least <= phrase_alike(tuple(one.split()), tuple(other.split())) <= most
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "base", "keyed"),
     [
         ("customer_id", "customer", True),
@@ -161,7 +161,7 @@ def test_a_word_may_mean_a_key_in_one_database_alone() -> None:
     assert local_key_words([tokens("same_tunniste")] * 5) == frozenset()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("names", "expected"),
     [
         ("dim_customer fct_sales stg_orders", "customer | sales | orders"),
@@ -177,7 +177,7 @@ def test_layers_and_shared_prefixes_are_no_part_of_a_table_s_name(names: str, ex
     assert " | ".join(" ".join(found[name]) for name in names.split()) == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("names", "prefix"),
     [
         ("cst_id cst_name cst_city", "cst"),
@@ -190,7 +190,7 @@ def test_what_nearly_all_columns_begin_with(names: str, prefix: str) -> None:
     assert "_".join(own_prefix(names.split())) == prefix
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "concept"),
     [("sales_rep", "person"), ("approved_by", "person"), ("erstellt_von", "person"), ("vendor", "supplier")],
 )
@@ -209,7 +209,7 @@ def test_the_vocabulary_is_in_the_form_that_names_are_split_into() -> None:
     assert [word for word in listed if tokens(word) != (word,) and "_" not in word] == []
 
 
-@pytest.mark.parametrize(("word", "expected"), [("crtby", True), ("updby", True), ("hobby", False), ("by", False)])
+@pytest.mark.table(("word", "expected"), [("crtby", True), ("updby", True), ("hobby", False), ("by", False)])
 def test_what_was_done_by_somebody_may_be_run_together(word: str, expected: bool) -> None:
     assert ("person" in concepts((word,))) is expected
 

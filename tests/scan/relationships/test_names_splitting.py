@@ -11,7 +11,7 @@ from ktx_cli.scan.relationships.names import Splitter, string_prefix, without_pr
 NAMES = ("customer", "order", "warehouse", "qwertz_zuiop")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "expected"),
     [
         ("createdbyno", "created by no"),
@@ -41,7 +41,7 @@ def test_no_letter_is_lost(parts: list[str]) -> None:
     assert "".join(Splitter(NAMES).split(tuple(parts))) == "".join(parts)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("names", "prefix"),
     [
         ("prdid prdname prdprice prdkind", "prd"),

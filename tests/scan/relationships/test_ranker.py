@@ -87,7 +87,7 @@ def test_what_speaks_for_a_reference_never_lowers_it(
     assert (above - below) * sign >= 0
 
 
-@pytest.mark.parametrize("look", ["second", "blind"])
+@pytest.mark.table("look", ["second", "blind"])
 def test_the_calibration_rises_from_0_to_1(look: str) -> None:
     second, blind = load_ranker().second, load_ranker().blind
     assert second is not None and blind is not None
@@ -134,7 +134,7 @@ def test_all_looks_are_read() -> None:
         read_ranker(document(second=second | {"features": list(FEATURES)}))
 
 
-@pytest.mark.parametrize("features", [[*FEATURES, "more"], [*FEATURES[1:], FEATURES[0]], []])
+@pytest.mark.table("features", [[*FEATURES, "more"], [*FEATURES[1:], FEATURES[0]], []])
 def test_a_ranker_for_other_features_is_refused(features: list[str]) -> None:
     with pytest.raises(KtxError) as caught:
         read_ranker(document(features=features))

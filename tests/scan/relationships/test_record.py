@@ -14,7 +14,7 @@ def edge(reason: str, *sources: str) -> Relationship:
     return Relationship(*ends, Status.REVIEW, 0.5, reason, sources=sources)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("found", "reason"),
     [
         (edge("every value is found", "names", "model"), "every value is found; proposed by the model"),

@@ -19,7 +19,7 @@ SETTINGS = st.builds(
 )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("grain", "settings", "value", "start"),
     [
         ("second", MONDAY, "2024-05-17T13:14:15.999999", "2024-05-17T13:14:15"),
@@ -69,7 +69,7 @@ def _midnight(value: date | datetime) -> datetime:
     return value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("day", "count", "unit", "wanted"),
     [
         ("2024-01-31", 1, "month", "2024-02-29"),
@@ -87,7 +87,7 @@ def test_later_by_hand(day: str, count: int, unit: str, wanted: str) -> None:
     assert later(_read(day), count, unit) == _read(wanted)
 
 
-@pytest.mark.parametrize("grain", ["second", "minute", "hour"])
+@pytest.mark.table("grain", ["second", "minute", "hour"])
 def test_a_date_has_no_hours(grain: str) -> None:
     for refuse in (lambda: period_of(date(2024, 1, 1), grain, MONDAY), lambda: later(date(2024, 1, 1), 1, grain)):
         with pytest.raises(SemanticError) as caught:

@@ -10,7 +10,7 @@ from ktx_cli.semantic.calendar import Clock, parse_moment, parse_range_value, pa
 from ktx_cli.semantic.model import CalendarSettings, SemanticError, Span
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "count", "unit"),
     [
         ("28 days", 28, "day"),
@@ -26,7 +26,7 @@ def test_spans(text: str, count: int, unit: str) -> None:
     assert parse_span(str(parse_span(text))) == Span(count, unit)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "said", "code"),
     [
         ("", "`` is no length of time", "query"),
@@ -48,7 +48,7 @@ def test_what_is_no_span(text: str, said: str, code: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "value"),
     [
         ("2024-01-01", date(2024, 1, 1)),
@@ -63,7 +63,7 @@ def test_ends_of_a_range(text: str, value: date) -> None:
     assert (type(found), found) == (type(value), value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "text",
     [
         *("", "yesterday", "2024-1-1", "20240101", "2024-W01-1", "2024-02-30", "2024-01-01T25:00", "0000-01-01"),
@@ -78,7 +78,7 @@ def test_what_is_no_end_of_a_range(text: str) -> None:
     assert "2024-01-31" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("clock", [{"zone": "Europe/Berlim"}, {"own_zone": "Europe/Berlim"}])
+@pytest.mark.table("clock", [{"zone": "Europe/Berlim"}, {"own_zone": "Europe/Berlim"}])
 def test_an_unknown_zone_is_named_with_the_nearest(clock: dict[str, str]) -> None:
     with pytest.raises(SemanticError) as caught:
         Clock("duckdb", **clock)  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ def test_the_zone_of_a_question_counts_more_than_the_project_s() -> None:
     assert (Clock("duckdb").target, Clock("duckdb").source) == ("UTC", "UTC")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "beside_dates", "beside_timestamps"),
     [
         ("2024-01-31", "2024-01-31", "2024-01-31 00:00:00"),
@@ -113,7 +113,7 @@ def test_times_of_literals(text: str, beside_dates: str, beside_timestamps: str)
     assert (found.beside_dates(), found.beside_timestamps()) == (beside_dates, beside_timestamps)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "text",
     [
         "",

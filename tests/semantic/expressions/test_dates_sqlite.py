@@ -78,7 +78,7 @@ def test_what_is_made_says_what_it_is(node: exp.Expr, key: str, value: str) -> N
     assert (made.meta[key], operand(made)) == (value, exp.column("at"))
 
 
-@pytest.mark.parametrize("node", [extract("century"), extract("epoch"), cut("decade"), cut("millisecond")])
+@pytest.mark.table("node", [extract("century"), extract("epoch"), cut("decade"), cut("millisecond")])
 def test_what_sqlite_cannot_compute_is_refused(node: exp.Expr) -> None:
     with pytest.raises(SemanticError, match="SQLite cannot compute"):
         with_own_dates(node, SQLITE)

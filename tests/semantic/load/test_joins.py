@@ -60,7 +60,7 @@ ACCEPTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("on", "between", "pairs", "conditions"), ACCEPTED)
+@pytest.mark.table(("on", "between", "pairs", "conditions"), ACCEPTED)
 def test_accepted(on: str, between: Sides, pairs: object, conditions: object) -> None:
     assert parse_on(on, between) == OnParts(pairs, conditions)  # type: ignore[arg-type]
 
@@ -92,7 +92,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("on", "why"), REFUSED)
+@pytest.mark.table(("on", "why"), REFUSED)
 def test_refused(on: str, why: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_on(on, sides())
@@ -100,7 +100,7 @@ def test_refused(on: str, why: str) -> None:
     assert "its_column = customers.column" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "on",
     ["parent_id = orders.id", "orders.id = parent_id", "orders.parent_id = orders.id", "orders.parent_id = parent.id"],
 )

@@ -8,7 +8,7 @@ from ktx_cli.core.errors import ConfigError
 from ktx_cli.semantic.load.joins import table_parts
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "parts"),
     [
         ("orders", ("orders",)),
@@ -28,7 +28,7 @@ def test_parts(text: str, parts: tuple[str, ...]) -> None:
     assert table_parts(text) == parts
 
 
-@pytest.mark.parametrize("text", ["", ".", "a.", ".a", "a..b", '"a', "`a", "[a", "`a`b", "a.`b`.", "`a..b`", '""'])
+@pytest.mark.table("text", ["", ".", "a.", ".a", "a..b", '"a', "`a", "[a", "`a`b", "a.`b`.", "`a..b`", '""'])
 def test_no_name(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a table name"):
         table_parts(text)

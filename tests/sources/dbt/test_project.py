@@ -84,7 +84,7 @@ def test_what_changes_by_itself_changes_nothing() -> None:
     assert reduced(one.encode(), PATH) != reduced(manifest(node("a")).encode(), PATH)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("content", "what"),
     [
         (b"{", "no manifest"), (b"[]", "no manifest"), (b'{"metadata": {}}', "no manifest"),

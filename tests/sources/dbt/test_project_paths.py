@@ -27,7 +27,7 @@ def chosen(guides: dict[str, str], files: list[str] = FILES) -> set[str]:
     return {path for path in files if wanted(path)}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("settings", "expected"),
     [
         ("name: acme\n", DEFAULT),

@@ -165,7 +165,7 @@ def relation(to: str, **test: Any) -> str:
     return json.dumps({"models": [{"name": "orders", "columns": [column]}, customers, {"name": "visits"}]})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "why"),
     [
         (relation("ref('nobody')"), "`nobody` is no table that was found"),
@@ -189,7 +189,7 @@ INFERRED = """\
 """
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "files",
     [
         {SHARD: SHOP.replace("  invoices:\n", INFERRED + "  invoices:\n")},
@@ -198,7 +198,6 @@ INFERRED = """\
         {SHARD: SHOP, "semantic-layer/shop/c.yaml": "name: customers\njoins:\n  - {to: orders, "
          'on: "id = orders.customer_id", relationship: one_to_many}\n'},
     ],
-    ids=["of-a-scan", "under-an-alias", "from-the-other-side"],
 )  # fmt: skip
 def test_a_join_that_is_there_is_not_made_again(files: dict[str, str]) -> None:
     made = Project(files)
@@ -227,7 +226,7 @@ def test_a_join_of_ours_makes_way_for_one_somebody_named() -> None:
     assert made.files[SHARD].decode() == SHOP and made.owned == {}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("model", "why"),
     [
         ({"name": "customers", "description": "x"}, "several scanned tables could be its own"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ktx_cli.sources.looker.fetch import Target, Why, target_of
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "wanted"),
     [
         ("orders", ("orders",)),

@@ -60,7 +60,7 @@ def test_a_proposal_has_all_that_a_tool_shows() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("why", "status"),
     [
         (Why.NO_CONNECTION, TargetStatus.UNMAPPED),
@@ -78,7 +78,7 @@ def test_without_a_table_there_are_only_pages(why: Why, status: TargetStatus) ->
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("usage", "lane", "decision"),
     [
         (None, Lane.LIGHT, Decision.SOURCE_CREATED),
@@ -98,7 +98,7 @@ def test_a_source_that_is_there_gets_measures_and_a_query_without_any_gets_pages
     assert propose(asked(fields=["orders.status"])).decision is Decision.WIKI_ONLY
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("field", "expr"),
     [
         ("orders.count", "count(*)"),
@@ -114,7 +114,7 @@ def test_a_formula_is_given_only_where_it_is_certain(field: str, expr: str | Non
     assert (found.field, found.expr) == (field, expr)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("field", "is_measure"),
     [
         ("orders.total_amount", True),
@@ -131,7 +131,7 @@ def test_without_the_explore_the_name_decides(field: str, is_measure: bool) -> N
     assert bool(propose(asked(fields=[field])).measures) is is_measure
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("field", "text", "expr"),
     [
         ("orders.status", "paid,sent", "status IN ('paid', 'sent')"),
@@ -152,7 +152,7 @@ def test_a_filter_becomes_a_condition_only_where_it_is_certain(field: str, text:
     assert any(field in note for note in found.notes) is (expr is None)
 
 
-@pytest.mark.parametrize("broken", [{}, {"fields": None, "filters": []}, {"fields": [3, None], "target": None}])
+@pytest.mark.table("broken", [{}, {"fields": None, "filters": []}, {"fields": [3, None], "target": None}])
 def test_a_query_that_says_little_is_no_error(broken: dict[str, Any]) -> None:
     found = propose(broken)
     assert (found.status, found.decision, found.measures) == (TargetStatus.MISSING, Decision.WIKI_ONLY, ())

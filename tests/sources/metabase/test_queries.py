@@ -45,7 +45,7 @@ def text_of(found: Sql | UnresolvedError) -> str:
     return found.text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("cards", "snippets", "wanted"),
     [
         ({1: " select 1 "}, {}, "select 1"),
@@ -72,7 +72,7 @@ def test_snippets_and_cards_are_put_in_their_place_without_a_request(
         assert text_of(found) == wanted
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("cards", "snippets", "reason", "said"),
     [
         ({1: "{{#1}}"}, {}, Reason.CYCLE, "1 -> 1"),
@@ -127,7 +127,7 @@ def test_snippets_in_snippets_may_be_so_deep() -> None:
     assert found.reason is Reason.TOO_DEEP
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("tag", "given", "stand_ins"),
     [
         ({"type": "text"}, [{"type": "category", "target": VARIABLE, "value": "ktx"}], "ktx"),
@@ -181,7 +181,7 @@ def test_what_metabase_put_together_before_is_not_asked_again_unless_it_changed(
     assert [asked["query"] for asked in compiler.asked] == [{"source-table": 4}]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("value", "text", "cards"),
     [
         ({"type": "native", "database": 1, "native": {"query": "select {{#4}}"}}, "select {{#4}}", (4,)),

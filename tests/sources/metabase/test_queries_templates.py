@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ktx_cli.sources.metabase.queries import filled, names, without_optional
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "wanted"),
     [
         ("select 1 [[where a = {{a}}]] limit 1", "select 1  limit 1"),
@@ -31,7 +31,7 @@ def test_optional_blocks_go_and_all_else_stays(text: str, wanted: str) -> None:
     assert without_optional(text) == wanted
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "wanted"),
     [
         ("{{ a }} {{a}} {{#12-x}} {{snippet: p q}}", ("a", "#12-x", "snippet: p q")),

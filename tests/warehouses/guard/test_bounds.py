@@ -19,7 +19,7 @@ from ktx_cli.warehouses.guard.bounds import (
 )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "unit", "seconds"),
     [
         ("1 day", "", 86_400),

@@ -21,7 +21,7 @@ def refusal(sql: str, dialect: str = "sqlite", **options: object) -> StatementRe
     return caught.value
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("dialect", "sql", "rule", "names"),
     [
         ("sqlite", "DROP TABLE t", "root", "`DROP`"),
@@ -67,7 +67,7 @@ def test_a_refused_function_comes_with_the_setting_that_allows_it() -> None:
     assert error.details["function"] == "unaccent"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("dialect", "sql"),
     [
         ("postgres", "SELECT pg_sleep(1)"),
@@ -89,7 +89,7 @@ def test_how_to_allow_a_harmful_function_is_not_said(dialect: str, sql: str) -> 
     assert error.hint
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("dialect", "sql", "hint"),
     [
         ("sqlite", "PRAGMA table_info(orders)", "SELECT name, type FROM pragma_table_info('orders')"),
@@ -119,7 +119,7 @@ def test_the_queries_of_hints_are_let_through(dialect: str, table: str | None) -
     assert check(catalog_query(dialect, table), dialect, max_rows=10).sql
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("dialect", "sql", "headers"),
     [
         ("sqlite", "SELECT count(*), Sum( a ) FROM t", ("count(*)", "Sum( a )")),
@@ -151,7 +151,7 @@ def test_headers_beside_a_star_are_put_where_they_belong() -> None:
     assert with_headers(found, ()) == found
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("version", "lists", "number"),
     [
         ("10.11.6-MariaDB-0+deb12u1", ("mariadb",), (10, 11, 6)),
@@ -166,7 +166,7 @@ def test_the_server_is_known_by_its_version(version: str, lists: tuple[str, ...]
     assert server_of(version) == Server(lists, number)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("sql", "mysql", "older", "mariadb"),
     [
         ("SELECT ANY_VALUE(a) FROM t", True, True, False),
@@ -202,7 +202,7 @@ def test_a_type_of_the_database_may_be_allowed() -> None:
     assert check("SELECT a::pg_catalog.text, b::box, c::int[] FROM t", "postgres", max_rows=10).sql
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("dialect", "sql", "name"),
     [
         ("postgres", "SELECT similarity('a', 'b')", "similarity"),
@@ -232,7 +232,7 @@ def test_a_quoted_name_in_capitals_is_another_function() -> None:
     assert check('SELECT "PG_TYPEOF"(1)', "duckdb", max_rows=1).sql
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("dialect", "sql", "written"),
     [
         ("sqlite", "select 1 -- x", "SELECT 1 LIMIT 11"),
@@ -257,7 +257,7 @@ def test_what_is_sent_is_written_anew_with_a_limit(dialect: str, sql: str, writt
     assert check(sql, dialect, max_rows=10).sql == written
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("sql", "written"),
     [
         ("SELECT * FROM orders", 'SELECT * FROM "sales".orders LIMIT 11'),
@@ -286,7 +286,7 @@ def test_names_without_a_schema_get_it_and_names_of_with_do_not(sql: str, writte
     assert check(sql, "postgres", max_rows=10, schema_of=known.get).sql == written
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "sql",
     [
         "SELECT " + "(" * (MAX_DEPTH + 1) + "1" + ")" * (MAX_DEPTH + 1),
@@ -312,7 +312,7 @@ def test_long_lists_and_conditions_are_let_through() -> None:
     assert check("SELECT * FROM t WHERE " + " OR ".join(f"a = {n}" for n in range(2000)), "mysql", max_rows=1).sql
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.table("dialect", DIALECTS)
 def test_the_lists_hold_nothing_that_acts(dialect: str) -> None:
     acting = {"pg_sleep", "sleep", "nextval", "setval", "load_extension", "load_file", "get_lock", "dblink", "query"}
     acting |= {"read_csv", "read_text", "file", "url", "s3", "remote", "xp_cmdshell", "pg_read_file", "lo_export"}

@@ -29,7 +29,7 @@ NO_CALLS = {
 """Statements in which some dialect has no call at that place, and what it is there."""
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.table("dialect", DIALECTS)
 def test_a_call_is_found_wherever_it_stands(dialect: str) -> None:
     through = [sql for sql in POSITIONS if "evil" in _written(sql, dialect)]
     assert set(through) <= NO_CALLS.keys()
@@ -48,7 +48,7 @@ def test_the_positions_are_many_and_different() -> None:
     assert [sql for sql in NO_CALLS if sql not in POSITIONS] == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("dialect", "pattern"), [("snowflake", "A */ , evil(9) /*"), ("trino", "A 'x'"), ("snowflake", "A -- x\n B")]
 )
 def test_a_row_pattern_is_of_names_and_quantifiers(dialect: str, pattern: str) -> None:

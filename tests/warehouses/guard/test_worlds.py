@@ -14,7 +14,7 @@ from tests.worlds.guard_world import MySqlWorld, PostgresWorld, World
 Make = Callable[..., World]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("one", "other", "same"),
     [
         ("DROP TABLE a", "drop table  b", True),

@@ -45,7 +45,7 @@ def test_mariadb_says_which(mysql_engine: Any, opened: Callable[..., Connector])
     assert exact_texts(connector, tables) == ({tables[0].ref: frozenset("ac")}, 1)
 
 
-@pytest.mark.parametrize("dialect", ["mysql", "tsql"])
+@pytest.mark.table("dialect", ["mysql", "tsql"])
 def test_one_statement_for_all_tables(dialect: str) -> None:
     server = Server(dialect, [("it's", "t", "x"), ("it's", "t", "y")])
     assert exact_texts(server, TABLES) == ({TABLES[0].ref: frozenset("xy")}, 1)
@@ -54,7 +54,7 @@ def test_one_statement_for_all_tables(dialect: str) -> None:
     assert "it's" in [each.name for each in tree.find_all(exp.Literal, exp.National)]
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "postgres", "snowflake"])
+@pytest.mark.table("dialect", ["sqlite", "duckdb", "postgres", "snowflake"])
 def test_other_dialects_are_not_asked(dialect: str) -> None:
     server = Server(dialect, [])
     assert exact_texts(server, TABLES) == ({}, 0)

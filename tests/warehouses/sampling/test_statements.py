@@ -97,7 +97,7 @@ def statements(dialect: str) -> Iterator[str]:
         yield stretches(wanted, wanted.columns, dialect, 256, 3, within=within, seed=7)
 
 
-@pytest.mark.parametrize("dialect", TYPES)
+@pytest.mark.table("dialect", TYPES)
 def test_they_are_as_written_down(dialect: str) -> None:
     text = "".join(f"{statement};\n\n" for statement in statements(dialect))
     path = GOLDEN / f"{dialect}.sql"
@@ -107,7 +107,7 @@ def test_they_are_as_written_down(dialect: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("dialect", TYPES)
+@pytest.mark.table("dialect", TYPES)
 def test_each_is_one_select_of_as_many_columns(dialect: str) -> None:
     for number, statement in enumerate(statements(dialect)):
         (tree,) = sqlglot.parse(statement, read=dialect)
@@ -131,7 +131,7 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "method"), METHODS)
+@pytest.mark.table(("dialect", "method"), METHODS)
 def test_which_engine_samples_how(dialect: str, method: SampleMethod | None) -> None:
     found = sampling_clause(table(dialect), dialect, 100, rows=10_000, seed=1)
     assert (found and found[1]) == method
@@ -139,7 +139,7 @@ def test_which_engine_samples_how(dialect: str, method: SampleMethod | None) -> 
     assert sampling_clause(table(dialect, TableKind.FOREIGN), dialect, 100, rows=10_000, seed=1) is None
 
 
-@pytest.mark.parametrize(("rows", "percent"), [(0, "100.000000"), (50, "100.000000"), (10**12, "0.000100")])
+@pytest.mark.table(("rows", "percent"), [(0, "100.000000"), (50, "100.000000"), (10**12, "0.000100")])
 def test_a_share_stays_within_what_engines_take(rows: int, percent: str) -> None:
     clause, _ = sampling_clause(table("postgres"), "postgres", 100, rows=rows, seed=0) or ("", None)
     assert percent in clause
@@ -173,12 +173,12 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "native"), OPAQUE)
+@pytest.mark.table(("dialect", "native"), OPAQUE)
 def test_values_that_are_only_there_or_not(dialect: str, native: str) -> None:
     assert is_opaque(column(native, dialect))
 
 
-@pytest.mark.parametrize(("dialect", "native"), READ)
+@pytest.mark.table(("dialect", "native"), READ)
 def test_values_that_are_read(dialect: str, native: str) -> None:
     assert not is_opaque(column(native, dialect))
 
@@ -203,7 +203,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "native", "expected"), VALUES)
+@pytest.mark.table(("dialect", "native", "expected"), VALUES)
 def test_how_a_value_is_read(dialect: str, native: str, expected: str) -> None:
     assert value_of(column(native, dialect), dialect, 256) == expected
 
@@ -221,14 +221,14 @@ NUMBERED = [
 ]
 
 
-@pytest.mark.parametrize(("dialect", "names", "kind", "expected"), NUMBERED)
+@pytest.mark.table(("dialect", "names", "kind", "expected"), NUMBERED)
 def test_what_numbers_the_rows(dialect: str, names: tuple[str, ...], kind: TableKind, expected: str | None) -> None:
     columns = tuple(Column(name, "int", SemanticType.NUMBER) for name in ("id", *names))
     ref = TableRef(None if dialect == "sqlite" else "main", "t")
     assert numbered(Table(ref, kind, columns, primary_key=("id",)), dialect) == expected
 
 
-@pytest.mark.parametrize(("key", "native"), [((), "int"), (("id", "x"), "int"), (("id",), "char(36)")])
+@pytest.mark.table(("key", "native"), [((), "int"), (("id", "x"), "int"), (("id",), "char(36)")])
 def test_without_one_integer_key_mysql_numbers_no_rows(key: tuple[str, ...], native: str) -> None:
     columns = tuple(column(native, "mysql", name) for name in ("id", "x"))
     assert numbered(Table(TableRef("shop", "t"), TableKind.TABLE, columns, primary_key=key), "mysql") is None

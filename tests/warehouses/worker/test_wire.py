@@ -35,7 +35,7 @@ def sent(value: Any) -> Any:
     return unpacked(packed(value)[4:])
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@pytest.mark.table("value", VALUES)
 def test_a_value_arrives_as_it_was(value: Any) -> None:
     found = sent(value)
     assert type(found) is type(value)
@@ -61,7 +61,7 @@ class Changed:
         return wire._uuid, (b"\0" * 16,), (None, {"hex": "evil"})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "what",
     [
         Evil(os.system, ("true",)),
@@ -76,7 +76,6 @@ class Changed:
         datetime,
         Colour.RED,
     ],
-    ids=range(11),
 )
 def test_what_is_no_plain_value_is_not_read(what: Any) -> None:
     message = pickle.dumps(what, protocol=5)
@@ -101,7 +100,7 @@ def test_a_message_changes_nothing_of_what_makes_values() -> None:
         unpacked(name + state + b"b.")
 
 
-@pytest.mark.parametrize("data", [b"", b"\x80\x05", b"junk", b"\x80\x05]\x94(K\x01"], ids=repr)
+@pytest.mark.table("data", [b"", b"\x80\x05", b"junk", b"\x80\x05]\x94(K\x01"])
 def test_half_a_message_is_an_error(data: bytes) -> None:
     with pytest.raises(WireError):
         unpacked(data)

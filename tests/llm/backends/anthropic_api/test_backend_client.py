@@ -137,7 +137,7 @@ def test_without_a_setting_requests_go_to_anthropic_itself(tmp_path: Path) -> No
     asyncio.run(client.close())
 
 
-@pytest.mark.parametrize("collects", [True, False])
+@pytest.mark.table("collects", [True, False])
 def test_loading_the_sdk_leaves_the_collector_as_it_was(collects: bool) -> None:
     gc.enable() if collects else gc.disable()
     try:

@@ -94,7 +94,7 @@ def test_a_retry_after_date_is_a_time_to_wait(runtime: Make, model_server: Model
     assert 60 < wait <= 120
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("headers", "seconds"),
     [
         ({}, None),
@@ -120,7 +120,7 @@ def limits(prefix: str, **pairs: tuple[str, str]) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("headers", "used"),
     [
         ({}, None),

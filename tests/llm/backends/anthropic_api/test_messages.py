@@ -64,7 +64,7 @@ def marks(made: dict[str, Any]) -> dict[str, str]:
 DEFAULT_MARKS = {"tool zeta": "1h", "system 0": "1h", "message 0.0": "5m"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("caching", "backend", "expected"),
     [
         ({}, "anthropic", DEFAULT_MARKS),
@@ -114,13 +114,13 @@ def test_a_thinking_block_is_never_marked() -> None:
     assert marks(body(call(), turn(thought))) == {"tool zeta": "1h", "system 0": "1h"}
 
 
-@pytest.mark.parametrize("kind", ["text", "object", "probe"])
+@pytest.mark.table("kind", ["text", "object", "probe"])
 def test_only_a_loop_marks_its_history(kind: str) -> None:
     facts = {"schema": {"type": "object", "properties": {"q": {"type": "string"}}}} if kind == "object" else {}
     assert marks(body(call(kind, **facts))) == {"system 0": "1h"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("model", "known"),
     [
         ("claude-sonnet-5-5", True),
@@ -163,7 +163,7 @@ def test_the_same_call_makes_the_same_bytes() -> None:
     assert json.dumps(body(call(tools=one), results("x"))) == json.dumps(body(call(tools=other), results("x")))
 
 
-@pytest.mark.parametrize(("backend", "limit"), [("anthropic", 32_000), ("vertex", 32_000), ("gateway", 8_192)])
+@pytest.mark.table(("backend", "limit"), [("anthropic", 32_000), ("vertex", 32_000), ("gateway", 8_192)])
 def test_every_request_streams_and_names_a_limit(backend: str, limit: int) -> None:
     made = body(call("text", backend=backend))
     assert (made["stream"], made["max_tokens"]) == (True, limit)
@@ -281,7 +281,7 @@ def test_a_schema_for_the_response_format_is_closed_and_the_original_stays() -> 
     assert strict["properties"]["plain"] == {"$ref": "#/$defs/Plain"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("schema", "carried"),
     [
         ({"type": "object", "properties": {"a": {"type": "string"}}}, True),

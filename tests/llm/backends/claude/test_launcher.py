@@ -127,7 +127,7 @@ def test_it_starts_nothing_it_was_not_told_properly(case: str, program: Program,
     assert not (tmp_path / "dump.json").exists()
 
 
-@pytest.mark.parametrize("name", sorted(OURS))
+@pytest.mark.table("name", sorted(OURS))
 def test_what_ktx_sets_may_pass(name: str) -> None:
     _, kept, _ = child_environment({REAL_CLI: "/claude", KEYS: json.dumps([name]), name: "1"})
     assert kept == {name: "1"}

@@ -88,7 +88,7 @@ SEEDED = {name: f"seeded {name}" for names in LISTS.values() for name in names.s
 
 
 @pytest.mark.requirement("R33", "R34", "G15")
-@pytest.mark.parametrize("title", LISTS)
+@pytest.mark.table("title", LISTS)
 def test_no_name_of_the_lists_survives(title: str) -> None:
     names = LISTS[title].split()
     seeded = dict.fromkeys(names, "seeded")

@@ -39,7 +39,7 @@ def test_a_schema_is_the_last_argument() -> None:
     assert command(schema='{"type": "object"}')[-2:] == ["--json-schema", '{"type": "object"}']
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("system", "file"),
     [
         ("", False),

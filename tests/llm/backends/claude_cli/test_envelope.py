@@ -38,7 +38,7 @@ TAKEN = {
 
 
 @pytest.mark.requirement("G11", "G12", "G14")
-@pytest.mark.parametrize("case", TAKEN)
+@pytest.mark.table("case", TAKEN)
 def test_what_is_taken(case: str) -> None:
     out, code = TAKEN[case]
     assert read(out, code)["result"] == "hello"
@@ -58,7 +58,7 @@ REFUSED = {
 
 
 @pytest.mark.requirement("G11", "G12")
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.table("case", REFUSED)
 def test_what_is_refused(case: str) -> None:
     out, code, err, message, raw = REFUSED[case]
     error = refused(out, code, err)
@@ -104,7 +104,7 @@ ENDINGS = [
 
 
 @pytest.mark.requirement("G11", "R49")
-@pytest.mark.parametrize(("envelope", "code"), ENDINGS)
+@pytest.mark.table(("envelope", "code"), ENDINGS)
 def test_how_a_call_ended(envelope: dict[str, Any], code: str | None) -> None:
     if code is None:
         check_ending(envelope, model="sonnet", role="triage")

@@ -28,7 +28,7 @@ REFUSED = user({"type": "text", "text": "Stopped."}, refused_message_id="m1")
 
 
 @pytest.mark.requirement("R63", "G14")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("frames", "text"),
     [
         ([assistant("m1", "one, "), assistant("m1", "two")], "one, two"),

@@ -205,7 +205,7 @@ def test_a_conversation_as_text() -> None:
     )
 
 
-@pytest.mark.parametrize("prompt", ["/context", "/compact now", "@/etc/passwd", "!ls", "#memory", " \n/help"])
+@pytest.mark.table("prompt", ["/context", "/compact now", "@/etc/passwd", "!ls", "#memory", " \n/help"])
 def test_no_prompt_begins_like_a_command(prompt: str) -> None:
     assert render([Entry("user", prompt)]) == f"User: {prompt}"
 

@@ -26,7 +26,7 @@ ROWS: list[tuple[Exception, list[str], str, str]] = [
 
 
 @pytest.mark.requirement("R52", "C10")
-@pytest.mark.parametrize(("error", "stderr", "code", "words"), ROWS)
+@pytest.mark.table(("error", "stderr", "code", "words"), ROWS)
 def test_translated(error: Exception, stderr: list[str], code: str, words: str) -> None:
     found = translate(error, backend="claude-code", model="haiku", role="triage", stderr=stderr)
     assert isinstance(found, LlmError)

@@ -55,13 +55,13 @@ BAD: list[tuple[str, dict[str, Any], frozenset[str], str]] = [
 
 
 @pytest.mark.requirement("R27", "R28", "R29", "R30", "R38")
-@pytest.mark.parametrize(("facts", "allowed"), [row[1:] for row in GOOD], ids=[row[0] for row in GOOD])
+@pytest.mark.table(("facts", "allowed"), [row[1:] for row in GOOD])
 def test_accepted(facts: dict[str, Any], allowed: frozenset[str]) -> None:
     check_init(init(**facts), allowed, backend="claude-code")
 
 
 @pytest.mark.requirement("R27", "R28", "R29", "R38")
-@pytest.mark.parametrize(("facts", "allowed", "words"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+@pytest.mark.table(("facts", "allowed", "words"), [row[1:] for row in BAD])
 def test_refused(facts: dict[str, Any], allowed: frozenset[str], words: str) -> None:
     with pytest.raises(LlmError) as caught:
         check_init(init(**facts), allowed, backend="claude-code")
@@ -98,7 +98,7 @@ ACCOUNTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.requirement("R6", "R40", "R41")
-@pytest.mark.parametrize(("account", "expected"), ACCOUNTS)
+@pytest.mark.table(("account", "expected"), ACCOUNTS)
 def test_account(account: dict[str, Any], expected: str) -> None:
     if not expected.startswith("!"):
         assert describe_account(account) == expected

@@ -46,7 +46,7 @@ def test_a_frame_without_a_tool_is_denied() -> None:
 
 
 @pytest.mark.requirement("R24")
-@pytest.mark.parametrize("name", sorted(ALLOWED))
+@pytest.mark.table("name", sorted(ALLOWED))
 def test_allowed(name: str) -> None:
     denied: list[str] = []
     _, hook, callback = guard(denied)

@@ -82,7 +82,7 @@ CALLS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.requirement("R44", "R45", "R48", "C4")
-@pytest.mark.parametrize(("name", "arguments"), CALLS)
+@pytest.mark.table(("name", "arguments"), CALLS)
 def test_the_model_reads_what_every_other_backend_says(name: str, arguments: Any) -> None:
     answer, [done] = ask(name, arguments)
     direct = asyncio.run(invoke(TOOLS, name, arguments, "x"))

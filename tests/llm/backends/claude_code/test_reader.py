@@ -91,7 +91,7 @@ STEPS: list[tuple[str, list[dict[str, Any]], int, int]] = [
 
 
 @pytest.mark.requirement("R53", "R55", "R56")
-@pytest.mark.parametrize(("frames", "budget", "steps"), [row[1:] for row in STEPS], ids=[row[0] for row in STEPS])
+@pytest.mark.table(("frames", "budget", "steps"), [row[1:] for row in STEPS])
 def test_steps(frames: list[dict[str, Any]], budget: int, steps: int) -> None:
     reading = Reading(budget=budget).feed(init(), *frames, result())
     assert [event.index for event in reading.of(StepFinished)] == list(range(1, steps + 1))
@@ -115,7 +115,7 @@ TEXTS: list[tuple[str, list[dict[str, Any]], str]] = [
 
 
 @pytest.mark.requirement("R63")
-@pytest.mark.parametrize(("frames", "expected"), [row[1:] for row in TEXTS], ids=[row[0] for row in TEXTS])
+@pytest.mark.table(("frames", "expected"), [row[1:] for row in TEXTS])
 def test_text(frames: list[dict[str, Any]], expected: str) -> None:
     assert "".join(Reading().feed(init(), *frames, result()).reader.texts) == expected
 
@@ -138,7 +138,7 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.requirement("R51", "R4", "R48")
-@pytest.mark.parametrize(("frame", "name"), [row[1:] for row in FAILURES], ids=[row[0] for row in FAILURES])
+@pytest.mark.table(("frame", "name"), [row[1:] for row in FAILURES])
 def test_every_failed_call_counts_once(frame: dict[str, Any], name: str) -> None:
     failed = tool_result("a", "no", is_error=True)
     reading = Reading().feed(init(), frame, failed, failed, result())
@@ -255,7 +255,7 @@ LIMITS: list[tuple[str, dict[str, Any], RateSignal]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("frame", "signal"), [row[1:] for row in LIMITS], ids=[row[0] for row in LIMITS])
+@pytest.mark.table(("frame", "signal"), [row[1:] for row in LIMITS])
 def test_limits(frame: dict[str, Any], signal: RateSignal) -> None:
     assert Reading().feed(frame).signals == [signal]
 
@@ -275,7 +275,7 @@ RETRIES: list[tuple[dict[str, Any], list[RateSignal]]] = [
 ]
 
 
-@pytest.mark.parametrize(("facts", "signals"), RETRIES)
+@pytest.mark.table(("facts", "signals"), RETRIES)
 def test_only_limits_slow_the_others_down(facts: dict[str, Any], signals: list[RateSignal]) -> None:
     reading = Reading().feed({"type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 5, **facts})
     assert reading.signals == signals
@@ -292,7 +292,7 @@ MANAGED: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.requirement("R38")
-@pytest.mark.parametrize("frame", [row[1] for row in MANAGED], ids=[row[0] for row in MANAGED])
+@pytest.mark.table("frame", [row[1] for row in MANAGED])
 def test_signs_of_managed_settings(frame: dict[str, Any]) -> None:
     with pytest.raises(LlmError) as caught:
         Reading().feed(frame)
@@ -303,7 +303,7 @@ def test_signs_of_managed_settings(frame: dict[str, Any]) -> None:
 
 
 @pytest.mark.requirement("R27", "R28", "R29")
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "facts", [{"tools": ["Bash"]}, {"mcp_servers": [{"name": "jira"}]}, {"plugins": [{"name": "p", "path": "/p"}]}]
 )
 def test_accepting_a_policy_does_not_accept_tools_servers_or_plugins(facts: dict[str, Any]) -> None:
