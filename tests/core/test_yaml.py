@@ -188,7 +188,7 @@ def test_an_alias_is_a_copy() -> None:
     assert value["c"] == [1, {"b": 2}]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.table("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 def test_encodings(encoding: str) -> None:
     assert yaml.load("a: é🎉\n".encode(encoding), where="t") == {"a": "é🎉"}
 
@@ -273,7 +273,7 @@ def test_a_depth_bomb_does_not_end_the_interpreter() -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["config"] * 8), done.stderr
 
 
-@pytest.mark.parametrize("text", ["- x\n" * 60_000, "- x\n" * 60_000 + "["])
+@pytest.mark.table("text", ["- x\n" * 60_000, "- x\n" * 60_000 + "["])
 def test_the_collector_runs_again_after_a_big_load(text: str) -> None:
     assert gc.isenabled()
     try:
@@ -298,7 +298,7 @@ def test_what_the_typescript_package_wrote_reads_equal() -> None:
     assert yaml.load(yaml.dump(expected), where="t") == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("value", "text"),
     [
         (None, "null\n"),
@@ -413,9 +413,7 @@ def test_ambiguous_texts_are_quoted_in_every_position(text: str) -> None:
     assert yaml.load(yaml.flow([text, {text: text}]), where="t") == [text, {text: text}]
 
 
-@pytest.mark.parametrize(
-    "value", [{1, 2}, b"x", object(), {"a": {"b": 1j}}, {("a",): 1}, [Path("x")], {"a": bytearray()}]
-)
+@pytest.mark.table("value", [{1, 2}, b"x", object(), {"a": {"b": 1j}}, {("a",): 1}, [Path("x")], {"a": bytearray()}])
 def test_other_types_are_refused(value: Any) -> None:
     with pytest.raises(TypeError):
         yaml.dump(value)
@@ -449,7 +447,7 @@ def test_the_deepest_value_that_can_be_written_can_be_read() -> None:
     assert yaml.load(yaml.dump(deep), where="t") == deep
 
 
-@pytest.mark.parametrize("layout", [yaml.Layout(2, 0), yaml.Layout(4, 4), yaml.Layout(3, 1), yaml.Layout(8, 0)])
+@pytest.mark.table("layout", [yaml.Layout(2, 0), yaml.Layout(4, 4), yaml.Layout(3, 1), yaml.Layout(8, 0)])
 def test_layouts(layout: yaml.Layout) -> None:
     value = {"a": {"b": ["x", "p\nq\n", {"c": [1, [2]], "d": "  e\nf"}]}, "g": "h\ni"}
     text = yaml.write_entry("top", value, 0, layout)
@@ -461,7 +459,7 @@ def test_layouts(layout: yaml.Layout) -> None:
 LOCATED = "a: 1\nb:\n  - x: 1\n    y:\n      z: 2\n  - 5\nc: {d: [1, 2]}\n1: x\n"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("path", "place"),
     [
         (("a",), (1, 1)),

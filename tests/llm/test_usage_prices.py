@@ -17,7 +17,7 @@ from ktx_cli.testing.model_script import says
 from ktx_cli.testing.model_server import ModelServer
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("model", "name"),
     [
         ("claude-sonnet-5-5", "claude-sonnet-5-5"),
@@ -46,7 +46,7 @@ def test_which_models_have_a_price(model: str, name: str | None) -> None:
 MODEL = "claude-sonnet-4-5"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("usage", "long_writes", "dollars"),
     [
         (Usage(MILLION), 0, 3),
@@ -64,7 +64,7 @@ def test_a_request_costs_the_sum_of_its_kinds(usage: Usage, long_writes: int, do
     assert (cost.usd, cost.basis) == (pytest.approx(dollars), "list_price")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("backend", "model", "known"),
     [
         ("anthropic", MODEL, True),
@@ -80,7 +80,7 @@ def test_who_has_a_list_price(backend: str, model: str | None, known: bool) -> N
     assert cost == (Cost(3.0, "list_price") if known else Cost())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("usage", "dollars"),
     [
         (Usage(100_000, MILLION), 0.51),

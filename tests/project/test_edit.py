@@ -167,14 +167,12 @@ def test_set(text: str, path: Any, value: Any, expected: str) -> None:
     assert set_value(text.encode(), path, value, where="t").decode() == expected
 
 
-@pytest.mark.parametrize(("text", "path", "expected"), [case[1:] for case in DELETE], ids=[c[0] for c in DELETE])
+@pytest.mark.table(("text", "path", "expected"), [case[1:] for case in DELETE])
 def test_delete(text: str, path: Any, expected: str) -> None:
     assert delete_value(text.encode(), path, where="t").decode() == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "value", "expected"), [case[1:] for case in APPEND], ids=[c[0] for c in APPEND]
-)
+@pytest.mark.table(("text", "path", "value", "expected"), [case[1:] for case in APPEND])
 def test_append(text: str, path: Any, value: Any, expected: str) -> None:
     assert append_value(text.encode(), path, value, where="t").decode() == expected
 
@@ -205,7 +203,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "edit", "reason"), REFUSED, ids=range(len(REFUSED)))
+@pytest.mark.table(("text", "edit", "reason"), REFUSED)
 def test_refusals(text: str, edit: Edit, reason: str) -> None:
     with pytest.raises(ConfigError) as caught:
         apply(text.encode(), [edit], where="t")
@@ -213,7 +211,7 @@ def test_refusals(text: str, edit: Edit, reason: str) -> None:
     assert caught.value.message.startswith("t:") and not caught.value.message.endswith(".")
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+@pytest.mark.table("encoding", ["utf-16", "utf-32"])
 def test_other_encodings_are_refused(encoding: str) -> None:
     with pytest.raises(ConfigError, match="UTF-8"):
         set_value("a: 1\n".encode(encoding), ("a",), 2, where="t")
@@ -298,7 +296,7 @@ def test_a_difference_leads_from_one_value_to_the_other(old: Any, new: Any) -> N
     assert set_value(text, ("top",), old, where="t") == text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("old", "new", "expected"),
     [
         ({"a": 1}, {"a": 1}, []),

@@ -86,7 +86,7 @@ CONFLICTS = [
 ]
 
 
-@pytest.mark.parametrize(("old", "ours", "theirs", "where", "reason"), CONFLICTS, ids=range(len(CONFLICTS)))
+@pytest.mark.table(("old", "ours", "theirs", "where", "reason"), CONFLICTS)
 def test_conflicts_name_the_place(old: str, ours: str, theirs: str, where: str, reason: str) -> None:
     for one, other in ((ours, theirs), (theirs, ours)):
         found = merged(BASE.replace(old, one), BASE.replace(old, other))
@@ -96,7 +96,7 @@ def test_conflicts_name_the_place(old: str, ours: str, theirs: str, where: str, 
         assert str(found) == f"s/o.yaml: {where}: {found.reason}"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("base", "ours", "theirs", "expected"),
     [
         (b"a: 1", None, b"a: 1", None),
@@ -162,7 +162,7 @@ def test_what_cannot_be_edited_in_place_is_a_conflict() -> None:
     assert isinstance(found, Conflict) and "cannot be put into one text" in found.reason
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("base", "ours", "theirs", "expected"),
     [
         ({"a": 1}, {"a": 1, "b": 2}, {"a": 1, "c": 3}, {"a": 1, "c": 3, "b": 2}),
@@ -182,7 +182,7 @@ def named(names: str) -> list[dict[str, str]]:
     return [{"name": name} for name in names]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("base", "ours", "theirs", "expected"),
     [
         ("abc", "axbc", "abcy", "axbcy"),
@@ -348,6 +348,6 @@ def test_only_one_part_of_a_page_changed_on_each_side() -> None:
     assert merged_page(theirs, ours) == merged_page(ours, theirs)
 
 
-@pytest.mark.parametrize("field", ["Refunds # short", "Last."])
+@pytest.mark.table("field", ["Refunds # short", "Last."])
 def test_the_same_place_of_a_page_is_a_conflict(field: str) -> None:
     assert isinstance(merged_page(PAGE.replace(field, "One"), PAGE.replace(field, "Two")), Conflict)

@@ -89,7 +89,7 @@ def test_the_base_is_listed_once() -> None:
     assert tree.listed == 1
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("path", "form"),
     [("a", "a"), ("a/b.md", "a/b.md"), ("./a//b/./c", "a/b/c"), ("a b/é.md", "a b/é.md"), (".gitignore", ".gitignore")],
 )
@@ -102,7 +102,7 @@ def test_paths_have_one_form(path: str, form: str) -> None:
     assert not here.exists(path)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "path",
     [
         *["", ".", "/", "a/", "a/.", "/etc/passwd", "..", "../a", "a/../b", "a/..", "a\\b", "..\\a", "a\x00b", "a\nb"],

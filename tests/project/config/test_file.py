@@ -118,7 +118,7 @@ def test_a_project_of_the_typescript_ktx_loads() -> None:
     assert {i.setting for i in loaded.issues if i.code == "no_effect"} == {"agent", "storage.search", "storage.state"}
 
 
-@pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "{}", "connections:\n", "llm:\n  models:\n"])
+@pytest.mark.table("text", ["", "\n", "# only a comment\n", "---\n", "{}", "connections:\n", "llm:\n  models:\n"])
 def test_nothing_in_it_is_an_empty_configuration(text: str) -> None:
     loaded = load(text)
     assert loaded.config.connections == {}
@@ -140,7 +140,7 @@ def test_the_file_on_disk_is_read_when_no_data_is_given(tmp_path: Path) -> None:
     assert load_config(path).config.llm.models == {"default": "m"}
 
 
-@pytest.mark.parametrize("text", ["- a\n", "text", "5"])
+@pytest.mark.table("text", ["- a\n", "text", "5"])
 def test_a_file_that_is_no_mapping_is_refused(text: str) -> None:
     error = failure(text)
     assert error.message == "ktx.yaml:1: the file must be a mapping of settings"
@@ -198,7 +198,7 @@ UNKNOWN: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "path", "hint"), UNKNOWN, ids=[row[1] for row in UNKNOWN])
+@pytest.mark.table(("text", "path", "hint"), UNKNOWN)
 def test_unknown_keys_are_warned_about_at_every_level(text: str, path: str, hint: str) -> None:
     issue = next(issue for issue in load(text).issues if issue.setting == path)
     assert (issue.code, issue.severity, issue.hint) == ("unknown_key", "warning", hint)
@@ -264,7 +264,7 @@ WARNINGS: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), WARNINGS, ids=[row[0][:60] for row in WARNINGS])
+@pytest.mark.table(("text", "expected"), WARNINGS)
 def test_warnings(text: str, expected: dict[str, str]) -> None:
     found = load(text).issues
     codes: dict[str, str] = {}

@@ -55,7 +55,7 @@ def test_every_reference_in_it_resolves() -> None:
         assert part.split('"')[0] in SCHEMA["$defs"]
 
 
-@pytest.mark.parametrize("driver", drivers())
+@pytest.mark.table("driver", drivers())
 def test_every_setting_of_a_driver_is_in_it_with_description_and_status(driver: str) -> None:
     for entry in driver_entries(driver):
         item = SCHEMA["$defs"][entry.model.__name__]["properties"][entry.setting.key]
@@ -134,13 +134,13 @@ INVALID: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("data", VALID, ids=json.dumps)
+@pytest.mark.table("data", VALID)
 def test_it_accepts_what_loads(data: dict[str, Any]) -> None:
     assert loads(data)
     assert accepts(data)
 
 
-@pytest.mark.parametrize("data", INVALID, ids=json.dumps)
+@pytest.mark.table("data", INVALID)
 def test_it_refuses_what_does_not_load(data: dict[str, Any]) -> None:
     assert not loads(data)
     assert not accepts(data)
@@ -189,7 +189,7 @@ def test_it_agrees_with_loading_on_every_setting(entry: Any) -> None:
         assert accepts(data) == loads(data), data
 
 
-@pytest.mark.parametrize("driver", drivers())
+@pytest.mark.table("driver", drivers())
 def test_it_agrees_with_loading_on_every_field(driver: str) -> None:
     minimal = {"driver": driver, **REQUIRED_OF.get(driver, {})}
     for entry in driver_entries(driver):
@@ -205,7 +205,7 @@ def test_the_example_loads_and_is_valid() -> None:
     assert {entry.driver for entry in loaded.config.connections.values()} == set(drivers())
 
 
-@pytest.mark.parametrize("driver", drivers())
+@pytest.mark.table("driver", drivers())
 def test_each_connection_of_the_example_is_a_valid_file_of_its_own(driver: str) -> None:
     block = yaml.load(EXAMPLE, where="example")["connections"][f"my-{driver}"]
     data = {"connections": {"wh": block}}
@@ -254,7 +254,7 @@ def test_every_setting_is_in_the_reference(entry: Any) -> None:
     assert row.endswith({"used": "| used |", "later": "| later |", "dead": "| no effect |"}[entry.status])
 
 
-@pytest.mark.parametrize("driver", drivers())
+@pytest.mark.table("driver", drivers())
 def test_every_driver_is_in_the_reference(driver: str) -> None:
     section = TABLE.split(f"\n### `{driver}`\n")[1].split("\n##")[0]
     shared = TABLE.split("\n### Every database\n")[1].split("\n##")[0]
@@ -269,7 +269,7 @@ def test_the_reference_is_a_markdown_table() -> None:
             assert line.replace("\\|", "").count("|") == 6, line
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "row",
     [
         "| `ingest.workUnits.stepBudget` | whole number, more than 0 | `40` |",

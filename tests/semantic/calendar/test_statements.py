@@ -54,7 +54,7 @@ def statements(dialect: str) -> Iterator[tuple[str, exp.Query]]:
     yield "more than a spine holds", exp.select(exp.alias_(over, "v"))
 
 
-@pytest.mark.parametrize("dialect", [each for each in DIALECTS if each not in EXECUTED])
+@pytest.mark.table("dialect", [each for each in DIALECTS if each not in EXECUTED])
 def test_the_statements_are_those_looked_at(dialect: str) -> None:
     written = "".join(
         f"-- {name}\n{query.sql(dialect, normalize_functions=False)};\n" for name, query in statements(dialect)
@@ -72,7 +72,7 @@ def test_the_guard_lets_them_through_and_keeps_them(dialect: str) -> None:
         assert sqlglot.parse_one(sent, dialect=dialect).sql(dialect, normalize_functions=False) == sent, name
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.table("dialect", DIALECTS)
 def test_a_column_in_a_zone_of_many_changes_leaves_room_in_a_statement(dialect: str) -> None:
     for own in (None, "Australia/Lord_Howe"):
         for kind in ("timestamp", "instant"):
@@ -80,7 +80,7 @@ def test_a_column_in_a_zone_of_many_changes_leaves_room_in_a_statement(dialect: 
             assert len(cell.sql(dialect)) < 13_000
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.table("dialect", DIALECTS)
 def test_a_date_has_no_hours(dialect: str) -> None:
     for refuse in (
         lambda: truncate(VALUE, "hour", "date", Clock(dialect)),
@@ -91,7 +91,7 @@ def test_a_date_has_no_hours(dialect: str) -> None:
         assert caught.value.code == "grain"
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.table("dialect", DIALECTS)
 def test_a_zone_always_behind_utc_by_nothing_shifts_nothing(dialect: str) -> None:
     clocks = Clock(dialect, zone="Etc/UTC"), Clock(dialect, zone="UTC", own_zone="Etc/GMT"), Clock(dialect)
     assert len({localize(VALUE, "timestamp", clock).sql(dialect) for clock in clocks}) == 1

@@ -79,7 +79,7 @@ def test_there_are_many_forms_of_it() -> None:
     assert len([case for case in HOSTILE if case.kind == "memory and time"]) >= 25
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("sql", "message", "hint"),
     [
         (
@@ -100,7 +100,7 @@ def test_a_refusal_says_what_would_be_called_and_what_to_write(sql: str, message
     assert hint in caught.value.hint if caught.value.hint else False
 
 
-@pytest.mark.parametrize("dialect", ["postgres", "redshift"])
+@pytest.mark.table("dialect", ["postgres", "redshift"])
 def test_a_column_that_is_a_call_is_found_wherever_it_stands(dialect: str) -> None:
     through, stopped = set(), 0
     for position in POSITIONS:
@@ -120,7 +120,7 @@ SLEEP = "(SELECT 1 AS pg_sleep)"
 VALUE = "unnest(ARRAY[1.5::float8])"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "item", "outer"),
     [
         (f"{LONG}1", f"{VALUE} AS {LONG}2", f"{SLEEP} AS {LONG}1"),
@@ -144,7 +144,7 @@ def test_a_name_that_the_server_may_take_for_another_is_no_column(name: str, ite
     assert caught.value.details["rule"] == "attribute"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "sql",
     [
         "SELECT \u00c9.b FROM (SELECT 1 AS b) AS \u00c9",
