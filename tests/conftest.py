@@ -231,7 +231,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one test of a function with `@pytest.mark.table(names, rows)`, however many rows there are."""
     for mark in metafunc.definition.iter_markers("table"):
-        names, _ = _table(mark)
+        names = _names(mark)
         metafunc.parametrize(names, [[None] * len(names)], ids=["table"])
 
 
@@ -241,7 +241,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     mark = pyfuncitem.get_closest_marker("table")
     if mark is None:
         return None
-    names, rows = _table(mark)
+    names, rows = _names(mark), _rows(mark)
     assert rows, "a table without rows tests nothing; an iterator has them once, a list each time"
     given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
     errors = []
@@ -256,11 +256,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-def _table(mark: pytest.Mark) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+def _names(mark: pytest.Mark) -> tuple[str, ...]:
+    return (mark.args[0],) if isinstance(mark.args[0], str) else tuple(mark.args[0])
+
+
+def _rows(mark: pytest.Mark) -> list[tuple[Any, ...]]:
+    """Return the rows: those of a function are made now, those of a list were by every worker that read the module."""
     names, rows = mark.args
-    if isinstance(names, str):
-        return (names,), [(row,) for row in rows]
-    return tuple(names), [tuple(row) for row in rows]
+    given = rows() if callable(rows) else rows
+    return [(row,) if isinstance(names, str) else tuple(row) for row in given]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

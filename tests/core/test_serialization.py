@@ -83,7 +83,7 @@ def records() -> Iterator[type[Record]]:
                     yield getattr(module, node.name)
 
 
-@pytest.mark.table("record", list(records()))
+@pytest.mark.table("record", records)
 def test_every_key_of_a_record_is_an_attribute(record: type[Record]) -> None:
     assert dataclasses.is_dataclass(record)
     known = {each.name for each in dataclasses.fields(record)} | set(dir(record))

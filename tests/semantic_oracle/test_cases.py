@@ -10,10 +10,9 @@ import pytest
 
 from tests.semantic_oracle.adapter import Adapter
 from tests.semantic_oracle.cases.base import Case
-from tests.semantic_oracle.judging import NEEDLESS, WRONG, judged, topics
+from tests.semantic_oracle.judging import NEEDLESS, TOPICS, WRONG, cases_of, judged
 from tests.semantic_oracle.tables import ENGINES
 
-TOPICS = topics()
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
 MARKS = {"postgres": (pytest.mark.postgres,)}
 
@@ -26,14 +25,14 @@ def adapter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield adapter
 
 
-def cases_of(topic: str, engine: str) -> list[Case]:
+def cases_on(engine: str, topic: str) -> list[Case]:
     """Return the cases of a topic: all on DuckDB, every sixth on each of the others; all with KTX_TEST_FULL."""
-    cases, place = TOPICS[topic], ENGINES.index(engine)
+    cases, place = cases_of(topic), ENGINES.index(engine)
     return cases if FULL or place == 0 or len(cases) == 1 else cases[place - 1 :: 6]
 
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_numbers_are_right_and_no_refusal_is_needless(topic: str, adapter: Adapter) -> None:
-    verdicts = [judged(case, adapter) for case in cases_of(topic, adapter.engine)]
+    verdicts = [judged(case, adapter) for case in cases_on(adapter.engine, topic)]
     bad = [each for each in verdicts if each.kind in (WRONG, NEEDLESS)]
     assert not bad, "\n\n".join([f"{len(bad)} of {len(verdicts)}:", *(f"{each.kind}: {each.text}" for each in bad)])

@@ -17,7 +17,7 @@ from tests.semantic_oracle.cases.base import Case
 from tests.semantic_oracle.cases.shop import SHOP
 from tests.semantic_oracle.comparing import difference
 from tests.semantic_oracle.generating import Maker
-from tests.semantic_oracle.judging import by_oracle, topics
+from tests.semantic_oracle.judging import TOPICS, by_oracle, cases_of
 from tests.semantic_oracle.oracle.aggregates import aggregate
 from tests.semantic_oracle.oracle.answer import Result
 from tests.semantic_oracle.oracle.errors import OracleError
@@ -25,8 +25,6 @@ from tests.semantic_oracle.oracle.parsing import parse
 from tests.semantic_oracle.oracle.times import Calendar, moved, shifted, truncate
 from tests.semantic_oracle.oracle.values import evaluate
 
-TOPICS = topics()
-CASES = [case for cases in TOPICS.values() for case in cases]
 DEFECTS = {
     "B1": "ratio-precedence",
     "B2": "or-and-second-filter",
@@ -64,7 +62,7 @@ def test_the_oracle_imports_nothing_but_python() -> None:
 
 @pytest.mark.table("topic", TOPICS)
 def test_the_oracle_agrees_with_what_was_worked_out(topic: str) -> None:
-    wrong = [f"{case.id}: {problem}" for case in TOPICS[topic] if (problem := disagreement(case))]
+    wrong = [f"{case.id}: {problem}" for case in cases_of(topic) if (problem := disagreement(case))]
     assert not wrong, "\n".join(wrong)
 
 
@@ -83,21 +81,26 @@ def disagreement(case: Case) -> str | None:
     return None if case.rows is None else difference(case.rows, found.rows, ordered=case.is_ordered)
 
 
+def all_cases() -> list[Case]:
+    return [case for topic in TOPICS for case in cases_of(topic)]
+
+
 def test_there_are_enough_cases_each_with_a_reason() -> None:
-    assert len(CASES) >= 170
-    assert sum(case.rows is not None for case in CASES) >= 60
-    assert [case.id for case in CASES if not case.why] == []
-    assert len({case.id for case in CASES}) == len(CASES)
+    cases = all_cases()
+    assert len(cases) >= 170
+    assert sum(case.rows is not None for case in cases) >= 60
+    assert [case.id for case in cases if not case.why] == []
+    assert len({case.id for case in cases}) == len(cases)
 
 
 def test_worlds_of_one_name_are_one_world() -> None:
-    worlds = {id(case.world): case.world for case in CASES}
+    worlds = {id(case.world): case.world for case in all_cases()}
     assert len({world.name for world in worlds.values()}) == len(worlds)
 
 
 @pytest.mark.table("defect", DEFECTS)
 def test_every_known_defect_has_a_case(defect: str) -> None:
-    assert DEFECTS[defect] in {case.id for case in CASES}
+    assert DEFECTS[defect] in {case.id for case in all_cases()}
 
 
 @pytest.mark.table(

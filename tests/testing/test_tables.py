@@ -21,7 +21,11 @@ def test_pairs(tmp_path, one, other):
 def test_words(word, end):
     assert (word + end)[0] in "ab"
 
-@pytest.mark.table("number", [1, 2])
+def numbers():
+    yield 1
+    yield 2
+
+@pytest.mark.table("number", numbers)
 def test_raises(number):
     with pytest.raises(ValueError):
         if number == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import os
 from pathlib import Path
@@ -18,14 +19,18 @@ from ktx_cli.project.config.connections import RESERVED_IDS, drivers, model_of
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.config.settings import DIALECT, json_schema
 
-SCHEMA = json_schema()
-VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-TABLE = settings_table()
-EXAMPLE = example_yaml()
+schema = functools.cache(json_schema)
+table = functools.cache(settings_table)
+example = functools.cache(example_yaml)
+
+
+@functools.cache
+def validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(schema())
 
 
 def accepts(data: Any) -> bool:
-    return bool(VALIDATOR.is_valid(data))
+    return bool(validator().is_valid(data))
 
 
 def loads(data: Any) -> bool:
@@ -41,24 +46,24 @@ def connection(**fields: Any) -> dict[str, Any]:
 
 
 def test_it_is_a_schema_of_2020_12() -> None:
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    assert SCHEMA["$schema"] == DIALECT
-    assert json.loads(json.dumps(SCHEMA)) == SCHEMA
-    assert json_schema() == SCHEMA
+    jsonschema.Draft202012Validator.check_schema(schema())
+    assert schema()["$schema"] == DIALECT
+    assert json.loads(json.dumps(schema())) == schema()
+    assert json_schema() == schema()
 
 
 def test_every_reference_in_it_resolves() -> None:
-    text = json.dumps(SCHEMA)
-    for name in SCHEMA["$defs"]:
+    text = json.dumps(schema())
+    for name in schema()["$defs"]:
         assert f"#/$defs/{name}" in text, f"{name} is never used"
     for part in text.split('"#/$defs/')[1:]:
-        assert part.split('"')[0] in SCHEMA["$defs"]
+        assert part.split('"')[0] in schema()["$defs"]
 
 
-@pytest.mark.table("driver", drivers())
+@pytest.mark.table("driver", drivers)
 def test_every_setting_of_a_driver_is_in_it_with_description_and_status(driver: str) -> None:
     for entry in driver_entries(driver):
-        item = SCHEMA["$defs"][entry.model.__name__]["properties"][entry.setting.key]
+        item = schema()["$defs"][entry.model.__name__]["properties"][entry.setting.key]
         assert item["description"] == entry.setting.description
         assert item["x-ktx-status"] == entry.status
         assert item.get("x-ktx-secret", False) == entry.setting.secret
@@ -66,12 +71,12 @@ def test_every_setting_of_a_driver_is_in_it_with_description_and_status(driver: 
 
 def found_at(keys: tuple[str, ...]) -> dict[str, Any]:
     """Return what the schema says of a setting, the way an editor gets there: through the references."""
-    item: dict[str, Any] = SCHEMA
+    item: dict[str, Any] = schema()
     for key in keys:
         found = (
-            next(part["$ref"] for part in (item, *item.get("anyOf", ())) if "$ref" in part) if item != SCHEMA else ""
+            next(part["$ref"] for part in (item, *item.get("anyOf", ())) if "$ref" in part) if item != schema() else ""
         )
-        item = (SCHEMA["$defs"][found.rpartition("/")[2]] if found else SCHEMA)["properties"][key]
+        item = (schema()["$defs"][found.rpartition("/")[2]] if found else schema())["properties"][key]
     return item
 
 
@@ -79,10 +84,10 @@ def test_a_block_is_read_in_one_place_and_not_in_another() -> None:
     for keys in (("backend",), ("openai", "base_url"), ("sentenceTransformers",), ("sentenceTransformers", "base_url")):
         assert found_at(("ingest", "embeddings", *keys))["x-ktx-status"] == "used"
         assert found_at(("scan", "enrichment", "embeddings", *keys))["x-ktx-status"] == "later"
-    assert "| `scan.enrichment.embeddings.openai.base_url` |" in TABLE
+    assert "| `scan.enrichment.embeddings.openai.base_url` |" in table()
 
 
-@pytest.mark.table("entry", list(root_entries()))
+@pytest.mark.table("entry", root_entries)
 def test_every_other_setting_is_in_it(entry: Any) -> None:
     item = found_at(entry.keys)
     assert item["description"] == entry.setting.description
@@ -180,7 +185,7 @@ def put(block: dict[str, Any], keys: tuple[str, ...], value: Any) -> dict[str, A
     return result
 
 
-@pytest.mark.table("entry", list(root_entries()))
+@pytest.mark.table("entry", root_entries)
 def test_it_agrees_with_loading_on_every_setting(entry: Any) -> None:
     for value in VALUES:
         data = put({}, entry.keys, value)
@@ -189,7 +194,7 @@ def test_it_agrees_with_loading_on_every_setting(entry: Any) -> None:
         assert accepts(data) == loads(data), data
 
 
-@pytest.mark.table("driver", drivers())
+@pytest.mark.table("driver", drivers)
 def test_it_agrees_with_loading_on_every_field(driver: str) -> None:
     minimal = {"driver": driver, **REQUIRED_OF.get(driver, {})}
     for entry in driver_entries(driver):
@@ -199,15 +204,15 @@ def test_it_agrees_with_loading_on_every_field(driver: str) -> None:
 
 
 def test_the_example_loads_and_is_valid() -> None:
-    loaded = load_config(Path("ktx.example.yaml"), data=EXAMPLE.encode())
+    loaded = load_config(Path("ktx.example.yaml"), data=example().encode())
     assert {issue.code for issue in loaded.issues} <= {"not_yet"}
-    VALIDATOR.validate(loaded.raw)
+    validator().validate(loaded.raw)
     assert {entry.driver for entry in loaded.config.connections.values()} == set(drivers())
 
 
-@pytest.mark.table("driver", drivers())
+@pytest.mark.table("driver", drivers)
 def test_each_connection_of_the_example_is_a_valid_file_of_its_own(driver: str) -> None:
-    block = yaml.load(EXAMPLE, where="example")["connections"][f"my-{driver}"]
+    block = yaml.load(example(), where="example")["connections"][f"my-{driver}"]
     data = {"connections": {"wh": block}}
     assert accepts(data)
     assert loads(data)
@@ -215,7 +220,7 @@ def test_each_connection_of_the_example_is_a_valid_file_of_its_own(driver: str) 
 
 def test_every_setting_that_can_have_an_effect_is_in_the_example_once() -> None:
     """What every database takes stands in the first one; a block that occurs twice stands where it is first."""
-    data = yaml.load(EXAMPLE, where="example")
+    data = yaml.load(example(), where="example")
     found: list[tuple[str, str]] = []
 
     def collect(model: Any, block: dict[str, Any]) -> None:
@@ -247,24 +252,24 @@ def test_every_setting_that_can_have_an_effect_is_in_the_example_once() -> None:
     assert {item for item in found if found.count(item) > 1} & shared == set()
 
 
-@pytest.mark.table("entry", list(root_entries()))
+@pytest.mark.table("entry", root_entries)
 def test_every_setting_is_in_the_reference(entry: Any) -> None:
-    (row,) = [line for line in TABLE.splitlines() if line.startswith(f"| `{entry.path}` |")]
+    (row,) = [line for line in table().splitlines() if line.startswith(f"| `{entry.path}` |")]
     assert entry.setting.description.split(":")[0] in row
     assert row.endswith({"used": "| used |", "later": "| later |", "dead": "| no effect |"}[entry.status])
 
 
-@pytest.mark.table("driver", drivers())
+@pytest.mark.table("driver", drivers)
 def test_every_driver_is_in_the_reference(driver: str) -> None:
-    section = TABLE.split(f"\n### `{driver}`\n")[1].split("\n##")[0]
-    shared = TABLE.split("\n### Every database\n")[1].split("\n##")[0]
+    section = table().split(f"\n### `{driver}`\n")[1].split("\n##")[0]
+    shared = table().split("\n### Every database\n")[1].split("\n##")[0]
     for entry in driver_entries(driver):
         assert f"| `{entry.path}` |" in section or f"| `{entry.path}` |" in shared
     assert model_of(driver).__doc__ in section
 
 
 def test_the_reference_is_a_markdown_table() -> None:
-    for line in TABLE.splitlines():
+    for line in table().splitlines():
         if line.startswith("|"):
             assert line.replace("\\|", "").count("|") == 6, line
 
@@ -285,4 +290,4 @@ def test_the_reference_is_a_markdown_table() -> None:
     ],
 )
 def test_types_and_defaults_in_the_reference(row: str) -> None:
-    assert f"\n{row}" in TABLE
+    assert f"\n{row}" in table()
