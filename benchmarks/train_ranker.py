@@ -1,11 +1,12 @@
-"""Learns the ranker of relationships from generated databases alone, and shows how well its probabilities hold.
+"""Trains the ranker of relationships on generated databases alone, and prints how well its probabilities hold.
 
     pip install scikit-learn
     python benchmarks/train_ranker.py --count 500 --output ktx_cli/scan/relationships/ranker.json
 
-Boosted trees with monotonic constraints: a first look at each pair of columns, a second one that knows what the first
-says of its neighbours, and one for pairs without rows. What the second learns from, and the calibration, come from
-looks at databases the trees did not see (five folds by database); the calibration is that of each column's best pair.
+Boosted trees with monotonic constraints: a first pass over each pair of columns, a second one that also knows the first
+one's scores of the pair's neighbours, and one for pairs without rows. The second pass and the calibration are learned
+from scores of databases that the trees did not see (five folds by database); the calibration is that of each column's
+best pair.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from benchmarks.relationship_fixtures.generate import CORPUS_WEIGHTS
 from ktx_cli.scan.relationships.ranker import (
     FEATURES,
     SECOND_FEATURES,
+    DatabaseSummary,
     Ranker,
-    Scene,
-    likely,
-    neighbours_of,
+    neighbour_features,
     read_pass,
     without_rows,
+    worth_rescoring,
 )
 
 RISING = {"name_table", "name_key", "name_meaning", "clear_name", "coverage", "span", "chance", "parent_first"}
@@ -52,9 +53,9 @@ FALLING = {
 }
 FOLDS = 5
 MORE = {"role_named": 2.5, "tiny": 2.5}
-"""Kinds the ranker learns more from than a corpus has of them."""
+"""Kinds of which the training set has more than a corpus."""
 TREES = {"max_iter": 90, "learning_rate": 0.13, "max_depth": 5, "min_samples_leaf": 40, "l2_regularization": 5.0}
-BLIND_TREES = {**TREES, "max_iter": 30}
+ROWLESS_TREES = {**TREES, "max_iter": 30}
 
 Steps = Sequence[tuple[float, float]]
 Winners = list[tuple[float, int]]
@@ -72,14 +73,14 @@ def main() -> None:
     kinds = _kinds(options.count)
     seeds = range(options.seed, options.seed + len(kinds))
     with ProcessPoolExecutor(options.processes) as pool:
-        found = pool.map(examples_of, kinds, seeds, [options.corpus] * len(kinds), chunksize=4)
-        examples = [each for each in found if each[0].rows]
-    document = learn([seen for seen, _ in examples], [unseen for _, unseen in examples])
+        pairs = pool.map(examples_of, kinds, seeds, [options.corpus] * len(kinds), chunksize=4)
+        examples = [pair for pair in pairs if pair[0].rows]
+    document = learn([full for full, _ in examples], [emptied for _, emptied in examples])
     document["learned_from"] |= {"databases": len(examples), "seed": options.seed}
     options.output.write_text(json.dumps(document, separators=(",", ":")) + "\n")
     print(document["learned_from"])
-    for low, high, count, said, true in document["reliability"]:
-        print(f"  said {low:.2f}-{high:.2f}: {count:6,} winners, mean {said:.3f}, true {true:.3f}")
+    for low, high, count, mean, true in document["reliability"]:
+        print(f"  said {low:.2f}-{high:.2f}: {count:6,} winners, mean {mean:.3f}, true {true:.3f}")
 
 
 def _kinds(count: int) -> list[str]:
@@ -89,46 +90,48 @@ def _kinds(count: int) -> list[str]:
     return kinds or ["general"]
 
 
-def learn(examples: Sequence[Example], unseen: Sequence[Example]) -> dict[str, Any]:
-    """Return the document of a ranker that learned from examples, and from the same without rows."""
-    blinded = [_blinded(example) for example in unseen]
-    blind = _crosswise([example.rows for example in blinded], BLIND_TREES, FEATURES)
+def learn(examples: Sequence[Example], emptied: Sequence[Example]) -> dict[str, Any]:
+    """Return the document of a ranker trained on examples, and on the same ones with tables without rows."""
+    rowless_examples = [_rowless_example(example) for example in emptied]
+    rowless = _crosswise([example.rows for example in rowless_examples], ROWLESS_TREES, FEATURES)
     first = _crosswise([[row for row in example.rows if not row.empty] for example in examples], TREES, FEATURES)
-    again = [_looked_at_again(*each) for each in zip(examples, first.of, blind.of, strict=True)]
-    second = _crosswise([example.rows for example in again], TREES, SECOND_FEATURES)
-    winners, rows = _winners(again, second), [row for example in examples for row in example.rows if row.scored]
+    rescored = [_rescored(*each) for each in zip(examples, first.of, rowless.of, strict=True)]
+    second = _crosswise([example.rows for example in rescored], TREES, SECOND_FEATURES)
+    winners, rows = _winners(rescored, second), [row for example in examples for row in example.rows if row.scored]
     steps = _calibration(winners)
     return {
         **first.document,
         "second": {**second.document, "calibration": steps},
-        "blind": {**blind.document, "calibration": _calibration(_winners(blinded, blind))},
+        "blind": {**rowless.document, "calibration": _calibration(_winners(rowless_examples, rowless))},
         "calibration": [],
         "reliability": _reliability(winners, steps),
         "learned_from": {"pairs": len(rows), "references": sum(row.label for row in rows)},
     }
 
 
-def _blinded(example: Example) -> Example:
-    """Return the pairs that have no rows, with what is known of them all the same."""
+def _rowless_example(example: Example) -> Example:
+    """Return the pairs without rows, with the features that need none."""
     places = [at for at, row in enumerate(example.rows) if row.empty]
-    rows = [dataclasses.replace(example.rows[at], values=without_rows(example.rows[at].values)) for at in places]
-    return Example(example.name, rows, _part(example.scene, places))
+    rows = [dataclasses.replace(example.rows[at], features=without_rows(example.rows[at].features)) for at in places]
+    return Example(example.name, rows, _part(example.summary, places))
 
 
-def _looked_at_again(example: Example, first: Ranker, blind: Ranker) -> Example:
-    """Return the pairs the second look sees, with its features."""
-    scene, rows = example.scene, example.rows
-    odds = [blind.odds(without_rows(row.values)) if row.empty else first.odds(row.values) for row in rows]
-    places = [at for at in likely(scene, odds) if not rows[at].empty]
-    seen = [
-        dataclasses.replace(rows[at], values=[*numbers, *rows[at].values])
-        for at, numbers in zip(places, neighbours_of(scene, odds, places), strict=True)
+def _rescored(example: Example, first: Ranker, rowless: Ranker) -> Example:
+    """Return the pairs that the second pass scores, with its features."""
+    summary, rows = example.summary, example.rows
+    log_odds = [
+        rowless.log_odds(without_rows(row.features)) if row.empty else first.log_odds(row.features) for row in rows
     ]
-    return Example(example.name, seen, _part(scene, places))
+    places = [at for at in worth_rescoring(summary, log_odds) if not rows[at].empty]
+    kept = [
+        dataclasses.replace(rows[at], features=[*neighbours, *rows[at].features])
+        for at, neighbours in zip(places, neighbour_features(summary, log_odds, places), strict=True)
+    ]
+    return Example(example.name, kept, _part(summary, places))
 
 
-def _part(scene: Scene, places: Sequence[int]) -> Scene:
-    return Scene(scene.columns, [scene.sightings[at] for at in places])
+def _part(summary: DatabaseSummary, places: Sequence[int]) -> DatabaseSummary:
+    return DatabaseSummary(summary.columns, [summary.candidates[at] for at in places])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +159,7 @@ def _fit(examples: Sequence[list[Row]], trees: dict[str, Any], names: Sequence[s
     kept = [[row for row in rows if row.scored] for rows in examples]
     weights = [60.0 / (60.0 + len(rows)) for rows in kept for _ in rows]
     rows = [row for each in kept for row in each]
-    model.fit([row.values for row in rows], [row.label for row in rows], sample_weight=weights)
+    model.fit([row.features for row in rows], [row.label for row in rows], sample_weight=weights)
     nodes = [[_node(node) for node in predictor[0].nodes] for predictor in model._predictors]
     return {"features": list(names), "base": round(float(model._baseline_prediction[0][0]), 6), "trees": nodes}
 
@@ -171,10 +174,10 @@ def _winners(examples: Iterable[Example], learned: Learned) -> Winners:
     found: Winners = []
     for example, ranker in zip(examples, learned.of, strict=True):
         best: dict[int, tuple[float, int]] = {}
-        for row, sighting in zip(example.rows, example.scene.sightings, strict=True):
+        for row, candidate in zip(example.rows, example.summary.candidates, strict=True):
             if row.scored:
-                said = ranker.probability(row.values)
-                best[sighting.child] = max(best.get(sighting.child, (-1.0, 0)), (said, row.label))
+                scored = (ranker.probability(row.features), row.label)
+                best[candidate.child] = max(best.get(candidate.child, (-1.0, 0)), scored)
         found += best.values()
     return found
 
@@ -194,7 +197,7 @@ def _calibration(winners: Winners) -> list[tuple[float, float]]:
 def _reliability(winners: Winners, steps: Steps) -> list[tuple[float, ...]]:
     """Return (from, to, count, mean said, share true) of the calibrated probabilities."""
     ranker = Ranker(0.0, (), tuple(steps))
-    said = [(ranker._calibrated(raw), label) for raw, label in winners]
+    said = [(ranker.calibrate(raw), label) for raw, label in winners]
     edges = [0.0, 0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95, 0.99, 1.01]
     rows = []
     for low, high in pairwise(edges):

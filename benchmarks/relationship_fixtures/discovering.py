@@ -75,7 +75,7 @@ def _hidden(table: Table, primary_keys: Mapping[str, tuple[str, ...]]) -> Table:
 
 
 def _answer(found: Any, seconds: float) -> Answer:
-    links = [(_reference(edge), edge) for edge in found.edges]
+    links = [(_reference(edge), edge) for edge in found.relationships]
     keys = (PrimaryKey(ref.name, tuple(columns)) for ref, columns in found.primary_keys.items() if columns)
     return Answer(
         frozenset(keys),

@@ -1,4 +1,4 @@
-"""What a ranker learns from: the pairs of a generated database, each with whether it is a reference."""
+"""The training examples of the ranker: the pairs of a generated database, each with whether it is a reference."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from benchmarks.relationship_fixtures.truth import read_truth
 from ktx_cli.project.config.blocks import Relationships
 from ktx_cli.scan.profile.profiler import Budget, SampledTable, count_sample, profile_tables
 from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, NameIndex, gather
-from ktx_cli.scan.relationships.discovery import Inference, Questions
-from ktx_cli.scan.relationships.hints import Hints
-from ktx_cli.scan.relationships.keys import find_uniques
-from ktx_cli.scan.relationships.ranker import Ranker, Scene, scene_of
+from ktx_cli.scan.relationships.discovery import Inference, RowChecks
+from ktx_cli.scan.relationships.hints import JoinHints
+from ktx_cli.scan.relationships.keys import find_unique_columns
+from ktx_cli.scan.relationships.ranker import DatabaseSummary, Ranker, summarize
 from ktx_cli.scan.stages import STRICT
 from ktx_cli.warehouses.port import ConnectionSpec, Connector, Scope, Table
 from ktx_cli.warehouses.registry import connect
@@ -28,12 +28,12 @@ End = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One pair: its features, and whether it is a reference. `scored`: whether that is known, and is of one column.
+    """One pair: its features, and whether it is a reference. `scored`: that is known, and the pair is learned from.
 
     `empty`: it has no rows.
     """
 
-    values: list[float]
+    features: list[float]
     label: int
     scored: bool
     empty: bool
@@ -41,11 +41,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """The pairs of one database, and the scene the second look sees."""
+    """The pairs of one database, and the summary that the second pass needs."""
 
     name: str
     rows: list[Row]
-    scene: Scene
+    summary: DatabaseSummary
 
 
 def examples_of(kind: str, seed: int, corpus: Path | None) -> tuple[Example, Example]:
@@ -67,8 +67,8 @@ def examples_of(kind: str, seed: int, corpus: Path | None) -> tuple[Example, Exa
             ]
             seen, unseen = (_candidates(connector, tables, each) for each in (sampled, some))
     return (
-        Example(f"{kind}-{seed}", [_row(pair, references, left_out) for pair in seen[1]], scene_of(*seen)),
-        Example(f"{kind}-{seed}", [_row(pair, references, left_out) for pair in unseen[1]], scene_of(*unseen)),
+        Example(f"{kind}-{seed}", [_row(pair, references, left_out) for pair in seen[1]], summarize(*seen)),
+        Example(f"{kind}-{seed}", [_row(pair, references, left_out) for pair in unseen[1]], summarize(*unseen)),
     )
 
 
@@ -77,10 +77,10 @@ def _candidates(
 ) -> tuple[list[ColumnFacts], list[Candidate]]:
     """Return all columns, and the candidates a ranker has to judge, with their features."""
     facts = gather(connector.dialect, tables, sampled)
-    questions = Questions(connector, Relationships(), len(facts.columns))
+    questions = RowChecks(connector, Relationships(), len(facts.columns))
     inference = Inference(facts, Relationships(), questions, (), Ranker(0.0, (), ()), STRICT)
-    uniques = find_uniques(facts.tables, questions.is_unique)
-    return facts.columns, inference.ranked_candidates(uniques, NameIndex(facts.tables, uniques.keys), Hints())
+    uniques = find_unique_columns(facts.tables, questions.is_unique)
+    return facts.columns, inference.ranked_candidates(uniques, NameIndex(facts.tables, uniques.keys), JoinHints())
 
 
 def _no_rows(table: Table) -> Sample:
@@ -95,7 +95,7 @@ def _hidden(table: Table) -> Table:
 def _row(pair: Candidate, references: set[tuple[End, End]], left_out: set[End]) -> Row:
     child = (pair.child.table.table.ref.name, pair.child.name)
     key = (pair.key.table.table.ref.name, pair.key.name)
-    return Row(pair.values, int((child, key) in references), child not in left_out, pair.empty)
+    return Row(pair.features, int((child, key) in references), child not in left_out, pair.empty)
 
 
 def _truth(folder: Path) -> tuple[set[tuple[End, End]], set[End]]:

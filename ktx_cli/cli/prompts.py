@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ktx_cli.cli.contract import Session
     from ktx_cli.jobs.review import Choice as ReviewChoice
-    from ktx_cli.scan import ReviewedEdge
+    from ktx_cli.scan import ReviewedRelationship
 
 
 _COLOURS: Final[dict[Kind, str]] = {"title": "1", "good": "32", "bad": "31", "hint": "33", "fact": "0"}
@@ -242,8 +242,8 @@ def _number_of(values: Sequence[str]) -> Check:
     return check
 
 
-def ask(edges: Sequence[ReviewedEdge], choices: list[ReviewChoice]) -> None:
-    """Ask about each edge until one answer is to quit, and add what was decided to `choices`.
+def ask(relationships: Sequence[ReviewedRelationship], choices: list[ReviewChoice]) -> None:
+    """Ask about each relationship until one answer is to quit, and add what was decided to `choices`.
 
     Raises `EOFError` when the input is at its end, `KeyboardInterrupt` on Ctrl-C; what was added stays.
     """
@@ -251,25 +251,25 @@ def ask(edges: Sequence[ReviewedEdge], choices: list[ReviewChoice]) -> None:
     from ktx_cli.scan import Decision
 
     decisions = {"a": Decision.ACCEPT, "r": Decision.REJECT}
-    for number, edge in enumerate(edges, start=1):
-        streams.write_err(_shown(edge, f"{number} of {len(edges)}"))
-        answer = _answer(edge.missing)
+    for number, each in enumerate(relationships, start=1):
+        streams.write_err(_shown(each, f"{number} of {len(relationships)}"))
+        answer = _answer(each.missing)
         if answer == "q":
             break
         if answer in decisions:
-            choices.append(Choice(edge.name, decisions[answer], edge.connection))
+            choices.append(Choice(each.name, decisions[answer], each.connection))
 
 
-def _shown(reviewed: ReviewedEdge, position: str) -> str:
-    edge = reviewed.edge
-    facts = f"{reviewed.standing.value}, score {edge.probability:g}, {edge.cardinality.value}"
-    found = f"{facts}, from {', '.join(edge.sources)}" if edge.sources else facts
+def _shown(reviewed: ReviewedRelationship, position: str) -> str:
+    found = reviewed.relationship
+    facts = f"{reviewed.status.value}, score {found.probability:g}, {found.cardinality.value}"
+    details = f"{facts}, from {', '.join(found.sources)}" if found.sources else facts
     title = f"{position}: {reviewed.name} ({reviewed.connection})"
-    return f"{one_line(title, 400)}\n  {one_line(found)}\n  {one_line(edge.reason)}\n"
+    return f"{one_line(title, 400)}\n  {one_line(details)}\n  {one_line(found.reason)}\n"
 
 
 def _answer(missing: str | None) -> str:
-    """Return a, r, s or q, and no a for an edge of which something is `missing`; asks again for anything else.
+    """Return a, r, s or q, and no a for a relationship with something `missing`; asks again for anything else.
 
     Raises `EOFError` when the input is at its end.
     """

@@ -161,7 +161,9 @@ def _join_tables(report: IngestReport, *, verbose: bool) -> list[Block]:
 def _join_rows(connection: ConnectionReport, *, verbose: bool) -> list[tuple[str, ...]]:
     name = connection.connection
     shown = connection.joins if verbose else connection.joins[:MOST_JOINS]
-    rows: list[tuple[str, ...]] = [(name, each.name, f"{each.edge.probability:g}", each.edge.reason) for each in shown]
+    rows: list[tuple[str, ...]] = [
+        (name, each.name, f"{each.relationship.probability:g}", each.relationship.reason) for each in shown
+    ]
     more = len(connection.joins) - len(shown)
     if more:
         rows.append((name, f"... and {more:,} more", "", Command("scan", "relationships", name)))

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from ktx_cli.core import CancelledError, Hint, KtxError, PartialError, Record, listing, one_line, plural
 from ktx_cli.engine.plan import RunPlan, Spending
 from ktx_cli.project import EDITED_MEANWHILE, CommitResult, held_hint
-from ktx_cli.scan import Standing, TableChanges
+from ktx_cli.scan import JoinStatus, TableChanges
 
 if TYPE_CHECKING:
     from ktx_cli.engine.definitions import BrokenDefinition
     from ktx_cli.engine.work import Reconciliation, SourceWork
     from ktx_cli.runs import UnitAverage
-    from ktx_cli.scan import DescriptionReport, GoneJoin, ReviewedEdge, ScanOutcome, StageFailure
+    from ktx_cli.scan import DescriptionReport, GoneJoin, ReviewedRelationship, ScanOutcome, StageFailure
 
 
 MOST_OF_ONE = 200
@@ -48,8 +48,8 @@ class ConnectionReport(Record):
 
     `tables` counts views too, `views` says how many they are. `problems` are single objects that could not be read.
     `declared`: foreign keys between the tables.
-    `edges`: how many joins nobody declared there are by what holds for them, None when the rows were not looked at;
-    `joins`: those that stand, the surest first; `gone`: those that stood before. `descriptions`: what became of
+    `relationships`: status -> number of inferred relationships, None if no rows were read. `joins`: those that are
+    joins, the surest first; `gone`: those that were joins before. `descriptions`: what became of
     them; None: nobody was to write any. `failures`: stages of the scan that failed.
     """
 
@@ -62,9 +62,9 @@ class ConnectionReport(Record):
     changes: TableChanges = field(default_factory=TableChanges)
     files: FileChanges = field(default_factory=FileChanges)
     problems: list[dict[str, str | None]] = field(default_factory=list)
-    edges: dict[str, int] | None = None
+    relationships: dict[str, int] | None = None
     declared: int = 0
-    joins: tuple[ReviewedEdge, ...] = ()
+    joins: tuple[ReviewedRelationship, ...] = ()
     gone: tuple[GoneJoin, ...] = ()
     descriptions: DescriptionReport | None = None
     failures: tuple[StageFailure, ...] = ()
@@ -88,7 +88,7 @@ class ConnectionReport(Record):
                 {"object": None if p.ref is None else str(p.ref), "what": p.what, "message": p.message}
                 for p in outcome.problems
             ],
-            edges=outcome.standings if outcome.has_rows else None,
+            relationships=outcome.status_counts if outcome.has_rows else None,
             declared=outcome.declared,
             joins=_standing_joins(outcome) if outcome.has_rows else (),
             gone=outcome.plan.gone,
@@ -125,13 +125,13 @@ class ConnectionReport(Record):
     @property
     def to_review(self) -> int:
         """How many found joins wait for a person."""
-        return (self.edges or {}).get(Standing.REVIEW, 0)
+        return (self.relationships or {}).get(JoinStatus.REVIEW, 0)
 
     def _found(self) -> str:
         declared = f", {plural(self.declared, 'declared foreign key')}" if self.declared else ""
-        if self.edges is None:
+        if self.relationships is None:
             return declared
-        joins = self.edges.get(Standing.ACCEPTED, 0) + self.edges.get(Standing.MANUAL, 0)
+        joins = self.relationships.get(JoinStatus.ACCEPTED, 0) + self.relationships.get(JoinStatus.MANUAL, 0)
         none = "no further joins inferred" if self.declared else "no joins inferred"
         inferred = plural(joins, "inferred join") if joins else none
         return f"{declared}, {inferred}" + (f", {self.to_review} to review" if self.to_review else "")
@@ -142,13 +142,18 @@ class ConnectionReport(Record):
 
     json_keys = (
         "connection", "driver", "status", "result", "tables", "views", "columns", "changes", "files", "problems",
-        "relationships=edges", "declared_foreign_keys=declared", "joins=_joins", "gone", "failures", "descriptions",
+        "relationships", "declared_foreign_keys=declared", "joins=_joins", "gone", "failures", "descriptions",
         "seconds=_seconds", "error",
     )  # fmt: skip
 
     def _joins(self) -> list[dict[str, Any]]:
         return [
-            {"edge": e.name, "status": e.standing.value, "score": e.edge.probability, "reason": e.edge.reason}
+            {
+                "edge": e.name,
+                "status": e.status.value,
+                "score": e.relationship.probability,
+                "reason": e.relationship.reason,
+            }
             for e in self.joins
         ]
 
@@ -156,9 +161,9 @@ class ConnectionReport(Record):
         return round(self.seconds, 3)
 
 
-def _standing_joins(outcome: ScanOutcome) -> tuple[ReviewedEdge, ...]:
-    stand = [each for each in outcome.plan.reviewed if each.standing in (Standing.ACCEPTED, Standing.MANUAL)]
-    return tuple(sorted(stand, key=lambda each: (-each.edge.probability, each.name)))
+def _standing_joins(outcome: ScanOutcome) -> tuple[ReviewedRelationship, ...]:
+    stand = [each for each in outcome.plan.reviewed if each.status in (JoinStatus.ACCEPTED, JoinStatus.MANUAL)]
+    return tuple(sorted(stand, key=lambda each: (-each.relationship.probability, each.name)))
 
 
 def _named(connection: str, error: KtxError) -> str:

@@ -56,87 +56,91 @@ from ktx_cli.runs import finish_run, start_run
 from ktx_cli.scan import (
     MOST_EDGES,
     MOST_TEXT,
+    AuthoredSources,
     Decision,
-    Draft,
-    Overlays,
-    ReviewedEdge,
-    Standing,
-    counted,
+    JoinStatus,
+    ReviewDraft,
+    ReviewedRelationship,
     diagram_of,
     dot,
     draw_svg,
-    edges_named,
     empty_overlay,
     mermaid,
     read_review,
+    relationships_named,
+    status_counts,
 )
 from ktx_cli.semantic import Entry, ParsedCopies, load_manifest, plain_on, shard_files, write_parsed_copies
 
 if TYPE_CHECKING:
     from ktx_cli.project import CommitResult, KtxConfig, RunLock
-    from ktx_cli.scan import Diagram, RemovedTexts, Review
+    from ktx_cli.scan import Diagram, RelationshipReview, RemovedTexts
 
 COMMAND = Command("scan", "relationships")
-SHOWN = frozenset({Standing.ACCEPTED, Standing.MANUAL, Standing.REVIEW})
+SHOWN = frozenset({JoinStatus.ACCEPTED, JoinStatus.MANUAL, JoinStatus.REVIEW})
 """What is listed unless something else is asked for."""
 
-Typed = Callable[[ReviewedEdge], Command]
-"""Makes the command that names an edge, for hints."""
+Typed = Callable[[ReviewedRelationship], Command]
+"""Makes the command that names a relationship, for hints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The edges that were asked for, and how many joins foreign keys declare."""
+    """The relationships that were asked for, and how many joins foreign keys declare."""
 
-    edges: list[ReviewedEdge]
+    relationships: list[ReviewedRelationship]
     declared: int
     warnings: list[ResultWarning]
 
 
 def list_relationships(
-    layout: Layout, connections: Sequence[str] = (), *, statuses: Collection[Standing] = SHOWN, table: str | None = None
+    layout: Layout,
+    connections: Sequence[str] = (),
+    *,
+    statuses: Collection[JoinStatus] = SHOWN,
+    table: str | None = None,
 ) -> Listed:
-    """Return the edges of connections (none: of all), from the working tree; nothing is written, git does not run.
+    """Return the relationships of connections (none: of all) from the working tree; nothing is written, git is not run.
 
     Raises `UsageError` for an unknown connection or table, `NotReadyError` where no scan has looked at rows.
     """
     loaded = load_config(layout.config)
     ids = [target.connection for target in choose_targets(layout, loaded.config, connections, databases_only=True)]
     reviews = read_reviews(layout, ids, connections)
-    edges = [edge for review in reviews for edge in (*review.edges, *review.declared)]
+    found = [each for review in reviews for each in (*review.relationships, *review.declared)]
     if table is not None:
-        edges = _of_table(edges, table)
+        found = _of_table(found, table)
     warnings = [*loaded.notices(), *(warning for review in reviews for warning in review.warnings)]
-    declared = sum(edge.standing is Standing.DECLARED for edge in edges)
-    return Listed([edge for edge in edges if edge.standing in statuses], declared, warnings)
+    declared = sum(each.status is JoinStatus.DECLARED for each in found)
+    return Listed([each for each in found if each.status in statuses], declared, warnings)
 
 
-def working_review(layout: Layout, connection: str) -> Review | None:
+def working_review(layout: Layout, connection: str) -> RelationshipReview | None:
     """Return what is found and decided of a connection, from the working tree; None where no scan looked at rows."""
     return read_review(WorkingTree(layout.root), connection, ParsedCopies(layout, connection))
 
 
-def standing_counts(
+def join_status_counts(
     layout: Layout, connection: str, warn: Callable[[ResultWarning], object]
 ) -> Mapping[str, int] | None:
-    """Return how many inferred joins have each standing; None where nothing is known, or (a warning) readable."""
+    """Return status -> number of inferred joins; None if nothing is known, or (with a warning) nothing is readable."""
     try:
         review = working_review(layout, connection)
     except KtxError as error:
         warn(ResultWarning("relationships_unreadable", error.message, hint=error.hint))
         return None
-    return None if review is None else counted(review.edges)
+    return None if review is None else status_counts(review.relationships)
 
 
-def read_reviews(layout: Layout, connections: Sequence[str], typed: Sequence[str]) -> list[Review]:
+def read_reviews(layout: Layout, connections: Sequence[str], typed: Sequence[str]) -> list[RelationshipReview]:
     """Return what is found and decided, from the working tree; errors as `require_some`."""
     reviews = [working_review(layout, each) for each in connections]
     return require_some(layout, reviews, connections, typed)
 
 
 def require_some(
-    layout: Layout, reviews: Sequence[Review | None], connections: Sequence[str], typed: Sequence[str]
-) -> list[Review]:
+    layout: Layout, reviews: Sequence[RelationshipReview | None], connections: Sequence[str], typed: Sequence[str]
+) -> list[RelationshipReview]:
     """Return those that there are; `NotReadyError` when there is none, with what to do first.
 
     `connections`: those that were looked at; `typed`: the same where they were asked for by name.
@@ -152,44 +156,44 @@ def require_some(
     raise NotReadyError(f"{what} {message}", hint=Command("scan", *typed))
 
 
-def edge_names(root: Path, connections: Sequence[str]) -> list[str]:
-    """Return the names of all edges, for a shell to complete; a connection that cannot be read has none."""
+def relationship_names(root: Path, connections: Sequence[str]) -> list[str]:
+    """Return the names of all relationships, for a shell to complete; a connection that cannot be read has none."""
     names = []
     for connection in connections:
         try:
             review = working_review(Layout(root), connection)
         except KtxError:  # a shell cannot show an error in the middle of a line; the command itself will
             continue
-        names += [edge.name for edge in review.edges] if review is not None else []
+        names += [each.name for each in review.relationships] if review is not None else []
     return list(dict.fromkeys(names))
 
 
-def find_edge(word: str, edges: Sequence[ReviewedEdge], typed: Typed) -> ReviewedEdge:
-    """Return the one edge a word names; `UsageError` for none (with the nearest) or several (with all)."""
-    found = edges_named(word, edges)
+def find_relationship(word: str, among: Sequence[ReviewedRelationship], typed: Typed) -> ReviewedRelationship:
+    """Return the one relationship a word names; `UsageError` for none (with the nearest) or several (with all)."""
+    found = relationships_named(word, among)
     if len(found) == 1:
         return found[0]
     shown = one_line(word, 120)
     if not found:
-        raise UsageError(f"no scan found a relationship `{shown}`", hint=_nearest(word, edges, typed))
+        raise UsageError(f"no scan found a relationship `{shown}`", hint=_nearest(word, among, typed))
     connections = list(dict.fromkeys(each.connection for each in found))
     if len(connections) > 1:
         raise UsageError(f"`{shown}` is in several connections: {listing(connections)}", hint=typed(found[0]))
     raise UsageError(f"`{shown}` could be {listing(each.name for each in found)}", hint=typed(found[0]))
 
 
-def _nearest(word: str, edges: Sequence[ReviewedEdge], typed: Typed) -> str:
-    """Return the command with the edge that is meant, most likely; a shell cuts an unquoted name at its `>`."""
-    names = {each.name: each for each in edges}
+def _nearest(word: str, among: Sequence[ReviewedRelationship], typed: Typed) -> str:
+    """Return the command with the relationship most likely meant; a shell cuts an unquoted name at its `>`."""
+    names = {each.name: each for each in among}
     begun = [name for name in names if word.endswith("-") and name.startswith(word)]
     near = begun[0] if begun else did_you_mean(word, names)
     return COMMAND.with_words("--status", "all") if near is None else typed(names[near])
 
 
-def _of_table(edges: Sequence[ReviewedEdge], table: str) -> list[ReviewedEdge]:
-    found = [edge for edge in edges if table in edge.tables]
+def _of_table(among: Sequence[ReviewedRelationship], table: str) -> list[ReviewedRelationship]:
+    found = [each for each in among if table in each.tables]
     if not found:
-        near = did_you_mean(table, sorted({name for edge in edges for name in edge.tables}))
+        near = did_you_mean(table, sorted({name for each in among for name in each.tables}))
         hint = COMMAND.with_words("--status", "all") if near is None else COMMAND.with_words("--table", near)
         raise UsageError(f"no relationship of a table `{one_line(table, 120)}` was found", hint=hint)
     return found
@@ -197,9 +201,9 @@ def _of_table(edges: Sequence[ReviewedEdge], table: str) -> list[ReviewedEdge]:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One decision as it was typed: the name of an edge, and of its connection where that is known."""
+    """One decision as it was typed: the name of a relationship, and of its connection if that is known."""
 
-    edge: str
+    relationship: str
     decision: Decision
     connection: str | None = None
 
@@ -208,7 +212,7 @@ class Choice:
 class Decided(Record):
     """A decision and what became of it: `done`, `unchanged` (it held already) or `held` (a file with edits)."""
 
-    edge: ReviewedEdge
+    relationship: ReviewedRelationship
     decision: Decision
     result: str = "done"
     paths: frozenset[str] = frozenset()
@@ -216,16 +220,22 @@ class Decided(Record):
     @property
     def warning(self) -> ResultWarning | None:
         """What to say where there is nothing to decide, because the join the other way round stands."""
-        opposite, connection = self.edge.opposite, self.edge.connection
-        if opposite is None or not opposite.stands:
+        opposite, connection = self.relationship.opposite, self.relationship.connection
+        if opposite is None or not opposite.is_join:
             return None
-        declared = opposite.standing is Standing.DECLARED
-        chosen = ("--status", Standing.DECLARED.value) if declared else ("--reject", opposite.name)
-        message = f"`{self.edge.name}`: nothing to do: the join the other way round stays"
+        declared = opposite.status is JoinStatus.DECLARED
+        chosen = ("--status", JoinStatus.DECLARED.value) if declared else ("--reject", opposite.name)
+        message = f"`{self.relationship.name}`: nothing to do: the join the other way round stays"
         hint = Command("scan", "relationships", connection, *chosen)
-        return ResultWarning("opposite_stands", message, hint=hint, connection=connection, edge=self.edge.name)
+        return ResultWarning("opposite_stands", message, hint=hint, connection=connection, edge=self.relationship.name)
 
-    json_keys = ("connection=edge.connection", "edge=edge.name", "decision", "before=edge.standing", "result")
+    json_keys = (
+        "connection=relationship.connection",
+        "edge=relationship.name",
+        "decision",
+        "before=relationship.status",
+        "result",
+    )
 
 
 @dataclass(slots=True)
@@ -263,7 +273,7 @@ class DecisionReport(Record):
             return None
         left = [f"{path} ({reason})" for path, reason in self.held]
         hint = Hint("{}; then run the same command again", held_hint(self.held, self.project_dir))
-        details = {"left_out": left, "held": [each.edge.name for each in self.decided if each.result == "held"]}
+        details = {"left_out": left, "held": [each.relationship.name for each in self.decided if each.result == "held"]}
         return PartialError(f"saved some decisions; skipped: {listing(left)}", hint=hint, details=details)
 
     @property
@@ -288,10 +298,10 @@ class DecideRequest:
 
 
 def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]:
-    """Accept and reject edges, in one commit; a decision that meets a file with edits is left out whole.
+    """Accept and reject relationships, in one commit; a decision that meets a file with edits is left out whole.
 
-    Raises `UsageError` for an edge that is unknown, ambiguous or both accepted and rejected, `NotReadyError` before
-    the first scan, `ConfigError` for a file that cannot be edited, `BusyError`: nothing is changed then.
+    Raises `UsageError` for a relationship that is unknown, ambiguous or both accepted and rejected, `NotReadyError`
+    before the first scan, `ConfigError` for a file that cannot be edited, `BusyError`: nothing is changed then.
     """
     layout = Layout(request.project_dir)
     loaded = load_config(layout.config)
@@ -379,37 +389,39 @@ class _Run:
             count = plural(len(recovery.finished), "file")
             self.request.emit(Notice(f"finished what a killed run left: {count} brought to the last commit"))
 
-    def _reviews(self, base: ProjectBase) -> list[Review]:
+    def _reviews(self, base: ProjectBase) -> list[RelationshipReview]:
         copies = {each: ParsedCopies(self.layout, each) for each in self.connections}
         found = [read_review(base, each, copies[each]) for each in self.connections]
         return require_some(self.layout, found, self.connections, self.request.connections)
 
-    def _hold_strays(self, reviews: Mapping[str, Review]) -> None:
+    def _hold_strays(self, reviews: Mapping[str, RelationshipReview]) -> None:
         """Leave out rejections whose overlay is there and not in git yet, under whatever file name."""
         files = WorkingTree(self.layout.root)
-        local = {each: Overlays.read(files, each) for each in reviews}
+        local = {each: AuthoredSources.read(files, each) for each in reviews}
         for each in self.report.decided:
-            known = reviews[each.edge.connection].overlays.files
-            sources = [join.source for join in each.edge.joins if join.source not in known]
-            strays = [file for source in sources for file in local[each.edge.connection].files.get(source, ())]
+            known = reviews[each.relationship.connection].authored.files
+            sources = [join.source for join in each.relationship.joins if join.source not in known]
+            strays = [file for source in sources for file in local[each.relationship.connection].files.get(source, ())]
             if strays and each.decision is Decision.REJECT and each.warning is None:
                 each.result = "held"
                 named = ((file.path, HeldReason.UNTRACKED.value) for file in strays)
                 self.report.held = tuple(dict.fromkeys((*self.report.held, *named)))
 
-    def _drafted(self, reviews: Mapping[str, Review]) -> list[Draft]:
+    def _drafted(self, reviews: Mapping[str, RelationshipReview]) -> list[ReviewDraft]:
         """Return the drafts of the connections with all decisions but those that are held."""
-        drafts: dict[str, Draft] = {}
+        drafts: dict[str, ReviewDraft] = {}
         for each in self.report.decided:
             if each.result == "held":
                 continue
-            connection = each.edge.connection
-            draft = drafts.setdefault(connection, Draft(reviews[connection]))
-            each.paths = draft.decide(each.edge, each.decision)
+            connection = each.relationship.connection
+            draft = drafts.setdefault(connection, ReviewDraft(reviews[connection]))
+            each.paths = draft.decide(each.relationship, each.decision)
             each.result = "done" if each.paths else "unchanged"
         return [draft for draft in drafts.values() if draft.changes()]
 
-    def _committed(self, drafts: Sequence[Draft], base: ProjectBase, tip: str | None, lock: RunLock) -> CommitResult:
+    def _committed(
+        self, drafts: Sequence[ReviewDraft], base: ProjectBase, tip: str | None, lock: RunLock
+    ) -> CommitResult:
         """Commit all changes, or none where one of their paths is held."""
         changes = self._without_ignored_removals(drafts, base)
         self._removed = {draft.connection: draft.removed_texts(base.read_many(changes)) for draft in drafts}
@@ -423,7 +435,7 @@ class _Run:
             spared=[path for removed in self._removed.values() for path in removed.shards],
         )
 
-    def _without_ignored_removals(self, drafts: Sequence[Draft], base: ProjectBase) -> dict[str, bytes | None]:
+    def _without_ignored_removals(self, drafts: Sequence[ReviewDraft], base: ProjectBase) -> dict[str, bytes | None]:
         """Return all changes; an overlay that git ignores has no history and is not removed, so it stays, empty."""
         changes = {path: content for draft in drafts for path, content in draft.changes().items()}
         for path in self.repository.ignored([path for path, content in changes.items() if content is None]):
@@ -434,7 +446,7 @@ class _Run:
         done = [each for each in self.report.decided if each.result == "done"]
         counts = Counter(each.decision for each in done)
         message = ", ".join(f"{decision.value} {counts[decision]}" for decision in Decision if counts[decision])
-        lines = [f"{each.edge.connection}: {each.decision.value} {each.edge.name}" for each in done]
+        lines = [f"{each.relationship.connection}: {each.decision.value} {each.relationship.name}" for each in done]
         return "\n".join([f"{COMMAND}: {message}", "", *lines, "", f"Ktx-Run: {self.report.run_id}", ""])
 
     def _hold(self, result: CommitResult) -> None:
@@ -445,7 +457,7 @@ class _Run:
             if each.paths & held.keys():
                 each.result = "held"
 
-    def _report(self, result: CommitResult, drafts: Sequence[Draft]) -> None:
+    def _report(self, result: CommitResult, drafts: Sequence[ReviewDraft]) -> None:
         report = self.report
         report.commit, report.committed, report.ignored = result.commit, result.committed, result.ignored
         report.held = (*report.held, *((path, EDITED_MEANWHILE) for path in result.left))
@@ -460,21 +472,22 @@ class _Run:
             self.warnings.append(ResultWarning("ignored_paths", message, hint=hint, paths=list(result.ignored)))
 
 
-def _resolved(choices: Sequence[Choice], reviews: Mapping[str, Review]) -> list[Decided]:
-    """Return each edge once with its decision; `UsageError` where one is to be accepted and rejected."""
+def _resolved(choices: Sequence[Choice], reviews: Mapping[str, RelationshipReview]) -> list[Decided]:
+    """Return each relationship once with its decision; `UsageError` if one is to be accepted and rejected."""
     found: dict[tuple[str, str], Decided] = {}
     for choice in choices:
         among = [each for each in reviews.values() if choice.connection in (None, each.connection)]
-        edge = find_edge(choice.edge, [e for review in among for e in review.edges], _typed(choice))
-        other = found.setdefault((edge.connection, edge.name), Decided(edge, choice.decision))
+        named = [each for review in among for each in review.relationships]
+        chosen = find_relationship(choice.relationship, named, _typed(choice))
+        other = found.setdefault((chosen.connection, chosen.name), Decided(chosen, choice.decision))
         if other.decision is not choice.decision:
-            raise UsageError(f"`{edge.name}` is both accepted and rejected", hint="name it once")
+            raise UsageError(f"`{chosen.name}` is both accepted and rejected", hint="name it once")
     return list(found.values())
 
 
 def _typed(choice: Choice) -> Typed:
     flag = f"--{choice.decision.value}"
-    return lambda edge: COMMAND.with_words(edge.connection, flag, edge.name)
+    return lambda found: COMMAND.with_words(found.connection, flag, found.name)
 
 
 WRITERS: Mapping[str, Callable[[Diagram, Path], str]] = MappingProxyType(
@@ -520,20 +533,20 @@ def draw(
     loaded = load_config(layout.config)
     chosen = _chosen(layout, loaded.config, connection)
     manifest = load_manifest(layout, chosen)
-    overlays = Overlays.read(WorkingTree(layout.root), chosen)
-    tables = {name: _without_disabled(name, entry, overlays) for name, entry in manifest.tables.items()}
+    authored = AuthoredSources.read(WorkingTree(layout.root), chosen)
+    tables = {name: _without_disabled(name, entry, authored) for name, entry in manifest.tables.items()}
     diagram = diagram_of(tables, patterns=patterns, keys_only=keys_only)
     text = WRITERS[format](diagram, layout.root)
     drawing = Drawing(chosen, format, text, len(diagram.entities), len(diagram.edges), diagram.hidden)
-    warnings = [*loaded.notices(), *manifest.problems, *overlays.warnings]
+    warnings = [*loaded.notices(), *manifest.problems, *authored.warnings]
     if format == "mermaid":
         warnings += _too_large(drawing)
     return drawing, warnings
 
 
-def _without_disabled(name: str, entry: Entry, overlays: Overlays) -> Entry:
+def _without_disabled(name: str, entry: Entry, authored: AuthoredSources) -> Entry:
     """Return the source without the joins that its overlays disable."""
-    disabled = {on for file in overlays.of(name) for on in file.disabled}
+    disabled = {on for file in authored.overlays_of(name) for on in file.disabled}
     joins = entry.get("joins")
     if not disabled or not isinstance(joins, list):
         return entry

@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from ktx_cli.scan.relationships.record import RELATIONSHIPS
     from ktx_cli.scan.removed_joins import GoneJoin
     from ktx_cli.scan.review import (
+        AuthoredSources,
         Decision,
-        Draft,
-        Overlays,
-        Review,
-        ReviewedEdge,
-        Standing,
-        counted,
-        edges_named,
+        JoinStatus,
+        RelationshipReview,
+        ReviewDraft,
+        ReviewedRelationship,
         empty_overlay,
         read_review,
+        relationships_named,
+        status_counts,
     )
     from ktx_cli.scan.shards import ManifestIndex
     from ktx_cli.scan.snapshot import MANIFEST, manifest_hashes, read_table, snapshot_path, table_path

@@ -193,7 +193,7 @@ class Records:
 
     @property
     def known(self) -> RelationshipRecord:
-        """Keys and edges; none where nobody looked."""
+        """The inferred keys and relationships; empty if no scan looked for them."""
         return self.relationships or RelationshipRecord()
 
     @property
@@ -230,7 +230,7 @@ class Records:
     def entries(
         self, tables: Iterable[Table], names: Mapping[TableRef, str], manual: Sequence[Relationship] = ()
     ) -> dict[TableRef, Entry]:
-        """Return the generated manifest entry of every table; `manual`: edges whose joins are a person's again."""
+        """Return the generated manifest entry of every table; `manual`: those restored as a person's."""
         generated = entries(tables, names, self.relationships, manual)
         return {ref: facts.with_descriptions(entry, self.texts.get(ref)) for ref, entry in generated.items()}
 

@@ -29,7 +29,7 @@ from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Described, DescriptionRep
 from ktx_cli.scan.profile.profiler import FAILED, NOT_READ, OUT_OF_TIME, Profiled, TableProfile
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.removed_joins import CommittedJoins, GoneJoin, JoinChanges, gone_joins, gone_warnings
-from ktx_cli.scan.review import ReviewedEdge, counted
+from ktx_cli.scan.review import ReviewedRelationship, status_counts
 from ktx_cli.scan.shards import ManifestIndex, ShardPlan, plan_shards
 from ktx_cli.scan.snapshot import MANIFEST, SnapshotFile, manifest_text, table_file, table_path
 from ktx_cli.scan.stages import StageFailure, connection_warning
@@ -94,7 +94,7 @@ def plan_manifest(
         linked=_linked_files(driver, plan, committed, snapshot, written),
         removed_texts=_removed_texts(plan, committed),
         reviewed=reviewed,
-        gone=gone_joins(joins.edges, reviewed, by_ref, shards, plan.removed),
+        gone=gone_joins(joins.relationships, reviewed, by_ref, shards, plan.removed),
         warnings=last.warnings,
     )
 
@@ -238,8 +238,8 @@ class ManifestPlan:
     changes: TableChanges = field(default_factory=TableChanges)
     linked: LinkedFiles | None = None
     removed_texts: RemovedTexts = field(default_factory=RemovedTexts)
-    reviewed: tuple[ReviewedEdge, ...] = ()
-    """What holds for every edge after this scan."""
+    reviewed: tuple[ReviewedRelationship, ...] = ()
+    """Every relationship with its status after this scan."""
     gone: tuple[GoneJoin, ...] = ()
     warnings: tuple[ResultWarning, ...] = ()
 
@@ -279,9 +279,9 @@ class ScanOutcome:
         return not self.plan.files
 
     @property
-    def standings(self) -> dict[str, int]:
-        """How many edges there are by what holds for them."""
-        return counted(self.plan.reviewed)
+    def status_counts(self) -> dict[str, int]:
+        """Status -> number of relationships; declared ones are not counted."""
+        return status_counts(self.plan.reviewed)
 
     def all_warnings(self) -> list[ResultWarning]:
         """Return the warnings, those of descriptions and of failed stages among them."""

@@ -36,7 +36,7 @@ from ktx_cli.scan.profile.reuse import data_fingerprint, hints_digest, relations
 from ktx_cli.scan.profile.store import ProfileStore, StoredResults, comes_back_equal, shown_to_models
 from ktx_cli.scan.profile.values import DictionaryLimits, build_dictionary
 from ktx_cli.scan.relationships.discovery import discover
-from ktx_cli.scan.relationships.hints import GivenHints, HintSource, ViewJoins, recorded_hints, with_origin
+from ktx_cli.scan.relationships.hints import FixedHints, HintSource, ViewJoins, recorded_hints, with_origin
 from ktx_cli.scan.relationships.record import (
     Discovery,
     RelationshipRecord,
@@ -171,7 +171,7 @@ class _RowScan:
         sparing: Connector = SparingConnector(self.connector, unread) if unread else self.connector
         discovery = self._infer(sparing, profiled, hints, until)
         found = with_failed_parts(
-            RelationshipRecord(discovery.keys, discovery.edges), self.record, self.failures.found()
+            RelationshipRecord(discovery.keys, discovery.relationships), self.record, self.failures.found()
         )
         results = self._results(profiled, found, shown)
         warnings = [
@@ -218,12 +218,12 @@ class _RowScan:
 
     def _hints(
         self, shown: Sequence[TableProfile], report: DescriptionReport | None
-    ) -> tuple[GivenHints, DescriptionReport | None]:
+    ) -> tuple[FixedHints, DescriptionReport | None]:
         """Return the joins that the record or the model propose."""
         if self.job.describer is not None and report is not None and self.job.settings.relationships.enabled:
             with self.failures.stage(Stage.PROPOSALS):
                 return self.job.describer.propose(ProposalInput(self.tables, shown, self.record), report)
-        return GivenHints(recorded_hints(self.record)), report
+        return FixedHints(recorded_hints(self.record)), report
 
     def _profile(self) -> Profiled:
         job, tables = self.job, self.tables
@@ -241,7 +241,7 @@ class _RowScan:
             step.summary = f"{plural(len(tables), 'table')}, {plural(profiled.statements, 'statement')}"
         return profiled
 
-    def _infer(self, connector: Connector, profiled: Profiled, hints: GivenHints, until: float) -> Discovery:
+    def _infer(self, connector: Connector, profiled: Profiled, hints: FixedHints, until: float) -> Discovery:
         """Infer keys and joins; what cannot be checked `until` then is put up for review; else the record holds."""
         settings = self.job.settings.relationships
         with self.failures.stage(Stage.RELATIONSHIPS):
@@ -253,11 +253,11 @@ class _RowScan:
                 discovery = discover(
                     connector, self.tables, profiled.tables, settings, sources, seconds=seconds, failures=self.failures
                 )
-                joins, candidates = len(discovery.accepted()), len(discovery.edges)
+                joins, candidates = len(discovery.accepted()), len(discovery.relationships)
                 step.summary = f"{plural(joins, 'join')} among {plural(candidates, 'candidate')}"
             # That a spared table was not asked is said once, for all of them.
             return replace(discovery, problems=tuple(each for each in discovery.problems if NOT_READ not in each))
-        return Discovery(dict(self.record.keys), self.record.edges)
+        return Discovery(dict(self.record.keys), self.record.relationships)
 
     def _store_values(
         self, store: ProfileStore, sparing: Connector, profiled: Profiled, reusable: StoredResults | None, until: float
@@ -298,7 +298,7 @@ def _incomplete(job: ScanJob, code: str, what: str, problems: Sequence[str]) -> 
 
 
 def _reusable(
-    fingerprint: str, hints: GivenHints, found: RelationshipRecord, profiled: Profiled
+    fingerprint: str, hints: FixedHints, found: RelationshipRecord, profiled: Profiled
 ) -> StoredResults | None:
     """Return the results for the next scan; None where not everything was read, or not everything comes back equal."""
     profiles = [each.profile for each in profiled.tables]
@@ -316,7 +316,7 @@ def _with_relationships(
     if rows is not None:
         with failures.stage(Stage.RELATIONSHIPS):
             old, present = records.known, {table.ref for table in schema.tables}
-            missing = {ref for edge in old.edges for ref in (edge.child, edge.parent)} | set(old.keys)
+            missing = {ref for each in old.relationships for ref in each.tables} | set(old.keys)
             found = steadied(with_origin(rows.relationships), old, rows.unseen | (missing - present))
             return replace(records, relationships=found)
     return records
@@ -348,7 +348,7 @@ def _describe(
 
 
 def _unchanged(committed: Committed, schema: DatabaseSchema, records: Records, rows: RowResults | None) -> ManifestPlan:
-    """Return the plan of a scan that changes no file; the edges are reviewed where rows were read."""
+    """Return the plan of a scan that changes no file; with the status of relationships if rows were read."""
     if rows is None:
         return ManifestPlan(records.known)
     tables = {table.ref: table for table in schema.tables}

@@ -1,7 +1,8 @@
-"""The files people write about a connection's sources, beside the generated ones: which joins they disable or make.
+"""The review of a connection's relationships: what the scan, foreign keys and people decided, and new decisions.
 
-An overlay (`name:` of a generated source, neither `table` nor `sql`) takes joins out by `disable_joins`, a list of
-their `on`, compared without regard to blanks. A file is known by the `name:` in it, not by its own name.
+People decide in the files they write about sources. An overlay (`name:` of a generated source, neither `table` nor
+`sql`) disables joins by `disable_joins`, a list of their `on`, compared without regard to blanks. The `name:` in a file
+counts, not the name of the file.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ if TYPE_CHECKING:
     from ktx_cli.semantic import Entry, ParsedCopies
 
 JoinKey = tuple[str, str]
-"""What makes two joins of a source the same: `to`, and `on` with single blanks."""
+"""The identity of a join within its source: `to`, and `on` with single blanks."""
 
 
 def join_key(join: Mapping[str, Any]) -> JoinKey:
-    """Return what makes a join the same as another one of its source."""
+    """Return the identity of a join within its source."""
     return str(join.get("to")), plain_on(join.get("on"))
 
 
 @dataclass(frozen=True, slots=True)
-class SourceFile:
-    """One file about a source; `document` is a mapping with a `name`."""
+class AuthoredFile:
+    """One file that people wrote about a source; `document` is a mapping with a `name`."""
 
     path: str
     content: bytes
@@ -45,7 +46,7 @@ class SourceFile:
 
     @property
     def is_overlay(self) -> bool:
-        """Whether it changes a generated source; else it is a source of its own."""
+        """Whether it changes a generated source; otherwise it is a source of its own."""
         return "table" not in self.document and "sql" not in self.document
 
     @property
@@ -56,25 +57,28 @@ class SourceFile:
 
     @property
     def joins(self) -> frozenset[JoinKey]:
-        """The joins it makes."""
+        """The joins it adds."""
         return frozenset(map(join_key, mappings_in(self.document, "joins")))
 
 
 @dataclass(frozen=True, slots=True)
-class Overlays:
-    """The files about a connection's sources, by the name of the source; `broken`: path -> why it cannot be read."""
+class AuthoredSources:
+    """The files people wrote about sources: overlays of generated ones, and sources of their own.
+
+    `files`: name of a source -> its files; `broken`: path -> the error of a file that cannot be read.
+    """
 
     connection: str
-    files: Mapping[str, tuple[SourceFile, ...]]
+    files: Mapping[str, tuple[AuthoredFile, ...]]
     broken: Mapping[str, KtxError]
 
     @classmethod
-    def read(cls, base: Base, connection: str) -> Overlays:
-        """Read all of them; one that cannot be read, or as YAML, is `broken`; one without a name is nobody's."""
+    def read(cls, base: Base, connection: str) -> AuthoredSources:
+        """Read the files of a connection; one that cannot be read is `broken`, one without a name is left out."""
         folder, generated = Layout.context_paths(connection)[0], f"{Layout.schema_path(connection)}/"
         below = sorted(base.blobs(folder))
         paths = [path for path in below if path.endswith(SUFFIXES) and not path.startswith(generated)]
-        files: dict[str, list[SourceFile]] = {}
+        files: dict[str, list[AuthoredFile]] = {}
         broken: dict[str, KtxError] = {}
         for path in paths:
             try:
@@ -84,7 +88,7 @@ class Overlays:
                 broken[path] = error
                 continue
             if isinstance(document, dict) and "name" in document:
-                files.setdefault(str(document["name"]), []).append(SourceFile(path, found[path], document))
+                files.setdefault(str(document["name"]), []).append(AuthoredFile(path, found[path], document))
         return cls(connection, {name: tuple(found) for name, found in files.items()}, broken)
 
     @property
@@ -92,15 +96,15 @@ class Overlays:
         """A warning for each file that cannot be read."""
         return [ResultWarning("broken_source", e.message, hint=e.hint, path=path) for path, e in self.broken.items()]
 
-    def of(self, source: str) -> list[SourceFile]:
+    def overlays_of(self, source: str) -> list[AuthoredFile]:
         """Return the overlays of a source."""
         return [file for file in self.files.get(source, ()) if file.is_overlay]
 
-    def place(self, source: str) -> tuple[str, bytes | None]:
-        """Return path and content of a source's overlay, or the path a new one gets, and None.
+    def overlay_file(self, source: str) -> tuple[str, bytes | None]:
+        """Return path and content of a source's overlay, or the path of a new one, and None.
 
-        Raises `ConfigError` where there is no one file to edit: a source of its own has that name, several overlays
-        have, the overlay is broken, or another source's file stands at its path.
+        Raises `ConfigError` if there is no single file to edit: the name is that of a source of its own, several
+        overlays have it, the overlay is broken, or its path is taken by the file of another source.
         """
         found = self.files.get(source, ())
         for file in found:
@@ -126,7 +130,7 @@ def empty_overlay(source: str) -> bytes:
 
 
 def disabling(content: bytes | None, source: str, joins: Iterable[Mapping[str, Any]], where: str) -> bytes:
-    """Return the overlay that takes joins out of its source: they are disabled, and no longer made by it."""
+    """Return the overlay with joins disabled, and no longer added by it."""
     from ktx_cli.project import edit
 
     if content is None:
@@ -141,7 +145,7 @@ def disabling(content: bytes | None, source: str, joins: Iterable[Mapping[str, A
 
 
 def enabling(content: bytes, joins: Iterable[Mapping[str, Any]], where: str) -> bytes | None:
-    """Return the overlay that leaves joins in; None when nothing is left to say in it."""
+    """Return the overlay without joins among its disabled ones; None if nothing is left in it."""
     before = content
     for join in joins:
         found = [index for index, on in _disabled(content, where) if on == plain_on(join["on"])]
@@ -152,7 +156,7 @@ def enabling(content: bytes, joins: Iterable[Mapping[str, Any]], where: str) -> 
 
 
 def _without(content: bytes, path: tuple[str | int, ...], indexes: list[int], where: str) -> bytes:
-    """Return the text without those items of a list, and without the list when it has no other."""
+    """Return the text without some items of a list, and without the list if it has no others."""
     if not indexes:
         return content
     from ktx_cli.project import edit, lookup
@@ -189,40 +193,40 @@ def _standalone(source: str, path: str) -> ConfigError:
 
 
 GENERATED_SOURCES = frozenset({"formal", "inferred"})
-"""The `source` of joins that a scan wrote; a join with any other, or none, is a person's."""
+"""The `source` of joins that a scan wrote; a join with another `source`, or none, is a person's."""
 
 
-class Standing(StrEnum):
-    """What holds for an edge now: the scan's word, or a person's."""
+class JoinStatus(StrEnum):
+    """What a relationship is now, by the decision of the scan, a person or the database."""
 
     ACCEPTED = "accepted"
-    """The join stands because the scan is sure."""
+    """It is a join: the scan is sure."""
     MANUAL = "manual"
-    """The join stands because a person said so."""
+    """It is a join: a person accepted it."""
     REVIEW = "review"
-    """A person has to look."""
+    """It needs a decision by a person."""
     REJECTED = "rejected"
-    """No join: the scan takes it for none."""
+    """It is no join: the scan rejected it."""
     DISABLED = "disabled"
-    """No join, because a person said so."""
+    """It is no join: a person rejected it."""
     DECLARED = "declared"
-    """The join stands because a foreign key of the database makes it."""
+    """It is a join: a foreign key of the database declares it."""
 
 
 _DECIDED: Final = {
-    Standing.MANUAL: (Status.ACCEPTED, "a person accepted it"),
-    Standing.DISABLED: (Status.REJECTED, "a person rejected it"),
+    JoinStatus.MANUAL: (Status.ACCEPTED, "a person accepted it"),
+    JoinStatus.DISABLED: (Status.REJECTED, "a person rejected it"),
 }
 
-JOINED: Final = frozenset({Standing.ACCEPTED, Standing.MANUAL, Standing.DECLARED})
+JOINED: Final = frozenset({JoinStatus.ACCEPTED, JoinStatus.MANUAL, JoinStatus.DECLARED})
 
 OTHER_WAY: Final = "the join the other way round stands"
-"""The reason of an edge that would be for review if its opposite were no join."""
+"""The reason of a relationship that would need review if its opposite were no join."""
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeJoin:
-    """A join that an edge makes, as a scan writes it. `shard`: where its source stands; None: it is in no shard."""
+class GeneratedJoin:
+    """A join of a relationship, as a scan writes it. `shard`: the path of its source's shard, if any."""
 
     source: str
     shard: str | None
@@ -236,80 +240,80 @@ class EdgeJoin:
 
 @dataclass(frozen=True, slots=True)
 class Opposite:
-    """The edge from the other's parent to its child, by the same columns."""
+    """The relationship from another one's parent to its child, by the same columns."""
 
     name: str
-    standing: Standing
+    status: JoinStatus
 
     @property
-    def stands(self) -> bool:
-        """Whether it makes the joins of the two."""
-        return self.standing in JOINED
+    def is_join(self) -> bool:
+        """Whether it is the join between the two tables, instead of the other."""
+        return self.status in JOINED
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewedEdge:
-    """An edge, its name, and what holds for it. `joins`: forward, then backward unless a table refers to itself.
+class ReviewedRelationship:
+    """A relationship, its name and its status. `joins`: forward, then backward unless a table refers to itself.
 
-    `gone`: no scan finds it any more; its reason says why. `missing`: which table or column of it is not there.
-    `opposite`: the edge the other way round, where that one stands or waits for a decision.
+    `gone`: scans no longer find it; its reason says why. `missing`: a table or column of it that does not exist.
+    `opposite`: the relationship the other way round, if that is a join or needs review.
     """
 
     connection: str
     name: str
-    edge: Relationship
-    standing: Standing
-    joins: tuple[EdgeJoin, ...]
+    relationship: Relationship
+    status: JoinStatus
+    joins: tuple[GeneratedJoin, ...]
     gone: bool = False
     missing: str | None = None
     opposite: Opposite | None = None
 
     @property
     def tables(self) -> frozenset[str]:
-        """The names its two tables go by: as sources, and in the database."""
-        refs = (self.edge.child, self.edge.parent)
+        """The names of its two tables: as sources, and in the database."""
+        refs = self.relationship.tables
         return frozenset({*(each.source for each in self.joins), *map(physical_name, refs), *map(str, refs)})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the edge as it stands in the answer of a command."""
-        edge = self.edge
+        """Return the relationship as commands show it."""
+        found = self.relationship
         return {
             "connection": self.connection,
             "edge": self.name,
-            "status": self.standing.value,
-            "found": edge.status.value,
-            "score": edge.probability,
-            "relationship": edge.cardinality.value,
-            "reason": edge.reason,
+            "status": self.status.value,
+            "found": found.status.value,
+            "score": found.probability,
+            "relationship": found.cardinality.value,
+            "reason": found.reason,
             "gone": self.gone,
-            "sources": list(edge.sources),
-            "from": {"table": physical_name(edge.child), "columns": list(edge.child_columns)},
-            "to": {"table": physical_name(edge.parent), "columns": list(edge.parent_columns)},
-            "when": None if edge.condition is None else {"column": edge.condition[0], "value": edge.condition[1]},
+            "sources": list(found.sources),
+            "from": {"table": physical_name(found.child), "columns": list(found.child_columns)},
+            "to": {"table": physical_name(found.parent), "columns": list(found.parent_columns)},
+            "when": None if found.condition is None else {"column": found.condition[0], "value": found.condition[1]},
         }
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
-    """All edges of a connection's record in its order, and the files that say what holds for them.
+class RelationshipReview:
+    """The recorded relationships of a connection in order, with their status and the files it comes from.
 
-    `declared`: the joins that foreign keys make, which need no decision.
+    `declared`: those that foreign keys declare, which need no decision.
     """
 
     connection: str
-    edges: tuple[ReviewedEdge, ...]
+    relationships: tuple[ReviewedRelationship, ...]
     shards: Mapping[str, Shard]
-    overlays: Overlays
-    declared: tuple[ReviewedEdge, ...] = ()
+    authored: AuthoredSources
+    declared: tuple[ReviewedRelationship, ...] = ()
 
     @property
     def warnings(self) -> list[ResultWarning]:
-        """What of the files could not be read."""
-        return self.overlays.warnings
+        """A warning for each file that cannot be read."""
+        return self.authored.warnings
 
 
-def read_review(base: Base, connection: str, copies: ParsedCopies) -> Review | None:
-    """Return what is found and decided; None where no scan has looked at the rows yet.
+def read_review(base: Base, connection: str, copies: ParsedCopies) -> RelationshipReview | None:
+    """Return the review of a connection; None if no scan has read its rows yet.
 
     Raises `KtxError` for a damaged record, `ConfigError` for a broken shard.
     """
@@ -320,165 +324,178 @@ def read_review(base: Base, connection: str, copies: ParsedCopies) -> Review | N
         raise KtxError(note.message, hint=note.hint)
     if records.relationships is None:
         return None
-    overlays = Overlays.read(base, connection)
+    authored = AuthoredSources.read(base, connection)
     tables = {table.ref: table for table in committed.snapshot.tables or ()}
-    scene = Scene(connection, committed.shards, overlays, tables)
-    declared = declared_relationships(tables.values())
-    return Review(connection, scene.reviewed(records.relationships), committed.shards, overlays, scene.edges(declared))
+    resolver = StatusResolver(connection, committed.shards, authored, tables)
+    found = resolver.resolve_record(records.relationships)
+    declared = resolver.resolve(declared_relationships(tables.values()))
+    return RelationshipReview(connection, found, committed.shards, authored, declared)
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """The files and tables by which it is told what holds for an edge; no `tables`: which there are is not known."""
+class StatusResolver:
+    """Resolves the status of relationships from shards, the files of people and tables (none: they are not known)."""
 
     connection: str
     shards: Mapping[str, Shard]
-    overlays: Overlays
+    authored: AuthoredSources
     tables: Mapping[TableRef, Table]
 
-    def reviewed(self, known: RelationshipRecord) -> tuple[ReviewedEdge, ...]:
-        """Return the edges of a record, those that are gone last."""
-        gone = frozenset(each.id for each in known.gone)
-        return self.edges((*known.recorded(), *known.gone), gone, known.waiting)
+    def resolve_record(self, record: RelationshipRecord) -> tuple[ReviewedRelationship, ...]:
+        """Return the relationships of a record with their status, those that are gone last."""
+        gone = frozenset(each.id for each in record.gone)
+        return self.resolve((*record.recorded(), *record.gone), gone, record.waiting)
 
-    def edges(
+    def resolve(
         self,
-        edges: Sequence[Relationship],
+        relationships: Sequence[Relationship],
         gone: Collection[RelationshipId] = (),
         waiting: Collection[RelationshipId] = (),
-    ) -> tuple[ReviewedEdge, ...]:
-        """Return each edge with its name and what holds for it; `waiting`: those a person accepted that miss an end."""
-        turned = set(map(_turned, edges))
-        declared = [edge for edge in declared_relationships(self.tables.values()) if edge.id in turned]
-        found = self._each((*edges, *declared), gone, waiting)
-        by_id: dict[RelationshipId | None, ReviewedEdge] = {each.edge.id: each for each in found}
-        return tuple(_with_decision(self._beside(each, by_id.get(_turned(each.edge)))) for each in found[: len(edges)])
+    ) -> tuple[ReviewedRelationship, ...]:
+        """Return relationships with name and status; `waiting`: as in a `RelationshipRecord`."""
+        opposites = set(map(_opposite_id, relationships))
+        declared = [each for each in declared_relationships(self.tables.values()) if each.id in opposites]
+        found = self._resolve_alone((*relationships, *declared), gone, waiting)
+        by_id: dict[RelationshipId | None, ReviewedRelationship] = {each.relationship.id: each for each in found}
+        return tuple(
+            _with_decision(self._beside_opposite(each, by_id.get(_opposite_id(each.relationship))))
+            for each in found[: len(relationships)]
+        )
 
-    def _each(
-        self, edges: Sequence[Relationship], gone: Collection[RelationshipId], waiting: Collection[RelationshipId]
-    ) -> tuple[ReviewedEdge, ...]:
-        refs = list(dict.fromkeys((*self.tables, *(ref for edge in edges for ref in (edge.child, edge.parent)))))
+    def _resolve_alone(
+        self,
+        relationships: Sequence[Relationship],
+        gone: Collection[RelationshipId],
+        waiting: Collection[RelationshipId],
+    ) -> tuple[ReviewedRelationship, ...]:
+        """Return relationships with the status they have without regard to their opposites."""
+        refs = list(
+            dict.fromkeys((*self.tables, *(ref for each in relationships for ref in (each.child, each.parent))))
+        )
         index = ManifestIndex.of(self.shards, refs)
         names = source_names(refs, index.names, [name for _, name in index.custom])
         return tuple(
-            self._reviewed(edge, names, index, gone=edge.id in gone, waits=edge.id in waiting) for edge in edges
+            self._reviewed(each, names, index, gone=each.id in gone, waits=each.id in waiting) for each in relationships
         )
 
     def _reviewed(
-        self, edge: Relationship, names: Mapping[TableRef, str], index: ManifestIndex, *, gone: bool, waits: bool
-    ) -> ReviewedEdge:
+        self, found: Relationship, names: Mapping[TableRef, str], index: ManifestIndex, *, gone: bool, waits: bool
+    ) -> ReviewedRelationship:
         joins = tuple(
-            EdgeJoin(names[ref], index.primary.get(physical_name(ref), (None, ""))[0], join)
-            for ref, join in _joins(edge, names)
+            GeneratedJoin(names[ref], index.primary.get(physical_name(ref), (None, ""))[0], join)
+            for ref, join in _joins(found, names)
         )
-        missing = missing_end(edge, self.tables) if gone else None
-        standing = _standing(edge, joins[0], self.shards, self.overlays)
-        if missing is not None and (standing is Standing.MANUAL or (waits and standing is not Standing.DISABLED)):
-            standing = Standing.REVIEW  # a person's join that cannot work any more
-        return ReviewedEdge(self.connection, relationship_name(edge, names), edge, standing, joins, gone, missing)
+        missing = missing_end(found, self.tables) if gone else None
+        status = self._status(found, joins[0])
+        if missing is not None and (status is JoinStatus.MANUAL or (waits and status is not JoinStatus.DISABLED)):
+            status = JoinStatus.REVIEW  # a person's join that cannot work any more
+        name = relationship_name(found, names)
+        return ReviewedRelationship(self.connection, name, found, status, joins, gone, missing)
 
-    def _beside(self, each: ReviewedEdge, other: ReviewedEdge | None) -> ReviewedEdge:
-        """Return an edge with what holds for it beside its opposite: joins that the other makes are not its own."""
-        if other is None or _is_declared(each.edge) or (each.standing in JOINED and not self._is_others(each, other)):
+    def _status(self, found: Relationship, forward: GeneratedJoin) -> JoinStatus:
+        overlays = self.authored.overlays_of(forward.source)
+        if any(forward.on in overlay.disabled for overlay in overlays):
+            return JoinStatus.DISABLED
+        if any(join_key(forward.join) in overlay.joins for overlay in overlays):
+            return JoinStatus.MANUAL
+        join = self._written(forward)
+        if _is_declared(found):
+            return JoinStatus.DECLARED if join is not None else JoinStatus.DISABLED
+        if join is not None:
+            return JoinStatus.ACCEPTED if join.get("source") in GENERATED_SOURCES else JoinStatus.MANUAL
+        # A person removed a sure join that is missing, and scans do not write it again.
+        return JoinStatus.DISABLED if found.status is Status.ACCEPTED else JoinStatus(found.status.value)
+
+    def _written(self, join: GeneratedJoin) -> Mapping[str, Any] | None:
+        """Return the join as it is in its shard, whoever wrote it."""
+        return None if join.shard is None else find_join(self.shards[join.shard].entry(join.source), join)
+
+    def _beside_opposite(self, each: ReviewedRelationship, other: ReviewedRelationship | None) -> ReviewedRelationship:
+        """Return a relationship with its status beside its opposite: a join of the opposite is not its own."""
+        found = each.relationship
+        if other is None or _is_declared(found) or (each.status in JOINED and not self._is_join_of(other, each)):
             return each
-        own, stands = Standing(each.edge.status.value), other.standing in JOINED and not self._is_others(other, each)
-        if each.standing is Standing.DISABLED:
-            of_other = other.standing is Standing.DISABLED and other.edge.status is not Status.REJECTED
-            standing: Standing = own if of_other and own is Standing.REJECTED else Standing.DISABLED
+        own = JoinStatus(found.status.value)
+        other_is_join = other.status in JOINED and not self._is_join_of(each, other)
+        if each.status is JoinStatus.DISABLED:
+            of_other = other.status is JoinStatus.DISABLED and other.relationship.status is not Status.REJECTED
+            status: JoinStatus = own if of_other and own is JoinStatus.REJECTED else JoinStatus.DISABLED
         else:
-            standing = Standing.REJECTED if stands else own if each.standing in JOINED else each.standing
-        edge = replace(each.edge, reason=OTHER_WAY) if standing is not own and stands else each.edge
-        shown = stands or other.standing is Standing.REVIEW
-        opposite = Opposite(other.name, other.standing) if shown else None
-        return replace(each, edge=edge, standing=standing, opposite=opposite)
+            status = JoinStatus.REJECTED if other_is_join else own if each.status in JOINED else each.status
+        found = replace(found, reason=OTHER_WAY) if status is not own and other_is_join else found
+        shown = other_is_join or other.status is JoinStatus.REVIEW
+        opposite = Opposite(other.name, other.status) if shown else None
+        return replace(each, relationship=found, status=status, opposite=opposite)
 
-    def _is_others(self, each: ReviewedEdge, other: ReviewedEdge) -> bool:
-        """Whether a join on the child of an edge is the one its opposite makes there: the many side tells."""
-        forward = each.joins[0]
-        entry = {} if forward.shard is None else self.shards[forward.shard].entry(forward.source)
-        relationship = (find_join(entry, forward) or {}).get("relationship")
-        if _is_declared(each.edge) or _is_declared(other.edge):
-            return _is_declared(other.edge)
-        if relationship in ("one_to_many", "many_to_one"):
-            return bool(relationship == "one_to_many")
-        return _likelihood(other.edge) > _likelihood(each.edge)
+    def _is_join_of(self, other: ReviewedRelationship, each: ReviewedRelationship) -> bool:
+        """Whether the join at the child of a relationship is that of its opposite (`other`): the many side tells."""
+        cardinality = (self._written(each.joins[0]) or {}).get("relationship")
+        if _is_declared(each.relationship) or _is_declared(other.relationship):
+            return _is_declared(other.relationship)
+        if cardinality in ("one_to_many", "many_to_one"):
+            return bool(cardinality == "one_to_many")
+        return _likelihood(other.relationship) > _likelihood(each.relationship)
 
 
-def _is_declared(edge: Relationship) -> bool:
-    return edge.sources == (Standing.DECLARED.value,)
+def _is_declared(found: Relationship) -> bool:
+    return found.sources == (JoinStatus.DECLARED.value,)
 
 
-def _likelihood(edge: Relationship) -> tuple[int, float, str]:
-    """Return what tells an edge from its opposite where both are one-to-one."""
-    return -(*Status,).index(edge.status), edge.probability, repr(edge.id)
+def _likelihood(found: Relationship) -> tuple[int, float, str]:
+    """Return the sort key that decides between opposites if both are one-to-one."""
+    return -(*Status,).index(found.status), found.probability, repr(found.id)
 
 
-def _with_decision(each: ReviewedEdge) -> ReviewedEdge:
-    """Return an edge whose reason says so where a person decided otherwise than the scan."""
-    decision = _DECIDED.get(each.standing)
-    if decision is None or each.gone or each.edge.status is decision[0] or not each.edge.reason:
+def _with_decision(each: ReviewedRelationship) -> ReviewedRelationship:
+    """Return a relationship whose reason says so if a person overruled the scan."""
+    decision, found = _DECIDED.get(each.status), each.relationship
+    if decision is None or each.gone or found.status is decision[0] or not found.reason:
         return each
-    return replace(each, edge=replace(each.edge, reason=f"{decision[1]}; the scan: {each.edge.reason}"))
+    return replace(each, relationship=replace(found, reason=f"{decision[1]}; the scan: {found.reason}"))
 
 
-def counted(edges: Iterable[ReviewedEdge]) -> dict[str, int]:
-    """Return how many found edges there are by what holds for them; declared joins are not found."""
-    counts = Counter(each.standing for each in edges)
-    return {each.value: counts[each] for each in Standing if each is not Standing.DECLARED}
+def status_counts(relationships: Iterable[ReviewedRelationship]) -> dict[str, int]:
+    """Return status -> number of relationships; declared ones are not counted."""
+    counts = Counter(each.status for each in relationships)
+    return {each.value: counts[each] for each in JoinStatus if each is not JoinStatus.DECLARED}
 
 
-def missing_end(edge: Relationship, tables: Mapping[TableRef, Table]) -> str | None:
-    """Return which table or column of an edge is not there; None where all are, and where no table is known."""
-    own = edge.child_columns if edge.condition is None else (*edge.child_columns, edge.condition[0])
-    for ref, columns in ((edge.child, own), (edge.parent, edge.parent_columns)) if tables else ():
+def missing_end(found: Relationship, tables: Mapping[TableRef, Table]) -> str | None:
+    """Return which table or column of a relationship is missing; None if all exist, or no table is known."""
+    own = found.child_columns if found.condition is None else (*found.child_columns, found.condition[0])
+    for ref, columns in ((found.child, own), (found.parent, found.parent_columns)) if tables else ():
         if ref not in tables:
             return f"table {physical_name(ref)} is gone"
-        there = {column.name for column in tables[ref].columns}
+        existing = {column.name for column in tables[ref].columns}
         for name in columns:
-            if name not in there:
+            if name not in existing:
                 return f"column {physical_name(ref)}.{quoted(name)} is gone"
     return None
 
 
-def _turned(edge: Relationship) -> RelationshipId | None:
-    """Return the id of the edge the other way round; none where a condition leads one way, or a table to itself."""
-    if edge.condition is not None or edge.child == edge.parent:
+def _opposite_id(found: Relationship) -> RelationshipId | None:
+    """Return the id of the relationship the other way round; None if it has a condition or joins a table to itself."""
+    if found.condition is not None or found.child == found.parent:
         return None
-    return edge.parent, edge.parent_columns, edge.child, edge.child_columns, repr(None)
+    return found.parent, found.parent_columns, found.child, found.child_columns, repr(None)
 
 
-def _joins(edge: Relationship, names: Mapping[TableRef, str]) -> list[tuple[TableRef, Mapping[str, Any]]]:
-    """Return the joins a scan writes for an edge it accepts, by table."""
-    tables = [Table(ref, TableKind.TABLE, ()) for ref in dict.fromkeys((edge.child, edge.parent))]
-    made = entries(tables, names, RelationshipRecord(edges=(replace(edge, status=Status.ACCEPTED),)))
-    return [(ref, join) for ref, entry in made.items() for join in entry.get("joins", ())]
+def _joins(found: Relationship, names: Mapping[TableRef, str]) -> list[tuple[TableRef, Mapping[str, Any]]]:
+    """Return the joins that a scan writes for a relationship it accepts, by table."""
+    tables = [Table(ref, TableKind.TABLE, ()) for ref in dict.fromkeys((found.child, found.parent))]
+    written = entries(tables, names, RelationshipRecord(relationships=(replace(found, status=Status.ACCEPTED),)))
+    return [(ref, join) for ref, entry in written.items() for join in entry.get("joins", ())]
 
 
-def _standing(edge: Relationship, forward: EdgeJoin, shards: Mapping[str, Shard], overlays: Overlays) -> Standing:
-    authored = overlays.of(forward.source)
-    if any(forward.on in overlay.disabled for overlay in authored):
-        return Standing.DISABLED
-    if any(join_key(forward.join) in overlay.joins for overlay in authored):
-        return Standing.MANUAL
-    entry = {} if forward.shard is None else shards[forward.shard].entry(forward.source)
-    join = find_join(entry, forward)
-    if _is_declared(edge):
-        return Standing.DECLARED if join is not None else Standing.DISABLED
-    if join is not None:
-        return Standing.ACCEPTED if join.get("source") in GENERATED_SOURCES else Standing.MANUAL
-    # a sure join that is not there was taken out by hand, and scans leave it out
-    return Standing.DISABLED if edge.status is Status.ACCEPTED else Standing(edge.status.value)
-
-
-def find_join(entry: Entry, wanted: EdgeJoin) -> Mapping[str, Any] | None:
+def find_join(entry: Entry, wanted: GeneratedJoin) -> Mapping[str, Any] | None:
     """Return the join of an entry of the manifest that is the wanted one, whoever wrote it."""
     key = join_key(wanted.join)
     return next((join for join in entry.get("joins") or () if join_key(join) == key), None)
 
 
-def edges_named(word: str, edges: Iterable[ReviewedEdge]) -> list[ReviewedEdge]:
-    """Return the edges a word names: by the whole name, blanks aside, else by the part before the arrow alone."""
-    known = list(edges)
+def relationships_named(word: str, relationships: Iterable[ReviewedRelationship]) -> list[ReviewedRelationship]:
+    """Return the relationships a word names: by the whole name, blanks aside, or by the part before the arrow."""
+    known = list(relationships)
     squeezed = _squeezed(word)
     return (
         [each for each in known if each.name == word]
@@ -495,45 +512,45 @@ Joins = list[dict[str, Any]]
 
 
 class Decision(StrEnum):
-    """What a person says of an edge."""
+    """A person's decision on a relationship."""
 
     ACCEPT = "accept"
     REJECT = "reject"
 
 
-class Draft:
-    """The files of one connection with decisions made in them; nothing is written."""
+class ReviewDraft:
+    """New decisions on the relationships of a connection, as changes of its files; nothing is written."""
 
-    def __init__(self, review: Review) -> None:
+    def __init__(self, review: RelationshipReview) -> None:
         self.connection = review.connection
         self._review = review
         self._documents: dict[str, dict[str, Any]] = {}
         self._texts: dict[str, bytes] = {}
         self._overlays: dict[str, bytes | None] = {}
 
-    def decide(self, edge: ReviewedEdge, decision: Decision) -> frozenset[str]:
-        """Make a decision and return the paths it changes; none where it holds already.
+    def decide(self, each: ReviewedRelationship, decision: Decision) -> frozenset[str]:
+        """Make a decision and return the paths it changes; none if it was made before.
 
-        Accepted: both tables have the join as `manual`, no overlay disables it. Rejected: the overlays of both disable
-        it, and it is no longer a person's; of the two ends only the child's where its opposite waits for a decision.
-        Where the opposite stands the joins are that one's, and nothing changes. Raises `ConfigError` where a file
-        leaves no place for it, and for a join of something that is not there.
+        Accepted: both tables have the join as `manual`, and no overlay disables it. Rejected: the overlays of both
+        disable it, and it is no longer `manual`; only that of the child if the opposite needs review. If the opposite
+        is a join, the joins belong to that one, and nothing changes. Raises `ConfigError` if a file cannot be edited,
+        or if a table or column of the relationship is missing.
         """
-        if decision is Decision.ACCEPT and edge.missing is not None:
-            message = f"`{edge.name}` cannot be a join: {edge.missing}"
-            raise ConfigError(message, hint=Command("scan", "relationships", edge.connection, "--reject", edge.name))
-        if edge.opposite is not None and edge.opposite.stands:
+        if decision is Decision.ACCEPT and each.missing is not None:
+            message = f"`{each.name}` cannot be a join: {each.missing}"
+            raise ConfigError(message, hint=Command("scan", "relationships", each.connection, "--reject", each.name))
+        if each.opposite is not None and each.opposite.is_join:
             return frozenset()
-        joins = edge.joins[:1] if decision is Decision.REJECT and edge.opposite is not None else edge.joins
+        joins = each.joins[:1] if decision is Decision.REJECT and each.opposite is not None else each.joins
         change = self._accept if decision is Decision.ACCEPT else self._reject
-        return frozenset(path for join in joins for path in change(edge, join))
+        return frozenset(path for join in joins for path in change(each, join))
 
     def changes(self) -> dict[str, bytes | None]:
-        """Return path -> new content of what differs; None for an overlay with nothing left in it."""
+        """Return path -> new content of the files that change; None for an overlay with nothing left in it."""
         return {**self._rendered(), **self._overlays}
 
     def shards(self) -> dict[str, Shard]:
-        """Return all shards of the connection, as they are with the decisions."""
+        """Return all shards of the connection with the decisions."""
         texts = self._rendered()
         written = {
             path: Shard(document, hashlib.sha256(texts[path]).hexdigest()) for path, document in self._documents.items()
@@ -541,7 +558,7 @@ class Draft:
         return {**self._review.shards, **written}
 
     def removed_texts(self, contents: Mapping[str, bytes]) -> RemovedTexts:
-        """Return what writing the shards anew takes out of `contents`, path -> what stands there now."""
+        """Return the texts that are lost when the shards are rewritten; `contents`: path -> current content."""
         return RemovedTexts(
             comments=tuple(sorted(p for p in self._documents if p in contents and has_comments(contents[p], p)))
         )
@@ -551,26 +568,26 @@ class Draft:
             self._texts[path] = render_shard(self._documents[path])
         return self._texts
 
-    def _accept(self, edge: ReviewedEdge, join: EdgeJoin) -> list[str]:
+    def _accept(self, each: ReviewedRelationship, join: GeneratedJoin) -> list[str]:
         if join.shard is None:
-            message = f"`{join.source}` has no entry in the manifest of `{edge.connection}`, so no join can be written"
-            raise ConfigError(message, hint=Command("scan", edge.connection))
-        overlays = []
-        if any(join.on in overlay.disabled for overlay in self._review.overlays.of(join.source)):
+            message = f"`{join.source}` has no entry in the manifest of `{each.connection}`, so no join can be written"
+            raise ConfigError(message, hint=Command("scan", each.connection))
+        changed: list[str] = []
+        if any(join.on in overlay.disabled for overlay in self._review.authored.overlays_of(join.source)):
             path, before = self._overlay(join.source)
-            overlays = self._put(path, before, None if before is None else enabling(before, [join.join], path))
-        if any(join_key(join.join) in overlay.joins for overlay in self._review.overlays.of(join.source)):
-            return overlays
-        return [*self._change_joins(join, lambda joins: _with_manual(joins, join)), *overlays]
+            changed = self._put(path, before, None if before is None else enabling(before, [join.join], path))
+        if any(join_key(join.join) in overlay.joins for overlay in self._review.authored.overlays_of(join.source)):
+            return changed
+        return [*self._change_joins(join, lambda joins: _with_manual(joins, join)), *changed]
 
-    def _reject(self, edge: ReviewedEdge, join: EdgeJoin) -> list[str]:
-        sure = edge.edge.status is Status.ACCEPTED
+    def _reject(self, each: ReviewedRelationship, join: GeneratedJoin) -> list[str]:
+        sure = each.relationship.status is Status.ACCEPTED
         path, before = self._overlay(join.source)
-        touched = self._put(path, before, disabling(before, join.source, [join.join], path))
-        return [*self._change_joins(join, lambda joins: _without_manual(joins, join, keep=sure)), *touched]
+        changed = self._put(path, before, disabling(before, join.source, [join.join], path))
+        return [*self._change_joins(join, lambda joins: _without_manual(joins, join, keep=sure)), *changed]
 
     def _overlay(self, source: str) -> tuple[str, bytes | None]:
-        path, content = self._review.overlays.place(source)
+        path, content = self._review.authored.overlay_file(source)
         return path, self._overlays.get(path, content)
 
     def _put(self, path: str, before: bytes | None, after: bytes | None) -> list[str]:
@@ -579,8 +596,8 @@ class Draft:
         self._overlays[path] = after
         return [path]
 
-    def _change_joins(self, join: EdgeJoin, change: Callable[[Joins], Joins]) -> list[str]:
-        """Change the joins of a source in its shard; all else stays."""
+    def _change_joins(self, join: GeneratedJoin, change: Callable[[Joins], Joins]) -> list[str]:
+        """Change the joins of a source in its shard, and nothing else."""
         if join.shard is None:
             return []
         document = self._documents.get(join.shard, self._review.shards[join.shard].document)
@@ -599,8 +616,8 @@ class Draft:
         return [join.shard]
 
 
-def _with_manual(joins: Joins, wanted: EdgeJoin) -> Joins:
-    """Return the joins with the wanted one as a person's; a declared one is as sure as can be and stays."""
+def _with_manual(joins: Joins, wanted: GeneratedJoin) -> Joins:
+    """Return the joins with the wanted one as `manual`; a declared one stays as it is."""
     key = join_key(wanted.join)
     if all(join_key(join) != key for join in joins):
         return [*joins, {**wanted.join, "source": "manual"}]
@@ -609,18 +626,18 @@ def _with_manual(joins: Joins, wanted: EdgeJoin) -> Joins:
     ]
 
 
-def _as_manual(join: dict[str, Any], wanted: EdgeJoin) -> dict[str, Any]:
-    """Return a join as a person's; one that the opposite of the wanted one made takes its direction."""
+def _as_manual(join: dict[str, Any], wanted: GeneratedJoin) -> dict[str, Any]:
+    """Return a join as `manual`; one of the opposite relationship takes the direction of the wanted one."""
     if join.get("source") == "inferred":
         join = {**join, "source": "manual"}
-    relationship = wanted.join["relationship"]
-    if {join.get("relationship"), relationship} == {"many_to_one", "one_to_many"}:
-        join = {**join, "relationship": relationship}
+    cardinality = wanted.join["relationship"]
+    if {join.get("relationship"), cardinality} == {"many_to_one", "one_to_many"}:
+        join = {**join, "relationship": cardinality}
     return join
 
 
-def _without_manual(joins: Joins, wanted: EdgeJoin, *, keep: bool) -> Joins:
-    """Return the joins without a person's wanted one; `keep`: the scan finds it too, and has it as `inferred`."""
+def _without_manual(joins: Joins, wanted: GeneratedJoin, *, keep: bool) -> Joins:
+    """Return the joins without the wanted one if it is a person's; `keep`: it becomes `inferred` instead."""
     key = join_key(wanted.join)
     persons = [join for join in joins if join_key(join) == key and join.get("source") not in GENERATED_SOURCES]
     if not keep:

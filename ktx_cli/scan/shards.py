@@ -30,7 +30,7 @@ def entries(
 ) -> dict[TableRef, Entry]:
     """Return the generated entry of every table; joins are written on both tables of a reference.
 
-    `manual`: edges that a person accepted and whose joins are not in the files.
+    `manual`: relationships that a person accepted and whose joins are not in the files.
     """
     by_ref = {table.ref: table for table in tables}
     known = record or RelationshipRecord()
@@ -106,11 +106,11 @@ def _add(joins: list[dict[str, str]], join: dict[str, str]) -> None:
         joins.append(join)
 
 
-def _condition(edge: Relationship, source: str | None) -> str:
+def _condition(relationship: Relationship, source: str | None) -> str:
     """Return what makes a column that refers to several tables refer to this one; `source`: where the column is."""
-    if edge.condition is None:
+    if relationship.condition is None:
         return ""
-    column, value = edge.condition
+    column, value = relationship.condition
     literal = "'" + str(value).replace("'", "''") + "'" if isinstance(value, str) else str(value)
     place = "" if source is None else f"{quoted(source)}."
     return f" AND {place}{quoted(column)} = {literal}"

@@ -30,8 +30,8 @@ def test_a_key_no_larger_that_holds_all_values_is_a_rival(
 @pytest.mark.parametrize("seed", [4, 5])
 def test_the_pairs_of_a_database_with_and_without_rows(tmp_path: Path, seed: int) -> None:
     seen, unseen = examples_of("tiny", seed, tmp_path)
-    assert seen.rows and len(seen.rows) == len(seen.scene.sightings)
-    assert all(len(row.values) == len(FEATURES) for row in (*seen.rows, *unseen.rows))
+    assert seen.rows and len(seen.rows) == len(seen.summary.candidates)
+    assert all(len(row.features) == len(FEATURES) for row in (*seen.rows, *unseen.rows))
     assert 0 < sum(row.label for row in seen.rows) < len(seen.rows)
     assert sum(row.empty for row in unseen.rows) > sum(row.empty for row in seen.rows)
     assert all(row.empty for row in unseen.rows) or seed % 2

@@ -131,7 +131,7 @@ def test_the_answer_is_taken_from_discovery(fixture: tuple[Path, Truth], monkeyp
         )
 
     edges = (edge("accepted", "a"), edge("review", "b"), edge("rejected", "c"))
-    found = SimpleNamespace(edges=edges, primary_keys={one: ("id",), other: ()}, queries=3)
+    found = SimpleNamespace(relationships=edges, primary_keys={one: ("id",), other: ()}, queries=3)
     monkeypatch.setattr(
         "benchmarks.relationship_fixtures.discovering.discover_database", lambda connector, schema, config: found
     )

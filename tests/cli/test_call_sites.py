@@ -69,7 +69,9 @@ SITES = {
     "conflict repair": Site(TASK, "run_agent_loop", "conflict_repair"),
     "gate repair": Site(TASK, "run_agent_loop", "gate_repair"),
     "table description": Site("scan/descriptions/model.py _Asking._ask_once", "generate_object", "describe_tables"),
-    "relationship proposal": Site("scan/relationships/proposals.py _Asking._ask", "generate_object", "propose_joins"),
+    "relationship proposal": Site(
+        "scan/relationships/proposals.py _ProposalRun._ask", "generate_object", "propose_joins"
+    ),
     "ktx eval": Site(TASK, "run_agent_loop", "eval_question"),
     "probe": Site("llm/probe.py _probe", "probe", "probe"),
     "ktx llm ask": Site(BY_HAND, "generate_text", "ask for words"),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.cli.commands.scan import Status
-from ktx_cli.scan.review import Standing
+from ktx_cli.scan.review import JoinStatus
 from tests.cli.conftest import SQLITE, done
 from tests.worlds.forks import shared
 
@@ -107,7 +107,7 @@ def test_the_envelope(ktx: Run, scanned: Path) -> None:
 
 
 def test_every_standing_can_be_asked_for() -> None:
-    assert {each.value for each in Status} == {each.value for each in Standing} | {"all"}
+    assert {each.value for each in Status} == {each.value for each in JoinStatus} | {"all"}
 
 
 def test_of_one_status(ktx: Run, scanned: Path) -> None:

@@ -16,11 +16,11 @@ from ktx_cli.core import yaml
 from ktx_cli.core.errors import BusyError, ConfigError, NotReadyError, StorageError, UsageError
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.jobs.review import Choice, DecideRequest, DecisionReport, decide, edge_names, list_relationships
+from ktx_cli.jobs.review import Choice, DecideRequest, DecisionReport, decide, list_relationships, relationship_names
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import read_state
-from ktx_cli.scan.review import Decision, Standing
+from ktx_cli.scan.review import Decision, JoinStatus
 from ktx_cli.scan.stages import Depth
 from tests.jobs.conftest import Built
 
@@ -85,9 +85,9 @@ def said(project: Path, accept: tuple[str, ...] = (), reject: tuple[str, ...] = 
     return decide(DecideRequest(project, choices, **more))[0]
 
 
-def standings(project: Path) -> dict[str, str]:
-    edges = list_relationships(Layout(project), statuses=frozenset(Standing)).edges
-    return {edge.name: edge.standing.value for edge in edges}
+def join_status_counts(project: Path) -> dict[str, str]:
+    edges = list_relationships(Layout(project), statuses=frozenset(JoinStatus)).relationships
+    return {edge.name: edge.status.value for edge in edges}
 
 
 def git(project: Path, *words: str) -> str:
@@ -114,25 +114,29 @@ def snapshot(project: Path) -> dict[str, bytes]:
 
 def test_a_scan_finds_what_is_listed(project: Path) -> None:
     before = snapshot(project)
-    found = standings(project)
+    found = join_status_counts(project)
     assert {found[CUSTOMER], found[LINE]} == {"accepted"}
     assert {found[PARCEL], found[WHO]} == {"review"}
     shown = list_relationships(Layout(project))
-    assert {edge.name for edge in shown.edges} == {name for name, status in found.items() if status != "rejected"}
+    assert {edge.name for edge in shown.relationships} == {
+        name for name, status in found.items() if status != "rejected"
+    }
     assert (shown.warnings, shown.declared) == ([], 0)
     assert snapshot(project) == before, "listing writes nothing"
 
 
 def test_listing_runs_no_git(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    assert standings(project)[CUSTOMER] == "accepted"
+    assert join_status_counts(project)[CUSTOMER] == "accepted"
 
 
 @pytest.mark.parametrize("table", ["shipments", "order_lines", "customers"])
 def test_of_one_table(project: Path, table: str) -> None:
-    edges = list_relationships(Layout(project), statuses=frozenset(Standing), table=table).edges
-    everything = list_relationships(Layout(project), statuses=frozenset(Standing)).edges
-    assert edges == [each for each in everything if table in (each.edge.child.name, each.edge.parent.name)]
+    edges = list_relationships(Layout(project), statuses=frozenset(JoinStatus), table=table).relationships
+    everything = list_relationships(Layout(project), statuses=frozenset(JoinStatus)).relationships
+    assert edges == [
+        each for each in everything if table in (each.relationship.child.name, each.relationship.parent.name)
+    ]
     assert 0 < len(edges) < len(everything)
     with pytest.raises(UsageError) as raised:
         list_relationships(Layout(project), table=f"{table}x")
@@ -182,7 +186,7 @@ def test_decisions_survive_scans_whose_evidence_says_otherwise(project: Path, ch
         assert scan(project) is not None, "the evidence changed"
         assert manual_joins(project) == joins
         assert [(project / path).read_bytes() for path in (ORDERS, CUSTOMERS)] == overlays
-        return standings(project)
+        return join_status_counts(project)
 
     spoilt = after("UPDATE order_lines SET order_id = order_id + 900000", "UPDATE shipments SET line_no = line_no + 50")
     assert all(kept[name] == found for name, found in spoilt.items() if name in kept)
@@ -204,7 +208,7 @@ def test_an_undone_decision_is_the_scans_again(project: Path) -> None:
     assert scan(project) is None
     said(project, (CUSTOMER,))
     assert not (project / ORDERS).exists()
-    assert standings(project)[CUSTOMER] == "manual"
+    assert join_status_counts(project)[CUSTOMER] == "manual"
 
 
 def test_an_edited_file_is_left_alone_with_all_of_its_decision(project: Path) -> None:
@@ -212,14 +216,18 @@ def test_an_edited_file_is_left_alone_with_all_of_its_decision(project: Path) ->
     edited = (project / SHARD).read_bytes() + b"# mine\n"
     (project / SHARD).write_bytes(edited)
     report = said(project, (PARCEL, LINE), (CUSTOMER,))
-    assert {each.edge.name: each.result for each in report.decided} == {PARCEL: "held", LINE: "held", CUSTOMER: "done"}
+    assert {each.relationship.name: each.result for each in report.decided} == {
+        PARCEL: "held",
+        LINE: "held",
+        CUSTOMER: "done",
+    }
     assert set(report.committed) == {ORDERS, CUSTOMERS}
     assert report.held == ((SHARD, "modified"),)
     assert (project / SHARD).read_bytes() == edited
     error = report.error()
     assert error is not None and error.exit_code == 7
     assert git(project, "show", "--format=%s", "--no-patch").strip() == "ktx scan relationships: reject 1"
-    assert standings(project)[LINE] == "disabled", "its overlays are as they were"
+    assert join_status_counts(project)[LINE] == "disabled", "its overlays are as they were"
 
 
 @pytest.mark.parametrize("path", [ORDERS, "semantic-layer/shop/mine.yaml"])
@@ -245,10 +253,10 @@ def test_files_that_git_ignores_are_written_and_named(project: Path) -> None:
     report, warnings = decide(DecideRequest(project, [Choice(CUSTOMER, Decision.REJECT)]))
     assert (report.status, report.commit, set(report.ignored)) == ("done", None, {ORDERS, CUSTOMERS})
     assert [warning.code for warning in warnings] == ["ignored_paths"]
-    assert standings(project)[CUSTOMER] == "disabled"
+    assert join_status_counts(project)[CUSTOMER] == "disabled"
     assert decide(DecideRequest(project, [Choice(CUSTOMER, Decision.ACCEPT)]))[0].status == "done"
     assert (project / ORDERS).read_text() == "name: orders\n", "git has no history of it, so it is not removed"
-    assert standings(project)[CUSTOMER] == "manual"
+    assert join_status_counts(project)[CUSTOMER] == "manual"
 
 
 def test_another_run_holds_the_run_lock(project: Path) -> None:
@@ -287,7 +295,7 @@ def test_a_name_in_two_connections(project: Path) -> None:
         said(project, (PARCEL,))
     assert raised.value.hint == f"ktx scan relationships copy --accept '{PARCEL}'"
     assert said(project, (PARCEL,), connections=("shop",)).committed == (SHARD,)
-    assert edge_names(project, ["copy", "shop", "gone"]).count(PARCEL) == 1
+    assert relationship_names(project, ["copy", "shop", "gone"]).count(PARCEL) == 1
 
 
 def test_a_file_that_leaves_no_place_changes_nothing(project: Path) -> None:
@@ -296,7 +304,7 @@ def test_a_file_that_leaves_no_place_changes_nothing(project: Path) -> None:
     git(project, "commit", "-qm", "our own orders")
     with pytest.raises(ConfigError, match="source of its own"):
         said(project, (PARCEL,), (CUSTOMER,))
-    assert standings(project)[PARCEL] == "review"
+    assert join_status_counts(project)[PARCEL] == "review"
 
 
 def test_before_any_scan(shop_project: Path) -> None:
@@ -338,11 +346,11 @@ def test_an_accepted_join_comes_back_with_what_was_missing(project: Path, away: 
     assert len(written) == 2
     change(project, away)
     assert scan(project) is not None
-    assert (standings(project)[WHO], manual_joins(project)) == ("review", set())
+    assert (join_status_counts(project)[WHO], manual_joins(project)) == ("review", set())
     assert scan(project) is None, "nothing is left to do"
     change(project, back)
     assert scan(project) is not None
-    assert (standings(project)[WHO], manual_joins(project)) == ("manual", written)
+    assert (join_status_counts(project)[WHO], manual_joins(project)) == ("manual", written)
     assert scan(project) is None
 
 
@@ -353,10 +361,10 @@ def test_a_join_that_an_overlay_makes_is_written_nowhere_else(project: Path) -> 
     git(project, "commit", "-m", "overlay")
     change(project, "ALTER TABLE shipments RENAME COLUMN who TO x")
     scan(project)
-    assert standings(project)[WHO] == "review"
+    assert join_status_counts(project)[WHO] == "review"
     change(project, "ALTER TABLE shipments RENAME COLUMN x TO who")
     scan(project)
-    assert (standings(project)[WHO], manual_joins(project)) == ("manual", set())
+    assert (join_status_counts(project)[WHO], manual_joins(project)) == ("manual", set())
 
 
 def test_nothing_to_do_where_the_join_the_other_way_round_stands(project: Path) -> None:
@@ -374,7 +382,7 @@ def test_nothing_to_do_where_the_join_the_other_way_round_stands(project: Path) 
     assert [(each.code, each.hint) for each in warnings] == [
         ("opposite_stands", f"ktx scan relationships shop --reject '{CUSTOMER}'")
     ]
-    assert (standings(project)[CUSTOMER], standings(project)[mirror]) == ("accepted", "rejected")
+    assert (join_status_counts(project)[CUSTOMER], join_status_counts(project)[mirror]) == ("accepted", "rejected")
 
 
 @pytest.mark.parametrize("path", [SHARD, "raw-sources/shop/live-database/relationships.json"])

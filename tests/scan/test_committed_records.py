@@ -13,7 +13,9 @@ from ktx_cli.scan.relationships.record import Relationship, RelationshipRecord, 
 from ktx_cli.warehouses.port import TableRef
 
 A, B = TableRef(None, "a"), TableRef(None, "b")
-KNOWN = RelationshipRecord(edges=(Relationship(A, ("b_id",), B, ("id",), Status.ACCEPTED, 0.9, "named as the key is"),))
+KNOWN = RelationshipRecord(
+    relationships=(Relationship(A, ("b_id",), B, ("id",), Status.ACCEPTED, 0.9, "named as the key is"),)
+)
 RECORDS = Records(KNOWN, {A: Described(A, "hash", "rules", "all a", {})})
 
 

@@ -15,7 +15,7 @@ from ktx_cli.project.layout import Layout
 from ktx_cli.scan.descriptions.facts import Described, DescriptionInput, DescriptionReport, ProposalInput, Source
 from ktx_cli.scan.outcome import PreviousScan, ScanOutcome
 from ktx_cli.scan.pipeline import ScanJob, scan_connection
-from ktx_cli.scan.relationships.hints import GivenHints
+from ktx_cli.scan.relationships.hints import FixedHints
 from ktx_cli.semantic.manifest import ParsedCopies
 from ktx_cli.warehouses.port import (
     Column,
@@ -70,7 +70,7 @@ class Teller:
     seen: list[DescriptionInput] = field(default_factory=list)
     report: DescriptionReport = field(default_factory=lambda: DescriptionReport("llm"))
 
-    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[GivenHints, DescriptionReport]:
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
         raise AssertionError("rows are not read")
 
     def describe(

@@ -24,10 +24,10 @@ from ktx_cli.scan.removed_joins import (
     NOT_FOUND,
     gone_joins,
     gone_warnings,
-    returned_edges,
+    returned_relationships,
     with_gone,
 )
-from ktx_cli.scan.review import Overlays, ReviewedEdge, Scene, Standing
+from ktx_cli.scan.review import AuthoredSources, JoinStatus, ReviewedRelationship, StatusResolver
 from ktx_cli.semantic.manifest import Shard
 from ktx_cli.warehouses.port import Column, ForeignKey, SemanticType, Table, TableKind, TableRef
 
@@ -47,10 +47,12 @@ KEY = ForeignKey(("customer_id",), CUSTOMERS, ("id",), None)
 
 
 def after(
-    edge: Relationship, stood: Standing, *, tables: Any = TABLES, now: tuple[Relationship, ...] = ()
+    edge: Relationship, stood: JoinStatus, *, tables: Any = TABLES, now: tuple[Relationship, ...] = ()
 ) -> tuple[Relationship, ...]:
     """Return what is gone when the record had this edge and a scan finds `now`."""
-    return with_gone(RelationshipRecord(edges=now), RelationshipRecord(edges=(edge,)), tables, lambda _: stood).gone
+    return with_gone(
+        RelationshipRecord(relationships=now), RelationshipRecord(relationships=(edge,)), tables, lambda _: stood
+    ).gone
 
 
 @pytest.mark.table(
@@ -64,45 +66,45 @@ def after(
     ],
 )
 def test_a_join_that_is_gone_says_why(tables: dict[TableRef, Table], reason: str) -> None:
-    (gone,) = after(FOUND, Standing.ACCEPTED, tables=tables)
+    (gone,) = after(FOUND, JoinStatus.ACCEPTED, tables=tables)
     assert gone == replace(FOUND, status=Status.REJECTED, reason=reason)
 
 
 @pytest.mark.table(
     ("edge", "stood", "kept"),
     [
-        (FOUND, Standing.ACCEPTED, True),
-        (OPEN, Standing.MANUAL, True),
-        (OPEN, Standing.DISABLED, True),
-        (OPEN, Standing.REVIEW, False),
-        (replace(FOUND, status=Status.REJECTED), Standing.REJECTED, False),
+        (FOUND, JoinStatus.ACCEPTED, True),
+        (OPEN, JoinStatus.MANUAL, True),
+        (OPEN, JoinStatus.DISABLED, True),
+        (OPEN, JoinStatus.REVIEW, False),
+        (replace(FOUND, status=Status.REJECTED), JoinStatus.REJECTED, False),
     ],
 )
-def test_joins_and_decisions_are_kept_and_guesses_are_not(edge: Relationship, stood: Standing, kept: bool) -> None:
+def test_joins_and_decisions_are_kept_and_guesses_are_not(edge: Relationship, stood: JoinStatus, kept: bool) -> None:
     assert bool(after(edge, stood)) is kept
 
 
 def test_what_is_found_again_is_not_gone() -> None:
-    assert after(FOUND, Standing.ACCEPTED, now=(OPEN,)) == ()
+    assert after(FOUND, JoinStatus.ACCEPTED, now=(OPEN,)) == ()
 
 
 def test_a_join_that_scores_too_low_for_a_line_keeps_its_line_and_the_new_reason() -> None:
     low = replace(FOUND, status=Status.REJECTED, probability=LEAST_PROBABILITY / 2, reason="3 % of rows are found")
-    (gone,) = after(FOUND, Standing.ACCEPTED, now=(low,))
+    (gone,) = after(FOUND, JoinStatus.ACCEPTED, now=(low,))
     assert gone.reason == "3 % of rows are found"
 
 
 def test_a_join_that_a_key_declares_now_is_not_gone_but_a_persons_no_stays() -> None:
     tables = {**TABLES, ORDERS: table(ORDERS, "id", "customer_id", keys=(KEY,))}
-    assert after(FOUND, Standing.ACCEPTED, tables=tables) == ()
-    (gone,) = after(FOUND, Standing.DISABLED, tables=tables)
+    assert after(FOUND, JoinStatus.ACCEPTED, tables=tables) == ()
+    (gone,) = after(FOUND, JoinStatus.DISABLED, tables=tables)
     assert gone.reason == DECLARED
 
 
 def test_a_reason_stays_while_it_is_true() -> None:
     def again(reason: str, tables: Any) -> str:
         record = RelationshipRecord(gone=(replace(FOUND, status=Status.REJECTED, reason=reason),))
-        return with_gone(RelationshipRecord(), record, tables, lambda _: Standing.REJECTED).gone[0].reason
+        return with_gone(RelationshipRecord(), record, tables, lambda _: JoinStatus.REJECTED).gone[0].reason
 
     assert again("3 % of rows are found", TABLES) == "3 % of rows are found"
     assert again("table customers is gone", {ORDERS: TABLES[ORDERS]}) == "table customers is gone"
@@ -112,7 +114,7 @@ def test_a_reason_stays_while_it_is_true() -> None:
 def test_a_record_keeps_a_bounded_number_and_every_decision() -> None:
     many = tuple(replace(FOUND, child_columns=(f"c{n}",), status=Status.REJECTED) for n in range(MOST_GONE + 5))
     decided = many[:2]
-    stood = {edge: Standing.DISABLED if edge in decided else Standing.REJECTED for edge in many}
+    stood = {edge: JoinStatus.DISABLED if edge in decided else JoinStatus.REJECTED for edge in many}
     gone = with_gone(RelationshipRecord(), RelationshipRecord(gone=many), {}, lambda edge: stood[edge]).gone
     assert [each.child_columns for each in gone] == [each.child_columns for each in (*decided, *many[7:])]
 
@@ -121,7 +123,7 @@ def test_the_record_keeps_what_is_gone_through_scans_that_say_nothing_of_it() ->
     gone = replace(FOUND, status=Status.REJECTED, reason=NOT_FOUND, sources=("model",))
     known = RelationshipRecord(gone=(gone,))
     assert read_record(record_text(known), "there") == known
-    assert b'"gone"' not in record_text(RelationshipRecord(edges=(FOUND,)))
+    assert b'"gone"' not in record_text(RelationshipRecord(relationships=(FOUND,)))
     assert steadied(RelationshipRecord(), known, ()).gone == (gone,)
     assert restricted(known, {}).gone == (gone,)
     assert [hint.child for hint in recorded_hints(known)] == [ORDERS], "the model is not asked twice"
@@ -136,8 +138,10 @@ def joined(source: str, on: str = "customer_id = customers.id") -> dict[str, str
     return {"to": "customers", "on": on, "relationship": "many_to_one", "source": source}
 
 
-def reviewed(known: RelationshipRecord, files: dict[str, Shard], tables: Any = TABLES) -> tuple[ReviewedEdge, ...]:
-    return Scene("shop", files, Overlays("shop", {}, {}), tables).reviewed(known)
+def reviewed(
+    known: RelationshipRecord, files: dict[str, Shard], tables: Any = TABLES
+) -> tuple[ReviewedRelationship, ...]:
+    return StatusResolver("shop", files, AuthoredSources("shop", {}, {}), tables).resolve_record(known)
 
 
 GONE = RelationshipRecord(gone=(replace(FOUND, status=Status.REJECTED, reason=NOT_FOUND),))
@@ -147,33 +151,33 @@ BARE = {**TABLES, ORDERS: table(ORDERS, "id")}
 @pytest.mark.table(
     ("files", "tables", "standing"),
     [
-        (shards(), TABLES, Standing.REJECTED),
-        (shards(joined("manual")), TABLES, Standing.MANUAL),
-        (shards(joined("manual")), BARE, Standing.REVIEW),
-        (shards(joined("manual")), {}, Standing.MANUAL),
+        (shards(), TABLES, JoinStatus.REJECTED),
+        (shards(joined("manual")), TABLES, JoinStatus.MANUAL),
+        (shards(joined("manual")), BARE, JoinStatus.REVIEW),
+        (shards(joined("manual")), {}, JoinStatus.MANUAL),
     ],
 )
-def test_what_holds_for_a_join_that_is_gone(files: dict[str, Shard], tables: Any, standing: Standing) -> None:
+def test_what_holds_for_a_join_that_is_gone(files: dict[str, Shard], tables: Any, standing: JoinStatus) -> None:
     (edge,) = reviewed(GONE, files, tables)
-    assert (edge.standing, edge.gone, edge.missing is not None) == (standing, True, standing is Standing.REVIEW)
+    assert (edge.status, edge.gone, edge.missing is not None) == (standing, True, standing is JoinStatus.REVIEW)
 
 
 @pytest.mark.table(
     ("source", "now", "left", "reason"),
     [
-        ("inferred", RelationshipRecord(edges=(OPEN,)), shards(), "review now: every value is found"),
+        ("inferred", RelationshipRecord(relationships=(OPEN,)), shards(), "review now: every value is found"),
         ("inferred", GONE, shards(), NOT_FOUND),
         ("inferred", RelationshipRecord(), shards(), NOT_FOUND),
-        ("inferred", RelationshipRecord(edges=(FOUND,)), shards(joined("inferred")), None),
+        ("inferred", RelationshipRecord(relationships=(FOUND,)), shards(joined("inferred")), None),
         ("manual", GONE, shards(joined("manual")), None),
-        ("manual", RelationshipRecord(edges=(OPEN,)), shards(joined("manual")), None),
+        ("manual", RelationshipRecord(relationships=(OPEN,)), shards(joined("manual")), None),
     ],
 )
 def test_a_run_names_the_joins_that_stand_no_more(
     source: str, now: RelationshipRecord, left: dict[str, Shard], reason: str | None
 ) -> None:
     before = shards(joined(source))
-    stood = reviewed(RelationshipRecord(edges=(FOUND,)), before)
+    stood = reviewed(RelationshipRecord(relationships=(FOUND,)), before)
     found = gone_joins(stood, reviewed(now, left), TABLES, before, ())
     assert [(each.name, each.reason, each.shard) for each in found] == (
         [] if reason is None else [("orders.customer_id->customers.id", reason, WHERE)]
@@ -193,7 +197,7 @@ def test_a_join_written_by_hand_is_named_when_its_table_goes() -> None:
 
 def test_nothing_is_said_of_a_file_that_was_held_back() -> None:
     before = shards(joined("inferred"))
-    gone = gone_joins(reviewed(RelationshipRecord(edges=(FOUND,)), before), (), TABLES, before, ())
+    gone = gone_joins(reviewed(RelationshipRecord(relationships=(FOUND,)), before), (), TABLES, before, ())
     assert gone_warnings("shop", gone, {WHERE}) == []
     (warning,) = gone_warnings("shop", gone, ())
     assert warning.message == "connection `shop`: 1 join of the last scan gone"
@@ -205,37 +209,43 @@ OWNER = replace(FOUND, condition=("kind", "customer"))
 
 def test_a_reference_goes_with_the_column_it_depends_on() -> None:
     whole = {**TABLES, ORDERS: table(ORDERS, "id", "customer_id", "kind")}
-    assert restricted(RelationshipRecord(edges=(OWNER,)), whole).edges == (OWNER,)
-    assert restricted(RelationshipRecord(edges=(OWNER,)), TABLES).edges == ()
-    (gone,) = after(OWNER, Standing.MANUAL)
+    assert restricted(RelationshipRecord(relationships=(OWNER,)), whole).relationships == (OWNER,)
+    assert restricted(RelationshipRecord(relationships=(OWNER,)), TABLES).relationships == ()
+    (gone,) = after(OWNER, JoinStatus.MANUAL)
     assert gone.reason == "column orders.kind is gone"
 
 
 @pytest.mark.table("missing", [{ORDERS: TABLES[ORDERS]}, BARE])
 def test_a_persons_yes_waits_for_what_is_missing(missing: Any) -> None:
-    known = with_gone(RelationshipRecord(), RelationshipRecord(edges=(FOUND,)), missing, lambda _: Standing.MANUAL)
+    known = with_gone(
+        RelationshipRecord(), RelationshipRecord(relationships=(FOUND,)), missing, lambda _: JoinStatus.MANUAL
+    )
     assert known.waiting == {FOUND.id}
     assert read_record(record_text(known), "there") == known
     assert steadied(RelationshipRecord(), known, ()).waiting == restricted(known, {}).waiting == known.waiting
     (edge,) = reviewed(known, shards(), missing)
-    assert (edge.standing, edge.missing is not None) == (Standing.REVIEW, True)
+    assert (edge.status, edge.missing is not None) == (JoinStatus.REVIEW, True)
 
-    again = with_gone(RelationshipRecord(), known, missing, lambda _: Standing.REVIEW)
-    assert (again, returned_edges(again, known, missing, lambda _: Standing.REVIEW)) == (known, ())
-    back = with_gone(RelationshipRecord(edges=(OPEN,)), known, TABLES, lambda _: Standing.REVIEW)
+    again = with_gone(RelationshipRecord(), known, missing, lambda _: JoinStatus.REVIEW)
+    assert (again, returned_relationships(again, known, missing, lambda _: JoinStatus.REVIEW)) == (known, ())
+    back = with_gone(RelationshipRecord(relationships=(OPEN,)), known, TABLES, lambda _: JoinStatus.REVIEW)
     assert back.waiting == frozenset()
-    assert returned_edges(back, known, TABLES, lambda _: Standing.REVIEW) == (OPEN,)
+    assert returned_relationships(back, known, TABLES, lambda _: JoinStatus.REVIEW) == (OPEN,)
 
 
 def test_a_no_meanwhile_ends_the_waiting() -> None:
-    known = with_gone(RelationshipRecord(), RelationshipRecord(edges=(FOUND,)), BARE, lambda _: Standing.MANUAL)
-    later = with_gone(RelationshipRecord(), known, BARE, lambda _: Standing.DISABLED)
+    known = with_gone(
+        RelationshipRecord(), RelationshipRecord(relationships=(FOUND,)), BARE, lambda _: JoinStatus.MANUAL
+    )
+    later = with_gone(RelationshipRecord(), known, BARE, lambda _: JoinStatus.DISABLED)
     assert (later.waiting, len(later.gone)) == (frozenset(), 1)
-    assert returned_edges(later, known, TABLES, lambda _: Standing.DISABLED) == ()
+    assert returned_relationships(later, known, TABLES, lambda _: JoinStatus.DISABLED) == ()
 
 
 def test_what_the_scan_accepted_does_not_wait() -> None:
-    known = with_gone(RelationshipRecord(), RelationshipRecord(edges=(FOUND,)), BARE, lambda _: Standing.ACCEPTED)
+    known = with_gone(
+        RelationshipRecord(), RelationshipRecord(relationships=(FOUND,)), BARE, lambda _: JoinStatus.ACCEPTED
+    )
     assert (known.waiting, len(known.gone)) == (frozenset(), 1)
 
 
@@ -249,5 +259,5 @@ def test_what_the_scan_accepted_does_not_wait() -> None:
     ],
 )
 def test_a_line_stays_where_hardly_a_row_changed(before: str, now: str, kept: bool) -> None:
-    old, new = (RelationshipRecord(edges=(replace(FOUND, reason=reason),)) for reason in (before, now))
-    assert (steadied(new, old, ()).edges == old.edges) is kept
+    old, new = (RelationshipRecord(relationships=(replace(FOUND, reason=reason),)) for reason in (before, now))
+    assert (steadied(new, old, ()).relationships == old.relationships) is kept

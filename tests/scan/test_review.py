@@ -24,16 +24,16 @@ from ktx_cli.scan.relationships.record import (
 )
 from ktx_cli.scan.review import (
     OTHER_WAY,
+    AuthoredSources,
     Decision,
-    Draft,
+    JoinStatus,
     Opposite,
-    Overlays,
-    Review,
-    ReviewedEdge,
-    Scene,
-    Standing,
-    edges_named,
+    RelationshipReview,
+    ReviewDraft,
+    ReviewedRelationship,
+    StatusResolver,
     read_review,
+    relationships_named,
 )
 from ktx_cli.semantic.manifest import MANIFEST_HEADER, ParsedCopies, parse_shard, render_shard
 from ktx_cli.warehouses.port import Column, ForeignKey, SemanticType, Table, TableKind, TableRef
@@ -94,21 +94,21 @@ def tree(content: bytes = INFERRED, edges: Iterable[Relationship] = EDGES, **fil
     return Files({SHARD: content, RECORD: record_text(RelationshipRecord({}, tuple(edges))), **own})
 
 
-def review_of(files: Files) -> Review:
+def review_of(files: Files) -> RelationshipReview:
     found = read_review(files, "shop", ParsedCopies(Layout(Path("nowhere")), "shop"))
     assert found is not None
     return found
 
 
-def named(word: str, review: Review) -> ReviewedEdge:
-    (found,) = edges_named(word, review.edges)
+def named(word: str, review: RelationshipReview) -> ReviewedRelationship:
+    (found,) = relationships_named(word, review.relationships)
     return found
 
 
 def decide(files: Files, word: str, decision: Decision) -> dict[str, bytes | None]:
     """Make a decision in the tree and return what it changed."""
     review = review_of(files)
-    draft = Draft(review)
+    draft = ReviewDraft(review)
     touched = draft.decide(named(word, review), decision)
     changes = draft.changes()
     assert touched == changes.keys()
@@ -134,7 +134,7 @@ def joins_of(files: Files, source: str) -> list[dict[str, Any]]:
 
 
 def standing(files: Files, word: str) -> str:
-    return named(word, review_of(files)).standing.value
+    return named(word, review_of(files)).status.value
 
 
 NAMES = {
@@ -197,8 +197,8 @@ OTHER_NOTE = replace(NOTE, parent=TableRef(None, "customers"), condition=("owner
     ],
 )
 def test_a_word_names_edges(word: str, found: list[Relationship]) -> None:
-    edges = review_of(tree(edges=(*EDGES[:-1], OTHER_NOTE, NOTE))).edges
-    assert [each.edge for each in edges_named(word, edges)] == found
+    edges = review_of(tree(edges=(*EDGES[:-1], OTHER_NOTE, NOTE))).relationships
+    assert [each.relationship for each in relationships_named(word, edges)] == found
 
 
 STANDINGS = [
@@ -226,8 +226,8 @@ def test_what_holds_for_an_edge(found: Relationship, content: Any, files: dict[s
     project = tree(content or b"", (found,), **files)
     if not content:
         del project[SHARD]
-    (edge,) = review_of(project).edges
-    assert edge.standing.value == expected
+    (edge,) = review_of(project).relationships
+    assert edge.status.value == expected
 
 
 def test_nothing_is_known_where_no_rows_were_looked_at() -> None:
@@ -411,17 +411,17 @@ def test_the_last_word_on_each_edge_holds_and_saying_it_again_changes_nothing(
     words: list[tuple[Relationship, Decision]],
 ) -> None:
     files = tree(orders=OVERLAY)
-    names = {each.edge: each.name for each in review_of(files).edges}
+    names = {each.relationship: each.name for each in review_of(files).relationships}
     said = {}
     for found, decision in words:
         key = next(name for edge, name in names.items() if edge == found)
         decide(files, key, decision)
         said[key] = decision
         assert decide(files, key, decision) == {}
-    for each in review_of(files).edges:
-        before = next(e.standing for e in review_of(tree(orders=OVERLAY)).edges if e.name == each.name)
+    for each in review_of(files).relationships:
+        before = next(e.status for e in review_of(tree(orders=OVERLAY)).relationships if e.name == each.name)
         wanted = {Decision.ACCEPT: "manual", Decision.REJECT: "disabled"}
-        assert each.standing.value == (wanted[said[each.name]] if each.name in said else before.value)
+        assert each.status.value == (wanted[said[each.name]] if each.name in said else before.value)
     assert files[ORDERS].decode().startswith(OVERLAY.partition("disable_joins")[0])
 
 
@@ -438,14 +438,14 @@ def test_tables_of_two_schemas_stand_in_two_shards() -> None:
     sales, crm = (yaml.load(files[path], where=path)["tables"] for path in shards)
     assert sales["orders"]["joins"] == [join("people", "customer_id = people.id", "manual")]
     assert crm["people"]["joins"] == [join("orders", "id = orders.customer_id", "manual", "one_to_many")]
-    (edge,) = review_of(files).edges
+    (edge,) = review_of(files).relationships
     assert edge.tables == {"orders", "people", "sales.orders", "crm.customers"}
 
 
 def test_one_draft_takes_many_decisions() -> None:
     files = tree()
     review = review_of(files)
-    draft = Draft(review)
+    draft = ReviewDraft(review)
     for word in ("orders.customer_id", "notes.owner_id", "shipments.(order_id,line)"):
         draft.decide(named(word, review), Decision.ACCEPT)
     draft.decide(named("customers.referred_by", review), Decision.REJECT)
@@ -464,7 +464,7 @@ def test_one_draft_takes_many_decisions() -> None:
 def test_comments_that_go_with_a_shard_written_anew_are_known() -> None:
     files = tree(INFERRED + b"# a thought\n")
     review = review_of(files)
-    draft = Draft(review)
+    draft = ReviewDraft(review)
     draft.decide(named("orders.customer_id", review), Decision.ACCEPT)
     assert draft.removed_texts(files).comments == (SHARD,)
     assert draft.removed_texts(tree()).comments == ()
@@ -502,8 +502,8 @@ def test_a_join_is_of_one_edge_and_not_of_its_opposite(
 
 
 def test_an_opposite_keeps_its_reason_or_says_that_the_join_stands() -> None:
-    assert named(BACK, review_of(tree(INFERRED, (SURE, MIRROR)))).edge.reason == "it leads back"
-    assert named(BACK, review_of(tree(INFERRED, (SURE, WAITS)))).edge.reason == OTHER_WAY
+    assert named(BACK, review_of(tree(INFERRED, (SURE, MIRROR)))).relationship.reason == "it leads back"
+    assert named(BACK, review_of(tree(INFERRED, (SURE, WAITS)))).relationship.reason == OTHER_WAY
 
 
 @pytest.mark.table("decision", Decision)
@@ -520,9 +520,9 @@ def test_the_opposite_of_a_declared_join_is_never_that_join(decision: Decision) 
     orders = Table(SURE.child, TableKind.TABLE, (replace(number, name="customer_id"),), foreign_keys=(key,))
     tables = {SURE.child: orders, SURE.parent: Table(SURE.parent, TableKind.TABLE, (number,))}
     shards = {SHARD: parse_shard(INFERRED.replace(b"inferred", b"formal"), SHARD)}
-    (found,) = Scene("shop", shards, Overlays("shop", {}, {}), tables).edges([WAITS])
-    assert (found.standing.value, found.opposite) == ("rejected", Opposite(THERE, Standing.DECLARED))
-    draft = Draft(Review("shop", (found,), shards, Overlays("shop", {}, {})))
+    (found,) = StatusResolver("shop", shards, AuthoredSources("shop", {}, {}), tables).resolve([WAITS])
+    assert (found.status.value, found.opposite) == ("rejected", Opposite(THERE, JoinStatus.DECLARED))
+    draft = ReviewDraft(RelationshipReview("shop", (found,), shards, AuthoredSources("shop", {}, {})))
     assert (draft.decide(found, decision), draft.changes()) == (frozenset(), {})
 
 
@@ -547,6 +547,6 @@ def test_a_reason_says_where_a_person_decided_otherwise() -> None:
     files = tree(INFERRED, (SURE, OPEN))
     reject(files, THERE)
     accept(files, "shipments.(order_id,line)")
-    said = {each.name: each.edge.reason for each in review_of(files).edges}
+    said = {each.name: each.relationship.reason for each in review_of(files).relationships}
     assert said[THERE] == "a person rejected it; the scan: named after the table"
     assert said["shipments.(order_id,line)->order_lines.(order_id,line)"].startswith("a person accepted it; the scan: ")

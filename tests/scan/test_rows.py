@@ -251,7 +251,12 @@ def test_what_rows_once_said_of_a_view_stays_while_it_is_not_read() -> None:
     )
     found = with_earlier(new, old, {V})
     assert found.keys == {A: KeyChoice(("id",), True), V: KeyChoice(("id",), False)}
-    assert set(found.edges) == {edge(V, B, REVIEW), edge(A, B, REVIEW), edge(V, A, ACCEPTED), edge(V, V, REJECTED)}
+    assert set(found.relationships) == {
+        edge(V, B, REVIEW),
+        edge(A, B, REVIEW),
+        edge(V, A, ACCEPTED),
+        edge(V, V, REJECTED),
+    }
     assert with_earlier(new, old, ()) is new
 
 

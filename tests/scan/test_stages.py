@@ -132,7 +132,7 @@ INJECTIONS = [
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.keys.unique_columns", "notes"),
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.NameIndex"),
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.find_candidates"),
-    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.rate_candidates"),
+    Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.score_candidates"),
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.resolve"),
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.sampled_check"),
     Injection(Stage.RELATIONSHIPS, "ktx_cli.scan.relationships.discovery.relationship_of_candidate"),

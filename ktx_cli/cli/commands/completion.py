@@ -142,13 +142,13 @@ def _layers(ctx: typer.Context) -> list[Shown]:
     return read_around(ctx, layers)
 
 
-def edge_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of edges that begin with what was typed."""
-    from ktx_cli.jobs.review import edge_names
+def relationship_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of relationships that begin with what was typed."""
+    from ktx_cli.jobs.review import relationship_names
 
     known = connection_ids(ctx, "")
     wanted = [id for id in ctx.params.get("ids") or () if id in known]
-    return _begun(read_around(ctx, lambda folder: edge_names(folder, wanted or known)), incomplete)
+    return _begun(read_around(ctx, lambda folder: relationship_names(folder, wanted or known)), incomplete)
 
 
 def page_keys(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -67,7 +67,7 @@ def demo(
         ),
         Table(
             ("join", "score", "why"),
-            tuple((each.name, f"{each.edge.probability:g}", each.edge.reason) for each in report.joins),
+            tuple((each.name, f"{each.relationship.probability:g}", each.relationship.reason) for each in report.joins),
             title="Joins that no key declares, found in the rows",
         ),
         *_asked(report.asked),

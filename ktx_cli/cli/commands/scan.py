@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands.completion import connection_ids, edge_names
+from ktx_cli.cli.commands.completion import connection_ids, relationship_names
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
 from ktx_cli.cli.reports import IDS, NO_LLM, WAIT, ingest_result
@@ -22,7 +22,7 @@ from ktx_cli.core import CancelledError, Command, Hint, UsageError, listing, one
 if TYPE_CHECKING:
     from ktx_cli.jobs.review import Choice, DecisionReport, Listed
     from ktx_cli.project import Layout
-    from ktx_cli.scan import ReviewedEdge, Standing
+    from ktx_cli.scan import JoinStatus, ReviewedRelationship
 
 commands = own_group()
 
@@ -106,7 +106,7 @@ Status = StrEnum("Status", ("ACCEPTED", "REVIEW", "REJECTED", "MANUAL", "DISABLE
 """Which relationships to list."""
 
 
-EDGES = "; repeatable. Its name, in quotes, or the part before the arrow."
+NAMED = "; repeatable. Its name, in quotes, or the part before the arrow."
 
 
 @command(commands, "relationships", schema="scan-relationships")
@@ -126,10 +126,12 @@ def relationships(
     ] = None,
     review: Annotated[bool, Option("--review", help="Ask about one after the other.")] = False,
     accept: Annotated[
-        list[str] | None, Option("--accept", metavar="EDGE", help=f"It is a join{EDGES}", autocompletion=edge_names)
+        list[str] | None,
+        Option("--accept", metavar="EDGE", help=f"It is a join{NAMED}", autocompletion=relationship_names),
     ] = None,
     reject: Annotated[
-        list[str] | None, Option("--reject", metavar="EDGE", help=f"It is no join{EDGES}", autocompletion=edge_names)
+        list[str] | None,
+        Option("--reject", metavar="EDGE", help=f"It is no join{NAMED}", autocompletion=relationship_names),
     ] = None,
     accept_all_above: Annotated[
         float | None,
@@ -145,25 +147,25 @@ def relationships(
     """List the joins a scan found that nobody declared; accept or reject them, in one commit."""
     from ktx_cli.jobs.review import SHOWN, Choice
     from ktx_cli.project import Layout
-    from ktx_cli.scan import Decision, Standing
+    from ktx_cli.scan import Decision, JoinStatus
 
-    named = [Choice(edge, Decision.ACCEPT) for edge in accept or ()]
-    named += [Choice(edge, Decision.REJECT) for edge in reject or ()]
+    named = [Choice(name, Decision.ACCEPT) for name in accept or ()]
+    named += [Choice(name, Decision.REJECT) for name in reject or ()]
     if accept_all_above is not None and not 0 <= accept_all_above <= 1:
         message = f"--accept-all-above takes a score, and scores are 0 to 1, not {accept_all_above:g}"
         raise UsageError(message, hint=Command("scan", "relationships", "--accept-all-above", "0.8"))
     _check(session, review=review, deciding=bool(named) or accept_all_above is not None, status=status)
     layout = Layout(session.require_project())
-    open_only = frozenset({Standing.REVIEW})
+    open_only = frozenset({JoinStatus.REVIEW})
     if named or accept_all_above is not None:
         if accept_all_above is not None:
-            edges = _listed(session, layout, ids, open_only, table).edges
-            named += _all_above(session, edges, accept_all_above)
+            found = _listed(session, layout, ids, open_only, table)
+            named += _all_above(session, found.relationships, accept_all_above)
         return _decided(session, layout, ids, named, wait)
-    statuses = _standings(status) if status else open_only if review else SHOWN
+    statuses = _join_statuses(status) if status else open_only if review else SHOWN
     found = _listed(session, layout, ids, statuses, table)
     if review:
-        return _reviewed(session, layout, ids, found.edges, wait)
+        return _reviewed(session, layout, ids, found.relationships, wait)
     return _listing(found, ids or ())
 
 
@@ -180,14 +182,14 @@ def _check(session: Session, *, review: bool, deciding: bool, status: Sequence[S
         raise UsageError(message, hint=Hint("{}, --reject EDGE, or --accept-all-above 0.8 --yes", accept))
 
 
-def _standings(status: Sequence[Status]) -> frozenset[Standing]:
-    from ktx_cli.scan import Standing
+def _join_statuses(status: Sequence[Status]) -> frozenset[JoinStatus]:
+    from ktx_cli.scan import JoinStatus
 
-    return frozenset(Standing) if Status.ALL in status else frozenset(Standing(each.value) for each in status)
+    return frozenset(JoinStatus) if Status.ALL in status else frozenset(JoinStatus(each.value) for each in status)
 
 
 def _listed(
-    session: Session, layout: Layout, ids: Sequence[str] | None, statuses: frozenset[Standing], table: str | None
+    session: Session, layout: Layout, ids: Sequence[str] | None, statuses: frozenset[JoinStatus], table: str | None
 ) -> Listed:
     from ktx_cli.jobs.review import list_relationships
 
@@ -198,13 +200,13 @@ def _listed(
 
 def _listing(found: Listed, ids: Sequence[str]) -> Result:
     """Return the list; an empty one says how many joins foreign keys declare, and how to see them."""
-    from ktx_cli.scan import Standing
+    from ktx_cli.scan import JoinStatus
 
-    data = {**_data(found.edges, None), "declared": found.declared}
-    if found.edges:
-        review = any(each.standing is Standing.REVIEW for each in found.edges)
+    data = {**_data(found.relationships, None), "declared": found.declared}
+    if found.relationships:
+        review = any(each.status is JoinStatus.REVIEW for each in found.relationships)
         steps = [Command("scan", "relationships", *ids, "--review")] if review else []
-        return Result(data, [_table(found.edges)], next_steps=steps)
+        return Result(data, [_table(found.relationships)], next_steps=steps)
     summary = (
         f"none: {found.declared:,} {'is' if found.declared == 1 else 'are'} declared" if found.declared else "none"
     )
@@ -212,31 +214,37 @@ def _listing(found: Listed, ids: Sequence[str]) -> Result:
     return Result(data, [Fields((("relationships", summary),))], next_steps=steps)
 
 
-def _all_above(session: Session, edges: Sequence[ReviewedEdge], score: float) -> list[Choice]:
+def _all_above(session: Session, relationships: Sequence[ReviewedRelationship], score: float) -> list[Choice]:
     from ktx_cli.jobs.review import Choice
     from ktx_cli.scan import Decision
 
-    chosen = [edge for edge in edges if edge.edge.probability >= score and edge.missing is None]
+    chosen = [each for each in relationships if each.relationship.probability >= score and each.missing is None]
     if chosen:
         names = ""
         if session.settings.json:
-            names = f" ({listing(edge.name for edge in chosen)})"
+            names = f" ({listing(each.name for each in chosen)})"
         elif not session.settings.yes:
-            streams.write_err("".join(f"  {one_line(edge.name)} ({edge.edge.probability:g})\n" for edge in chosen))
+            streams.write_err(
+                "".join(f"  {one_line(each.name)} ({each.relationship.probability:g})\n" for each in chosen)
+            )
         session.confirm(f"Accept {plural(len(chosen), 'relationship')}{names}?")
-    return [Choice(edge.name, Decision.ACCEPT, edge.connection) for edge in chosen]
+    return [Choice(each.name, Decision.ACCEPT, each.connection) for each in chosen]
 
 
 def _reviewed(
-    session: Session, layout: Layout, ids: Sequence[str] | None, edges: Sequence[ReviewedEdge], wait: float | None
+    session: Session,
+    layout: Layout,
+    ids: Sequence[str] | None,
+    relationships: Sequence[ReviewedRelationship],
+    wait: float | None,
 ) -> Result:
-    """Ask about the edges; what was said before an interrupt, or the end of the input, is kept."""
+    """Ask about relationships; answers before an interrupt, or before the end of the input, are kept."""
     from ktx_cli.cli.prompts import ask
 
     choices: list[Choice] = []
     stop: CancelledError | None = None
     try:
-        ask(edges, choices)
+        ask(relationships, choices)
     except (KeyboardInterrupt, EOFError):
         streams.write_err("\n")
         kept = f"{plural(len(choices), 'decision')} kept" if choices else "nothing was changed"
@@ -261,20 +269,27 @@ def _decided(
     return Result(_data((), report), _report_blocks(report), report.error())
 
 
-def _data(edges: Sequence[ReviewedEdge], report: DecisionReport | None) -> dict[str, Any]:
+def _data(relationships: Sequence[ReviewedRelationship], report: DecisionReport | None) -> dict[str, Any]:
     return {
-        "relationships": [edge.to_json() for edge in edges],
+        "relationships": [each.to_json() for each in relationships],
         "decided": None if report is None else report.to_json(),
     }
 
 
-def _table(edges: Sequence[ReviewedEdge]) -> Table:
-    """Return a row an edge; the connection only where there are several."""
-    several = len({edge.connection for edge in edges}) > 1
+def _table(relationships: Sequence[ReviewedRelationship]) -> Table:
+    """Return a table with one row per relationship; it shows the connection only if there are several."""
+    several = len({each.connection for each in relationships}) > 1
     columns = ("edge", "status", "score", "relationship", "reason")
     rows = (
-        (e.name, e.standing.value, f"{e.edge.probability:g}", e.edge.cardinality.value, e.edge.reason, e.connection)
-        for e in edges
+        (
+            e.name,
+            e.status.value,
+            f"{e.relationship.probability:g}",
+            e.relationship.cardinality.value,
+            e.relationship.reason,
+            e.connection,
+        )
+        for e in relationships
     )
     if several:
         return Table(("connection", *columns), tuple((row[-1], *row[:-1]) for row in rows))
@@ -282,7 +297,7 @@ def _table(edges: Sequence[ReviewedEdge]) -> Table:
 
 
 def _report_blocks(report: DecisionReport) -> list[Block]:
-    rows = tuple((each.edge.name, each.decision.value, each.result) for each in report.decided)
+    rows = tuple((each.relationship.name, each.decision.value, each.result) for each in report.decided)
     committed = f"{report.commit[:10]} ({plural(len(report.committed), 'file')})" if report.commit else "none"
     facts = [("run", report.run_id), ("status", report.status), ("commit", committed)]
     facts += [("left alone", f"{path} ({reason})") for path, reason in report.held]

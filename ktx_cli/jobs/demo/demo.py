@@ -48,7 +48,7 @@ from ktx_cli.project import (
     storage_error,
     write_atomic,
 )
-from ktx_cli.scan import ReviewedEdge
+from ktx_cli.scan import ReviewedRelationship
 from ktx_cli.semantic import Model, SemanticError, compile_query, load_layer
 
 
@@ -252,11 +252,11 @@ class DemoReport:
     second: SecondHalf
 
     @property
-    def joins(self) -> tuple[ReviewedEdge, ...]:
+    def joins(self) -> tuple[ReviewedRelationship, ...]:
         """Found joins that no key declares and no name gives away: the column is called otherwise than the key."""
         found = (each for report in self.ingest.connections for each in report.joins)
-        telling = [each for each in found if each.edge.child_columns != each.edge.parent_columns]
-        return tuple(sorted(telling, key=lambda each: (each.edge.probability, each.name))[:SHOWN_JOINS])
+        telling = [each for each in found if each.relationship.child_columns != each.relationship.parent_columns]
+        return tuple(sorted(telling, key=lambda each: (each.relationship.probability, each.name))[:SHOWN_JOINS])
 
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
@@ -266,7 +266,8 @@ class DemoReport:
             "rows": dict(self.rows),
             "ingest": self.ingest.to_json(),
             "joins": [
-                {"edge": each.name, "score": each.edge.probability, "reason": each.edge.reason} for each in self.joins
+                {"edge": each.name, "score": each.relationship.probability, "reason": each.relationship.reason}
+                for each in self.joins
             ],
             **self.asked.to_json(),
             "second_half": self.second.to_json(),

@@ -123,15 +123,15 @@ def _signature(layout: Layout, connection: str) -> str:
 
 def _counted(layout: Layout, connection: str, manifest: Manifest) -> tuple[Counts, list[ResultWarning]]:
     """Return the counts and the problems, of which those of the manifest are named first."""
-    from ktx_cli.jobs.review import standing_counts
-    from ktx_cli.scan import Overlays
+    from ktx_cli.jobs.review import join_status_counts
+    from ktx_cli.scan import AuthoredSources
 
-    overlays = Overlays.read(WorkingTree(layout.root), connection)
-    problems = [*manifest.problems, *overlays.warnings]
-    relationships = None if manifest.problems else standing_counts(layout, connection, problems.append)
-    files = [file for files in overlays.files.values() for file in files]
+    authored = AuthoredSources.read(WorkingTree(layout.root), connection)
+    problems = [*manifest.problems, *authored.warnings]
+    relationships = None if manifest.problems else join_status_counts(layout, connection, problems.append)
+    files = [file for files in authored.files.values() for file in files]
     entries = [*manifest.tables.items(), *((str(file.document["name"]), file.document) for file in files)]
-    disabled = {_edge(on, source) for source, files in overlays.files.items() for file in files for on in file.disabled}
+    disabled = {_edge(on, source) for source, files in authored.files.items() for file in files for on in file.disabled}
     counts = Counts(
         sources=len(manifest.tables),
         columns=len({(source, name) for source, fields in entries for name in _names(fields, "columns")}),

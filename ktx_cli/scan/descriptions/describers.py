@@ -20,7 +20,7 @@ from ktx_cli.scan.descriptions.batches import estimated_tokens
 from ktx_cli.scan.descriptions.facts import Described, DescriptionReport, Estimate, content_hash
 from ktx_cli.scan.descriptions.model import KIND, Descriptions, Progress, answers_so_far, describe, estimate
 from ktx_cli.scan.descriptions.rules import describe_by_rules
-from ktx_cli.scan.relationships.hints import GivenHints
+from ktx_cli.scan.relationships.hints import FixedHints
 from ktx_cli.scan.relationships.proposals import Proposals, propose, proposed_hints
 from ktx_cli.scan.stages import Failures, ScanPrompts, Stage, Step, unexpected
 from ktx_cli.warehouses import TableRef
@@ -46,7 +46,7 @@ class RuleDescriber:
 
     report = DescriptionReport("deterministic")
 
-    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[GivenHints, DescriptionReport]:
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
         """Return what is recorded."""
         return given.recorded(), report
 
@@ -94,14 +94,14 @@ class ModelDescriber:
         self._connection, self._config, self._prompts = connection, config, prompts
         self._store, self._models, self._emit = _UsageStore(store), models, emit
 
-    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[GivenHints, DescriptionReport]:
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
         """Return the model's proposals; with those of earlier scans where not all of it was answered."""
-        kept = given.recorded().given
+        kept = given.recorded().fixed
         if not self._config.scan.relationships.llm_proposals or not given.tables:
-            return GivenHints(kept), report
+            return FixedHints(kept), report
         if self._models.stopped is not None:
             stopped = self._models.stopped
-            return GivenHints(kept), replace(report, stopped=stopped, unproposed=(one_line(stopped.message),))
+            return FixedHints(kept), replace(report, stopped=stopped, unproposed=(one_line(stopped.message),))
         facts = given.facts()
         with self._step("proposals") as step:
             try:
@@ -109,10 +109,10 @@ class ModelDescriber:
             except LlmError as error:
                 step.summary = "stopped"
                 self._models.stopped = error
-                return GivenHints(kept), replace(report, stopped=error, unproposed=(error.message,))
+                return FixedHints(kept), replace(report, stopped=error, unproposed=(error.message,))
             step.summary = _proposal_summary(proposals)
         failed = tuple(dict.fromkeys(one_line(each.message) for each in proposals.failed))
-        hints = GivenHints((*proposed_hints(proposals.joins), *(kept if proposals.failed else ())))
+        hints = FixedHints((*proposed_hints(proposals.joins), *(kept if proposals.failed else ())))
         return hints, replace(report, proposed=len(proposals.joins), unproposed=failed)
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
@@ -245,7 +245,7 @@ class Estimator:
     def __init__(self, layout: Layout, config: KtxConfig, prompts: ScanPrompts, answers: Answers) -> None:
         self._layout, self._config, self._prompts, self._answers = layout, config, prompts, answers
 
-    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[GivenHints, DescriptionReport]:
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
         """Return the proposals of earlier runs."""
         if not self._config.scan.relationships.llm_proposals:
             return given.recorded(), report
@@ -253,8 +253,8 @@ class Estimator:
         store = _KeptAnswers(self._answers, blank=[])
         kept = asyncio.run(self._kept_proposals(facts, store))
         if not store.missed:
-            return GivenHints(proposed_hints(kept.joins)), report
-        hints = GivenHints((*proposed_hints(kept.joins), *given.recorded().given))
+            return FixedHints(proposed_hints(kept.joins)), report
+        hints = FixedHints((*proposed_hints(kept.joins), *given.recorded().fixed))
         return hints, _asking(report, self._questions(facts, store.missed, kept.reused))
 
     async def _kept_proposals(self, facts: Sequence[TableFacts], store: _KeptAnswers) -> Proposals:

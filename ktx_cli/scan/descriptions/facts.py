@@ -8,20 +8,16 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from ktx_cli.core import Command, Hint, KtxError, Record, ResultWarning, listing, one_line, plural
 from ktx_cli.privacy import ValueKind
 from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
-from ktx_cli.scan.relationships.hints import GivenHints, recorded_hints
+from ktx_cli.scan.relationships.hints import FixedHints, recorded_hints
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.stages import connection_warning
 from ktx_cli.semantic import Entry
 from ktx_cli.warehouses import Column, Table, TableRef
-
-if TYPE_CHECKING:
-    pass
-
 
 Source = Literal["ai", "rules"]
 TEXT_KEYS: Final[Mapping[Source, str]] = {"ai": "ai", "rules": "ktx"}
@@ -416,8 +412,8 @@ class DescriptionInput:
     def facts(self, texts: Mapping[TableRef, KnownTexts] | None = None) -> list[TableFacts]:
         """Return the facts of every table, its accepted joins among them."""
         accepted = (
-            Join(edge.child, edge.child_columns, edge.parent, edge.parent_columns)
-            for edge in self.relationships.accepted()
+            Join(each.child, each.child_columns, each.parent, each.parent_columns)
+            for each in self.relationships.accepted()
         )
         profiles = {profile.ref: profile for profile in self.profiles}
         return gather_facts(self.tables, profiles=profiles, accepted=accepted, texts=texts)
@@ -488,9 +484,9 @@ class ProposalInput:
         """Return the facts of every table, its declared keys among them."""
         return gather_facts(self.tables, profiles={profile.ref: profile for profile in self.profiles})
 
-    def recorded(self) -> GivenHints:
+    def recorded(self) -> FixedHints:
         """Return what was proposed to earlier scans."""
-        return GivenHints(recorded_hints(self.record))
+        return FixedHints(recorded_hints(self.record))
 
 
 class Describer(Protocol):
@@ -500,7 +496,7 @@ class Describer(Protocol):
     def report(self) -> DescriptionReport:
         """The report before anything was done."""
 
-    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[GivenHints, DescriptionReport]:
+    def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
         """Return the joins that are thought likely, those of the record among them where no newer ones are known."""
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli import __version__
 from ktx_cli.project import Scan
-from ktx_cli.scan.relationships.hints import GivenHints
+from ktx_cli.scan.relationships.hints import FixedHints
 from ktx_cli.scan.relationships.record import KeyChoice, Relationship, RelationshipRecord
 from ktx_cli.warehouses import Connector, Evident, Table, TableKind, TableRef, dialect_named
 
@@ -48,9 +48,9 @@ def data_fingerprint(connector: Connector, tables: Sequence[Table], scan: Scan) 
     return _digest([evidence, __version__, _code(), scan.model_dump_json(), *map(repr, tables)])
 
 
-def hints_digest(hints: GivenHints) -> str:
+def hints_digest(hints: FixedHints) -> str:
     """Return a text that differs when other joins are proposed; those of views are a part of the structure."""
-    return _digest(map(repr, hints.given))
+    return _digest(map(repr, hints.fixed))
 
 
 @functools.cache
@@ -65,7 +65,7 @@ def relationships_to_json(record: RelationshipRecord) -> str | None:
     from pydantic_core import PydanticSerializationError
 
     try:
-        text = _stored().dump_json((list(record.keys.items()), record.edges)).decode()
+        text = _stored().dump_json((list(record.keys.items()), record.relationships)).decode()
     except PydanticSerializationError:
         return None
     return text if relationships_from_json(text) == record else None

@@ -1,1 +1,1 @@
-"""Which columns refer to which keys, and how sure that is."""
+"""Infers which columns refer to which keys, with a probability for each relationship."""

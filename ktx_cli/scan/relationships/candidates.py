@@ -1,7 +1,8 @@
-"""Finds the candidates: columns and keys they may refer to, by their names and by the values they share."""
+"""Finds the candidates: pairs of a column and a key it may refer to, by their names and by the values they share."""
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import SourceError
 from ktx_cli.scan.profile.profiler import comparable, fold_of
 from ktx_cli.scan.relationships.columns import Candidate, Family, Overlap, are_alike, core, marks
-from ktx_cli.scan.relationships.ranker import Numbers, Standing, covered, features, numbers_of
+from ktx_cli.scan.relationships.ranker import (
+    ColumnFeatures,
+    Competition,
+    candidate_features,
+    column_features,
+    key_coverage,
+)
 from ktx_cli.scan.relationships.record import Check
 from ktx_cli.warehouses import Connector, SampleLimits, Table, column_list, quote, table_path, value_list, value_of
 
@@ -19,43 +26,43 @@ if TYPE_CHECKING:
     from ktx_cli.scan.relationships.columns import ColumnFacts, DatabaseFacts, NameIndex, TableFacts
 
 PROBED_VALUES = 60
-"""How many values of a column are looked up in a key that is larger than its sample."""
+"""The number of values of a column that are looked up in a key that is larger than its sample."""
 
-VALUES_A_STATEMENT = 1500
-"""How many values one statement looks up, for all columns together."""
+VALUES_PER_STATEMENT = 1500
+"""The number of values that one statement looks up, for all columns together."""
 
 EXACT_ROWS = 5_000_000
-"""Tables with more rows are not joined to confirm a relationship; what the sample says stands."""
+"""Tables with more rows are not joined to confirm a relationship; the sample decides."""
 
 
 SENTINELS: Final = frozenset(
     {0, -1, 999, 9999, 99999, 999999, 9999999, 99999999, 999999999, 2147483647}
     | {"", "0", "-1", "-", "?", "n/a", "none", "null", "unknown"}
 )
-"""What programs write where there is no reference; no orphan where no key has it."""
+"""Values that programs write for "no reference"; one that no key has counts as NULL."""
 
 
 def overlap_in_memory(child: ColumnFacts, key: ColumnFacts) -> Overlap:
-    """Compare a column with a key whose rows are all in the sample; a sentinel counts as NULL."""
+    """Compare a column with a key whose rows are all in the sample."""
     mine, theirs = child.counts, key.counts
     rows = child.profile.filled
     if mine.keys() <= theirs.keys():
         return Overlap(rows, 0, len(mine), len(mine), child.table.complete)
     lost = mine.keys() - theirs.keys()
     hits = len(mine) - len(lost)
-    blank = _blank_of(lost) if hits else None
-    if blank is not None:
-        rows -= mine[blank]
-        lost = lost - {blank}
+    sentinel = _sentinel_of(lost) if hits else None
+    if sentinel is not None:
+        rows -= mine[sentinel]
+        lost = lost - {sentinel}
     missing = sum(mine[value] for value in lost)
-    blank_rows = child.profile.filled - rows
-    return Overlap(rows, missing, hits + len(lost), hits, child.table.complete, blank, blank_rows)
+    sentinel_rows = child.profile.filled - rows
+    return Overlap(rows, missing, hits + len(lost), hits, child.table.complete, sentinel, sentinel_rows)
 
 
-def _blank_of(lost: Iterable[Any]) -> Any:
-    """Return the value among those not found that stands for NULL; None where there is none, or several."""
-    blanks = [value for value in lost if _is_sentinel(value)]
-    return blanks[0] if len(blanks) == 1 else None
+def _sentinel_of(lost: Iterable[Any]) -> Any:
+    """Return the sentinel among the values not found; None if there is none, or several."""
+    sentinels = [value for value in lost if _is_sentinel(value)]
+    return sentinels[0] if len(sentinels) == 1 else None
 
 
 def _is_sentinel(value: Any) -> bool:
@@ -65,27 +72,27 @@ def _is_sentinel(value: Any) -> bool:
 class Prober:
     """Looks up values of columns in keys that are larger than their samples; one statement for many columns.
 
-    `is_over` says when nothing is looked up any more; `late`: the keys that was too late for.
+    `is_out_of_time` tells when to stop; `skipped_keys`: those that were not asked because of it.
     """
 
-    def __init__(self, connector: Connector, is_over: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, connector: Connector, is_out_of_time: Callable[[], bool] = lambda: False) -> None:
         self._connector = connector
-        self._is_over = is_over
-        self.late: set[ColumnFacts] = set()
+        self._is_out_of_time = is_out_of_time
+        self.skipped_keys: set[ColumnFacts] = set()
         self.statements = 0
         self.problems: list[str] = []
 
     def overlaps(
         self, candidates: Iterable[tuple[ColumnFacts, ColumnFacts]]
     ) -> dict[tuple[ColumnFacts, ColumnFacts], Overlap]:
-        """Return what was found out; a candidate whose lookup failed is left out, and `problems` says why."""
+        """Return the overlaps; a candidate whose lookup failed is left out, and `problems` says why."""
         by_key: dict[ColumnFacts, list[ColumnFacts]] = defaultdict(list)
         for child, key in candidates:
             by_key[key].append(child)
         found = {}
         for key, children in by_key.items():
-            if self._is_over():
-                self.late.add(key)
+            if self._is_out_of_time():
+                self.skipped_keys.add(key)
                 continue
             for child, overlap in self._look_up(key, children).items():
                 found[child, key] = overlap
@@ -106,7 +113,7 @@ class Prober:
     def _one_by_one(
         self, key: ColumnFacts, children: Sequence[ColumnFacts], error: Exception
     ) -> dict[ColumnFacts, Overlap]:
-        """Look up each column alone, because the values of one made the statement of all fail."""
+        """Look up each column alone, because the values of one of them made the common statement fail."""
         if len(children) == 1:
             self.problems.append(f"values of {children[0]} could not be looked up in {key}: {error}")
             return {}
@@ -115,8 +122,8 @@ class Prober:
     def _existing(self, key: ColumnFacts, values: Sequence[Any]) -> set[Any]:
         """Return those of the values that the key has, spelled as the counts of samples are."""
         present: set[Any] = set()
-        for start in range(0, len(values), VALUES_A_STATEMENT):
-            present |= self._found(key, values[start : start + VALUES_A_STATEMENT])
+        for start in range(0, len(values), VALUES_PER_STATEMENT):
+            present |= self._found(key, values[start : start + VALUES_PER_STATEMENT])
         return present
 
     def _found(self, key: ColumnFacts, values: Sequence[Any]) -> set[Any]:
@@ -132,20 +139,26 @@ class Prober:
 
 
 def check_in_database(
-    connector: Connector, child: Table, columns: Sequence[str], parent: Table, keys: Sequence[str], *, blank: Any = None
+    connector: Connector,
+    child: Table,
+    columns: Sequence[str],
+    parent: Table,
+    keys: Sequence[str],
+    *,
+    sentinel: Any = None,
 ) -> Check:
-    """Count the child's rows with a value in all columns, and those that find no row of the parent.
+    """Count the child's rows with a value in all columns, and those of them without a parent.
 
-    `blank`: a value that stands for NULL. Raises `SourceError`, also when the two cannot be compared.
+    `sentinel`: a value that counts as NULL. Raises `SourceError`, also if the columns cannot be compared.
     """
     dialect = connector.dialect
     own = [f"c.{quote(column, dialect)}" for column in columns]
     join = " AND ".join(f"{mine} = p.{quote(key, dialect)}" for mine, key in zip(own, keys, strict=True))
     given = " AND ".join(f"{mine} IS NOT NULL" for mine in own)
-    if blank is not None:
-        given += "".join(f" AND {mine} <> {value_list([blank], dialect)}" for mine in own)
+    if sentinel is not None:
+        given += "".join(f" AND {mine} <> {value_list([sentinel], dialect)}" for mine in own)
     mark = _unused(keys)
-    # ClickHouse fills a row that finds nothing with zeros, not with NULL: the mark tells either.
+    # ClickHouse fills a row without a match with zeros, not with NULL; the mark is 1 only in a match.
     statement = (
         f"SELECT count(*), sum(CASE WHEN p.{mark} = 1 THEN 0 ELSE 1 END) "
         f"FROM {table_path(child.ref, dialect)} AS c LEFT JOIN "
@@ -157,7 +170,7 @@ def check_in_database(
 
 
 def is_unique_in_database(connector: Connector, table: Table, columns: Sequence[str]) -> bool:
-    """Whether no combination of values of these columns stands twice in the whole table. Raises `SourceError`."""
+    """Whether no combination of values of these columns repeats in the whole table. Raises `SourceError`."""
     dialect = connector.dialect
     listed = column_list(columns, dialect)
     given = " AND ".join(f"{quote(column, dialect)} IS NOT NULL" for column in columns)
@@ -177,12 +190,12 @@ def _spread(counts: Mapping[Any, int], count: int) -> list[Any]:
 def _probed(child: ColumnFacts, values: Sequence[Any], present: set[Any]) -> Overlap:
     lost = [value for value in values if value not in present]
     hits = len(values) - len(lost)
-    blank = _blank_of(lost) if hits else None
-    kept = [value for value in values if value != blank or blank is None]
-    missing = sum(child.counts[value] for value in lost if value != blank or blank is None)
+    sentinel = _sentinel_of(lost) if hits else None
+    kept = [value for value in values if value != sentinel or sentinel is None]
+    missing = sum(child.counts[value] for value in lost if value != sentinel or sentinel is None)
     rows = sum(child.counts[value] for value in kept)
-    blank_rows = 0 if blank is None else child.counts[blank]
-    return Overlap(rows, missing, len(kept), hits, exact=False, blank=blank, blank_rows=blank_rows)
+    sentinel_rows = 0 if sentinel is None else child.counts[sentinel]
+    return Overlap(rows, missing, len(kept), hits, exact=False, sentinel=sentinel, sentinel_rows=sentinel_rows)
 
 
 def _unused(names: Sequence[str]) -> str:
@@ -193,26 +206,26 @@ def _unused(names: Sequence[str]) -> str:
     return mark
 
 
-SLACK = 0.02
-"""So much larger a share of rows may find nothing in the table of one's own layer than in its copy."""
+COPY_TOLERANCE = 0.02
+"""By how much the share of rows without a parent may be larger in the nearest copy than in another."""
 
 
 def without_copies(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return the candidates without those to a copy where the same column may refer to the original, or the reverse.
+    """Return the candidates, of a parent and its copies only the nearest one; the key of a copy itself has none.
 
-    A copy's own key refers to nothing. Of several parents the one of the child's own layer stays, else the one with the
-    fewest marks in its name; of two schemas the child's own.
+    The nearest is the one of the child's own layer, else the one whose name has the fewest marks of a copy; of two
+    schemas, the child's own.
     """
     groups: dict[tuple[ColumnFacts, tuple[str, ...], str], list[Candidate]] = defaultdict(list)
     for candidate in candidates:
-        if _repeats(candidate):
+        if _is_key_of_copy(candidate):
             continue
         groups[candidate.child, core(candidate.key.table), candidate.key.joined].append(candidate)
     return [candidate for group in groups.values() for candidate in _without_copies(group)]
 
 
-def _repeats(candidate: Candidate) -> bool:
-    """Whether a column is in a copy, or in the original, what the key is in the other."""
+def _is_key_of_copy(candidate: Candidate) -> bool:
+    """Whether a column is the same key in a copy of the parent, or in its original."""
     mine, theirs = candidate.child.table, candidate.key.table
     same = mine is not theirs and candidate.child.joined == candidate.key.joined and core(mine) == core(theirs)
     return same and marks(mine) != marks(theirs) and are_alike(mine, theirs)
@@ -226,7 +239,7 @@ def _without_copies(group: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _distance(candidate: Candidate) -> tuple[int, int, bool]:
-    """Return how far a parent is from a child's layer: by the marks only one of them has, by its own, by schema."""
+    """Return how far a parent is from a child's layer: marks that only one has, marks of the parent, another schema."""
     mine, theirs = marks(candidate.child.table), marks(candidate.key.table)
     away = candidate.child.table.table.ref.schema != candidate.key.table.table.ref.schema
     return len(mine ^ theirs), len(theirs), away
@@ -239,14 +252,14 @@ def _is_needless(candidate: Candidate, nearest: Candidate) -> bool:
         return False
     if candidate.overlap is None or nearest.overlap is None:
         return nearest.overlap is not None or candidate.overlap is None
-    return nearest.overlap.violations <= candidate.overlap.violations + SLACK
+    return nearest.overlap.violations <= candidate.overlap.violations + COPY_TOLERANCE
 
 
 TOLERATED = 0.12
-"""The share of rows that may find nothing for a candidate to be looked at further when its name says little."""
+"""The largest share of rows without a parent for a candidate whose name does not match clearly."""
 
 TOLERATED_NAMED = 0.6
-"""The same for a candidate whose name is clear: a person should hear of it."""
+"""The same for a candidate whose name matches clearly: a person should see it."""
 
 CLEAR_NAME = 0.75
 FAINT_NAME = 0.45
@@ -260,34 +273,38 @@ def find_candidates(
     prober: Prober,
     *,
     most: int,
-    spoken_for: set[ColumnFacts],
+    declared: set[ColumnFacts],
 ) -> list[Candidate]:
-    """Return the candidates worth ranking, with their features; `spoken_for`: columns whose references are declared."""
+    """Return the candidates worth ranking, with their features; `declared`: columns with a declared foreign key."""
     values = ValueIndex(keys)
     hints: dict[ColumnFacts, dict[ColumnFacts, set[str]]] = defaultdict(dict)
     for (child, key), sources in hinted.items():
         hints[child][key] = sources
-    children = [child for child in facts.columns if child not in spoken_for and can_refer(child)]
+    children = [child for child in facts.columns if child not in declared and can_refer(child)]
     shared = _shared(children, values)
     candidates = [
         candidate
         for child in children
-        for candidate in _of(child, names, [*values.parents(child), *shared.get(child, ())], hints.get(child, {}), most)
+        for candidate in _candidates_of(
+            child, names, [*values.parents(child), *shared.get(child, ())], hints.get(child, {}), most
+        )
     ]
-    _measure(candidates, prober)
+    _compare_values(candidates, prober)
     kept = _without_needless(without_copies(candidate for candidate in candidates if _plausible(candidate)))
-    _describe(candidate for candidate in kept if not candidate.only_orphans)
-    _describe(candidate for candidate in kept if candidate.only_orphans)
-    return [candidate for candidate in kept if candidate.values]
+    _set_features(candidate for candidate in kept if not candidate.only_orphans)
+    _set_features(candidate for candidate in kept if candidate.only_orphans)
+    return [candidate for candidate in kept if candidate.features]
 
 
 def can_refer(column: ColumnFacts) -> bool:
     """Whether a column's values could be references at all."""
-    return column.family is not Family.OTHER and not (column.distinct <= 2 and column.says("flag") and not column.keyed)
+    return column.family is not Family.OTHER and not (
+        column.distinct <= 2 and column.has_word("flag") and not column.keyed
+    )
 
 
 def _shared(children: Iterable[ColumnFacts], values: ValueIndex) -> dict[ColumnFacts, list[ColumnFacts]]:
-    """Return for columns that have namesakes in other tables the keys that may hold the values of them all."""
+    """Return column -> the keys that may hold the values of all its namesakes in other tables."""
     groups: dict[str, list[ColumnFacts]] = defaultdict(list)
     for child in children:
         if child.base and child.family is Family.INTEGER and not child.empty:
@@ -295,7 +312,7 @@ def _shared(children: Iterable[ColumnFacts], values: ValueIndex) -> dict[ColumnF
     return {child: values.shared(group) for group in groups.values() if len(group) > 1 for child in group}
 
 
-def _of(
+def _candidates_of(
     child: ColumnFacts,
     names: NameIndex,
     holders: Sequence[ColumnFacts],
@@ -310,24 +327,24 @@ def _of(
         if key is child:
             continue
         if key not in found:
-            found[key] = Candidate(child, key, names.named(child, key))
+            found[key] = Candidate(child, key, names.match(child, key))
         found[key].sources.add("values")
     for key, sources in hints.items():
         if same_family(child, key):
-            found.setdefault(key, Candidate(child, key, names.named(child, key))).sources |= sources
+            found.setdefault(key, Candidate(child, key, names.match(child, key))).sources |= sources
     if not found:
         return []
     ordered = sorted(
         found.values(),
         key=lambda candidate: (
             -len(candidate.sources & hints.get(candidate.key, set())),
-            -candidate.named.best,
+            -candidate.name_match.best,
             candidate.key.table.number,
         ),
     )
-    spoken = [candidate for candidate in ordered if candidate.sources == {"names"}]
+    name_only = [candidate for candidate in ordered if candidate.sources == {"names"}]
     others = [candidate for candidate in ordered if candidate.sources != {"names"}]
-    by_name = spoken[: most // 2 or int(not others)]
+    by_name = name_only[: most // 2 or int(not others)]
     return [*by_name, *others[: most - len(by_name)]]
 
 
@@ -336,7 +353,7 @@ def same_family(child: ColumnFacts, key: ColumnFacts) -> bool:
     return child.family is key.family
 
 
-def _measure(candidates: Sequence[Candidate], prober: Prober) -> None:
+def _compare_values(candidates: Sequence[Candidate], prober: Prober) -> None:
     large = []
     for candidate in candidates:
         if candidate.empty:
@@ -348,11 +365,11 @@ def _measure(candidates: Sequence[Candidate], prober: Prober) -> None:
     probed = prober.overlaps((candidate.child, candidate.key) for candidate in large)
     for candidate in large:
         candidate.overlap = probed.get((candidate.child, candidate.key))
-        candidate.late = candidate.key in prober.late
+        candidate.out_of_time = candidate.key in prober.skipped_keys
 
 
 def _in_reach(candidate: Candidate) -> bool:
-    """Whether a key that is larger than its sample may hold the values at all, from the ends of both."""
+    """Whether a key that is larger than its sample may hold the values at all, judged by the ends of both ranges."""
     if candidate.key.family is not Family.INTEGER:
         return True
     low, high = float(candidate.key.profile.minimum), float(candidate.key.profile.maximum)
@@ -363,24 +380,24 @@ def _in_reach(candidate: Candidate) -> bool:
 
 def _plausible(candidate: Candidate) -> bool:
     if candidate.only_orphans:
-        return candidate.named.best >= CLEAR_NAME
+        return candidate.name_match.best >= CLEAR_NAME
     if _repeats_key(candidate) if candidate.child.table is candidate.key.table else _is_copy(candidate):
         return False
     if candidate.overlap is None:
-        return candidate.named.best >= CLEAR_NAME or bool(candidate.sources - {"names", "values"})
-    if candidate.named.best >= CLEAR_NAME or candidate.sources - {"names", "values"}:
+        return candidate.name_match.best >= CLEAR_NAME or bool(candidate.sources - {"names", "values"})
+    if candidate.name_match.best >= CLEAR_NAME or candidate.sources - {"names", "values"}:
         return candidate.overlap.violations <= TOLERATED_NAMED
     return candidate.overlap.violations <= TOLERATED
 
 
 def _without_needless(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out keys without rows where a column finds its values by a clear name elsewhere."""
+    """Leave out keys without rows for columns that have a clear candidate with rows."""
     settled = {candidate.child for candidate in candidates if not candidate.empty and _is_clear(candidate)}
     return [candidate for candidate in candidates if not (candidate.only_orphans and candidate.child in settled)]
 
 
 def _repeats_key(candidate: Candidate) -> bool:
-    """Whether a column holds the key of its own row nearly everywhere: a copy of the key refers to nothing."""
+    """Whether a column holds the key of its own row nearly everywhere: a copy of the key is no reference."""
     values = candidate.child.table.sampled.values
     mine, keys = values.get(candidate.child.name), values.get(candidate.key.name)
     if not mine or not keys:
@@ -390,7 +407,7 @@ def _repeats_key(candidate: Candidate) -> bool:
 
 
 def _is_copy(candidate: Candidate) -> bool:
-    """Whether a column is the key of the same table in another schema: those of tenants do not refer to each other."""
+    """Whether a column is the key of the same table in another schema, as schemas of tenants have it."""
     one, other = candidate.child.table, candidate.key.table
     if (
         one.table.ref.name != other.table.ref.name
@@ -402,102 +419,92 @@ def _is_copy(candidate: Candidate) -> bool:
     return 2 * len(mine & theirs) > min(len(mine), len(theirs))
 
 
-def _describe(candidates: Iterable[Candidate]) -> None:
-    """Fill in the features of all candidates."""
+def _set_features(candidates: Iterable[Candidate]) -> None:
+    """Set the features of all candidates."""
     by_child: dict[ColumnFacts, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
         by_child[candidate.child].append(candidate)
-    cache: dict[ColumnFacts, Numbers] = {}
-
-    def numbers(column: ColumnFacts) -> Numbers:
-        if column not in cache:
-            cache[column] = numbers_of(column)
-        return cache[column]
-
+    features_of = functools.cache(column_features)
     references: Counter[TableFacts] = Counter()
     for child, group in by_child.items():
         references[child.table] += any(_is_clear(candidate) for candidate in group)
-    for child, group in by_child.items():
-        _describe_group(child, group, references, numbers)
+    for group in by_child.values():
+        _set_group_features(group, references, features_of)
 
 
-def _describe_group(
-    child: ColumnFacts,
+def _set_group_features(
     group: Sequence[Candidate],
     references: Mapping[TableFacts, int],
-    numbers: Callable[[ColumnFacts], Numbers],
+    features_of: Callable[[ColumnFacts], ColumnFeatures],
 ) -> None:
-    """Fill in the features of one column's candidates; those a clear name leaves no chance keep none."""
-    own = numbers(child)
-    names = sorted(candidate.named.best for candidate in group)
-    shares = [_share(candidate, numbers(candidate.key)) for candidate in group]
+    """Set the features of one column's candidates, except for those that a clear name leaves no chance."""
+    names = sorted(candidate.name_match.best for candidate in group)
+    shares = [_coverage(candidate, features_of(candidate.key)) for candidate in group]
     ascending = sorted(shares)
     rivals = sum(candidate.overlap is not None and candidate.overlap.violations <= 0.02 for candidate in group)
-    meant = sum(candidate.named.meaning for candidate in group)
+    meant = sum(candidate.name_match.meaning for candidate in group)
     clear = any(_is_clear(candidate) for candidate in group)
     for candidate, share in zip(group, shares, strict=True):
         if clear and _is_hopeless(candidate):
             continue
-        best = candidate.named.best
-        standing = Standing(
+        best = candidate.name_match.best
+        competition = Competition(
             best_name_elsewhere=names[-1] if best < names[-1] else names[-2] if len(names) > 1 else 0.0,
             name_rank=len(names) - bisect_right(names, best),
             rivals=rivals,
             coverage_rank=len(shares) - bisect_right(ascending, share),
-            meaning_rivals=meant - candidate.named.meaning,
-            other_references=references[child.table] - clear,
+            meaning_rivals=meant - candidate.name_match.meaning,
+            other_references=references[candidate.child.table] - clear,
         )
-        overlap = candidate.overlap or Overlap(0, 0, 0, 0, exact=False)
-        candidate.values = features(
-            child, candidate.key, candidate.named, overlap, standing, numbers(candidate.key), own
-        )
+        of_child, of_key = features_of(candidate.child), features_of(candidate.key)
+        candidate.features = candidate_features(candidate, competition, of_child, of_key)
 
 
 def _is_hopeless(candidate: Candidate) -> bool:
-    """Whether a candidate has nothing but values to speak for it, beside another whose name and values are clear."""
+    """Whether only values support a candidate, so that it loses against one that is clear."""
     return (
-        candidate.named.best < FAINT_NAME
-        and not candidate.named.meaning
+        candidate.name_match.best < FAINT_NAME
+        and not candidate.name_match.meaning
         and not candidate.sources - {"names", "values"}
     )
 
 
 def _is_clear(candidate: Candidate) -> bool:
-    """Whether a candidate is a reference by its name already: its table has others like it."""
+    """Whether a name and values match so well that the candidate is a reference without a doubt."""
     return (
-        candidate.named.best >= CLEAR_NAME
+        candidate.name_match.best >= CLEAR_NAME
         and candidate.child.table is not candidate.key.table
         and (candidate.overlap is None or candidate.overlap.violations <= TOLERATED)
     )
 
 
-def _share(candidate: Candidate, known: Numbers) -> float:
-    return 0.0 if candidate.overlap is None else covered(candidate.child, candidate.overlap, known.rows)
+def _coverage(candidate: Candidate, key: ColumnFeatures) -> float:
+    return 0.0 if candidate.overlap is None else key_coverage(candidate.child, candidate.overlap, key.rows)
 
 
 NEAREST = 8
-"""How many keys whose range covers a column's integers are looked at: those with the least to spare."""
+"""The number of candidate keys by range: those that cover a column's integers most narrowly."""
 
 NEAREST_OF_FEW = 3
-"""The same for columns of at most `FEW` different values, which say little."""
+"""The same for columns with at most `FEW` distinct values, which tell little."""
 
 FEW = 3
 
-LOOKED_AT = 200
-"""By how many of a column's integers its range without outliers is told."""
+RANGE_SAMPLE = 200
+"""The number of a column's integers from which its range without outliers is estimated."""
 
 OUTLIERS = 0.08
-"""The share of a column's different integers that may lie beyond a key, as orphans and sentinels do."""
+"""The share of a column's distinct integers that may lie outside a key's range, as orphans and sentinels do."""
 
 PROBES = 8
-"""How many values of a text column are looked up."""
+"""The number of values of a text column that are looked up in the index."""
 
 MOST_SHARED = 200
-"""A value that stands in more keys than this tells none of them apart."""
+"""A value that is in more keys than this tells none of them apart."""
 
 
 class ValueIndex:
-    """Answers which keys may hold the values of a column."""
+    """Finds the keys that may hold the values of a column."""
 
     def __init__(self, keys: Iterable[ColumnFacts]) -> None:
         ranges: list[tuple[int, int, int, ColumnFacts]] = []
@@ -515,7 +522,7 @@ class ValueIndex:
         self._highest = [each[0] for each in ranges]
 
     def parents(self, child: ColumnFacts) -> list[ColumnFacts]:
-        """Return the keys that may hold the column's values, without looking at each of them."""
+        """Return the keys that may hold the column's values."""
         if child.empty:
             return []
         if child.family is Family.INTEGER:
@@ -523,7 +530,7 @@ class ValueIndex:
         return self._holding(child) if child.family in (Family.TEXT, Family.TIME) else []
 
     def shared(self, namesakes: Sequence[ColumnFacts]) -> list[ColumnFacts]:
-        """Return the keys that may hold the integers of all columns of one name: those with the least to spare."""
+        """Return the keys that may hold the integers of all columns of one name, the narrowest first."""
         ranges = [_range(each) for each in namesakes]
         return self._around(min(low for low, _ in ranges), max(high for _, high in ranges), NEAREST_OF_FEW)
 
@@ -542,7 +549,7 @@ class ValueIndex:
         return list(islice(covering, most))
 
     def _own(self, child: ColumnFacts) -> list[ColumnFacts]:
-        """Return the likely key of the column's own table, where its range holds the column's."""
+        """Return the likely key of the column's own table, if its range covers the column's."""
         key = child.table.likeliest
         if key is None or key.family is not Family.INTEGER or key.empty:
             return []
@@ -571,7 +578,7 @@ def _range(column: ColumnFacts) -> tuple[int, int]:
 
 def _without_outliers(column: ColumnFacts) -> tuple[int, int]:
     """Return the range of a column's integers without the few at both ends that orphans and sentinels may be."""
-    few = sorted(islice(column.counts, 0, None, max(1, column.distinct // LOOKED_AT)))
+    few = sorted(islice(column.counts, 0, None, max(1, column.distinct // RANGE_SAMPLE)))
     cut = int(len(few) * OUTLIERS)
     rest = few[cut : len(few) - cut]
     return int(rest[0]), int(rest[-1])

@@ -1,4 +1,4 @@
-"""Tables and columns as inference sees them: names split, values counted, and the tables a name means."""
+"""Tables and columns prepared for inference: names split, values counted, and the tables that a name refers to."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from ktx_cli.scan.relationships.names import (
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.warehouses import Column, SemanticType, Table, TableKind
 
-FAINTEST = 0.4
-"""Below this a table is not what a name speaks of."""
+MIN_TABLE_MATCH = 0.4
+"""A table whose name matches less is not what a column refers to."""
 
-OWN = 0.8
-"""How clearly a column called `parent_id` or `reports_to` speaks of its own table."""
+OWN_TABLE_MATCH = 0.8
+"""The match of a column called `parent_id` or `reports_to` with its own table."""
 
-OTHER_KEY = 0.7
-"""A key that is not its table's likeliest has to be called so much as the column is."""
+MIN_OTHER_KEY_MATCH = 0.7
+"""The least match of a column's name with a key that is not its table's likeliest."""
 
 MOST_TABLES = 12
-"""How many tables a name may speak of."""
+"""The number of tables that one name may refer to."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """How far a column's name speaks of a table, and of a key by the key's own name; both 0 to 1.
+class NameMatch:
+    """How well a column's name matches the name of a table, and the name of its key; both 0 to 1.
 
-    `meaning`: whether column and table may stand for the same thing by other words (`rep` and `employee`).
+    `meaning`: whether column and table may mean the same thing in other words (`rep` and `employee`).
     """
 
     table: float
@@ -60,7 +60,7 @@ class Named:
 
 
 class NameIndex:
-    """Answers which parents a column's name speaks of; `keys`: the columns that can be referred to."""
+    """Finds the parents that a column's name refers to; `keys`: the columns that can be referred to."""
 
     def __init__(self, tables: Sequence[TableFacts], keys: Iterable[ColumnFacts]) -> None:
         self._by_word: dict[str, set[int]] = defaultdict(set)
@@ -83,11 +83,11 @@ class NameIndex:
                 self._by_concept[concept].add(table.number)
         self._words: dict[str, set[int]] = {}
         self._bases: dict[tuple[str, ...], dict[int, float]] = {}
-        self._parents: dict[tuple[tuple[str, ...], tuple[str, ...], bool], Mapping[ColumnFacts, Named]] = {}
+        self._parents: dict[tuple[tuple[str, ...], tuple[str, ...], bool], Mapping[ColumnFacts, NameMatch]] = {}
 
-    def parents(self, child: ColumnFacts) -> Mapping[ColumnFacts, Named]:
-        """Return the keys the column's name speaks of, and how clearly."""
-        if _speaks_of_own(child) or child in self._keys.get(child.table.number, ()):
+    def parents(self, child: ColumnFacts) -> Mapping[ColumnFacts, NameMatch]:
+        """Return the keys that the column's name refers to, and how well it matches them."""
+        if _may_name_own_table(child) or child in self._keys.get(child.table.number, ()):
             return self._find_parents(child)
         spelling = (child.parts, child.base, child.keyed)
         known = self._parents.get(spelling)
@@ -95,43 +95,43 @@ class NameIndex:
             known = self._parents[spelling] = self._find_parents(child)
         return known
 
-    def _find_parents(self, child: ColumnFacts) -> dict[ColumnFacts, Named]:
-        found: dict[ColumnFacts, Named] = {}
+    def _find_parents(self, child: ColumnFacts) -> dict[ColumnFacts, NameMatch]:
+        found: dict[ColumnFacts, NameMatch] = {}
         tables = self.tables_of(child)
         meant = self.meant(child.base)
         for number in dict.fromkeys([*tables, *meant]):
             likeliest: set[str] = set()
             for key in self._keys.get(number, ()):
                 alike_key = key_alike(child, key)
-                if key is child or (key.family in likeliest and alike_key < OTHER_KEY):
+                if key is child or (key.family in likeliest and alike_key < MIN_OTHER_KEY_MATCH):
                     continue
                 likeliest.add(key.family)
-                found[key] = Named(tables.get(number, 0.0), alike_key, number in meant)
+                found[key] = NameMatch(tables.get(number, 0.0), alike_key, number in meant)
         for start in range(len(child.parts)):
             for key in self._by_parts.get(child.parts[start:], ()):
                 if key is not child and key not in found:
-                    found[key] = Named(tables.get(key.table.number, 0.0), key_alike(child, key))
+                    found[key] = NameMatch(tables.get(key.table.number, 0.0), key_alike(child, key))
         return found
 
     def meant(self, base: tuple[str, ...]) -> list[int]:
-        """Return the tables that stand for what words may mean; none where there are many."""
+        """Return the tables for a concept that words may stand for; none if there are many."""
         numbers = {number for concept in concepts(base) for number in self._by_concept.get(concept, ())}
         return sorted(numbers) if len(numbers) <= MOST_TABLES else []
 
-    def named(self, child: ColumnFacts, key: ColumnFacts) -> Named:
-        """Return how far the column's name speaks of one key."""
+    def match(self, child: ColumnFacts, key: ColumnFacts) -> NameMatch:
+        """Return how well the column's name matches one key."""
         meaning = key.table.number in self.meant(child.base)
-        return Named(self.tables_of(child).get(key.table.number, 0.0), key_alike(child, key), meaning)
+        return NameMatch(self.tables_of(child).get(key.table.number, 0.0), key_alike(child, key), meaning)
 
     def tables_of(self, child: ColumnFacts) -> dict[int, float]:
-        """Return the tables a column speaks of: its own too, when it is called a parent or a manager."""
+        """Return the tables a column may refer to: its own too, if it is called a parent or a manager."""
         tables = self.tables(child.base)
-        if not _speaks_of_own(child):
+        if not _may_name_own_table(child):
             return tables
-        return {**tables, child.table.number: max(OWN, tables.get(child.table.number, 0.0))}
+        return {**tables, child.table.number: max(OWN_TABLE_MATCH, tables.get(child.table.number, 0.0))}
 
     def tables(self, base: tuple[str, ...]) -> dict[int, float]:
-        """Return number of table -> how far words speak of it, the clearest ones only."""
+        """Return table number -> how well words match its name, the best matches only."""
         known = self._bases.get(base)
         if known is None:
             known = self._bases[base] = self._find(base)
@@ -144,7 +144,9 @@ class NameIndex:
         for word in {*base, "".join(base)}:
             numbers |= self._matching(word)
         scores = {number: _alike_table(base, self._tables[number]) for number in numbers}
-        kept = sorted((each for each in scores.items() if each[1] >= FAINTEST), key=lambda each: (-each[1], each[0]))
+        kept = sorted(
+            (each for each in scores.items() if each[1] >= MIN_TABLE_MATCH), key=lambda each: (-each[1], each[0])
+        )
         return dict(kept[:MOST_TABLES])
 
     def _matching(self, word: str) -> set[int]:
@@ -155,11 +157,11 @@ class NameIndex:
         return known
 
 
-def _speaks_of_own(child: ColumnFacts) -> bool:
-    """Whether a column is called something only rows of its own table can be: a parent, of people a manager."""
-    if child.says("self"):
+def _may_name_own_table(child: ColumnFacts) -> bool:
+    """Whether the name is a role that rows of the same table have: a parent, or a manager in a table of people."""
+    if child.has_word("self"):
         return len(child.base) <= 2
-    return child.says("boss") and "person" in concepts(child.table.words)
+    return child.has_word("boss") and "person" in concepts(child.table.words)
 
 
 def _alike_table(base: tuple[str, ...], table: TableFacts) -> float:
@@ -168,7 +170,7 @@ def _alike_table(base: tuple[str, ...], table: TableFacts) -> float:
 
 
 def table_alike(base: tuple[str, ...], spoken: tuple[str, ...]) -> float:
-    """Return how far a column's words speak of a table: wholly, behind a role (`billing address`), or by its head."""
+    """Return how well words match a table's name: all of them, those after a role (`billing address`), or the last."""
     if not base or not spoken:
         return 0.0
     # Words that begin with different letters are not alike, which is sooner seen here than by a call.
@@ -194,7 +196,7 @@ def _parts(base: tuple[str, ...]) -> tuple[tuple[float, str, tuple[str, ...]], .
 
 @functools.lru_cache(maxsize=100_000)
 def _parts_of_table(spoken: tuple[str, ...], size: int) -> tuple[tuple[float, str, tuple[str, ...]], ...]:
-    """Return the parts of a table's name that `size` words may mean: weight, first letter, words."""
+    """Return the parts of a table's name that `size` words may match: weight, first letter, words."""
     if len(spoken) == 1:
         return ()
     parts = [(0.82, spoken[-1:]), (0.7, spoken[:-1]), (0.5, spoken[:1])]
@@ -204,7 +206,7 @@ def _parts_of_table(spoken: tuple[str, ...], size: int) -> tuple[tuple[float, st
 
 
 def key_alike(child: ColumnFacts, key: ColumnFacts) -> float:
-    """Return how far a column is called as the key is: `id` and `code` say nothing, `customer_id` does."""
+    """Return how well a column's name matches a key's; a generic name such as `id` or `code` matches nothing."""
     if not key.base:
         return 0.0
     if child.parts == key.parts or child.joined == key.joined:
@@ -222,11 +224,11 @@ def key_alike(child: ColumnFacts, key: ColumnFacts) -> float:
 
 
 LONGEST_KEY = 80
-"""Texts longer than this, in characters, are prose and no keys."""
+"""Texts longer than this, in characters, are prose and not keys."""
 
 
 class Family(StrEnum):
-    """What can be compared with what: a column refers only to one of its own family."""
+    """The comparable kinds of values: a column refers only to a column of its own family."""
 
     INTEGER = "integer"
     TEXT = "text"
@@ -240,8 +242,11 @@ _DECLARED = {SemanticType.NUMBER: Family.INTEGER, SemanticType.STRING: Family.TE
 
 @dataclass(slots=True, eq=False)
 class ColumnFacts:
-    """One column. `counts`: value -> rows of the sample, empty where nothing can be compared; `parts`: the words of its
-    name, `joined` run together; `base`: without those that mean a key, of which `keyed` says whether there were any."""
+    """One column. `counts`: value -> rows of the sample, empty if the values cannot be compared.
+
+    `parts`: the words of its name, `joined`: the same run together. `base`: the words that do not mean a key; `keyed`:
+    whether there is one that does (`id`, `code`).
+    """
 
     table: TableFacts
     column: Column
@@ -266,16 +271,16 @@ class ColumnFacts:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no value to look at."""
+        """Whether the sample holds no value."""
         return not self.counts
 
     @property
     def unique(self) -> bool:
-        """Whether no value of the sample stands twice, and no row is without one."""
+        """Whether every row of the sample has a value of its own."""
         return self.profile.unique and self.profile.nulls == 0
 
-    def says(self, kind: str) -> bool:
-        """Whether a word of its name is of a kind (`measure`, `flag` ...)."""
+    def has_word(self, kind: str) -> bool:
+        """Whether its name has a word of a kind (`measure`, `flag` ...)."""
         return not words(kind).isdisjoint(self.parts)
 
     def __str__(self) -> str:
@@ -284,7 +289,7 @@ class ColumnFacts:
 
 @dataclass(slots=True, eq=False)
 class TableFacts:
-    """One table; `words`: those of its name without layers and common prefixes; `numbered`: with the last number."""
+    """One table. `words`: its name without layers and common prefixes; `numbered`: the same with its last number."""
 
     table: Table
     sampled: SampledTable
@@ -293,15 +298,15 @@ class TableFacts:
     columns: list[ColumnFacts] = field(default_factory=list)
     numbered: tuple[str, ...] = ()
     peculiar: frozenset[str] = frozenset()
-    """Names of columns, run together, that few other tables have: `updated_at` everywhere says nothing."""
+    """The names of columns, run together, that few other tables have: `updated_at` is in most and tells nothing."""
     spread: Mapping[str, int] = field(default_factory=dict)
-    """Name of a column, run together -> how many tables of the database have one of that name."""
+    """Name of a column, run together -> the number of tables that have such a column."""
     likeliest: ColumnFacts | None = None
-    """The unique column that is most plausible as its key; known once unique columns were looked for."""
+    """The unique column that is most plausible as its key; set by `find_unique_columns`."""
 
     @property
     def rows(self) -> int:
-        """How many rows the table has, as far as is known."""
+        """The number of rows of the table, or of the sample if it is not known."""
         profile = self.sampled.profile
         return profile.rows if profile.row_count is None else profile.row_count
 
@@ -317,7 +322,7 @@ class TableFacts:
 
 @dataclass(eq=False)
 class DatabaseFacts:
-    """All tables that take part."""
+    """All tables that take part in inference."""
 
     dialect: str
     tables: list[TableFacts]
@@ -333,12 +338,12 @@ class DatabaseFacts:
 def gather(
     dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable], failures: Failures = STRICT
 ) -> DatabaseFacts:
-    """Return the facts of the tables that can take part; views only repeat what their tables hold.
+    """Return the facts of all tables; views are left out if there are tables, whose values they only repeat.
 
-    A table that fails unexpectedly takes no part and is noted in `failures`; the strict default raises the error.
+    A table that fails unexpectedly is left out and noted in `failures`; the strict default raises the error.
     """
-    candidates = [(table, sample) for table, sample in zip(tables, sampled, strict=True)]
-    chosen = [candidate for candidate in candidates if candidate[0].kind is not TableKind.VIEW] or candidates
+    relations = [(table, sample) for table, sample in zip(tables, sampled, strict=True)]
+    chosen = [relation for relation in relations if relation[0].kind is not TableKind.VIEW] or relations
     names = [table.ref.name for table, _ in chosen]
     local = local_key_words(_first_keys(chosen))
     splitter = Splitter([*names, *(column.name for table, _ in chosen for column in table.columns)])
@@ -348,7 +353,7 @@ def gather(
         with failures.stage(Stage.RELATIONSHIPS, table.ref):
             found.append(_table(table, sample, splitter.split(spoken[table.ref.name]), len(found), splitter, local))
     _mark_peculiar(found)
-    return DatabaseFacts(dialect, found, tuple(table for table, _ in candidates))
+    return DatabaseFacts(dialect, found, tuple(table for table, _ in relations))
 
 
 def _first_keys(chosen: Sequence[tuple[Table, SampledTable]]) -> list[tuple[str, ...]]:
@@ -404,11 +409,11 @@ def _family(column: Column, profile: ColumnProfile) -> Family:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How the values of a column meet those of a key.
+    """How many values of a column are in a key: the evidence for an inclusion dependency.
 
-    `rows`, `missing`: rows of the child's sample (or of the probed values) with a value, and those that find none.
-    `hits`: different values that are found. `exact`: both tables were looked at whole. `blank`: the value that stands
-    for NULL, and counts as it; `blank_rows` of the child's sample have it.
+    `rows`: rows of the child's sample (or of the probed values) with a value; `missing`: those of them without a
+    parent. `hits`: distinct values that are in the key. `exact`: both tables were read whole. `sentinel`: a value that
+    counts as NULL; `sentinel_rows`: the rows of the child's sample that have it.
     """
 
     rows: int
@@ -416,49 +421,50 @@ class Overlap:
     distinct: int
     hits: int
     exact: bool
-    blank: Any = None
-    blank_rows: int = 0
+    sentinel: Any = None
+    sentinel_rows: int = 0
 
     @property
     def violations(self) -> float:
-        """The share of rows that find nothing."""
+        """The share of rows without a parent."""
         return self.missing / self.rows if self.rows else 0.0
 
 
 @dataclass(slots=True, eq=False)
 class Candidate:
-    """A column and a key it may refer to. `overlap` None: no values to compare, or they were not compared.
+    """A column and a key it may refer to. `overlap` None: there are no values to compare, or they were not compared.
 
-    `late`: that was for want of time. `odds`: what the ranker's first look gives, as log-odds.
+    `out_of_time`: they were not compared because the time was up. `features`: in the order of the ranker's `FEATURES`.
+    `log_odds`: the score of the ranker's first pass.
     """
 
     child: ColumnFacts
     key: ColumnFacts
-    named: Named
+    name_match: NameMatch
     sources: set[str] = field(default_factory=set)
     overlap: Overlap | None = None
-    values: list[float] = field(default_factory=list)
+    features: list[float] = field(default_factory=list)
     probability: float = 0.0
-    odds: float = 0.0
-    late: bool = False
+    log_odds: float = 0.0
+    out_of_time: bool = False
 
     @property
     def empty(self) -> bool:
-        """Whether one of the two has no values: no row can tell."""
+        """Whether one of the two has no values, so that no row can tell."""
         return self.child.empty or self.key.empty
 
     @property
     def only_orphans(self) -> bool:
-        """Whether the column has values and the key none: no row finds its parent yet."""
+        """Whether the column has values and the key has none, so that no row has a parent yet."""
         return self.key.empty and not self.child.empty
 
 
-ALIKE = 0.8
-"""The share of columns two tables have in common from which one may be the other's copy."""
+MIN_SHARED_COLUMNS = 0.8
+"""The least share of columns that a table and its copy have in common."""
 
 
 def core(table: TableFacts) -> tuple[str, ...]:
-    """Return the words of a table's name that say what it holds, without those that mark a copy."""
+    """Return the words of a table's name without those that mark a copy (`backup`, a date)."""
     return _core(table.words)
 
 
@@ -484,11 +490,11 @@ def _is_mark(word: str) -> bool:
 def are_alike(one: TableFacts, other: TableFacts) -> bool:
     """Whether two tables have nearly the same columns."""
     mine, theirs = ({column.name.lower() for column in table.columns} for table in (one, other))
-    return len(mine & theirs) >= ALIKE * len(mine | theirs)
+    return len(mine & theirs) >= MIN_SHARED_COLUMNS * len(mine | theirs)
 
 
 def originals(tables: Iterable[TableFacts]) -> Mapping[TableFacts, TableFacts]:
-    """Return copy -> the table it repeats: the one of the same words with the fewest marks."""
+    """Return copy -> its original: the table whose name has the same words and the fewest marks of a copy."""
     groups: dict[tuple[str, ...], list[TableFacts]] = defaultdict(list)
     for table in tables:
         groups[core(table)].append(table)

@@ -1,4 +1,4 @@
-"""How a column stands for a member of another table's composite key: by what it refers to, or by its name."""
+"""References to composite keys, and polymorphic references, whose table depends on the value of another column."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from ktx_cli.scan.stages import STRICT, Failures, Stage
 
 Columns = tuple[ColumnFacts, ...]
 
-CLEAR = 0.6
-"""From so clear a name on a column speaks of the parent's table."""
-CALLED = 0.9
-"""From so clear a name on it is the table's."""
+TABLE_MATCH = 0.6
+"""From this match on, a name refers to the parent's table."""
+SAME_NAME = 0.9
+"""From this match on, it is the name of the table."""
 
 
 class Likeness(Enum):
-    """`NAMED`: called after the parent, or as its member is by a name that says whose it is. `SAME_KEY`: both refer to
-    the same key. `WEAK`: called alike by a word that says nothing, as `line` and `number`, or by a role."""
+    """How a column corresponds to a member of another table's composite key.
+
+    `NAMED`: its name names the parent, or is the member's own specific name. `SAME_KEY`: both refer to the same key.
+    `WEAK`: both have a generic name, such as `line` or `number`, or the column's name is a role.
+    """
 
     NAMED = 3
     SAME_KEY = 2
@@ -37,14 +40,14 @@ class Likeness(Enum):
 
     @property
     def strength(self) -> int:
-        """By what mappings are ordered."""
+        """The weight of this likeness in the order of mappings."""
         return int(self.value)
 
 
 def tails(column: ColumnFacts) -> set[str]:
-    """Return the ends of a name by which it can be found: its last word, and the last that means no key.
+    """Return the ends of a name by which it is indexed: its last word, and the last that does not mean a key.
 
-    A name that says nothing (`c1`) has none.
+    A name without a meaning (`c1`) has none.
     """
     if not column.base and not column.keyed:
         return set()
@@ -54,7 +57,7 @@ def tails(column: ColumnFacts) -> set[str]:
 def likeness(
     other: ColumnFacts, member: ColumnFacts, refers: Mapping[ColumnFacts, Candidate], names: NameIndex
 ) -> Likeness | None:
-    """Return how a column is like a member of a key; None where it is not."""
+    """Return how a column corresponds to a member of a key; None if it does not."""
     mine, theirs = refers.get(other), refers.get(member)
     if _is_prefixed(other, member) or _is_called_after(other, member):
         return Likeness.NAMED
@@ -68,8 +71,8 @@ def likeness(
 
 
 def _is_called_after(other: ColumnFacts, member: ColumnFacts) -> bool:
-    """Whether a column is called as the parent's table is: `purchase_item` beside `purchase_item_line`."""
-    return len(member.table.words) > 1 and phrase_alike(other.base, member.table.words) >= CALLED
+    """Whether a column has the name of the parent's table: `purchase_item` beside `purchase_item_line`."""
+    return len(member.table.words) > 1 and phrase_alike(other.base, member.table.words) >= SAME_NAME
 
 
 def _same_name(other: ColumnFacts, member: ColumnFacts) -> bool:
@@ -77,7 +80,7 @@ def _same_name(other: ColumnFacts, member: ColumnFacts) -> bool:
 
 
 def _is_prefixed(other: ColumnFacts, member: ColumnFacts) -> bool:
-    """Whether a column is called as the member is, with the parent's name before it: `parcel_line`."""
+    """Whether a column's name is the member's, with the parent's name before it: `parcel_line`."""
     for words in {member.parts, member.base} - {()}:
         size = len(words)
         if len(other.parts) > size and other.parts[-size:] == words and _is_table(other.parts[:-size], member):
@@ -86,28 +89,33 @@ def _is_prefixed(other: ColumnFacts, member: ColumnFacts) -> bool:
 
 
 def _is_table(words: tuple[str, ...], member: ColumnFacts) -> bool:
-    """Whether words end with the name of the member's table: roles may stand before it."""
+    """Whether words end with the name of the member's table; a role may come before it."""
     spoken = member.table.words
-    return max(phrase_alike(words, spoken), phrase_alike(words[-len(spoken) :], spoken)) >= CLEAR
+    return max(phrase_alike(words, spoken), phrase_alike(words[-len(spoken) :], spoken)) >= TABLE_MATCH
 
 
 def _by_table(other: ColumnFacts, member: ColumnFacts, names: NameIndex) -> Likeness | None:
-    """Return the likeness of a column that speaks of the parent's table to the member that numbers its rows."""
-    if own_name(member) < CLEAR or counts_rows(other) or not (other.keyed or other.says("self") or other.says("boss")):
+    """Return the likeness of a column named after the parent's table to the member that numbers its rows."""
+    if (
+        own_name(member) < TABLE_MATCH
+        or counts_rows(other)
+        or not (other.keyed or other.has_word("self") or other.has_word("boss"))
+    ):
         return None
     number = member.table.number
-    if names.tables_of(other).get(number, 0.0) >= CLEAR:
+    if names.tables_of(other).get(number, 0.0) >= TABLE_MATCH:
         return Likeness.NAMED
     return Likeness.WEAK if number in names.meant(other.base) else None
 
 
-TOLERATED = 0.08
-"""The share of rows that may find no row of the parent."""
+MAX_VIOLATIONS = 0.08
+"""The largest share of rows without a parent."""
 
-SHARED_BY = 3
-"""A key that is part of so many composite keys is that of a tenant: references to it stay beside the composite ones."""
+TENANT_KEYS = 3
+"""A key that is part of this many composite keys is that of a tenant; references to it are kept."""
 
 MOST_MAPPINGS = 8
+"""The number of mappings of one table's columns to a key that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +127,13 @@ class CompositeCandidate:
     check: Check | None
     probability: float
     replaces: tuple[Candidate, ...] = ()
-    """References of single columns that lead where this one leads too, by way of the parent."""
+    """The references of single columns that this one implies, by way of the parent."""
     sources: frozenset[str] = frozenset()
-    """Who names it besides names and values."""
+    """The sources of hints that name it."""
 
 
 CheckRows = Callable[[Sequence[ColumnFacts], Sequence[ColumnFacts]], Check | None]
-"""Says what all rows of the database say of a reference; None where it does not tell."""
+"""Checks a reference on all rows of the database; None: the database did not tell."""
 
 
 def find_composites(
@@ -136,9 +144,9 @@ def find_composites(
     check_rows: CheckRows,
     hinted: Mapping[Ends, Set[str]] = MappingProxyType({}),
 ) -> list[CompositeCandidate]:
-    """Return the composite references the rows bear out; `check_rows` for tables larger than their samples.
+    """Return the composite references that the rows confirm; `check_rows`: for tables larger than their samples.
 
-    A clearly named one whose rows could not be looked at, and a hinted one, are returned all the same.
+    Clearly named ones whose rows could not be checked, and hinted ones, are returned too.
     """
     return _Search(
         tables, keys, {candidate.child: candidate for candidate in accepted}, names, check_rows, hinted
@@ -147,6 +155,8 @@ def find_composites(
 
 @dataclass(slots=True)
 class _Search:
+    """The search for composite references; `child` and `key` are columns of two tables, in the order of the key."""
+
     tables: Sequence[TableFacts]
     keys: Mapping[TableFacts, KeyChoice]
     refers: Mapping[ColumnFacts, Candidate]
@@ -159,17 +169,15 @@ class _Search:
 
     def run(self) -> list[CompositeCandidate]:
         parents = list(self._parents())
-        self._index({column.table.number for columns in parents for column in columns})
+        self._index({column.table.number for key in parents for column in key})
         found: dict[Columns, CompositeCandidate] = {}
-        for columns in parents:
-            for mapping, how in self._mappings(columns):
-                candidate = self._checked(mapping, columns, how)
-                if candidate is not None and (
-                    mapping not in found or found[mapping].probability < candidate.probability
-                ):
-                    found[mapping] = candidate
-        for (mapping, columns), sources in self.hinted.items():
-            candidate = self._hinted(mapping, columns, frozenset(sources))
+        for key in parents:
+            for child, likenesses in self._children(key):
+                candidate = self._checked(child, key, likenesses)
+                if candidate is not None and (child not in found or found[child].probability < candidate.probability):
+                    found[child] = candidate
+        for (child, key), sources in self.hinted.items():
+            candidate = self._hinted(child, key, frozenset(sources))
             if candidate is not None:
                 found[candidate.child] = candidate
         return self._without_shared(_nearest(list(found.values())), parents)
@@ -181,31 +189,31 @@ class _Search:
                 yield tuple(table.column(name) for name in choice.primary)
 
     def _index(self, parents: set[int]) -> None:
-        """Note columns by the ends of their names, by what they refer to, and by which of the parents they speak of."""
+        """Index columns by the ends of their names, by what they refer to, and by the parents they name."""
         for table in self.tables if parents else ():
             for column in table.columns:
                 for tail in tails(column):
                     self.by_tail[tail].append(column)
                 if column in self.refers:
                     self.by_key[self.refers[column].key].append(column)
-                for number in self._spoken_of(column) & parents:
+                for number in self._named_tables(column) & parents:
                     self.by_table[number].append(column)
 
-    def _spoken_of(self, column: ColumnFacts) -> set[int]:
+    def _named_tables(self, column: ColumnFacts) -> set[int]:
         return set(self.names.tables_of(column)) | set(self.names.meant(column.base)) if column.base else set()
 
-    def _mappings(self, columns: Columns) -> Iterable[tuple[Columns, tuple[Likeness, ...]]]:
-        """Yield columns of one table that may stand for the members of a key, and how each is like its member."""
-        options = [self._counterparts(column) for column in columns]
+    def _children(self, key: Columns) -> Iterable[tuple[Columns, tuple[Likeness, ...]]]:
+        """Yield columns of one table that may refer to a key together, and how each is like its member."""
+        options = [self._counterparts(column) for column in key]
         common = set.intersection(*({other.table for other in each} for each in options))
         for table in sorted(common, key=lambda table: table.number):
-            mine = [[each for each in option.items() if each[0].table is table] for option in options]
-            chosen = [each for each in product(*mine) if len({other for other, _ in each}) == len(each)]
-            chosen.sort(key=lambda each: -sum(how.strength for _, how in each))
+            own = [[each for each in option.items() if each[0].table is table] for option in options]
+            chosen = [each for each in product(*own) if len({other for other, _ in each}) == len(each)]
+            chosen.sort(key=lambda each: -sum(like.strength for _, like in each))
             for each in chosen[:MOST_MAPPINGS]:
-                mapping = tuple(other for other, _ in each)
-                if set(mapping) != set(columns):
-                    yield mapping, tuple(how for _, how in each)
+                child = tuple(other for other, _ in each)
+                if set(child) != set(key):
+                    yield child, tuple(like for _, like in each)
 
     def _counterparts(self, column: ColumnFacts) -> dict[ColumnFacts, Likeness]:
         own = self.refers.get(column)
@@ -213,76 +221,77 @@ class _Search:
         near += self.by_table[column.table.number] + (self.by_key[own.key] if own is not None else [])
         found = {}
         for other in dict.fromkeys(near):
-            how = likeness(other, column, self.refers, self.names)
-            if how is not None and other.family is column.family and not other.empty:
-                found[other] = how
+            like = likeness(other, column, self.refers, self.names)
+            if like is not None and other.family is column.family and not other.empty:
+                found[other] = like
         return found
 
-    def _checked(self, mapping: Columns, columns: Columns, how: Sequence[Likeness]) -> CompositeCandidate | None:
-        if _is_declared(mapping):
+    def _checked(self, child: Columns, key: Columns, likenesses: Sequence[Likeness]) -> CompositeCandidate | None:
+        if _is_declared(child):
             return None
-        mine = [row for row in _tuples(mapping) if None not in row]
-        present = set(_tuples(columns))
-        if not mine or not present:
+        child_rows = [row for row in _tuples(child) if None not in row]
+        key_rows = set(_tuples(key))
+        if not child_rows or not key_rows:
             return None
-        check = self._check(mapping, columns, mine, present)
+        check = self._check(child, key, child_rows, key_rows)
         if check is None:
             return (
-                CompositeCandidate(mapping, columns, None, composite_probability(None, named=True))
-                if _is_named(how)
+                CompositeCandidate(child, key, None, composite_probability(None, named=True))
+                if _is_named(likenesses)
                 else None
             )
         nameless = any(
-            each is Likeness.WEAK and not key.base and not counts_rows(key)
-            for key, each in zip(columns, how, strict=True)
+            each is Likeness.WEAK and not member.base and not counts_rows(member)
+            for member, each in zip(key, likenesses, strict=True)
         )
-        if check.violations > TOLERATED or (nameless and self._is_own_key(mapping)):
+        if check.violations > MAX_VIOLATIONS or (nameless and self._is_own_key(child)):
             return None
-        if _points_the_other_way(mapping, columns, self.keys, set(mine), present):
+        if _points_the_other_way(child, key, self.keys, set(child_rows), key_rows):
             return None
-        probability = _probability(check, mine, columns, how)
-        return CompositeCandidate(mapping, columns, check, probability, self._implied(mapping, columns))
+        probability = _probability(check, child_rows, key, likenesses)
+        return CompositeCandidate(child, key, check, probability, self._implied(child, key))
 
-    def _is_own_key(self, mapping: Sequence[ColumnFacts]) -> bool:
-        """Whether columns are their own table's key: `id` within a tenant counts alike everywhere."""
-        choice = self.keys.get(mapping[0].table)
-        return choice is not None and set(choice.primary) == {column.name for column in mapping}
+    def _is_own_key(self, child: Sequence[ColumnFacts]) -> bool:
+        """Whether columns are their own table's key: `id` within a tenant is numbered alike in every table."""
+        choice = self.keys.get(child[0].table)
+        return choice is not None and set(choice.primary) == {column.name for column in child}
 
-    def _hinted(self, mapping: Columns, columns: Columns, sources: frozenset[str]) -> CompositeCandidate | None:
-        """Return what a source names, whatever the names say, for a person to judge where rows do not bear it out."""
-        if _is_declared(mapping):
+    def _hinted(self, child: Columns, key: Columns, sources: frozenset[str]) -> CompositeCandidate | None:
+        """Return a hinted reference whatever the names say; one that the rows do not confirm is put up for review."""
+        if _is_declared(child):
             return None
-        how = [
-            likeness(own, key, self.refers, self.names) or Likeness.WEAK
-            for own, key in zip(mapping, columns, strict=True)
+        likenesses = [
+            likeness(own, member, self.refers, self.names) or Likeness.WEAK
+            for own, member in zip(child, key, strict=True)
         ]
-        mine = [row for row in _tuples(mapping) if None not in row]
-        check = self._check(mapping, columns, mine, set(_tuples(columns))) if mine else None
-        believed = None if check is None or check.violations > TOLERATED else check
-        probability = with_hints(_probability(believed, mine, columns, how), sources)
-        return CompositeCandidate(mapping, columns, check, probability, self._implied(mapping, columns), sources)
+        child_rows = [row for row in _tuples(child) if None not in row]
+        check = self._check(child, key, child_rows, set(_tuples(key))) if child_rows else None
+        believed = None if check is None or check.violations > MAX_VIOLATIONS else check
+        probability = with_hints(_probability(believed, child_rows, key, likenesses), sources)
+        return CompositeCandidate(child, key, check, probability, self._implied(child, key), sources)
 
     def _check(
-        self, mapping: Columns, columns: Columns, mine: Sequence[tuple[Any, ...]], present: set[tuple[Any, ...]]
+        self, child: Columns, key: Columns, child_rows: Sequence[tuple[Any, ...]], key_rows: set[tuple[Any, ...]]
     ) -> Check | None:
-        if columns[0].table.complete and mapping[0].table.complete:
-            return Check(len(mine), sum(1 for row in mine if row not in present), exact=True)
-        return self.check_rows(mapping, columns)
+        if key[0].table.complete and child[0].table.complete:
+            return Check(len(child_rows), sum(1 for row in child_rows if row not in key_rows), exact=True)
+        return self.check_rows(child, key)
 
-    def _implied(self, mapping: Sequence[ColumnFacts], columns: Sequence[ColumnFacts]) -> tuple[Candidate, ...]:
+    def _implied(self, child: Sequence[ColumnFacts], key: Sequence[ColumnFacts]) -> tuple[Candidate, ...]:
         refers = self.refers
         return tuple(
             refers[own]
-            for own, key in zip(mapping, columns, strict=True)
-            if own in refers and (refers[own].key is key or (key in refers and refers[own].key is refers[key].key))
+            for own, member in zip(child, key, strict=True)
+            if own in refers
+            and (refers[own].key is member or (member in refers and refers[own].key is refers[member].key))
         )
 
     def _without_shared(
         self, found: Sequence[CompositeCandidate], parents: Sequence[Columns]
     ) -> list[CompositeCandidate]:
-        """Return the references, and let those to a tenant stay that every row carries."""
-        part_of = Counter(self.refers[column].key for columns in parents for column in columns if column in self.refers)
-        shared = {key for key, count in part_of.items() if count >= SHARED_BY}
+        """Return the references without replacing those to a tenant, which every table has."""
+        part_of = Counter(self.refers[column].key for key in parents for column in key if column in self.refers)
+        shared = {key for key, count in part_of.items() if count >= TENANT_KEYS}
         return [
             replace(each, replaces=tuple(candidate for candidate in each.replaces if candidate.key not in shared))
             for each in found
@@ -290,36 +299,36 @@ class _Search:
 
 
 def _nearest(found: Sequence[CompositeCandidate]) -> list[CompositeCandidate]:
-    """Leave out the references that lead where a wider one of the same columns leads by way of its parent."""
+    """Leave out the references that a wider one of the same columns implies by way of its parent."""
     by_child = {each.child: each for each in found}
-    return [each for each in found if not any(_is_behind(each, other, by_child) for other in found)]
+    return [each for each in found if not any(_is_implied(each, other, by_child) for other in found)]
 
 
-def _is_behind(
+def _is_implied(
     each: CompositeCandidate, other: CompositeCandidate, by_child: Mapping[Columns, CompositeCandidate]
 ) -> bool:
     if not set(each.child) < set(other.child):
         return False
-    standing = dict(zip(other.child, other.key, strict=True))
-    onward = by_child.get(tuple(standing[column] for column in each.child))
+    parent_of = dict(zip(other.child, other.key, strict=True))
+    onward = by_child.get(tuple(parent_of[column] for column in each.child))
     return onward is not None and onward.key == each.key
 
 
 def _probability(
-    check: Check | None, mine: Sequence[tuple[Any, ...]], columns: Columns, how: Sequence[Likeness]
+    check: Check | None, child_rows: Sequence[tuple[Any, ...]], key: Columns, likenesses: Sequence[Likeness]
 ) -> float:
-    chance = 0.0 if check is None else _chance(set(mine), columns)
-    return composite_probability(check, chance, named=_is_named(how), weak=Likeness.WEAK in how)
+    improbability = 0.0 if check is None else _improbability(set(child_rows), key)
+    return composite_probability(check, improbability, named=_is_named(likenesses), weak=Likeness.WEAK in likenesses)
 
 
-def _is_named(how: Sequence[Likeness]) -> bool:
+def _is_named(likenesses: Sequence[Likeness]) -> bool:
     """Whether the names alone say which key is meant."""
-    return Likeness.WEAK not in how and Likeness.NAMED in how
+    return Likeness.WEAK not in likenesses and Likeness.NAMED in likenesses
 
 
-def _is_declared(mapping: Columns) -> bool:
-    names = {column.name for column in mapping}
-    return any(set(key.columns) == names for key in mapping[0].table.table.foreign_keys)
+def _is_declared(child: Columns) -> bool:
+    names = {column.name for column in child}
+    return any(set(key.columns) == names for key in child[0].table.table.foreign_keys)
 
 
 def _tuples(columns: Sequence[ColumnFacts]) -> list[tuple[Any, ...]]:
@@ -327,39 +336,39 @@ def _tuples(columns: Sequence[ColumnFacts]) -> list[tuple[Any, ...]]:
     return list(zip(*(values[column.name] for column in columns), strict=True))
 
 
-def _chance(mine: set[Any], columns: Sequence[ColumnFacts]) -> float:
-    """Return how unlikely it is that so many combinations of the members' values all stand in the parent by chance."""
-    density = columns[0].table.rows / max(1, prod(column.distinct for column in columns))
-    return min(10.0, -len(mine) * log10(min(1.0, density))) if density < 1 else 0.0
+def _improbability(child_rows: set[Any], key: Sequence[ColumnFacts]) -> float:
+    """Return -log10 of the probability that all combinations of values are in the parent by chance, at most 10."""
+    density = key[0].table.rows / max(1, prod(column.distinct for column in key))
+    return min(10.0, -len(child_rows) * log10(min(1.0, density))) if density < 1 else 0.0
 
 
 def _points_the_other_way(
-    mapping: Columns, columns: Columns, keys: Mapping[TableFacts, KeyChoice], mine: set[Any], present: set[Any]
+    child: Columns, key: Columns, keys: Mapping[TableFacts, KeyChoice], child_rows: set[Any], key_rows: set[Any]
 ) -> bool:
-    """Whether the child's columns are its own key too and hold no less than the parent's: then it is the parent."""
-    choice = keys.get(mapping[0].table)
-    own = choice is not None and set(choice.primary) == {column.name for column in mapping}
-    if not own or not present <= mine:
+    """Whether the child's columns are its own key and hold all of the parent's values: then the child is the parent."""
+    choice = keys.get(child[0].table)
+    is_own_key = choice is not None and set(choice.primary) == {column.name for column in child}
+    if not is_own_key or not key_rows <= child_rows:
         return False
-    one, other = ((len(each[0].table.columns), each[0].table.number) for each in (mapping, columns))
+    one, other = ((len(each[0].table.columns), each[0].table.number) for each in (child, key))
     return one <= other
 
 
 MOST_TYPES = 20
-"""A discriminator has at most so many values."""
+"""The number of values a discriminator may have."""
 
-LEAST_NAMED = 0.6
-"""How clearly a value has to name a table; one that only means the same counts as so clear."""
+MIN_VALUE_MATCH = 0.6
+"""The least match of a value with a table's name; one that only has the same meaning counts as this."""
 
-CLEARLY = 0.75
-"""How clearly the only value of a discriminator has to name its table."""
+CLEAR_VALUE_MATCH = 0.75
+"""The least match of the only value of a discriminator with its table's name."""
 
 FEWEST_VALUES = 5
-"""So many different values have to stand beside a value that names no table."""
+"""The least number of distinct references beside a value that names no table."""
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class PolymorphicBranch:
     """One of the tables a polymorphic column refers to, when `discriminator` has `value`."""
 
     child: ColumnFacts
@@ -367,31 +376,33 @@ class Branch:
     discriminator: ColumnFacts
     value: Any
     check: Check
-    named: float
+    name_match: float
 
 
 def find_branches(
     tables: Iterable[TableFacts], keys: Sequence[ColumnFacts], names: NameIndex, failures: Failures = STRICT
-) -> list[Branch]:
-    """Return the branches of every column whose values belong to different tables by the value of another column.
+) -> list[PolymorphicBranch]:
+    """Return the branches of every column whose values refer to different tables by the value of another column.
 
-    A value of the discriminator has to name the table, or one table alone has to hold what stands beside the value; of
-    several the one in the column's own schema. There must be at least two such tables, unless the discriminator has one
-    value alone, which names its table clearly. A table that fails unexpectedly has none and is noted in `failures`;
-    None: the error is raised.
+    A value of the discriminator has to name the table, or only one table has to hold the references beside the value;
+    of several tables, the one in the column's own schema. There must be at least two tables, unless the discriminator
+    has a single value that names its table clearly. A table that fails unexpectedly has no branches and is noted in
+    `failures`; the strict default raises the error.
     """
     by_table: dict[int, list[ColumnFacts]] = defaultdict(list)
     for key in keys:
         by_table[key.table.number].append(key)
-    found: list[Branch] = []
+    found: list[PolymorphicBranch] = []
     for table in tables:
         with failures.stage(Stage.POLYMORPHIC, table.table.ref):
             found += _of_table(table, by_table, names)
     return found
 
 
-def _of_table(table: TableFacts, by_table: Mapping[int, Sequence[ColumnFacts]], names: NameIndex) -> list[Branch]:
-    found: list[Branch] = []
+def _of_table(
+    table: TableFacts, by_table: Mapping[int, Sequence[ColumnFacts]], names: NameIndex
+) -> list[PolymorphicBranch]:
+    found: list[PolymorphicBranch] = []
     for discriminator in filter(_is_discriminator, table.columns):
         for child in table.columns:
             if child is not discriminator and _belongs(child, discriminator):
@@ -404,12 +415,12 @@ def _is_discriminator(column: ColumnFacts) -> bool:
         column.family in (Family.TEXT, Family.INTEGER)
         and 1 <= column.distinct <= MOST_TYPES
         and not column.profile.unique
-        and column.says("discriminator")
+        and column.has_word("discriminator")
     )
 
 
 def _belongs(child: ColumnFacts, discriminator: ColumnFacts) -> bool:
-    """Whether both are named alike (`owner_id`, `owner_type`), or the discriminator's name is nothing but `type`."""
+    """Whether both names begin alike (`owner_id`, `owner_type`), or the discriminator is called just `type`."""
     if child.family not in (Family.INTEGER, Family.TEXT) or child.profile.unique:
         return False
     first = [part for part in discriminator.parts if part not in ("type", "kind", "class", "name", "typ", "tipo")]
@@ -420,7 +431,7 @@ def _belongs(child: ColumnFacts, discriminator: ColumnFacts) -> bool:
 
 def _branches(
     child: ColumnFacts, discriminator: ColumnFacts, by_table: Mapping[int, Sequence[ColumnFacts]], names: NameIndex
-) -> list[Branch]:
+) -> list[PolymorphicBranch]:
     values = child.table.sampled.values
     groups: dict[Any, list[Any]] = defaultdict(list)
     for kind, value in zip(values[discriminator.name], values[child.name], strict=True):
@@ -431,7 +442,7 @@ def _branches(
         branch = _branch(child, discriminator, kind, group, by_table, names)
         if branch is not None:
             found.append(branch)
-    alone = len(groups) == 1 and all(branch.named >= CLEARLY for branch in found)
+    alone = len(groups) == 1 and all(branch.name_match >= CLEAR_VALUE_MATCH for branch in found)
     return found if alone or len({branch.key.table.number for branch in found}) >= 2 else []
 
 
@@ -442,17 +453,17 @@ def _branch(
     group: Sequence[Any],
     by_table: Mapping[int, Sequence[ColumnFacts]],
     names: NameIndex,
-) -> Branch | None:
-    words = tuple(word for word in tokens(str(kind)) if word)  # a blank text names nothing
+) -> PolymorphicBranch | None:
+    words = tuple(word for word in tokens(str(kind)) if word)  # a sentinel text names nothing
     spoken = names.tables(words)
-    named = {number: score for number, score in spoken.items() if score >= LEAST_NAMED}
+    named = {number: score for number, score in spoken.items() if score >= MIN_VALUE_MATCH}
     for number in names.meant(words):
-        named.setdefault(number, LEAST_NAMED)
+        named.setdefault(number, MIN_VALUE_MATCH)
     options = [(score, key) for number, score in named.items() for key in by_table.get(number, ())]
-    for score, key in sorted(options, key=lambda each: (-each[0], not _is_at_home(child, each[1]))):
+    for score, key in sorted(options, key=lambda each: (-each[0], not _is_in_own_schema(child, each[1]))):
         check = _check(child, key, group)
         if check is not None:
-            return Branch(child, key, discriminator, kind, check, score)
+            return PolymorphicBranch(child, key, discriminator, kind, check, score)
     return None if named else _by_values(child, discriminator, kind, group, by_table)
 
 
@@ -462,28 +473,28 @@ def _by_values(
     kind: Any,
     group: Sequence[Any],
     by_table: Mapping[int, Sequence[ColumnFacts]],
-) -> Branch | None:
-    """Return the branch to the one table that holds what stands beside a value that names none; None for several."""
+) -> PolymorphicBranch | None:
+    """Return the branch to the only table that holds the references beside a value; None if there are several."""
     if len(set(group)) < FEWEST_VALUES:
         return None
     found = [(keys[0], _check(child, keys[0], group)) for keys in by_table.values() if keys]
     fitting = [(key, check) for key, check in found if check is not None]
-    fitting = [each for each in fitting if _is_at_home(child, each[0])] if len(fitting) > 1 else fitting
+    fitting = [each for each in fitting if _is_in_own_schema(child, each[0])] if len(fitting) > 1 else fitting
     if len(fitting) != 1:
         return None
     ((key, check),) = fitting
-    return Branch(child, key, discriminator, kind, check, 0.0)
+    return PolymorphicBranch(child, key, discriminator, kind, check, 0.0)
 
 
-def _is_at_home(child: ColumnFacts, key: ColumnFacts) -> bool:
+def _is_in_own_schema(child: ColumnFacts, key: ColumnFacts) -> bool:
     """Whether a key is in the column's own schema."""
     return child.table.table.ref.schema == key.table.table.ref.schema
 
 
 def _check(child: ColumnFacts, key: ColumnFacts, group: Sequence[Any]) -> Check | None:
-    """Return what the rows say of a group of values and a key; None where too many are not in it."""
+    """Check a group of values against a key; None if too many are not in it."""
     if key.family is not child.family or not key.table.complete:
         return None
     missing = sum(1 for value in group if value not in key.counts)
     check = Check(len(group), missing, exact=child.table.complete)
-    return check if check.violations <= TOLERATED else None
+    return check if check.violations <= MAX_VIOLATIONS else None

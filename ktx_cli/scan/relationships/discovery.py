@@ -1,4 +1,4 @@
-"""Infers the keys and relationships of a database: candidates, their probabilities, and what all rows say of them."""
+"""Infers the keys and relationships of a database: candidates, their probabilities, checks on all rows, decisions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,16 @@ from ktx_cli.scan.relationships.candidates import (
     is_unique_in_database,
 )
 from ktx_cli.scan.relationships.columns import Family, NameIndex, gather
-from ktx_cli.scan.relationships.composites import Branch, CompositeCandidate, find_branches, find_composites
-from ktx_cli.scan.relationships.hints import Hints, HintSource, hints_of
-from ktx_cli.scan.relationships.keys import Uniques, choose_keys, find_uniques, own_name
-from ktx_cli.scan.relationships.ranker import Ranker, branch_probability, context, load_ranker, rate_candidates
+from ktx_cli.scan.relationships.composites import CompositeCandidate, PolymorphicBranch, find_branches, find_composites
+from ktx_cli.scan.relationships.hints import HintSource, JoinHints, hints_of
+from ktx_cli.scan.relationships.keys import UniqueColumns, choose_keys, find_unique_columns, own_name
+from ktx_cli.scan.relationships.ranker import (
+    Ranker,
+    branch_probability,
+    load_ranker,
+    score_candidates,
+    shared_table_words,
+)
 from ktx_cli.scan.relationships.record import Cardinality, Check, Discovery, KeyChoice, Relationship, Status
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.semantic import quoted
@@ -33,39 +39,40 @@ if TYPE_CHECKING:
     from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, TableFacts
 
 MOST_CHECKS = 1000
-"""How many references are checked on all rows unless `validationBudget` says otherwise."""
+"""The number of references that are checked on all rows unless `validationBudget` sets another."""
 
 
 @dataclass(slots=True)
-class Questions:
-    """Answers questions about all rows. `until`: the moment (of `monotonic`) from which nothing is asked any more.
+class RowChecks:
+    """Checks candidates and keys on all rows of the database.
 
-    `late`: the columns of references that were not checked for that.
+    `deadline`: the moment (of `monotonic`) after which no statement is sent. `unchecked`: the columns of references
+    that were not checked because of it.
     """
 
     connector: Connector
     settings: Relationships
     columns: int
-    until: float | None = None
+    deadline: float | None = None
     queries: int = 0
     problems: list[str] = field(default_factory=list)
-    late: set[tuple[ColumnFacts, ...]] = field(default_factory=set)
+    unchecked: set[tuple[ColumnFacts, ...]] = field(default_factory=set)
     lock: Lock = field(default_factory=Lock)
 
     @property
-    def is_over(self) -> bool:
+    def is_out_of_time(self) -> bool:
         """Whether the time is up."""
-        return self.until is not None and monotonic() >= self.until
+        return self.deadline is not None and monotonic() >= self.deadline
 
-    def check_candidates(self, candidates: Sequence[Candidate]) -> dict[int, Check | None]:
-        """Return what all rows say of those that may be accepted, the likeliest first, else what samples say."""
-        checks = {id(candidate): sampled_check(candidate) for candidate in candidates}
-        self.late |= {(candidate.child,) for candidate in candidates if candidate.late}
-        open_ones = [candidate for candidate in candidates if self._worth_checking(candidate, checks[id(candidate)])]
-        open_ones.sort(key=lambda candidate: -candidate.probability)
-        chosen = open_ones[: self._budget()]
+    def check_candidates(self, candidates: Sequence[Candidate]) -> dict[Candidate, Check | None]:
+        """Check those that may be accepted on all rows, the likeliest first, and the others on the sample."""
+        checks = {candidate: sampled_check(candidate) for candidate in candidates}
+        self.unchecked |= {(candidate.child,) for candidate in candidates if candidate.out_of_time}
+        unsure = [candidate for candidate in candidates if self._worth_checking(candidate, checks[candidate])]
+        unsure.sort(key=lambda candidate: -candidate.probability)
+        chosen = unsure[: self._budget()]
         with ThreadPoolExecutor(self.settings.validation_concurrency, thread_name_prefix="ktx-check") as pool:
-            checks.update(zip(map(id, chosen), pool.map(self._check_candidate, chosen), strict=True))
+            checks.update(zip(chosen, pool.map(self._check_candidate, chosen), strict=True))
         return checks
 
     def _worth_checking(self, candidate: Candidate, sampled: Check | None) -> bool:
@@ -78,8 +85,8 @@ class Questions:
         return _is_small_enough(candidate.child.table, candidate.key.table)
 
     def _check_candidate(self, candidate: Candidate) -> Check | None:
-        blank = None if candidate.overlap is None else candidate.overlap.blank
-        return self.check_rows([candidate.child], [candidate.key], blank)
+        sentinel = None if candidate.overlap is None else candidate.overlap.sentinel
+        return self.check_rows([candidate.child], [candidate.key], sentinel)
 
     def _budget(self) -> int:
         budget = self.settings.validation_budget
@@ -88,27 +95,29 @@ class Questions:
         return self.columns if budget == "all" else budget
 
     def check_rows(
-        self, columns: Sequence[ColumnFacts], keys: Sequence[ColumnFacts], blank: Any = None
+        self, columns: Sequence[ColumnFacts], keys: Sequence[ColumnFacts], sentinel: Any = None
     ) -> Check | None:
-        """Return what all rows say of a reference; None where the database refuses, there are too many, or no time."""
+        """Check a reference on all rows; None if the database refuses, there are too many rows, or the time is up."""
         child, parent = columns[0].table, keys[0].table
         if not _is_small_enough(child, parent):
             return None
         with self.lock:
-            if self.is_over:
-                self.late.add(tuple(columns))
+            if self.is_out_of_time:
+                self.unchecked.add(tuple(columns))
                 return None
             self.queries += 1
-        names, others = [column.name for column in columns], [key.name for key in keys]
+        child_columns, key_columns = [column.name for column in columns], [key.name for key in keys]
         try:
-            return check_in_database(self.connector, child.table, names, parent.table, others, blank=blank)
+            return check_in_database(
+                self.connector, child.table, child_columns, parent.table, key_columns, sentinel=sentinel
+            )
         except SourceError as error:
             self._note(f"{', '.join(map(str, columns))} -> {parent.table.ref} could not be checked", error)
             return None
 
     def is_unique(self, table: TableFacts, columns: Sequence[ColumnFacts]) -> bool | None:
-        """Say whether columns are unique in all rows of a table; None when the database or the time does not tell."""
-        if self.is_over:
+        """Say whether columns are unique in all rows of a table; None if the database refuses or the time is up."""
+        if self.is_out_of_time:
             return None
         self.queries += 1
         try:
@@ -118,9 +127,9 @@ class Questions:
             return None
 
     def all_problems(self) -> tuple[str, ...]:
-        """Return what went wrong, sorted; of what the time did not suffice for only how much it was."""
-        late = [f"{plural(len(self.late), 'reference')} not checked: time budget"] if self.late else []
-        return tuple(sorted([*self.problems, *late]))
+        """Return the problems, sorted; references that were not checked in time are only counted."""
+        unchecked = [f"{plural(len(self.unchecked), 'reference')} not checked: time budget"] if self.unchecked else []
+        return tuple(sorted([*self.problems, *unchecked]))
 
     def _note(self, what: str, error: SourceError) -> None:
         if error.code == "connection":
@@ -129,7 +138,7 @@ class Questions:
 
 
 def _is_small_enough(child: TableFacts, parent: TableFacts) -> bool:
-    """Whether two tables may be joined whole."""
+    """Whether two tables are small enough to be joined whole."""
     return max(child.rows, parent.rows) <= EXACT_ROWS
 
 
@@ -144,19 +153,18 @@ def discover(
     seconds: float | None = None,
     failures: Failures = STRICT,
 ) -> Discovery:
-    """Find the keys and joins of tables that were sampled. Declared keys are taken as given, declared joins left out.
+    """Infer the keys and relationships of tables that were sampled; declared keys are kept, declared joins left out.
 
-    `seconds`: how long the database may be asked, at most `detectionBudgetMs`; what is not checked by then is put up
-    for review, with that reason. A statement that fails costs only its relationship. Raises `SourceError` when the
-    database is gone. `failures`: takes what fails unexpectedly, as far as the rest does not need it; the strict default
-    raises it.
+    `seconds`: the time for statements, at most `detectionBudgetMs`; a relationship that is not checked by then is put
+    up for review, with that reason. A statement that fails costs only its relationship. Raises `SourceError` if the
+    database is gone. `failures` notes stages that fail unexpectedly; the strict default raises their errors.
     """
     facts = gather(connector.dialect, tables, sampled, failures)
     own = settings.detection_budget_ms
     limits = [each for each in (seconds, None if own is None else own / 1000) if each is not None]
-    until = monotonic() + min(limits) if limits else None
-    questions = Questions(connector, settings, len(facts.columns), until)
-    return Inference(facts, settings, questions, sources, ranker or load_ranker(), failures).run()
+    deadline = monotonic() + min(limits) if limits else None
+    row_checks = RowChecks(connector, settings, len(facts.columns), deadline)
+    return Inference(facts, settings, row_checks, sources, ranker or load_ranker(), failures).run()
 
 
 @dataclass(slots=True)
@@ -165,37 +173,37 @@ class Inference:
 
     facts: DatabaseFacts
     settings: Relationships
-    questions: Questions
+    row_checks: RowChecks
     sources: Sequence[HintSource]
     ranker: Ranker
     failures: Failures
 
     def run(self) -> Discovery:
         """Return the keys and relationships."""
-        uniques = find_uniques(self.facts.tables, self.questions.is_unique, self.failures)
+        uniques = find_unique_columns(self.facts.tables, self.row_checks.is_unique, self.failures)
         names = NameIndex(self.facts.tables, uniques.keys)
-        hints = Hints()
+        hints = JoinHints()
         with self.failures.stage(Stage.HINTS):
             hints = hints_of(self.sources, self.facts, uniques.keys)
         candidates = self.ranked_candidates(uniques, names, hints)
-        resolved = resolve(candidates, self.settings.accept_threshold)
-        checks = self.questions.check_candidates(resolved.winners)
+        resolution = resolve(candidates, self.settings.accept_threshold)
+        checks = self.row_checks.check_candidates(resolution.winners)
         accepted = [
             candidate
-            for candidate in resolved.winners
-            if self._status(candidate, checks[id(candidate)]) is Status.ACCEPTED
+            for candidate in resolution.winners
+            if self._status(candidate, checks[candidate]) is Status.ACCEPTED
         ]
         keys: dict[TableFacts, KeyChoice] = {}
         with self.failures.stage(Stage.KEYS):
-            keys = choose_keys(uniques, accepted, names, self.questions.is_unique, self.failures)
+            keys = choose_keys(uniques, accepted, names, self.row_checks.is_unique, self.failures)
         composites: list[CompositeCandidate] = []
         with self.failures.stage(Stage.COMPOSITES):
-            check_rows = self.questions.check_rows
+            check_rows = self.row_checks.check_rows
             composites = find_composites(self.facts.tables, keys, accepted, names, check_rows, hints.several)
-        branches: list[Branch] = []
+        branches: list[PolymorphicBranch] = []
         with self.failures.stage(Stage.POLYMORPHIC):
             branches = find_branches(self.facts.tables, uniques.keys, names, self.failures)
-        relationships = self._edges(candidates, resolved, checks, composites, branches, set(uniques.keys))
+        relationships = self._relationships(candidates, resolution, checks, composites, branches, set(uniques.keys))
         by_ref = {table.table.ref: table for table in self.facts.tables}
         relationships = [
             with_sure_cardinality(relationship, by_ref[relationship.child], keys.get(by_ref[relationship.child]))
@@ -203,75 +211,77 @@ class Inference:
         ]
         return Discovery(
             keys={table.table.ref: choice for table, choice in keys.items()},
-            edges=tuple(sorted(relationships, key=order)),
-            queries=self.questions.queries,
-            problems=self.questions.all_problems(),
+            relationships=tuple(sorted(relationships, key=sort_key)),
+            queries=self.row_checks.queries,
+            problems=self.row_checks.all_problems(),
         )
 
-    def ranked_candidates(self, uniques: Uniques, names: NameIndex, hints: Hints) -> list[Candidate]:
-        """Return the candidates worth a look, with their scores."""
-        questions = self.questions
-        prober = Prober(questions.connector, lambda: questions.is_over)
+    def ranked_candidates(self, uniques: UniqueColumns, names: NameIndex, hints: JoinHints) -> list[Candidate]:
+        """Return the candidates with their features and probabilities."""
+        row_checks = self.row_checks
+        prober = Prober(row_checks.connector, lambda: row_checks.is_out_of_time)
         most = self.settings.max_candidates_per_column
         candidates = find_candidates(
-            self.facts, uniques.keys, names, hints.single, prober, most=most, spoken_for=_declared(self.facts)
+            self.facts, uniques.keys, names, hints.single, prober, most=most, declared=_declared(self.facts)
         )
-        rate_candidates(self.ranker, self.facts.columns, candidates)
-        questions.queries += prober.statements
-        questions.problems += prober.problems
+        score_candidates(self.ranker, self.facts.columns, candidates)
+        row_checks.queries += prober.statements
+        row_checks.problems += prober.problems
         return candidates
 
-    def _edges(
+    def _relationships(
         self,
         candidates: Sequence[Candidate],
-        resolved: Resolved,
-        checks: Mapping[int, Check | None],
+        resolution: Resolution,
+        checks: Mapping[Candidate, Check | None],
         composites: Sequence[CompositeCandidate],
-        branches: Sequence[Branch],
+        branches: Sequence[PolymorphicBranch],
         identifying: Set[ColumnFacts],
     ) -> list[Relationship]:
         relationships = [
-            relationship_of_composite(candidate, self.settings, late=candidate.child in self.questions.late)
+            relationship_of_composite(
+                candidate, self.settings, out_of_time=candidate.child in self.row_checks.unchecked
+            )
             for candidate in composites
         ]
         implied = {
-            id(single): f"reached through {quoted(candidate.key[0].table.table.ref.name)}"
+            single: f"reached through {quoted(candidate.key[0].table.table.ref.name)}"
             for candidate, relationship in zip(composites, relationships, strict=True)
             if relationship.status is Status.ACCEPTED
             for single in candidate.replaces
         }
         split = {branch.child for branch in branches}
         relationships += [relationship_of_branch(branch, self.settings) for branch in branches]
-        for candidate in resolved.winners:
+        for candidate in resolution.winners:
             if candidate.child in split:
                 continue
-            check = checks[id(candidate)]
-            status = Status.REJECTED if id(candidate) in implied else self._status(candidate, check)
-            reason = implied.get(id(candidate)) or (NOT_CHECKED if self._is_late(candidate) else None)
+            check = checks[candidate]
+            status = Status.REJECTED if candidate in implied else self._status(candidate, check)
+            reason = implied.get(candidate) or (NOT_CHECKED if self._is_unchecked(candidate) else None)
             relationships.append(
                 relationship_of_candidate(candidate, status, check, reason, unique=candidate.child in identifying)
             )
         least = self.settings.review_threshold
         return relationships + [
             relationship_of_candidate(
-                candidate, Status.REJECTED, sampled_check(candidate), resolved.lost[id(candidate)]
+                candidate, Status.REJECTED, sampled_check(candidate), resolution.losers[candidate]
             )
             for candidate in candidates
-            if id(candidate) in resolved.lost and candidate.probability >= least and candidate.child not in split
+            if candidate in resolution.losers and candidate.probability >= least and candidate.child not in split
         ]
 
     def _status(self, candidate: Candidate, check: Check | None) -> Status:
-        if self._is_late(candidate):
+        if self._is_unchecked(candidate):
             return Status.REVIEW
         status = status_of(candidate.probability, check, self.settings, empty=candidate.empty)
-        # Any date is found in a calendar, and of a parent without rows the rows say nothing.
+        # Any date is in a calendar, and a parent without rows confirms nothing.
         doubtful = candidate.only_orphans or (
             candidate.child.family is Family.TIME and candidate.key is not candidate.key.table.likeliest
         )
         return Status.REVIEW if doubtful and status is Status.ACCEPTED else status
 
-    def _is_late(self, candidate: Candidate) -> bool:
-        return (candidate.child,) in self.questions.late
+    def _is_unchecked(self, candidate: Candidate) -> bool:
+        return (candidate.child,) in self.row_checks.unchecked
 
 
 def _declared(facts: DatabaseFacts) -> set[ColumnFacts]:
@@ -285,54 +295,54 @@ def _declared(facts: DatabaseFacts) -> set[ColumnFacts]:
     }
 
 
-CLOSE = 0.12
-"""Parents whose scores differ by less are told apart by which of them is nearest."""
+CLOSE_PROBABILITIES = 0.12
+"""If the probabilities of parents differ by less, the nearest parent wins."""
 
-SEEN = 0.4
-"""From this probability on a key with rows comes before one without."""
+PREFERRED_WITH_ROWS = 0.4
+"""From this probability on, a key with rows wins over one without."""
 
 
 @dataclass(slots=True)
-class Resolved:
-    """The one candidate of each child, and why each other candidate lost against it."""
+class Resolution:
+    """The one candidate of each child that wins, and the reason why each other one loses."""
 
     winners: list[Candidate]
-    lost: dict[int, str] = field(default_factory=dict)
+    losers: dict[Candidate, str] = field(default_factory=dict)
 
 
-def resolve(candidates: Sequence[Candidate], threshold: float) -> Resolved:
-    """Choose one parent for each column. `threshold`: from this probability on it can be part of a circle."""
+def resolve(candidates: Sequence[Candidate], threshold: float) -> Resolution:
+    """Choose one parent for each column. `threshold`: the least probability of a relationship in a cycle."""
     by_child: dict[ColumnFacts, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
         by_child[candidate.child].append(candidate)
-    best = {child: _at_home(max(group, key=_rank), group) for child, group in by_child.items()}
-    resolved = Resolved([])
+    best = {child: _in_own_schema(max(group, key=_rank), group) for child, group in by_child.items()}
+    resolution = Resolution([])
     for child, group in by_child.items():
         winner = _nearest(best[child], group, best)
-        resolved.winners.append(winner)
+        resolution.winners.append(winner)
         for candidate in group:
             if candidate is not winner:
-                resolved.lost[id(candidate)] = f"{quoted(child.name)} fits {named(winner.key)} better"
-    _break_circles(resolved, by_child, threshold)
-    return resolved
+                resolution.losers[candidate] = f"{quoted(child.name)} fits {qualified_name(winner.key)} better"
+    _break_cycles(resolution, by_child, threshold)
+    return resolution
 
 
 def _rank(candidate: Candidate) -> tuple[bool, float, float, float, int, int]:
-    """Return what candidates of a column are compared by: a key whose rows hold the values comes first."""
+    """Return the sort key of the candidates of a column: a key whose rows hold the values comes first."""
     share = 0.0 if candidate.overlap is None else candidate.overlap.hits / max(1, candidate.key.distinct)
-    seen = not candidate.only_orphans and candidate.probability >= SEEN
+    has_rows = not candidate.only_orphans and candidate.probability >= PREFERRED_WITH_ROWS
     return (
-        seen,
+        has_rows,
         round(candidate.probability, 3),
-        candidate.named.best,
+        candidate.name_match.best,
         share,
         -candidate.key.table.number,
         -candidate.key.position,
     )
 
 
-def _at_home(winner: Candidate, group: Sequence[Candidate]) -> Candidate:
-    """Return the winner's namesake in the child's own schema, where there is one that holds the values as well."""
+def _in_own_schema(winner: Candidate, group: Sequence[Candidate]) -> Candidate:
+    """Return the winner's namesake in the child's own schema if that holds the values as well, else the winner."""
     schema = winner.child.table.table.ref.schema
     namesakes = [
         candidate
@@ -345,14 +355,14 @@ def _at_home(winner: Candidate, group: Sequence[Candidate]) -> Candidate:
 
 
 def _nearest(winner: Candidate, group: Sequence[Candidate], best: Mapping[ColumnFacts, Candidate]) -> Candidate:
-    """Return the parent nearest to the child among close ones: one that itself refers to the winner's key."""
+    """Return the nearest of the parents with a close probability: one that itself refers to the winner's key."""
     current = winner
     for _ in range(len(group)):
         nearer = [
             candidate
             for candidate in group
             if candidate is not current
-            and candidate.probability >= winner.probability - CLOSE
+            and candidate.probability >= winner.probability - CLOSE_PROBABILITIES
             and _refers(candidate.key, current.key, best)
             and not _refers(current.key, candidate.key, best)
             and _violations(candidate) <= _violations(current) + 0.001
@@ -367,12 +377,12 @@ def _nearest(winner: Candidate, group: Sequence[Candidate], best: Mapping[Column
 def _closeness(candidate: Candidate) -> float:
     """Return how near a parent is to a child by their names and by how much of it the child covers.
 
-    A child of a subtype speaks of it, or fills it; else the reference is meant for the table whose own key it is.
+    A child of a subtype names it, or covers all of it; otherwise the table whose own key it is is the parent.
     """
     filled = candidate.overlap is not None and candidate.overlap.hits >= 0.995 * max(candidate.key.table.rows, 1)
     return (
-        candidate.named.best
-        + 0.5 * context(candidate.child, candidate.key)
+        candidate.name_match.best
+        + 0.5 * shared_table_words(candidate.child, candidate.key)
         + 0.5 * own_name(candidate.key)
         + 0.4 * filled
     )
@@ -387,85 +397,87 @@ def _violations(candidate: Candidate) -> float:
     return 1.0 if candidate.overlap is None else candidate.overlap.violations
 
 
-def _break_circles(resolved: Resolved, by_child: Mapping[ColumnFacts, Sequence[Candidate]], threshold: float) -> None:
-    """Drop the weakest of every circle of keys that refer to one another: keys cannot all descend from another."""
-    at = {
+def _break_cycles(
+    resolution: Resolution, by_child: Mapping[ColumnFacts, Sequence[Candidate]], threshold: float
+) -> None:
+    """Drop the weakest relationship of every cycle of keys: keys cannot all descend from one another."""
+    chosen = {
         candidate.child: candidate
-        for candidate in resolved.winners
+        for candidate in resolution.winners
         if candidate.probability >= threshold and candidate.child is not candidate.key
     }
-    for start in sorted(at, key=_place):
-        while circle := _circle_from(start, at):
-            weakest = min(circle, key=_rank)
-            del at[weakest.child]
-            resolved.winners.remove(weakest)
-            resolved.lost[id(weakest)] = f"{named(weakest.key)} leads back to {named(weakest.child)}"
-            _second_choice(resolved, by_child[weakest.child], at, threshold)
+    for start in sorted(chosen, key=_position):
+        while cycle := _cycle_from(start, chosen):
+            weakest = min(cycle, key=_rank)
+            del chosen[weakest.child]
+            resolution.winners.remove(weakest)
+            resolution.losers[weakest] = f"{qualified_name(weakest.key)} leads back to {qualified_name(weakest.child)}"
+            _second_choice(resolution, by_child[weakest.child], chosen, threshold)
 
 
-def _place(column: ColumnFacts) -> tuple[int, int]:
+def _position(column: ColumnFacts) -> tuple[int, int]:
     return (column.table.number, column.position)
 
 
-def _circle_from(start: ColumnFacts, at: Mapping[ColumnFacts, Candidate]) -> list[Candidate]:
-    """Return the circle that following the relationships from a column ends in; nothing where they end."""
+def _cycle_from(start: ColumnFacts, chosen: Mapping[ColumnFacts, Candidate]) -> list[Candidate]:
+    """Return the cycle that the relationships from a column lead into; empty if there is none."""
     path: list[Candidate] = []
     column = start
-    while column in at:
-        seen = next((number for number, candidate in enumerate(path) if candidate.child is column), None)
-        if seen is not None:
-            return path[seen:]
-        path.append(at[column])
-        column = at[column].key
+    while column in chosen:
+        start_of_cycle = next((number for number, candidate in enumerate(path) if candidate.child is column), None)
+        if start_of_cycle is not None:
+            return path[start_of_cycle:]
+        path.append(chosen[column])
+        column = chosen[column].key
     return []
 
 
 def _second_choice(
-    resolved: Resolved, group: Sequence[Candidate], at: dict[ColumnFacts, Candidate], threshold: float
+    resolution: Resolution, group: Sequence[Candidate], chosen: dict[ColumnFacts, Candidate], threshold: float
 ) -> None:
-    """Give a column whose relationship was dropped its next best one that leads into no circle."""
-    rest = [candidate for candidate in group if not _leads_back(candidate, at)]
+    """Give a column whose relationship was dropped its next best one that closes no cycle."""
+    rest = [candidate for candidate in group if not _leads_back(candidate, chosen)]
     if not rest:
         return
     candidate = max(rest, key=_rank)
-    resolved.winners.append(candidate)
-    resolved.lost.pop(id(candidate), None)
+    resolution.winners.append(candidate)
+    resolution.losers.pop(candidate, None)
     if candidate.probability >= threshold:
-        at[candidate.child] = candidate
+        chosen[candidate.child] = candidate
 
 
-def _leads_back(candidate: Candidate, at: Mapping[ColumnFacts, Candidate]) -> bool:
+def _leads_back(candidate: Candidate, chosen: Mapping[ColumnFacts, Candidate]) -> bool:
     column = candidate.key
-    for _ in range(len(at) + 1):
+    for _ in range(len(chosen) + 1):
         if column is candidate.child:
             return True
-        if column not in at:
+        if column not in chosen:
             return False
-        column = at[column].key
+        column = chosen[column].key
     return False
 
 
-MOST_VIOLATIONS = 0.08
-"""Edges of which a larger share of rows finds nothing are for a person to judge."""
+MAX_VIOLATIONS = 0.08
+"""A relationship with a larger share of rows without a parent is put up for review."""
 
 NOT_CHECKED = "not checked: time budget"
-"""The reason of a relationship whose rows were not looked at any more."""
+"""The reason of a relationship that was not checked in time."""
 
 SURE_ROWS = 30
-"""From so many rows on, a column in which nothing repeats is taken for one in which nothing can."""
+"""From this number of rows on, a column without repeated values counts as unique."""
 
 
 def sampled_check(candidate: Candidate) -> Check | None:
-    """Return what the samples say of a candidate; None where there are no rows to tell by."""
+    """Return the check of a candidate on the samples; None if there are no rows."""
     if candidate.overlap is None or not candidate.overlap.rows:
         return None
     return Check(candidate.overlap.rows, candidate.overlap.missing, candidate.overlap.exact)
 
 
 def status_of(probability: float, check: Check | None, settings: Relationships, *, empty: bool = False) -> Status:
-    """Return the status of a relationship that won its column: what no row shows is for a person to accept.
+    """Return the status of a relationship that won its column; one without a check needs a person to accept it.
 
-    `empty`: one of the two has no values, so that nothing speaks against it either; then it is not rejected.
+    `empty`: one of the two has no values; nothing speaks against the relationship, so it is not rejected.
     """
     if probability < settings.review_threshold:
         return Status.REVIEW if empty else Status.REJECTED
@@ -473,15 +485,15 @@ def status_of(probability: float, check: Check | None, settings: Relationships, 
         return Status.REVIEW
     if check is None:
         return Status.REVIEW if settings.validation_required_for_manifest else Status.ACCEPTED
-    return Status.ACCEPTED if check.violations <= MOST_VIOLATIONS else Status.REVIEW
+    return Status.ACCEPTED if check.violations <= MAX_VIOLATIONS else Status.REVIEW
 
 
 def relationship_of_candidate(
     candidate: Candidate, status: Status, check: Check | None, reason: str | None = None, *, unique: bool = False
 ) -> Relationship:
-    """Return the relationship of one column; `unique`: whether its values are known not to repeat in all rows."""
+    """Return the relationship of one column; `unique`: whether the column is unique in all rows."""
     return replace(
-        _between(
+        _relationship(
             (candidate.child,),
             (candidate.key,),
             candidate.probability,
@@ -495,29 +507,29 @@ def relationship_of_candidate(
 
 
 def relationship_of_composite(
-    candidate: CompositeCandidate, settings: Relationships, *, late: bool = False
+    candidate: CompositeCandidate, settings: Relationships, *, out_of_time: bool = False
 ) -> Relationship:
-    """Return the relationship of several columns; `late`: the time was up before its rows were looked at."""
+    """Return the relationship of several columns; `out_of_time`: the time was up before it was checked."""
     status = status_of(candidate.probability, candidate.check, settings)
-    found = "the values could not be compared" if candidate.check is None else found_of(candidate.check)
-    reason = NOT_CHECKED if late else f"{found}; the columns match the composite key"
-    status = Status.REVIEW if late or candidate.check is None else status
-    made = _between(candidate.child, candidate.key, candidate.probability, status, candidate.check, reason)
+    values = "the values could not be compared" if candidate.check is None else found_text(candidate.check)
+    reason = NOT_CHECKED if out_of_time else f"{values}; the columns match the composite key"
+    status = Status.REVIEW if out_of_time or candidate.check is None else status
+    relationship = _relationship(candidate.child, candidate.key, candidate.probability, status, candidate.check, reason)
     sources = tuple(sorted({"names", "values"} | candidate.sources))
-    return replace(made, cardinality=_cardinality(candidate.child), sources=sources)
+    return replace(relationship, cardinality=_cardinality(candidate.child), sources=sources)
 
 
-def relationship_of_branch(branch: Branch, settings: Relationships) -> Relationship:
+def relationship_of_branch(branch: PolymorphicBranch, settings: Relationships) -> Relationship:
     """Return the relationship of one value of a discriminator."""
-    probability = branch_probability(branch.named)
+    probability = branch_probability(branch.name_match)
     status = status_of(probability, branch.check, settings)
-    relation = "names the table" if branch.named else "goes with this table alone"
-    reason = f"{found_of(branch.check)}; {quoted(branch.discriminator.name)} {relation}"
-    made = _between((branch.child,), (branch.key,), probability, status, branch.check, reason)
-    return replace(made, sources=("values",), condition=(branch.discriminator.name, branch.value))
+    relation = "names the table" if branch.name_match else "goes with this table alone"
+    reason = f"{found_text(branch.check)}; {quoted(branch.discriminator.name)} {relation}"
+    relationship = _relationship((branch.child,), (branch.key,), probability, status, branch.check, reason)
+    return replace(relationship, sources=("values",), condition=(branch.discriminator.name, branch.value))
 
 
-def _between(
+def _relationship(
     child: Sequence[ColumnFacts],
     key: Sequence[ColumnFacts],
     probability: float,
@@ -525,16 +537,16 @@ def _between(
     check: Check | None,
     reason: str,
 ) -> Relationship:
-    own, others = (tuple(column.name for column in columns) for columns in (child, key))
-    ends = (child[0].table.table.ref, own, key[0].table.table.ref, others)
+    child_columns, key_columns = (tuple(column.name for column in columns) for columns in (child, key))
+    ends = (child[0].table.table.ref, child_columns, key[0].table.table.ref, key_columns)
     return Relationship(*ends, status, round(probability, 3), reason, check=check)
 
 
 def with_sure_cardinality(relationship: Relationship, child: TableFacts, choice: KeyChoice | None) -> Relationship:
-    """Return the relationship, one-to-one only where that is no accident of the rows.
+    """Return the relationship, many-to-one unless it is certain that the child's columns never repeat.
 
-    A key of its own makes it so, declared or chosen; else enough rows without a repetition, unless the columns are part
-    of a key: a table between two others repeats either of them sooner or later.
+    They do not if they are a key, declared or chosen, or if they are unique in enough rows and no part of a key: a
+    junction table repeats either of its references sooner or later.
     """
     if relationship.cardinality is not Cardinality.ONE_TO_ONE:
         return relationship
@@ -546,8 +558,8 @@ def with_sure_cardinality(relationship: Relationship, child: TableFacts, choice:
     return replace(relationship, cardinality=Cardinality.MANY_TO_ONE)
 
 
-def order(relationship: Relationship) -> tuple[object, ...]:
-    """Return what relationships are sorted by: their tables and columns."""
+def sort_key(relationship: Relationship) -> tuple[object, ...]:
+    """Return the sort key of relationships: their tables and columns."""
     child, parent = relationship.child, relationship.parent
     return (
         child.schema or "",
@@ -570,53 +582,53 @@ def _cardinality(columns: tuple[ColumnFacts, ...]) -> Cardinality:
 
 
 def reason_of(candidate: Candidate, check: Check | None, status: Status) -> str:
-    """Return what speaks for and against a relationship."""
-    parts = [_values(candidate, check), _name(candidate)]
+    """Return the reason of a relationship: what speaks for it and against it."""
+    parts = [_values_text(candidate, check), _name_text(candidate)]
     if status is Status.REVIEW and candidate.empty:
         parts.append("the rows cannot tell")
     return "; ".join(part for part in parts if part)
 
 
-def named(column: ColumnFacts) -> str:
-    """Return a column as relationships name it: `orders.id`, in double quotes what is no plain word."""
+def qualified_name(column: ColumnFacts) -> str:
+    """Return a column with its table, `orders.id`; names that are not plain words are in double quotes."""
     ref = column.table.table.ref
     parts = (ref.name, column.name) if ref.schema is None else (ref.schema, ref.name, column.name)
     return ".".join(map(quoted, parts))
 
 
-def _values(candidate: Candidate, check: Check | None) -> str:
+def _values_text(candidate: Candidate, check: Check | None) -> str:
     if check is None:
         return "no values to compare" if candidate.empty else "the values could not be compared"
-    found = found_of(check) + _but_blank(candidate)
-    return found if check.exact else f"{found} (sample)"
+    values = found_text(check) + _sentinel_text(candidate)
+    return values if check.exact else f"{values} (sample)"
 
 
-def _but_blank(candidate: Candidate) -> str:
-    """Return which value was taken for NULL, and how many rows have it: ` but 99999 (1,000 rows)`."""
-    if candidate.overlap is None or candidate.overlap.blank is None:
+def _sentinel_text(candidate: Candidate) -> str:
+    """Return the value that counts as NULL, and how many rows have it: ` but 99999 (1,000 rows)`."""
+    if candidate.overlap is None or candidate.overlap.sentinel is None:
         return ""
-    blank, rows, sample = candidate.overlap.blank, candidate.overlap.blank_rows, candidate.child.profile.filled
-    value = f'"{blank.strip().lower()}"' if isinstance(blank, str) else f"{blank}"
+    sentinel, rows, sample = candidate.overlap.sentinel, candidate.overlap.sentinel_rows, candidate.child.profile.filled
+    value = f'"{sentinel.strip().lower()}"' if isinstance(sentinel, str) else f"{sentinel}"
     share = f"{rows * 1000 // sample / 10:g} % of the sample"
     many = f"{rows:,} {'row' if rows == 1 else 'rows'}" if candidate.child.table.complete else share
     return f" but {value} ({many})"
 
 
-def _name(candidate: Candidate) -> str:
-    if candidate.named.key >= 0.85:
+def _name_text(candidate: Candidate) -> str:
+    if candidate.name_match.key >= 0.85:
         return "named as the key is"
-    if candidate.named.table >= 0.75:
+    if candidate.name_match.table >= 0.75:
         return "named after the table"
-    if candidate.named.best >= 0.4:
+    if candidate.name_match.best >= 0.4:
         return "the name is near"
-    return "the name may mean the table" if candidate.named.meaning else "the name says nothing"
+    return "the name may mean the table" if candidate.name_match.meaning else "the name says nothing"
 
 
-def found_of(check: Check) -> str:
-    """Return how many rows find their parent."""
+def found_text(check: Check) -> str:
+    """Return how many rows have a parent, in words."""
     return "every value is found" if not check.missing else f"{_share(check)} of rows are found"
 
 
 def _share(check: Check) -> str:
-    """Return the share that is found as per cent, never rounded up to all of it: `99.9 %`."""
+    """Return the share of rows with a parent in per cent, never rounded up to all of them: `99.9 %`."""
     return f"{(check.rows - check.missing) * 1000 // check.rows / 10:g} %"

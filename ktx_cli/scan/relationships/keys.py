@@ -1,4 +1,4 @@
-"""Which columns identify the rows of a table: unique ones, and unique sets found level by level.
+"""Primary keys: the unique columns of a table, and unique sets of columns found level by level.
 
 The search over sets is the level-wise one for unique column combinations (Abedjan and Naumann, 2011), bounded to the
 columns that can be part of a key and to sets of four.
@@ -20,24 +20,24 @@ from ktx_cli.scan.relationships.record import KeyChoice
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 
 WIDEST_KEY = 4
-"""Columns in a composite key at most."""
+"""The number of columns in a composite key."""
 
-MEMBERS = 10
-"""How many of a table's columns are tried as members of a composite key."""
+MAX_MEMBERS = 10
+"""The number of a table's columns that are tried as members of a composite key."""
 
 FEWEST_GROUPS = 3
-"""In so many groups a number has to count the rows to be a line's number."""
+"""The number of groups in which integers have to count the rows to be line numbers."""
 
-_BY_FAMILY: Final[Mapping[Family, float]] = {
+_FAMILY_SCORES: Final[Mapping[Family, float]] = {
     Family.INTEGER: 0.5,
     Family.TEXT: 0.1,
     Family.TIME: -1.0,
     Family.OTHER: -2.0,
 }
-"""How plausible a key is by what its values are."""
+"""The score of a key for the family of its values."""
 
-_BY_WORD: Final = (("measure", 0.9), ("flag", 0.8), ("text", 1.2), ("time", 0.8))
-"""What a key loses by a word of a kind in its name."""
+_WORD_PENALTIES: Final = (("measure", 0.9), ("flag", 0.8), ("text", 1.2), ("time", 0.8))
+"""What a word of a kind in its name takes from the score of a key."""
 
 _SURROGATES: Final = word_set("id uuid guid pk sk oid rowid")
 
@@ -55,45 +55,47 @@ _PERIODS: Final = word_set(
 
 
 def is_period(column: ColumnFacts) -> bool:
-    """Whether a column says when: a date, or a year, a month, a day by name."""
+    """Whether a column holds a point in time: a date, or by its name a year, a month or a day."""
     return column.family is Family.TIME or bool(_PERIODS & set(column.parts))
 
 
 def own_name(column: ColumnFacts) -> float:
-    """Return how far a column's name says that it is the key of its own table, 0 to 1."""
+    """Return how clearly a column's name says that it is the key of its own table, 0 to 1."""
     parts, table = column.parts, column.table
     if not column.base and not column.keyed:
         return 0.0
     if not column.base:
         return 0.95 if parts[-1] in _SURROGATES or parts[0] in _SURROGATES else 0.75
-    alike = max([weight * phrase_alike(column.base, each) for each, weight in _spellings(table.words, table.numbered)])
+    alike = max(
+        [weight * phrase_alike(column.base, each) for each, weight in _short_names(table.words, table.numbered)]
+    )
     if alike >= 0.5:
         return alike * (1.0 if column.keyed else 0.8)
     return 0.4 if column.keyed else 0.0
 
 
 def key_score(column: ColumnFacts) -> float:
-    """Return how plausible a unique column is as the primary key of its table, from name, type, place and values."""
+    """Return how plausible a unique column is as the primary key, from its name, type, position and values."""
     profile = column.profile
     score = 2.2 * own_name(column)
     score += 0.9 if column.position == 0 else 0.3 if column.position == 1 else 0.0
-    score += _BY_FAMILY[column.family]
+    score += _FAMILY_SCORES[column.family]
     if column.family is Family.INTEGER and column.counts:
-        score += 0.4 if _dense(column) else 0.0
+        score += 0.4 if _is_dense(column) else 0.0
         score -= 1.0 if profile.minimum < 0 else 0.0
     if column.family is Family.TEXT and column.counts:
         longest = profile.longest or 0
         score += 0.3 if profile.shortest == longest else 0.0
         score -= 0.8 if longest > 40 else 0.0
         score -= 0.8 if any(" " in str(value) for value, _ in profile.top) else 0.0
-    for kind, weight in _BY_WORD:
-        score -= weight if column.base and column.says(kind) else 0.0
+    for kind, weight in _WORD_PENALTIES:
+        score -= weight if column.base and column.has_word(kind) else 0.0
     score -= 1.5 if profile.nulls else 0.0
     return score
 
 
 def unique_columns(table: TableFacts) -> list[ColumnFacts]:
-    """Return the columns of which no value stands twice, the most plausible key first."""
+    """Return the columns without repeated values, the most plausible key first."""
     found = [
         column
         for column in table.columns
@@ -105,9 +107,9 @@ def unique_columns(table: TableFacts) -> list[ColumnFacts]:
 
 
 def composite_keys(table: TableFacts, likely: Iterable[str] = ()) -> list[tuple[ColumnFacts, ...]]:
-    """Return minimal sets of two and more columns that are unique in the sample, smaller and more plausible ones first.
+    """Return the minimal sets of two or more columns that are unique in the sample, the most plausible ones first.
 
-    `likely`: columns that refer to other tables, which are members of keys more than others are.
+    `likely`: columns that refer to other tables, which are members of keys more often than others.
     """
     rows = table.sampled.profile.rows
     if rows < 2:
@@ -115,7 +117,7 @@ def composite_keys(table: TableFacts, likely: Iterable[str] = ()) -> list[tuple[
     expected = set(likely)
     members = [column for column in table.columns if _can_be_member(column)]
     members.sort(key=lambda column: (-member_score(column, column.name in expected), column.position))
-    members = sorted(members[:MEMBERS], key=lambda column: column.position)
+    members = sorted(members[:MAX_MEMBERS], key=lambda column: column.position)
     found: list[tuple[ColumnFacts, ...]] = []
     for size in range(2, WIDEST_KEY + 1):
         for group in combinations(members, size):
@@ -136,23 +138,23 @@ def member_score(column: ColumnFacts, refers: bool) -> float:
     score += {Family.INTEGER: 0.5, Family.TEXT: 0.2, Family.TIME: 0.3, Family.OTHER: -3.0}[column.family]
     if _COUNTERS & set(column.parts):
         score += 1.0
-    elif column.says("measure") and not _PERIODS & set(column.parts):
+    elif column.has_word("measure") and not _PERIODS & set(column.parts):
         score -= 1.2
-    score -= 0.8 if column.says("text") else 0.0
-    score -= 0.5 if column.says("flag") else 0.0
-    score -= 0.4 if column.says("time") else 0.0
+    score -= 0.8 if column.has_word("text") else 0.0
+    score -= 0.5 if column.has_word("flag") else 0.0
+    score -= 0.4 if column.has_word("time") else 0.0
     if column.family is Family.TEXT and (column.profile.longest or 0) > 40:
         score -= 1.0
     return score
 
 
 def counts_rows(column: ColumnFacts) -> bool:
-    """Whether a column is called as a number is that counts rows within another's: a line, a position, a sequence."""
+    """Whether the name of a column says that it counts rows: a line, a position, a sequence."""
     return column.family is Family.INTEGER and bool(_COUNTERS & set(column.parts))
 
 
 def numbers_within(outer: ColumnFacts, inner: ColumnFacts) -> bool:
-    """Whether integers count the rows of each value of another column, from 0 or 1 on, and some value has several."""
+    """Whether integers number the rows of each value of another column, from 0 or 1 on."""
     if inner.family is not Family.INTEGER or inner.empty or inner.profile.minimum not in (0, 1):
         return False
     groups: dict[Any, list[int]] = defaultdict(list)
@@ -166,15 +168,15 @@ def numbers_within(outer: ColumnFacts, inner: ColumnFacts) -> bool:
 
 
 def set_score(group: Sequence[ColumnFacts], expected: set[str]) -> float:
-    """Return how plausible a set is as the primary key: its members', less something for each of them."""
+    """Return how plausible a set is as the primary key: the scores of its members, less a penalty for each."""
     scores = [member_score(column, column.name in expected) for column in group]
     return sum(scores) / len(scores) + 0.3 * min(scores) - 0.35 * len(group)
 
 
 def expected_repeats(group: Sequence[ColumnFacts]) -> float:
-    """Return how many pairs of rows would be alike by chance if the columns had nothing to do with each other.
+    """Return how many pairs of rows would be equal by chance if the columns were independent.
 
-    A set of few expected repetitions is unique by accident, and says nothing about the table.
+    A set with few expected repetitions is unique by accident.
     """
     rows = group[0].table.sampled.profile.rows
     alike = prod(sum((count / rows) ** 2 for count in column.counts.values()) for column in group)
@@ -182,7 +184,7 @@ def expected_repeats(group: Sequence[ColumnFacts]) -> float:
 
 
 def is_unique(group: Sequence[ColumnFacts], rows: int) -> bool:
-    """Whether no combination of the columns' values stands twice in the sample."""
+    """Whether no combination of the columns' values repeats in the sample."""
     values = group[0].table.sampled.values
     seen: set[Any] = set(zip(*(values[column.name] for column in group), strict=True))
     return len(seen) == rows
@@ -193,8 +195,8 @@ def _can_be_member(column: ColumnFacts) -> bool:
     return column.family is not Family.OTHER and profile.nulls == 0 and column.distinct > 1 and not profile.unique
 
 
-def _dense(column: ColumnFacts) -> bool:
-    """Whether integers follow each other with few gaps, as numbers given in turn do."""
+def _is_dense(column: ColumnFacts) -> bool:
+    """Whether integers follow each other with few gaps, as generated numbers do."""
     profile = column.profile
     width = int(profile.maximum) - int(profile.minimum) + 1
     rows = column.table.rows if not column.table.complete else column.distinct
@@ -202,8 +204,8 @@ def _dense(column: ColumnFacts) -> bool:
 
 
 @functools.lru_cache(maxsize=100_000)
-def _spellings(spoken: tuple[str, ...], numbered: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], float], ...]:
-    """Return the words of a table's name whole, and in part: `order header` is an order, `sales order` is one too."""
+def _short_names(spoken: tuple[str, ...], numbered: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], float], ...]:
+    """Return the words a key of a table may use for it, with weights: `order` for `order header` and `sales order`."""
     found = [(each, 1.0) for each in dict.fromkeys((spoken, numbered))]
     if len(spoken) > 1:
         found.append((spoken[:-1], 0.9 if spoken[-1] in _HEADS else 0.5))
@@ -216,28 +218,28 @@ _HEADS = words("discriminator") | frozenset(
 )
 
 
-FEWEST = 3
-"""So many keys have to begin with the tenant."""
+FEWEST_TENANT_KEYS = 3
+"""The number of keys that have to begin with the tenant's column."""
 
-MAJORITY = 0.5
-"""And so large a share of the keys of the tables that name one; and so large a share of all tables has to name it."""
+TENANT_SHARE = 0.5
+"""The share of all tables that have to have the column, and of their keys that have to begin with it."""
 
 
 def with_tenants(
     chosen: Mapping[TableFacts, KeyChoice], refers: Mapping[TableFacts, Mapping[ColumnFacts, Candidate]]
 ) -> dict[TableFacts, KeyChoice]:
-    """Return the keys, those of one column that stands beside the tenant's with it where that is the convention."""
+    """Return the keys, with the tenant's column added to those next to it if that is the convention of the database."""
     holders: dict[ColumnFacts, dict[TableFacts, ColumnFacts]] = defaultdict(dict)
     for table, candidates in refers.items():
         for column, candidate in candidates.items():
             holders[candidate.key].setdefault(table, column)
     found = dict(chosen)
     for columns in holders.values():
-        if len(columns) < MAJORITY * len(chosen):
+        if len(columns) < TENANT_SHARE * len(chosen):
             continue
         wide = [table for table, column in columns.items() if _begins_with(chosen.get(table), column)]
-        narrow = [table for table, column in columns.items() if _stands_beside(table, column, chosen.get(table))]
-        if len(wide) >= FEWEST and len(wide) >= MAJORITY * (len(wide) + len(narrow)):
+        narrow = [table for table, column in columns.items() if _is_next_to(table, column, chosen.get(table))]
+        if len(wide) >= FEWEST_TENANT_KEYS and len(wide) >= TENANT_SHARE * (len(wide) + len(narrow)):
             found |= {table: _widened(table, columns[table], chosen[table]) for table in narrow}
     return found
 
@@ -246,7 +248,7 @@ def _begins_with(choice: KeyChoice | None, column: ColumnFacts) -> bool:
     return choice is not None and len(choice.primary) > 1 and column.name in choice.primary and column.position <= 1
 
 
-def _stands_beside(table: TableFacts, column: ColumnFacts, choice: KeyChoice | None) -> bool:
+def _is_next_to(table: TableFacts, column: ColumnFacts, choice: KeyChoice | None) -> bool:
     """Whether a table's key is one column next to the tenant's, at the beginning of the table."""
     if choice is None or choice.declared or len(choice.primary) != 1 or column.profile.nulls:
         return False
@@ -260,37 +262,37 @@ def _widened(table: TableFacts, tenant: ColumnFacts, choice: KeyChoice) -> KeyCh
     return replace(choice, primary=(first.name, second.name), alternates=(choice.primary, *choice.alternates))
 
 
-PARENTS_A_TABLE = 3
-"""How many unique columns of a table others may refer to: its likely key, and names of it such as codes."""
+KEYS_PER_TABLE = 3
+"""The number of unique columns of a table that others may refer to: its likely key, and others such as codes."""
 
 SURE_SCORE = 2.2
 """A single column with a higher score is the key, whatever sets are unique."""
 
-OWN_NAMED = 0.9
-"""From so clear a name on a column is called as its table's own number is."""
+CLEAR_OWN_NAME = 0.9
+"""From this `own_name` on, a column is called like the number of its own table."""
 
-BY_NAME = 1.5
-"""What a set gains by a column called as the table's own number is."""
+OWN_NAME_BONUS = 1.5
+"""What a set gains from a column that is called like the number of its own table."""
 
-BY_NUMBER = 1.2
-"""What a set gains by a column that counts the rows of another's values."""
+LINE_NUMBER_BONUS = 1.2
+"""What a set gains from a column that numbers the rows of another one's values."""
 
-ACCIDENT = 1.0
-"""What a set loses by a column that is no part of keys."""
+NON_KEY_PENALTY = 1.0
+"""What a set loses for a column such as a quantity, a text or a flag."""
 
-FEWEST_REPEATS = 2.0
-"""A set that chance would repeat less often is unique by accident."""
+MIN_EXPECTED_REPEATS = 2.0
+"""A set with fewer `expected_repeats` is unique by accident."""
 
-LEAST_PLAUSIBLE = 0.3
+MIN_SCORE = 0.3
 """A unique column with a lower score is unique by accident."""
 
 Confirm = Callable[[TableFacts, Sequence[ColumnFacts]], bool | None]
-"""Says whether a set is unique in the whole table; None: could not be found out."""
+"""Says whether a set is unique in the whole table; None: the database did not tell."""
 
 
 @dataclass(frozen=True, slots=True)
-class Uniques:
-    """The unique columns of each table that others may refer to, the likely key first."""
+class UniqueColumns:
+    """The unique columns of each table that other tables may refer to, the likely key first."""
 
     by_table: Mapping[TableFacts, list[ColumnFacts]]
 
@@ -300,8 +302,8 @@ class Uniques:
         return [column for columns in self.by_table.values() for column in columns]
 
 
-def find_uniques(tables: Iterable[TableFacts], confirm: Confirm, failures: Failures = STRICT) -> Uniques:
-    """Return the unique columns of every table; what only the sample says is confirmed on all rows.
+def find_unique_columns(tables: Iterable[TableFacts], confirm: Confirm, failures: Failures = STRICT) -> UniqueColumns:
+    """Return the unique columns of every table; those that are unique in a sample are confirmed on all rows.
 
     A table that fails unexpectedly has none and is noted in `failures`; the strict default raises the error.
     """
@@ -311,7 +313,7 @@ def find_uniques(tables: Iterable[TableFacts], confirm: Confirm, failures: Failu
         with failures.stage(Stage.RELATIONSHIPS, table.table.ref):
             found[table] = _uniques_of(table, confirm)
         table.likeliest = next(iter(found[table]), None)
-    return Uniques(found)
+    return UniqueColumns(found)
 
 
 def _uniques_of(table: TableFacts, confirm: Confirm) -> list[ColumnFacts]:
@@ -322,7 +324,7 @@ def _uniques_of(table: TableFacts, confirm: Confirm) -> list[ColumnFacts]:
     ranked = declared + [column for column in ranked if column not in declared]
     kept: list[ColumnFacts] = []
     for column in ranked:
-        if len(kept) == PARENTS_A_TABLE or (kept and not _worth(column, kept[0])):
+        if len(kept) == KEYS_PER_TABLE or (kept and not _is_plausible_key(column, kept[0])):
             break
         if column in declared or table.complete or confirm(table, [column]) is not False:
             kept.append(column)
@@ -330,7 +332,11 @@ def _uniques_of(table: TableFacts, confirm: Confirm) -> list[ColumnFacts]:
 
 
 def choose_keys(
-    uniques: Uniques, accepted: Sequence[Candidate], names: NameIndex, confirm: Confirm, failures: Failures = STRICT
+    uniques: UniqueColumns,
+    accepted: Sequence[Candidate],
+    names: NameIndex,
+    confirm: Confirm,
+    failures: Failures = STRICT,
 ) -> dict[TableFacts, KeyChoice]:
     """Return the primary key of every table that has one.
 
@@ -357,7 +363,7 @@ def choose_keys(
 
 
 def _as_original(table: TableFacts, choice: KeyChoice, original: KeyChoice | None) -> KeyChoice:
-    """Return the key of the table this one is a copy of, where it is one here too."""
+    """Return the key of the original of a copy, if it is unique in the copy too, else the copy's own."""
     if original is None or choice.declared or table.sampled.profile.rows == 0:
         return choice
     by_name = {column.name: column for column in table.columns}
@@ -383,7 +389,7 @@ def _choose(
     options = _options(table, columns, refers, incoming)
     options.sort(key=lambda option: -option[0])
     for score, group in options:
-        if score < LEAST_PLAUSIBLE:
+        if score < MIN_SCORE:
             break
         sure = table.complete or confirm(table, group)
         if sure is False:
@@ -395,7 +401,7 @@ def _choose(
 
 
 def _shared_key(columns: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Candidate]) -> KeyChoice | None:
-    """Return the key a table has from another, where it begins with it and nothing else identifies its rows."""
+    """Return the leading foreign key as the primary key, if nothing else identifies the rows."""
     for column in columns:
         if column in refers and column.position == 0 and column.unique and len(refers) == 1:
             return KeyChoice((column.name,), False, 0.5, confirmed=column.table.complete)
@@ -427,9 +433,9 @@ def _options(
     junction = _junction(table, refers)
     if junction is not None and not any(column in columns and column not in refers for column in table.columns):
         options.append((3.0, junction))
-    own = {column for column in table.columns if own_name(column) >= OWN_NAMED and column not in columns}
+    own = {column for column in table.columns if own_name(column) >= CLEAR_OWN_NAME and column not in columns}
     best = max((score for score, _ in options), default=-9.0)
-    if best < SURE_SCORE or (own and all(own_name(column) < OWN_NAMED for column in columns)):
+    if best < SURE_SCORE or (own and all(own_name(column) < CLEAR_OWN_NAME for column in columns)):
         options += _composites(table, columns, refers, own)
     return options
 
@@ -437,17 +443,17 @@ def _options(
 def _composites(
     table: TableFacts, columns: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Candidate], own: Set[ColumnFacts]
 ) -> list[tuple[float, tuple[ColumnFacts, ...]]]:
-    """Return the sets that may be the key, with scores one can compare with those of single columns.
+    """Return the sets that may be the key, with scores that compare with those of single columns.
 
-    `own`: columns called as the table's own number is, that repeat.
+    `own`: columns that are called like the table's own number, and repeat.
     """
     likely = {column.name for column in refers}
     groups = [group for group in composite_keys(table, likely) if not _is_accident(group, refers, own)]
     named = [group for group in groups if own & set(group)]
     lines = [group for group in groups if len(group) == 2 and _is_line(group)]
     found = [(0.6 * set_score(group, likely), group) for group in groups[:3]]
-    found += [(0.6 * set_score(group, likely) + BY_NAME, group) for group in named[:2]]
-    found += [(0.6 * set_score(group, likely) + BY_NUMBER, group) for group in lines[:2]]
+    found += [(0.6 * set_score(group, likely) + OWN_NAME_BONUS, group) for group in named[:2]]
+    found += [(0.6 * set_score(group, likely) + LINE_NUMBER_BONUS, group) for group in lines[:2]]
     for column in columns:
         numbers = [
             each for each in table.columns if counts_rows(each) and each is not column and not each.profile.nulls
@@ -455,40 +461,40 @@ def _composites(
         if column in refers and numbers:
             pair = (column, numbers[0]) if column.position < numbers[0].position else (numbers[0], column)
             found.append((0.6 * set_score(pair, likely), pair))
-    return [(score - ACCIDENT * _has_stranger(group, refers), group) for score, group in found]
+    return [(score - NON_KEY_PENALTY * _has_non_key_column(group, refers), group) for score, group in found]
 
 
 def _is_line(group: Sequence[ColumnFacts]) -> bool:
-    """Whether one of two columns counts the rows of the other's values, as the numbers of lines do."""
+    """Whether one of two columns numbers the rows of the other one's values, as line numbers do."""
     one, other = group
     return numbers_within(one, other) or numbers_within(other, one)
 
 
 def _is_accident(group: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Candidate], own: Set[ColumnFacts]) -> bool:
-    """Whether a set is unique because its columns are many or full of values, and none says what it counts."""
-    tie = len(group) == 2 and all(column in refers for column in group)
-    if tie or any(column in own or counts_rows(column) or is_period(column) for column in group):
+    """Whether a set is unique only because its columns have many values, and none of them identifies or counts rows."""
+    junction = len(group) == 2 and all(column in refers for column in group)
+    if junction or any(column in own or counts_rows(column) or is_period(column) for column in group):
         return False
-    return expected_repeats(group) < FEWEST_REPEATS
+    return expected_repeats(group) < MIN_EXPECTED_REPEATS
 
 
-def _has_stranger(group: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Candidate]) -> bool:
-    """Whether a column of a set is one by which nobody identifies rows: a quantity, a text, a flag."""
+def _has_non_key_column(group: Sequence[ColumnFacts], refers: Mapping[ColumnFacts, Candidate]) -> bool:
+    """Whether a column of a set is no part of keys: a quantity, a text, a flag."""
     return any(
         column not in refers
         and not column.keyed
         and not counts_rows(column)
         and not is_period(column)
-        and any(column.says(kind) for kind in ("measure", "text", "flag"))
+        and any(column.has_word(kind) for kind in ("measure", "text", "flag"))
         for column in group
     )
 
 
 def _junction(table: TableFacts, refers: Mapping[ColumnFacts, Candidate]) -> tuple[ColumnFacts, ...] | None:
-    """Return the columns of a table that only ties others together, as few as identify its rows."""
+    """Return the key of a junction table: the fewest of its references that identify its rows."""
     members = sorted(refers, key=lambda column: column.position)
     parents = {refers[column].key for column in members}
-    others = [c for c in table.columns if c not in refers and c.family is not Family.OTHER and not c.says("time")]
+    others = [c for c in table.columns if c not in refers and c.family is not Family.OTHER and not c.has_word("time")]
     spoken = sum(
         any(phrase_alike((word,), (other,)) >= 0.7 for word in table.words for other in parent.table.words)
         for parent in parents
@@ -504,20 +510,20 @@ def _junction(table: TableFacts, refers: Mapping[ColumnFacts, Candidate]) -> tup
 
 
 def _by_name(table: TableFacts, names: NameIndex) -> KeyChoice | None:
-    """Choose the key of a table without rows: the leading columns where several name other tables, else the first."""
+    """Choose the key of a table without rows: the leading key columns if they name other tables, else the first."""
     leading = []
     for column in table.columns:
-        if not column.keyed or column.says("text"):
+        if not column.keyed or column.has_word("text"):
             break
         leading.append(column)
     if not leading:
         return None
-    if 2 <= len(leading) <= 3 and all(_speaks_of_others(column, names) for column in leading[:1]):
+    if 2 <= len(leading) <= 3 and all(_names_other_table(column, names) for column in leading[:1]):
         return KeyChoice(tuple(column.name for column in leading), False, 0.5, confirmed=False)
     return KeyChoice((leading[0].name,), False, 0.6, confirmed=False)
 
 
-def _speaks_of_others(column: ColumnFacts, names: NameIndex) -> bool:
+def _names_other_table(column: ColumnFacts, names: NameIndex) -> bool:
     return any(number != column.table.number and score >= 0.6 for number, score in names.tables(column.base).items())
 
 
@@ -529,5 +535,5 @@ def _declared(table: TableFacts) -> list[ColumnFacts]:
     return [table.column(name) for name in dict.fromkeys(key[0] for key in single)]
 
 
-def _worth(column: ColumnFacts, best: ColumnFacts) -> bool:
+def _is_plausible_key(column: ColumnFacts, best: ColumnFacts) -> bool:
     return key_score(column) >= key_score(best) - 1.6 or own_name(column) >= 0.6

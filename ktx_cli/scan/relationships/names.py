@@ -1,4 +1,4 @@
-"""What names of tables and columns say: their words, which words mean a key, and how alike two words are."""
+"""The words of names of tables and columns: which of them mean a key, and how alike two words are."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Final
 
 
 def listed(words: str) -> tuple[str, ...]:
-    """Return the words of a table, in order."""
+    """Return the words of a text in order."""
     return tuple(words.split())
 
 
 def word_set(words: str) -> frozenset[str]:
-    """Return the words of a table as a set."""
+    """Return the words of a text as a set."""
     return frozenset(words.split())
 
 
@@ -73,9 +73,9 @@ def concept_words() -> Iterable[str]:
 
 @functools.lru_cache(maxsize=100_000)
 def concepts(spoken: tuple[str, ...]) -> frozenset[str]:
-    """Return what the head of a name may stand for: its last word, or an earlier one where that stands for nothing.
+    """Return the concepts of the last word of a name that has any.
 
-    What was done by somebody (`approved by`) was done by a person.
+    A name that ends in `by` (`approved by`) stands for a person.
     """
     if (len(spoken) > 1 and spoken[-1] in words("agent")) or (spoken and _is_done_by(spoken[-1])):
         return frozenset({"person"})
@@ -87,7 +87,7 @@ def concepts(spoken: tuple[str, ...]) -> frozenset[str]:
 
 
 def _is_done_by(word: str) -> bool:
-    """Whether a word is run together of what was done and `by`: `crtby`."""
+    """Whether a word is an action and `by` run together: `crtby`."""
     return len(word) >= 5 and word.endswith("by") and word not in _NO_AGENTS
 
 
@@ -147,9 +147,9 @@ def alike(one: str, other: str) -> float:
 
 
 def phrase_alike(one: tuple[str, ...], other: tuple[str, ...]) -> float:
-    """Return how alike two runs of words are: word by word, run together, or one the other's initials.
+    """Return how alike two phrases are: word by word, run together, or one as the other's initials.
 
-    What is alike begins with the same letter.
+    Phrases that begin with different letters are not alike.
     """
     if not one or not other or one[0][:1] != other[0][:1]:
         return 0.0
@@ -176,7 +176,7 @@ def _phrase_alike(one: tuple[str, ...], other: tuple[str, ...]) -> float:
 
 
 def _run_together(word: str, parts: tuple[str, ...]) -> float:
-    """Return how well a word is the parts' beginnings written together: `custord` of customer, order."""
+    """Return how well a word consists of the beginnings of words: `custord` of customer, order."""
     rest, score = word, 1.0
     for part in parts:
         length = _shared_prefix(rest, part)
@@ -200,7 +200,7 @@ def table_words(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _without_run_together(split: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Return the words with layers cut off that are written together with what follows: `dimcustomer`."""
+    """Return the words with a layer split off the word it is run together with: `dimcustomer`."""
     flat = [parts[0] for parts in split.values() if len(parts) == 1]
     layers = [
         layer
@@ -221,7 +221,7 @@ def _without_run_together(split: Mapping[str, tuple[str, ...]]) -> dict[str, tup
 
 
 def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the word nearly all columns of a table begin with (`cst_name`, `cst_city`): that says whose they are."""
+    """Return the word that nearly all column names of a table begin with (`cst_name`, `cst_city`): an owner prefix."""
     split = [tokens(name) for name in names]
     firsts = Counter(parts[0] for parts in split if len(parts) > 1)
     if len(split) < 3 or not firsts:
@@ -231,9 +231,9 @@ def own_prefix(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def local_key_words(first_columns: Iterable[tuple[str, ...]]) -> frozenset[str]:
-    """Return the word that ends the names of most tables' first keys, where we do not know it: a language's `id`.
+    """Return the words that mean a key in this database alone: they end, or are, the names of most first columns.
 
-    It may be their whole name too.
+    Such a word is the `id` of another language.
     """
     firsts = list(first_columns)
     lists = [parts for parts in firsts if len(parts) > 1]
@@ -253,7 +253,7 @@ def _common_prefixes(split: Iterable[tuple[str, ...]]) -> frozenset[str]:
 
 
 def _core(parts: tuple[str, ...], common: frozenset[str], *, numbered: bool = False) -> tuple[str, ...]:
-    """Return the words without layers, common prefixes and, unless they tell tables apart, numbers at the end."""
+    """Return the words without layers, common prefixes and trailing numbers; `numbered`: with the numbers."""
     rest = parts
     while len(rest) > 1 and (rest[0] in words("layer") or rest[0] in common):
         rest = rest[1:]
@@ -266,7 +266,7 @@ def _core(parts: tuple[str, ...], common: frozenset[str], *, numbered: bool = Fa
 def key_base(parts: tuple[str, ...], local: frozenset[str] = frozenset()) -> tuple[tuple[str, ...], bool]:
     """Return a column's words without those that mean a key, and whether there was one: cust, no -> (cust,), True.
 
-    `local`: words that mean a key in this database alone. Names that say nothing (`c1`, `col_07`) have no words.
+    `local`: words that mean a key in this database alone. Names without a meaning (`c1`, `col_07`) have no words.
     """
     if all(len(part) == 1 or part.isdigit() or part in _BLANKS for part in parts):
         return (), False
@@ -315,7 +315,7 @@ def _shared_prefix(one: str, other: str) -> int:
 
 @functools.lru_cache(maxsize=100_000)
 def _skeleton(word: str) -> str:
-    """Return the word with its vowels after the first letter and doubled consonants left out."""
+    """Return the word without the vowels after its first letter and without doubled consonants."""
     kept = [word[0]]
     for letter in word[1:]:
         if letter not in _VOWELS and letter != kept[-1]:
@@ -329,36 +329,36 @@ def _is_subsequence(short: str, long: str) -> bool:
 
 
 SHORTEST_SPLIT = 6
-"""Shorter words are left whole, in letters."""
+"""Shorter words, in letters, are not split."""
 
-_GLUE = frozenset({"by", "to", "of", "in", "at", "on", "de", "von", "por", "par", "da"})
+_PREPOSITIONS = frozenset({"by", "to", "of", "in", "at", "on", "de", "von", "por", "par", "da"})
 _SHORT_KEYS = frozenset({"id", "no", "nr", "cd", "sk", "pk", "fk", "key", "code", "num", "ref", "uid", "wid"})
 _KINDS = ("key", "layer", "measure", "flag", "time", "text", "discriminator", "self", "boss", "agent")
 
 
 class Splitter:
-    """Knows the words of a database and ours, and cuts run-together names into them."""
+    """Splits run-together names into words of the database and of our vocabulary."""
 
     def __init__(self, names: Iterable[str]) -> None:
         own = {part for name in names for part in tokens(name)}
-        self._known = _our_words() | {word for word in own if 4 <= len(word) <= 12 and word.isalpha()}
-        self._whole = _our_words()
+        self._known = _vocabulary_words() | {word for word in own if 4 <= len(word) <= 12 and word.isalpha()}
+        self._whole = _vocabulary_words()
 
     def split(self, parts: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the words, those of them cut that are several known ones written together."""
+        """Return the words, with each one that is several known words run together split into these."""
         found: list[str] = []
         for part in parts:
-            found += self._cut(part)
+            found += self._split_word(part)
         return tuple(found)
 
-    def _cut(self, word: str) -> tuple[str, ...]:
+    def _split_word(self, word: str) -> tuple[str, ...]:
         if len(word) < SHORTEST_SPLIT or not word.isalpha() or word in self._whole:
             return (word,)
         pieces = self._pieces(word)
         return pieces if pieces is not None and len(pieces) > 1 else (word,)
 
     def _pieces(self, word: str) -> tuple[str, ...] | None:
-        """Return the fewest known words that make up a word; short ones only where they mean a key or are glue."""
+        """Return the fewest known words that make up a word; short ones only if they are keys or prepositions."""
         best: list[tuple[str, ...] | None] = [()] + [None] * len(word)
         for end in range(2, len(word) + 1):
             for start in range(max(0, end - 14), end - 1):
@@ -371,12 +371,12 @@ class Splitter:
 
     def _fits(self, piece: str, start: int, last: bool) -> bool:
         if len(piece) <= 3:
-            return (piece in _SHORT_KEYS and (start == 0 or last)) or (piece in _GLUE and start > 0)
+            return (piece in _SHORT_KEYS and (start == 0 or last)) or (piece in _PREPOSITIONS and start > 0)
         return piece in self._known
 
 
 def string_prefix(names: Sequence[str]) -> str:
-    """Return the two to four letters that nearly all unbroken names of a table begin with (`prdid`, `prdname`)."""
+    """Return the two to four letters that nearly all one-word names of a table begin with (`prdid`, `prdname`)."""
     split = [tokens(name) for name in names]
     flat = [parts[0] for parts in split if len(parts) == 1]
     if len(flat) < 4 or len(flat) < 0.9 * len(split):
@@ -390,13 +390,13 @@ def string_prefix(names: Sequence[str]) -> str:
 
 
 @functools.cache
-def _our_words() -> frozenset[str]:
+def _vocabulary_words() -> frozenset[str]:
     found = {word for kind in _KINDS for word in words(kind)} | set(concept_words())
     return frozenset(word for word in found if len(word) >= 4)
 
 
 def without_prefix(parts: tuple[str, ...], prefix: str) -> tuple[str, ...]:
-    """Return the words of an unbroken name without its table's letters."""
+    """Return the words of a one-word name without its table's letters."""
     if prefix and len(parts) == 1 and parts[0].startswith(prefix) and len(parts[0]) > len(prefix) + 1:
         return (parts[0][len(prefix) :],)
     return parts

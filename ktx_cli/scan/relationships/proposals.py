@@ -27,7 +27,7 @@ from ktx_cli.scan.descriptions.batches import (
 from ktx_cli.scan.descriptions.facts import Join, TableFacts, join_order, ref_order, sha256_of, structure_hash
 from ktx_cli.scan.descriptions.model import ROLE, Progress, error_of, ignore_progress, side_by_side
 from ktx_cli.scan.profile.profiler import ColumnProfile
-from ktx_cli.scan.relationships.hints import SOURCE, Hint
+from ktx_cli.scan.relationships.hints import MODEL_SOURCE, JoinHint
 from ktx_cli.scan.relationships.names import key_base, stem, table_words, tokens
 from ktx_cli.warehouses import SemanticType, Table, TableRef
 
@@ -308,16 +308,16 @@ async def propose(
     An error of one call costs only its batch, which is tried once more in smaller ones; any other `LlmError` is raised
     when no call is under way any more.
     """
-    asking = _Asking(runtime, store, prompt, privacy, {each.ref: each for each in facts}, on_progress)
-    batches = asking.plan(asking.facts, tables=tables_per_batch, tokens=BATCH_TOKENS)
-    asking.total = len(batches)
-    on_progress(0, asking.total)
-    await side_by_side(batches, asking.work, concurrency)
-    return asking.outcome()
+    run = _ProposalRun(runtime, store, prompt, privacy, {each.ref: each for each in facts}, on_progress)
+    batches = run.plan(run.facts, tables=tables_per_batch, tokens=BATCH_TOKENS)
+    run.total = len(batches)
+    on_progress(0, run.total)
+    await side_by_side(batches, run.work, concurrency)
+    return run.outcome()
 
 
 @dataclass(slots=True)
-class _Asking:
+class _ProposalRun:
     """One run of questions."""
 
     runtime: LlmRuntime
@@ -418,7 +418,7 @@ class _Asking:
         return table_json(head, columns)
 
 
-def proposed_hints(proposals: Iterable[ProposedJoin]) -> tuple[Hint, ...]:
+def proposed_hints(proposals: Iterable[ProposedJoin]) -> tuple[JoinHint, ...]:
     """Return a hint for each proposal."""
     joins = (each.join for each in proposals)
-    return tuple(Hint(j.child, j.child_columns, j.parent, j.parent_columns, SOURCE) for j in joins)
+    return tuple(JoinHint(j.child, j.child_columns, j.parent, j.parent_columns, MODEL_SOURCE) for j in joins)

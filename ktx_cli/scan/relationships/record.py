@@ -16,7 +16,7 @@ from ktx_cli.warehouses import Table, TableRef
 
 
 class Status(StrEnum):
-    """What becomes of an edge: it is a join, a person has to look, or it is none."""
+    """What a scan makes of a relationship: a join, one for a person to review, or none."""
 
     ACCEPTED = "accepted"
     REVIEW = "review"
@@ -24,7 +24,7 @@ class Status(StrEnum):
 
 
 class Cardinality(StrEnum):
-    """How many rows of the child meet one of the parent."""
+    """How many rows of the child refer to one row of the parent."""
 
     MANY_TO_ONE = "many_to_one"
     ONE_TO_ONE = "one_to_one"
@@ -32,9 +32,9 @@ class Cardinality(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the rows say of an edge: of `rows` rows with a value, `missing` find none in the parent.
+    """A check of a relationship on rows: of `rows` rows with a value, `missing` have no parent.
 
-    `exact`: all rows were looked at, not only the sample.
+    `exact`: all rows were checked, not only the sample.
     """
 
     rows: int
@@ -43,15 +43,15 @@ class Check:
 
     @property
     def violations(self) -> float:
-        """The share of rows that find nothing, 0 to 1; 0 where there are no rows."""
+        """The share of rows without a parent, 0 to 1; 0 if there are no rows."""
         return self.missing / self.rows if self.rows else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Relationship:
-    """A reference from columns of one table to a key of another.
+    """A reference from columns of one table to a key of another, inferred or declared.
 
-    `probability`: that it is meant, 0 to 1. `reason`: one line for a person. `sources`: where it came from
+    `probability`: that it is one, 0 to 1. `reason`: one line for a person. `sources`: where it came from
     (`names`, `values`, `view`, `model` ...). `condition`: for a column that refers to several tables, the column and
     the value that make it refer to this one.
     """
@@ -69,49 +69,54 @@ class Relationship:
     condition: tuple[str, Any] | None = None
 
     @property
+    def tables(self) -> frozenset[TableRef]:
+        """The tables at both ends."""
+        return frozenset({self.child, self.parent})
+
+    @property
     def id(self) -> RelationshipId:
-        """What makes two relationships of a connection the same."""
+        """The identity of the relationship within its connection."""
         return self.child, self.child_columns, self.parent, self.parent_columns, repr(self.condition)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyChoice:
-    """A table's primary key, and its other unique sets. `declared`: the database says so; else its `probability`."""
+    """A table's primary key, and its other unique sets. `declared`: by the database; else inferred."""
 
     primary: tuple[str, ...]
     declared: bool
     probability: float = 1.0
     alternates: tuple[tuple[str, ...], ...] = ()
     confirmed: bool = True
-    """Whether all rows were looked at."""
+    """Whether the key was checked on all rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """All that was found. `queries`: statements sent, the samples' among them."""
+    """The inferred keys and relationships of a database. `queries`: the number of statements sent."""
 
     keys: dict[TableRef, KeyChoice]
-    edges: tuple[Relationship, ...]
+    relationships: tuple[Relationship, ...]
     queries: int = 0
     problems: tuple[str, ...] = ()
 
     @property
     def primary_keys(self) -> dict[TableRef, tuple[str, ...]]:
-        """Table -> its primary key, declared or predicted."""
+        """Table -> its primary key, declared or inferred."""
         return {ref: choice.primary for ref, choice in self.keys.items() if choice.primary}
 
     def accepted(self) -> tuple[Relationship, ...]:
-        """Return the edges that are joins."""
-        return tuple(edge for edge in self.edges if edge.status is Status.ACCEPTED)
+        """Return the relationships that are joins."""
+        return tuple(each for each in self.relationships if each.status is Status.ACCEPTED)
 
 
 RELATIONSHIPS: Final = "relationships.json"
 FORMAT = 1
 LEAST_PROBABILITY = 0.2
-"""Rejected edges of a lower probability are not worth a line."""
+"""Rejected relationships with a lower probability are not recorded."""
 
 STEADY = 0.05
-"""An edge whose probability moved by less, with all else as it was, keeps its old line: rows change every day."""
+"""A relationship whose probability alone changed by less keeps its old line: rows change every day."""
 
 _SHARE = re.compile(r"([\d.]+) %")
 _ROWS = re.compile(r"\(([\d,]+) rows?\)")
@@ -121,20 +126,20 @@ RelationshipId = tuple[TableRef, tuple[str, ...], TableRef, tuple[str, ...], str
 
 @dataclass(frozen=True, slots=True)
 class RelationshipRecord:
-    """Keys nobody declared, and edges with their status.
+    """The inferred keys and relationships of a connection.
 
-    `gone`: edges that were joins, or that a person decided on, and that a scan finds no more; each is rejected and
-    says why.
+    `gone`: former joins and relationships decided by a person that scans no longer find; each is rejected, and its
+    reason says why.
     """
 
     keys: Mapping[TableRef, KeyChoice] = field(default_factory=dict)
-    edges: tuple[Relationship, ...] = ()
+    relationships: tuple[Relationship, ...] = ()
     gone: tuple[Relationship, ...] = ()
     waiting: frozenset[RelationshipId] = frozenset()
-    """Those of `gone` that a person accepted and that miss a table or column: joins again when all is back."""
+    """Those of `gone` that a person accepted and whose table or column is missing; joins again once it is back."""
 
     def key_of(self, table: Table) -> tuple[str, ...]:
-        """Return the primary key of a table: the declared one, else a predicted one that all rows confirm."""
+        """Return the primary key of a table: the declared one, else an inferred one that all rows confirm."""
         if table.primary_key:
             return table.primary_key
         choice = self.keys.get(table.ref)
@@ -143,138 +148,145 @@ class RelationshipRecord:
         return choice.primary
 
     def accepted(self) -> tuple[Relationship, ...]:
-        """Return the edges that are joins."""
-        return tuple(edge for edge in self.edges if edge.status is Status.ACCEPTED)
+        """Return the relationships that are joins."""
+        return tuple(each for each in self.relationships if each.status is Status.ACCEPTED)
 
     def recorded(self) -> tuple[Relationship, ...]:
-        """Return the edges that are worth a line in the record."""
+        """Return the relationships that are recorded."""
         return tuple(
-            each for each in self.edges if each.status is not Status.REJECTED or each.probability >= LEAST_PROBABILITY
+            each
+            for each in self.relationships
+            if each.status is not Status.REJECTED or each.probability >= LEAST_PROBABILITY
         )
 
 
 def record_text(record: RelationshipRecord) -> bytes:
-    """Return the file, a line for every key and edge."""
+    """Return the file, with a line for every key and relationship."""
     keys = [_key_to_json(ref, choice) for ref, choice in sorted(record.keys.items(), key=lambda each: str(each[0]))]
-    edges = map(_edge_to_json, record.recorded())
+    relationships = map(_relationship_to_json, record.recorded())
     encode = json.JSONEncoder(ensure_ascii=False).encode
-    lines = [f' "format": {FORMAT}', _listed("keys", map(encode, keys)), _listed("edges", map(encode, edges))]
+    lines = [f' "format": {FORMAT}', _listed("keys", map(encode, keys)), _listed("edges", map(encode, relationships))]
     if record.gone:
         gone = (
-            {**_edge_to_json(each), **({"manual": True} if each.id in record.waiting else {})} for each in record.gone
+            {**_relationship_to_json(each), **({"manual": True} if each.id in record.waiting else {})}
+            for each in record.gone
         )
         lines.append(_listed("gone", map(encode, gone)))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
 
 
 def read_record(content: bytes, where: str) -> RelationshipRecord:
-    """Return what a file says. Raises `KtxError` for a damaged one."""
+    """Return the record in a file. Raises `KtxError` for a damaged one."""
     try:
         document = json.loads(content)
         keys = dict(_key_from_json(each) for each in document["keys"])
-        edges, gone = (tuple(map(_edge_from_json, listed)) for listed in (document["edges"], document.get("gone", ())))
-        waits = (bool(each.get("manual")) for each in document.get("gone", ()))
-        waiting = frozenset(edge.id for edge, each in zip(gone, waits, strict=True) if each)
-        return RelationshipRecord(keys, edges, gone, waiting)
+        lists = (document["edges"], document.get("gone", ()))
+        relationships, gone = (tuple(map(_relationship_from_json, listed)) for listed in lists)
+        manual = (bool(fields.get("manual")) for fields in lists[1])
+        waiting = frozenset(each.id for each, waits in zip(gone, manual, strict=True) if waits)
+        return RelationshipRecord(keys, relationships, gone, waiting)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         hint = Hint("restore it from git; the next `{}` writes it anew", Command("scan"))
         raise KtxError(f"{where} is damaged ({type(error).__name__})", hint=hint) from error
 
 
 def steadied(new: RelationshipRecord, old: RelationshipRecord, unseen: Iterable[TableRef]) -> RelationshipRecord:
-    """Return what is new, with old lines where nothing of weight changed, and where a table could not be looked at."""
-    blind = set(unseen)
-    before = {edge.id: edge for edge in old.edges}
-    edges = [_steady(edge, before.get(edge.id)) for edge in new.edges if not {edge.child, edge.parent} & blind]
-    edges += [edge for edge in old.edges if {edge.child, edge.parent} & blind]
-    keys = {ref: _steady_key(choice, old.keys.get(ref)) for ref, choice in new.keys.items() if ref not in blind}
-    keys |= {ref: choice for ref, choice in old.keys.items() if ref in blind}
-    return RelationshipRecord(keys, tuple(sorted(edges, key=lambda edge: _order(edge.id))), old.gone, old.waiting)
+    """Return the new record, with old lines where nothing important changed, and for the `unseen` tables."""
+    unread = set(unseen)
+    before = {each.id: each for each in old.relationships}
+    kept = [_steady(each, before.get(each.id)) for each in new.relationships if not each.tables & unread]
+    kept += [each for each in old.relationships if each.tables & unread]
+    keys = {ref: _steady_key(choice, old.keys.get(ref)) for ref, choice in new.keys.items() if ref not in unread}
+    keys |= {ref: choice for ref, choice in old.keys.items() if ref in unread}
+    return RelationshipRecord(keys, tuple(sorted(kept, key=lambda each: _sort_key(each.id))), old.gone, old.waiting)
 
 
 def restricted(record: RelationshipRecord, tables: Mapping[TableRef, Table]) -> RelationshipRecord:
-    """Return what is said of tables and columns that are there, and of those that are gone what it says of that."""
+    """Return the record with the keys and relationships whose tables and columns exist; `gone` stays as it is."""
     columns = {ref: {column.name for column in table.columns} for ref, table in tables.items()}
 
     def known(ref: TableRef, names: Iterable[str], condition: tuple[str, Any] | None = None) -> bool:
         return ref in columns and set(names) <= columns[ref] and (condition is None or condition[0] in columns[ref])
 
     keys = {ref: choice for ref, choice in record.keys.items() if known(ref, choice.primary)}
-    edges = (
-        edge
-        for edge in record.edges
-        if known(edge.child, edge.child_columns, edge.condition) and known(edge.parent, edge.parent_columns)
+    relationships = (
+        each
+        for each in record.relationships
+        if known(each.child, each.child_columns, each.condition) and known(each.parent, each.parent_columns)
     )
-    return RelationshipRecord(keys, tuple(edges), record.gone, record.waiting)
+    return RelationshipRecord(keys, tuple(relationships), record.gone, record.waiting)
 
 
 def with_failed_parts(
     new: RelationshipRecord, old: RelationshipRecord, failures: Iterable[StageFailure]
 ) -> RelationshipRecord:
-    """Return what was found, with what was known before of the parts that failed."""
+    """Return the new record, with the old one's part for each stage that failed."""
     for failure in failures:
         new = _with_failed(new, old, failure)
     return new
 
 
 def _with_failed(new: RelationshipRecord, old: RelationshipRecord, failure: StageFailure) -> RelationshipRecord:
-    rests_on = _RESTING.get(failure.stage)
-    if rests_on is None:
+    depends_on = _DEPENDING.get(failure.stage)
+    if depends_on is None:
         return new
     keys = dict(new.keys)
     if failure.stage is Stage.KEYS:
         keys |= {ref: choice for ref, choice in old.keys.items() if failure.table in (None, ref)}
-    held = {
-        (edge.child, column) for edge in old.edges if rests_on(edge, failure.table) for column in edge.child_columns
+    affected = {
+        (each.child, column)
+        for each in old.relationships
+        if depends_on(each, failure.table)
+        for column in each.child_columns
     }
-    edges = [edge for edge in new.edges if not _is_held(edge, held)]
-    edges += [edge for edge in old.edges if _is_held(edge, held)]
-    return RelationshipRecord(keys, tuple(edges), new.gone, new.waiting)
+
+    def is_affected(relationship: Relationship) -> bool:
+        return any((relationship.child, column) in affected for column in relationship.child_columns)
+
+    relationships = [each for each in new.relationships if not is_affected(each)]
+    relationships += filter(is_affected, old.relationships)
+    return RelationshipRecord(keys, tuple(relationships), new.gone, new.waiting)
 
 
-def _is_held(edge: Relationship, held: set[tuple[TableRef, str]]) -> bool:
-    return any((edge.child, column) in held for column in edge.child_columns)
-
-
-_RESTING: dict[Stage, Callable[[Relationship, TableRef | None], bool]] = {
-    Stage.KEYS: lambda edge, table: len(edge.child_columns) > 1 and table in (None, edge.parent),
-    Stage.COMPOSITES: lambda edge, table: len(edge.child_columns) > 1,
-    Stage.POLYMORPHIC: lambda edge, table: edge.condition is not None and table in (None, edge.child),
-    Stage.HINTS: lambda edge, table: bool({"view", "model"} & set(edge.sources)),
+_DEPENDING: dict[Stage, Callable[[Relationship, TableRef | None], bool]] = {
+    Stage.KEYS: lambda each, table: len(each.child_columns) > 1 and table in (None, each.parent),
+    Stage.COMPOSITES: lambda each, table: len(each.child_columns) > 1,
+    Stage.POLYMORPHIC: lambda each, table: each.condition is not None and table in (None, each.child),
+    Stage.HINTS: lambda each, table: bool({"view", "model"} & set(each.sources)),
 }
-"""Whether an edge that an earlier scan found rests on a stage, of one table or of all."""
+"""Stage -> whether a relationship of an earlier scan depends on it, for one table or for all (None)."""
 
 
 def with_earlier(new: RelationshipRecord, old: RelationshipRecord, unread: Collection[TableRef]) -> RelationshipRecord:
-    """Return what is new, with what rows said of tables that are not read any more.
+    """Return the new record, with the old decisions about tables that scans no longer read.
 
-    An edge that was accepted or rejected, and a key that was confirmed, rest on rows.
+    Decided by rows are relationships that were accepted or rejected, and keys that were confirmed.
     """
     if not unread:
         return new
     decided = {
-        _ends(edge): edge
-        for edge in old.edges
-        if {edge.child, edge.parent} & set(unread) and edge.status is not Status.REVIEW
+        _ends(each): each
+        for each in old.relationships
+        if each.tables & set(unread) and each.status is not Status.REVIEW
     }
-    edges = (*(edge for edge in new.edges if _ends(edge) not in decided), *decided.values())
+    relationships = (*(each for each in new.relationships if _ends(each) not in decided), *decided.values())
     keys = {ref: choice for ref, choice in old.keys.items() if ref in unread and choice.confirmed}
-    return RelationshipRecord({**new.keys, **keys}, edges)
+    return RelationshipRecord({**new.keys, **keys}, relationships)
 
 
-def _ends(edge: Relationship) -> tuple[object, ...]:
-    return edge.child, edge.child_columns, edge.parent, edge.parent_columns, edge.condition
+def _ends(each: Relationship) -> tuple[object, ...]:
+    return each.child, each.child_columns, each.parent, each.parent_columns, each.condition
 
 
-def _steady(edge: Relationship, before: Relationship | None) -> Relationship:
-    if before is None or before.status is not edge.status or before.cardinality is not edge.cardinality:
-        return edge
-    steady = abs(before.probability - edge.probability) < STEADY and _says_the_same(before.reason, edge.reason)
-    return before if steady else edge
+def _steady(now: Relationship, before: Relationship | None) -> Relationship:
+    if before is None or before.status is not now.status or before.cardinality is not now.cardinality:
+        return now
+    steady = abs(before.probability - now.probability) < STEADY and _is_same_reason(before.reason, now.reason)
+    return before if steady else now
 
 
-def _says_the_same(before: str, now: str) -> bool:
-    """Whether two reasons differ by less than a per cent of the rows, and in nothing else."""
+def _is_same_reason(before: str, now: str) -> bool:
+    """Whether two reasons differ in nothing but less than one per cent of the rows."""
     if _SHARE.sub("", _ROWS.sub("", before)) != _SHARE.sub("", _ROWS.sub("", now)):
         return False
     shares = [map(float, _SHARE.findall(reason)) for reason in (before, now)]
@@ -293,8 +305,8 @@ def _steady_key(choice: KeyChoice, before: KeyChoice | None) -> KeyChoice:
     return before if same and before is not None and abs(before.probability - choice.probability) < STEADY else choice
 
 
-def _order(edge: RelationshipId) -> tuple[Any, ...]:
-    child, columns, parent, keys, condition = edge
+def _sort_key(id: RelationshipId) -> tuple[Any, ...]:
+    child, columns, parent, keys, condition = id
     return child.schema or "", child.name, columns, parent.schema or "", parent.name, keys, condition
 
 
@@ -333,24 +345,24 @@ def _key_from_json(fields: dict[str, Any]) -> tuple[TableRef, KeyChoice]:
     )
 
 
-def _edge_to_json(edge: Relationship) -> dict[str, Any]:
+def _relationship_to_json(relationship: Relationship) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "from": _ref(edge.child),
-        "columns": list(edge.child_columns),
-        "to": _ref(edge.parent),
-        "to_columns": list(edge.parent_columns),
-        "status": edge.status.value,
-        "score": edge.probability,
-        "reason": edge.reason,
-        "relationship": edge.cardinality.value,
-        "sources": list(edge.sources),
+        "from": _ref(relationship.child),
+        "columns": list(relationship.child_columns),
+        "to": _ref(relationship.parent),
+        "to_columns": list(relationship.parent_columns),
+        "status": relationship.status.value,
+        "score": relationship.probability,
+        "reason": relationship.reason,
+        "relationship": relationship.cardinality.value,
+        "sources": list(relationship.sources),
     }
-    if edge.condition is not None:
-        fields["when"] = list(edge.condition)
+    if relationship.condition is not None:
+        fields["when"] = list(relationship.condition)
     return fields
 
 
-def _edge_from_json(fields: dict[str, Any]) -> Relationship:
+def _relationship_from_json(fields: dict[str, Any]) -> Relationship:
     when = fields.get("when")
     return Relationship(
         child=_ref_from(fields["from"]),
@@ -369,14 +381,17 @@ def _edge_from_json(fields: dict[str, Any]) -> Relationship:
 ARROW = "->"
 
 
-def relationship_name(edge: Relationship, names: Mapping[TableRef, str]) -> str:
-    """Return what a person calls an edge: `orders.customer_id->customers.id`.
+def relationship_name(relationship: Relationship, names: Mapping[TableRef, str]) -> str:
+    """Return the name of a relationship for people: `orders.customer_id->customers.id`.
 
-    Several columns stand in brackets; a name that is no plain word in double quotes; a reference that depends on a
-    column ends in ` when owner_type=customer`.
+    Several columns are in brackets, names that are not plain words in double quotes; a reference that depends on
+    another column ends in ` when owner_type=customer`.
     """
-    child, parent = _end(names[edge.child], edge.child_columns), _end(names[edge.parent], edge.parent_columns)
-    return f"{child}{ARROW}{parent}{_when(edge.condition)}"
+    child, parent = (
+        _end(names[relationship.child], relationship.child_columns),
+        _end(names[relationship.parent], relationship.parent_columns),
+    )
+    return f"{child}{ARROW}{parent}{_when(relationship.condition)}"
 
 
 def _end(source: str, columns: Sequence[str]) -> str:

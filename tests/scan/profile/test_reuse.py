@@ -10,7 +10,7 @@ import pytest
 from ktx_cli.project.config.blocks import Scan
 from ktx_cli.scan.profile import reuse
 from ktx_cli.scan.profile.reuse import data_fingerprint, hints_digest, relationships_from_json, relationships_to_json
-from ktx_cli.scan.relationships.hints import GivenHints, Hint
+from ktx_cli.scan.relationships.hints import FixedHints, JoinHint
 from ktx_cli.scan.relationships.record import Cardinality, Check, KeyChoice, Relationship, RelationshipRecord, Status
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 
@@ -121,12 +121,13 @@ def test_what_was_found_comes_back_equal_with_rejected_edges_of_any_score() -> N
 
 def test_what_does_not_come_back_equal_is_not_kept() -> None:
     assert (
-        relationships_to_json(RelationshipRecord(edges=(edge(condition=("day", datetime.date(2024, 1, 2))),))) is None
+        relationships_to_json(RelationshipRecord(relationships=(edge(condition=("day", datetime.date(2024, 1, 2))),)))
+        is None
     )
-    assert relationships_to_json(RelationshipRecord(edges=(edge(condition=("kind", (1, 2))),))) is None
+    assert relationships_to_json(RelationshipRecord(relationships=(edge(condition=("kind", (1, 2))),))) is None
 
 
 def test_other_hints_are_told_apart() -> None:
-    one, two = Hint(A, ("b_id",), B, ("id",), "model"), Hint(A, ("c_id",), B, ("id",), "model")
-    assert hints_digest(GivenHints((one,))) == hints_digest(GivenHints((one,)))
-    assert len({hints_digest(GivenHints(given)) for given in ((), (one,), (two,), (one, two))}) == 4
+    one, two = JoinHint(A, ("b_id",), B, ("id",), "model"), JoinHint(A, ("c_id",), B, ("id",), "model")
+    assert hints_digest(FixedHints((one,))) == hints_digest(FixedHints((one,)))
+    assert len({hints_digest(FixedHints(given)) for given in ((), (one,), (two,), (one, two))}) == 4

@@ -101,14 +101,14 @@ class Answer:
     found: Discovery
 
     def with_status(self, status: Status) -> set[str]:
-        return {self.name_of(edge) for edge in self.found.edges if edge.status is status}
+        return {self.name_of(edge) for edge in self.found.relationships if edge.status is status}
 
     @property
     def accepted(self) -> set[str]:
         return self.with_status(Status.ACCEPTED)
 
     def edge(self, name: str) -> Relationship:
-        return next(edge for edge in self.found.edges if self.name_of(edge) == name)
+        return next(edge for edge in self.found.relationships if self.name_of(edge) == name)
 
     @staticmethod
     def name_of(edge: Relationship) -> str:

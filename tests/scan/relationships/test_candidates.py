@@ -21,13 +21,13 @@ from ktx_cli.core.errors import SourceError
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
 from ktx_cli.scan.relationships.candidates import (
     PROBED_VALUES,
-    VALUES_A_STATEMENT,
+    VALUES_PER_STATEMENT,
     Prober,
     check_in_database,
     is_unique_in_database,
     overlap_in_memory,
 )
-from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, Named, Overlap, gather
+from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, NameMatch, Overlap, gather
 from ktx_cli.scan.relationships.discovery import reason_of, sampled_check
 from ktx_cli.scan.relationships.record import Check, Status
 from ktx_cli.warehouses.dialect import value_list
@@ -336,7 +336,7 @@ def test_many_values_take_a_few_statements(make: Make) -> None:
     assert len(found) == 60
     assert {each.missing for each in found.values()} == {0}
     asked = 60 * PROBED_VALUES - len(set().union(*(pair[0].counts for pair in pairs)) & key.counts.keys())
-    assert prober.statements == -(-asked // VALUES_A_STATEMENT) > 1
+    assert prober.statements == -(-asked // VALUES_PER_STATEMENT) > 1
 
 
 @pytest.mark.postgres
@@ -381,7 +381,7 @@ def test_values_of_the_key_s_sample_are_not_asked_for(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("blanks", "rows", "said"),
+    ("sentinels", "rows", "said"),
     [
         ([], None, "every value is found"),
         ([-1], None, "every value is found but -1 (1 row)"),
@@ -392,12 +392,12 @@ def test_values_of_the_key_s_sample_are_not_asked_for(make: Make) -> None:
     ],
 )
 def test_a_reason_names_the_value_that_was_taken_for_null(
-    gathered: Callable[..., DatabaseFacts], blanks: list[int], rows: int | None, said: str
+    gathered: Callable[..., DatabaseFacts], sentinels: list[int], rows: int | None, said: str
 ) -> None:
-    tables = {"customers": {"id": list(range(1, 7))}, "orders": {"customer_id": [*range(1, 7), *blanks]}}
+    tables = {"customers": {"id": list(range(1, 7))}, "orders": {"customer_id": [*range(1, 7), *sentinels]}}
     facts = gathered(tables, rows={} if rows is None else {"orders": rows})
     key, child = facts.columns
     overlap = overlap_in_memory(child, key)
-    pair = Candidate(child, key, Named(0.0, 0.0), {"values"}, overlap, [], 0.9)
+    pair = Candidate(child, key, NameMatch(0.0, 0.0), {"values"}, overlap, [], 0.9)
     reason = reason_of(pair, sampled_check(pair), Status.ACCEPTED)
     assert reason == f"{said}; the name says nothing"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ktx_cli.scan.relationships.columns import ColumnFacts, DatabaseFacts, Named, NameIndex, key_alike, table_alike
+from ktx_cli.scan.relationships.columns import ColumnFacts, DatabaseFacts, NameIndex, NameMatch, key_alike, table_alike
 from ktx_cli.scan.relationships.keys import unique_columns
 
 Gathered = Callable[..., DatabaseFacts]
@@ -57,7 +57,7 @@ def test_the_clearest_parent(facts: DatabaseFacts, child: str, parent: str) -> N
     best = max(found, key=lambda key: found[key].best)
     assert str(best) == parent
     assert found[best].best >= 0.7
-    assert found[best] == index_of(facts).named(column(facts, child), best)
+    assert found[best] == index_of(facts).match(column(facts, child), best)
 
 
 def test_other_words_for_the_same(facts: DatabaseFacts) -> None:
@@ -103,4 +103,4 @@ def test_a_key_s_own_name(facts: DatabaseFacts, gathered: Gathered) -> None:
 
 
 def test_the_stronger_of_two_names_counts() -> None:
-    assert Named(0.3, 0.8).best == Named(0.8, 0.3).best == 0.8
+    assert NameMatch(0.3, 0.8).best == NameMatch(0.8, 0.3).best == 0.8

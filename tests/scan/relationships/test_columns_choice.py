@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, Named, NameIndex, TableFacts
-from ktx_cli.scan.relationships.keys import choose_keys, find_uniques
+from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, NameIndex, NameMatch, TableFacts
+from ktx_cli.scan.relationships.keys import choose_keys, find_unique_columns
 from ktx_cli.scan.relationships.record import KeyChoice
 
 Gathered = Callable[..., DatabaseFacts]
@@ -20,8 +20,8 @@ def keys_of(
 ) -> Mapping[str, KeyChoice]:
     """Return table -> its key; `accepted`: references, `child -> key` as `table.column`."""
     columns = {str(column): column for column in facts.columns}
-    uniques = find_uniques(facts.tables, confirm)
-    pairs = [Candidate(columns[child], columns[key], Named(1.0, 1.0), probability=0.9) for child, key in accepted]
+    uniques = find_unique_columns(facts.tables, confirm)
+    pairs = [Candidate(columns[child], columns[key], NameMatch(1.0, 1.0), probability=0.9) for child, key in accepted]
     names = NameIndex(facts.tables, uniques.keys)
     chosen = choose_keys(uniques, pairs, names, confirm)
     return {table.table.ref.name: choice for table, choice in chosen.items()}
@@ -52,7 +52,7 @@ def test_declared_unique_sets_are_other_keys(gathered: Gathered, keys: dict[str,
 
 def test_a_declared_unique_column_is_one_others_may_refer_to(gathered: Gathered) -> None:
     facts = gathered({"customers": CUSTOMERS}, uniques={"customers": [("city",)]})
-    uniques = find_uniques(facts.tables, lambda table, columns: True)
+    uniques = find_unique_columns(facts.tables, lambda table, columns: True)
     assert uniques.keys[0].name == "city"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, Named, NameIndex
+from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, NameIndex, NameMatch
 from ktx_cli.scan.relationships.composites import CompositeCandidate, find_composites
 from ktx_cli.scan.relationships.hints import Ends
 from ktx_cli.scan.relationships.record import Check, KeyChoice
@@ -38,7 +38,7 @@ def found(
         for name, key in ({"lines": ("order_id", "line_no")} | keys).items()
         if name in by_name
     }
-    pairs = [Candidate(columns[one], columns[other], Named(1.0, 1.0), probability=0.9) for one, other in accepted]
+    pairs = [Candidate(columns[one], columns[other], NameMatch(1.0, 1.0), probability=0.9) for one, other in accepted]
     index = NameIndex(facts.tables, facts.columns)
     return find_composites(facts.tables, choices, pairs, index, lambda mine, theirs: check, hinted or {})
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ktx_cli.scan.relationships.candidates import without_copies
-from ktx_cli.scan.relationships.columns import Candidate, DatabaseFacts, Named, originals
+from ktx_cli.scan.relationships.columns import Candidate, DatabaseFacts, NameMatch, originals
 
 Gathered = Callable[..., DatabaseFacts]
 ROWS = {"customer_id": [1, 2, 3], "name": ["a", "b", "c"], "city": ["x", "y", "z"]}
@@ -15,7 +15,7 @@ ROWS = {"customer_id": [1, 2, 3], "name": ["a", "b", "c"], "city": ["x", "y", "z
 
 def kept(facts: DatabaseFacts, child: str, *parents: str) -> list[str]:
     columns = {str(column): column for column in facts.columns}
-    pairs = [Candidate(columns[child], columns[f"{parent}.customer_id"], Named(1.0, 1.0)) for parent in parents]
+    pairs = [Candidate(columns[child], columns[f"{parent}.customer_id"], NameMatch(1.0, 1.0)) for parent in parents]
     return [pair.key.table.table.ref.name for pair in without_copies(pairs)]
 
 

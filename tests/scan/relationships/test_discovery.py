@@ -273,7 +273,7 @@ def test_keys_that_are_given_never_cost_a_join(shop: Any) -> None:
 
 
 def test_a_column_that_is_split_has_no_other_edges(shop: Any) -> None:
-    edges = shop.search(CASES["what several tables hold"].statements).found.edges
+    edges = shop.search(CASES["what several tables hold"].statements).found.relationships
     of_column = [edge for edge in edges if edge.child_columns == ("commentable_id",)]
     assert len(of_column) == 2
     assert all(edge.condition is not None for edge in of_column)
@@ -310,7 +310,9 @@ def test_what_no_row_can_tell_is_for_a_person(shop: Any, customer: str, count: i
 def test_an_empty_parent_is_never_accepted(shop: Any) -> None:
     found = shop.search((*filled("customers", "customer_id INTEGER, name TEXT", 0), *orders()))
     assert found.accepted == set()
-    assert not any(edge.status is Status.REJECTED and edge.parent.name == "customers" for edge in found.found.edges)
+    assert not any(
+        edge.status is Status.REJECTED and edge.parent.name == "customers" for edge in found.found.relationships
+    )
     key = next(choice for ref, choice in found.found.keys.items() if ref.name == "customers")
     assert (key.primary, key.confirmed) == (("customer_id",), False)
 
@@ -340,9 +342,9 @@ def test_the_same_rows_give_the_same_answer(shop: Any) -> None:
     creates = [each for each in shuffled if each.startswith("CREATE")]
     random.Random(3).shuffle(creates)
     again = shop.search([*creates, *(each for each in shuffled if not each.startswith("CREATE"))])
-    assert (again.found.edges, again.found.keys) == (first.found.edges, first.found.keys)
+    assert (again.found.relationships, again.found.keys) == (first.found.relationships, first.found.keys)
 
 
 def test_nothing_to_look_at(shop: Any) -> None:
     assert shop.search(()).found == Discovery({}, (), queries=0)
-    assert shop.search(("CREATE TABLE a (b BLOB)", "INSERT INTO a VALUES (x'00')")).found.edges == ()
+    assert shop.search(("CREATE TABLE a (b BLOB)", "INSERT INTO a VALUES (x'00')")).found.relationships == ()

@@ -17,7 +17,7 @@ from ktx_cli.project.config.blocks import Relationships, Scan
 from ktx_cli.scan.profile.profiler import Budget, profile_tables
 from ktx_cli.scan.relationships import discovery as search
 from ktx_cli.scan.relationships.discovery import discover
-from ktx_cli.scan.relationships.hints import Hint
+from ktx_cli.scan.relationships.hints import JoinHint
 from ktx_cli.scan.relationships.record import Cardinality, Status
 from ktx_cli.warehouses.port import Connector, DatabaseSchema, QueryResult, Scope
 
@@ -184,7 +184,9 @@ DECLARED = (
 def test_declared_joins_are_left_out_and_declared_keys_taken(shop: Any) -> None:
     found = shop.search(DECLARED)
     assert found.accepted == {"visits(customer_id) -> customers(customer_id)"}
-    assert not any(edge.child.name == "orders" and "customer_id" in edge.child_columns for edge in found.found.edges)
+    assert not any(
+        edge.child.name == "orders" and "customer_id" in edge.child_columns for edge in found.found.relationships
+    )
     keys = {ref.name: (choice.primary, choice.declared) for ref, choice in found.found.keys.items()}
     assert keys["customers"] == (("customer_id",), True)
     assert keys["visits"] == (("visit_id",), False)
@@ -237,7 +239,7 @@ def test_without_a_budget_the_sample_has_to_do(shop: Any) -> None:
 def test_one_candidate_a_column(shop: Any) -> None:
     statements = (*CUSTOMERS, *orders(), *filled("clients", "client_id INTEGER, name TEXT", 90, "n", "'k' || n"))
     found = shop.search(statements, maxCandidatesPerColumn=1, acceptThreshold=0, reviewThreshold=0)
-    columns = [(edge.child, edge.child_columns) for edge in found.found.edges if len(edge.child_columns) == 1]
+    columns = [(edge.child, edge.child_columns) for edge in found.found.relationships if len(edge.child_columns) == 1]
     assert len(set(columns)) == len(columns)
     assert ORDER in shop.search(statements, maxCandidatesPerColumn=1).accepted
 
@@ -245,10 +247,10 @@ def test_one_candidate_a_column(shop: Any) -> None:
 class Said:
     """A source of one hint."""
 
-    def __init__(self, hint: Hint) -> None:
+    def __init__(self, hint: JoinHint) -> None:
         self.hint = hint
 
-    def hints(self, tables: Sequence[Any]) -> list[Hint]:
+    def hints(self, tables: Sequence[Any]) -> list[JoinHint]:
         return [self.hint]
 
 
@@ -260,7 +262,7 @@ def test_a_hint_raises_the_score_and_is_named(shop: Any) -> None:
     with shop.open(statements) as connector:
         schema = connector.introspect(Scope())
         refs = {table.ref.name: table.ref for table in schema.tables}
-        hint = Hint(refs["employees"], ("belongs",), refs["departments"], ("id",), "dbt")
+        hint = JoinHint(refs["employees"], ("belongs",), refs["departments"], ("id",), "dbt")
         plain = shop.answer(discover_database(connector, schema, Scan()))
         hinted = shop.answer(discover_database(connector, schema, Scan(), [Said(hint)]))
     name = "employees(belongs) -> departments(id)"
@@ -277,7 +279,7 @@ def test_a_hint_that_cannot_be_is_left_out(shop: Any, columns: tuple[str, ...], 
     with shop.open(statements) as connector:
         schema = connector.introspect(Scope())
         refs = {table.ref.name: table.ref for table in schema.tables}
-        source = Said(Hint(refs["orders"], columns, refs["customers"], key, "model"))
+        source = Said(JoinHint(refs["orders"], columns, refs["customers"], key, "model"))
         found = shop.answer(discover_database(connector, schema, Scan(), [source]))
     assert found.accepted == {ORDER}
 
@@ -296,10 +298,12 @@ def test_what_is_not_checked_in_time_is_put_up_for_review(shop: Any, monkeypatch
             begun = [-1e9]
             patch.setattr(search, "monotonic", lambda: begun.pop() if begun else monotonic())
             own = discover(connector, tables, sampled, Relationships(detectionBudgetMs=600_000))
-    (edge,) = [edge for edge in late.edges if edge.child_columns == ("customer_id",) and edge.child.name == "orders"]
+    (edge,) = [
+        edge for edge in late.relationships if edge.child_columns == ("customer_id",) and edge.child.name == "orders"
+    ]
     assert (edge.status, edge.reason) == (Status.REVIEW, "not checked: time budget")
     assert late.queries == 0
     assert [each for each in late.problems if "time budget" in each] == ["1 reference not checked: time budget"]
-    assert own.edges == late.edges
+    assert own.relationships == late.relationships
     assert ORDER in shop.answer(whole).accepted
     assert not whole.problems

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.scan.relationships.hints import LONGEST_VIEW, Hint, ViewJoins
+from ktx_cli.scan.relationships.hints import LONGEST_VIEW, JoinHint, ViewJoins
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 
 TABLES = {
@@ -25,7 +25,7 @@ def view(name: str, sql: str, schema: str | None = None) -> Table:
     return Table(TableRef(schema, name), TableKind.VIEW, (), view_sql=sql)
 
 
-def pairs(hints: list[Hint]) -> set[str]:
+def pairs(hints: list[JoinHint]) -> set[str]:
     """Return `a.x=b.y` for the hints, each of which has to be there in both directions."""
     ends = {(f"{h.child}.{h.child_columns[0]}", f"{h.parent}.{h.parent_columns[0]}") for h in hints}
     assert ends == {(parent, child) for child, parent in ends}

@@ -9,7 +9,7 @@ import pytest
 
 from ktx_cli.scan.relationships.candidates import can_refer, find_candidates
 from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, NameIndex, Overlap
-from ktx_cli.scan.relationships.keys import find_uniques
+from ktx_cli.scan.relationships.keys import find_unique_columns
 from ktx_cli.scan.relationships.ranker import FEATURES
 
 Gathered = Callable[..., DatabaseFacts]
@@ -21,7 +21,7 @@ class Answers:
     """Stands for the lookups in large keys."""
 
     def __init__(self, answer: Overlap | None = None) -> None:
-        self.answer, self.asked, self.late = answer, list[str](), set[ColumnFacts]()
+        self.answer, self.asked, self.skipped_keys = answer, list[str](), set[ColumnFacts]()
 
     def overlaps(self, pairs: Iterable[tuple[ColumnFacts, ColumnFacts]]) -> Mapping[Any, Overlap]:
         found = list(pairs)
@@ -35,9 +35,9 @@ def pairs_of(
     *,
     hints: Mapping[tuple[str, str], set[str]] | None = None,
     most: int = 25,
-    spoken_for: Iterable[str] = (),
+    declared: Iterable[str] = (),
 ) -> dict[str, Candidate]:
-    uniques = find_uniques(facts.tables, lambda table, columns: True)
+    uniques = find_unique_columns(facts.tables, lambda table, columns: True)
     columns = {str(column): column for column in facts.columns}
     found = find_candidates(
         facts,
@@ -46,13 +46,13 @@ def pairs_of(
         {(columns[child], columns[key]): sources for (child, key), sources in (hints or {}).items()},
         prober or Answers(),  # type: ignore[arg-type]
         most=most,
-        spoken_for={columns[name] for name in spoken_for},
+        declared={columns[name] for name in declared},
     )
     return {f"{pair.child} -> {pair.key}": pair for pair in found}
 
 
 def feature(pair: Candidate, name: str) -> float:
-    return pair.values[FEATURES.index(name)]
+    return pair.features[FEATURES.index(name)]
 
 
 NAME = "orders.customer_id -> customers.customer_id"
@@ -66,7 +66,7 @@ def test_names_and_values_bring_pairs(gathered: Gathered) -> None:
     found = pairs_of(gathered(shop([1, 2, 2, 50, 7])))
     assert found[NAME].sources == {"names", "values"}
     assert found[NAME].overlap == Overlap(5, 0, 4, 4, exact=True)
-    assert len(found[NAME].values) == len(FEATURES)
+    assert len(found[NAME].features) == len(FEATURES)
     assert (feature(found[NAME], "name_key"), feature(found[NAME], "violations")) == (1.0, 0.0)
 
 
@@ -110,8 +110,8 @@ def test_a_key_larger_than_its_sample_is_asked_in_the_database(gathered: Gathere
 def test_a_pair_the_time_did_not_suffice_for_is_marked(gathered: Gathered) -> None:
     facts = gathered(shop([1, 2, 2, 50, 7]), rows={"customers": 40_000})
     prober = Answers()
-    prober.late = {column for column in facts.columns if column.name == "customer_id"}
-    assert pairs_of(facts, prober)[NAME].late
+    prober.skipped_keys = {column for column in facts.columns if column.name == "customer_id"}
+    assert pairs_of(facts, prober)[NAME].out_of_time
 
 
 def test_a_parent_without_rows_is_named_where_nothing_else_holds_the_values(gathered: Gathered) -> None:
@@ -152,7 +152,7 @@ def test_what_can_refer(gathered: Gathered, name: str, values: list[Any], expect
 
 
 def test_columns_whose_joins_are_declared_are_left_out(gathered: Gathered) -> None:
-    assert NAME not in pairs_of(gathered(shop([1, 2, 2])), spoken_for=["orders.customer_id"])
+    assert NAME not in pairs_of(gathered(shop([1, 2, 2])), declared=["orders.customer_id"])
 
 
 def test_hints_bring_pairs_that_can_be(gathered: Gathered) -> None:

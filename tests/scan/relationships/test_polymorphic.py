@@ -9,9 +9,9 @@ import pytest
 
 from ktx_cli.project.config.blocks import Relationships
 from ktx_cli.scan.relationships.columns import DatabaseFacts, NameIndex
-from ktx_cli.scan.relationships.composites import Branch, find_branches
+from ktx_cli.scan.relationships.composites import PolymorphicBranch, find_branches
 from ktx_cli.scan.relationships.discovery import relationship_of_branch
-from ktx_cli.scan.relationships.keys import find_uniques
+from ktx_cli.scan.relationships.keys import find_unique_columns
 from ktx_cli.scan.relationships.record import Status
 
 Gathered = Callable[..., DatabaseFacts]
@@ -25,12 +25,12 @@ def comments(
     return {discriminator: [kind for kind, _ in rows], column: [value for _, value in rows]}
 
 
-def branches(facts: DatabaseFacts) -> list[Branch]:
-    uniques = find_uniques(facts.tables, lambda table, columns: True)
+def branches(facts: DatabaseFacts) -> list[PolymorphicBranch]:
+    uniques = find_unique_columns(facts.tables, lambda table, columns: True)
     return find_branches(facts.tables, uniques.keys, NameIndex(facts.tables, uniques.keys))
 
 
-def shown(found: list[Branch]) -> set[str]:
+def shown(found: list[PolymorphicBranch]) -> set[str]:
     return {f"{branch.child} -> {branch.key} if {branch.discriminator.name} = {branch.value}" for branch in found}
 
 
@@ -54,12 +54,12 @@ def test_a_value_names_the_table(gathered: Gathered, column: str, discriminator:
         f"comments.{column} -> photos.id if {discriminator} = Photo",
         f"comments.{column} -> articles.id if {discriminator} = Article",
     }
-    assert all(branch.check.missing == 0 and branch.named >= 0.75 for branch in found)
+    assert all(branch.check.missing == 0 and branch.name_match >= 0.75 for branch in found)
 
 
 def test_rows_tell_what_a_value_does_not_name(gathered: Gathered) -> None:
     found = branches(gathered(tables(comments((1, 2)))))
-    assert {(branch.key.table.table.ref.name, branch.value, branch.named) for branch in found} == {
+    assert {(branch.key.table.table.ref.name, branch.value, branch.name_match) for branch in found} == {
         ("photos", 1, 0.0),
         ("articles", 2, 0.0),
     }

@@ -38,8 +38,8 @@ def trees(draw: st.DrawFn) -> tuple[Node, ...]:
             nodes.append((-1, draw(st.floats(-2, 2)), 0, 0))
         else:
             nodes.append((0, 0.0, 0, 0))
-            feature, limit = draw(st.integers(0, len(FEATURES) - 1)), draw(NUMBERS)
-            nodes[at] = (feature, limit, grow(depth - 1), grow(depth - 1))
+            feature, threshold = draw(st.integers(0, len(FEATURES) - 1)), draw(NUMBERS)
+            nodes[at] = (feature, threshold, grow(depth - 1), grow(depth - 1))
         return at
 
     grow(3)
@@ -87,11 +87,11 @@ def test_what_speaks_for_a_reference_never_lowers_it(
     assert (above - below) * sign >= 0
 
 
-@pytest.mark.table("look", ["second", "blind"])
-def test_the_calibration_rises_from_0_to_1(look: str) -> None:
-    second, blind = load_ranker().second, load_ranker().blind
-    assert second is not None and blind is not None
-    steps = (second if look == "second" else blind).steps
+@pytest.mark.table("name", ["second", "rowless"])
+def test_the_calibration_rises_from_0_to_1(name: str) -> None:
+    second, rowless = load_ranker().second, load_ranker().rowless
+    assert second is not None and rowless is not None
+    steps = (second if name == "second" else rowless).calibration
     assert steps[0][0] == 0.0
     assert steps[-1][0] == 1.0
     assert all(x0 < x1 and y0 <= y1 for (x0, y0), (x1, y1) in pairwise(steps))
@@ -100,7 +100,7 @@ def test_the_calibration_rises_from_0_to_1(look: str) -> None:
 @given(SHARES)
 def test_the_calibration_is_read_between_its_steps(raw: float) -> None:
     ranker = Ranker(0.0, (), ((0.2, 0.1), (0.4, 0.3), (0.4, 0.5), (0.8, 0.5)))
-    found = ranker._calibrated(raw)
+    found = ranker.calibrate(raw)
     if raw <= 0.2:
         assert found == 0.1
     elif raw < 0.4:
@@ -125,11 +125,11 @@ def test_a_ranker_is_read() -> None:
     assert ranker.probability([0.0] * len(FEATURES)) < 0.5 < ranker.probability([1.0] * len(FEATURES))
 
 
-def test_all_looks_are_read() -> None:
+def test_all_passes_are_read() -> None:
     node = {"base": 1, "trees": [], "calibration": []}
     second = {"features": list(SECOND_FEATURES), **node}
     ranker = read_ranker(document(second=second, blind={"features": list(FEATURES), **node}))
-    assert (ranker.second, ranker.blind) == (Ranker(1.0, (), ()), Ranker(1.0, (), ()))
+    assert (ranker.second, ranker.rowless) == (Ranker(1.0, (), ()), Ranker(1.0, (), ()))
     with pytest.raises(KtxError, match="other features"):
         read_ranker(document(second=second | {"features": list(FEATURES)}))
 

@@ -24,5 +24,5 @@ def edge(reason: str, *sources: str) -> Relationship:
     ],
 )
 def test_the_reason_says_that_the_model_proposed_it(found: Relationship, reason: str) -> None:
-    known = with_origin(RelationshipRecord(edges=(found,)))
-    assert read_record(record_text(known), "there").edges[0].reason == reason
+    known = with_origin(RelationshipRecord(relationships=(found,)))
+    assert read_record(record_text(known), "there").relationships[0].reason == reason

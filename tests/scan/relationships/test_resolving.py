@@ -7,8 +7,8 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, Named, Overlap
-from ktx_cli.scan.relationships.discovery import Resolved, resolve
+from ktx_cli.scan.relationships.columns import Candidate, ColumnFacts, DatabaseFacts, NameMatch, Overlap
+from ktx_cli.scan.relationships.discovery import Resolution, resolve
 
 Gathered = Callable[..., DatabaseFacts]
 TEN = list(range(1, 11))
@@ -21,10 +21,10 @@ EDGES = st.lists(
 
 def pair(child: ColumnFacts, key: ColumnFacts, score: float, *, table: float = 0.5, missing: int = 0) -> Candidate:
     overlap = Overlap(10, missing, 10, 10 - missing, exact=True)
-    return Candidate(child, key, Named(table, 0.0), {"values"}, overlap, [], score)
+    return Candidate(child, key, NameMatch(table, 0.0), {"values"}, overlap, [], score)
 
 
-def chosen(resolved: Resolved) -> set[str]:
+def chosen(resolved: Resolution) -> set[str]:
     return {f"{pair.child} -> {pair.key}" for pair in resolved.winners}
 
 
@@ -40,9 +40,9 @@ def test_every_column_has_one_parent_at_most(gathered: Gathered, edges: list[tup
     children = [each.child for each in resolved.winners]
     assert len(children) == len(set(children))
     assert all(each in pairs for each in resolved.winners)
-    winners = {id(each) for each in resolved.winners}
-    assert winners | resolved.lost.keys() == {id(each) for each in pairs}
-    assert not winners & resolved.lost.keys()
+    winners = set(resolved.winners)
+    assert winners | resolved.losers.keys() == set(pairs)
+    assert not winners & resolved.losers.keys()
 
 
 @given(edges=EDGES)
@@ -66,7 +66,7 @@ def test_the_order_of_pairs_does_not_matter(
     first = resolve(pairs, 0.7)
     seed.shuffle(pairs)  # type: ignore[attr-defined]
     again = resolve(pairs, 0.7)
-    assert (chosen(again), again.lost) == (chosen(first), first.lost)
+    assert (chosen(again), again.losers) == (chosen(first), first.losers)
 
 
 def test_the_likelier_parent_wins_and_the_other_is_told_why(gathered: Gathered) -> None:
@@ -74,7 +74,7 @@ def test_the_likelier_parent_wins_and_the_other_is_told_why(gathered: Gathered) 
     better, worse = pair(child, two, 0.9), pair(child, one, 0.6)
     resolved = resolve([worse, better], 0.7)
     assert resolved.winners == [better]
-    assert resolved.lost == {id(worse): "id fits t1.id better"}
+    assert resolved.losers == {worse: "id fits t1.id better"}
 
 
 def test_two_keys_that_refer_to_one_another(gathered: Gathered) -> None:
@@ -82,7 +82,7 @@ def test_two_keys_that_refer_to_one_another(gathered: Gathered) -> None:
     there, back, instead = pair(one, two, 0.9), pair(two, one, 0.8), pair(two, other, 0.75)
     resolved = resolve([there, back, instead], 0.7)
     assert chosen(resolved) == {"t0.id -> t1.id", "t1.id -> t2.id"}
-    assert resolved.lost == {id(back): "t0.id leads back to t1.id"}
+    assert resolved.losers == {back: "t0.id leads back to t1.id"}
 
 
 def test_a_second_choice_does_not_close_a_longer_circle(gathered: Gathered) -> None:
@@ -113,4 +113,4 @@ def test_names_in_reasons_are_as_edges_have_them(gathered: Gathered) -> None:
     facts = gathered({" lead": {"id": TEN}, "lead": {"id": TEN}, "visits": {"lead ref": TEN}})
     padded, plain, child = facts.columns
     better, worse = pair(child, padded, 0.9), pair(child, plain, 0.6)
-    assert resolve([worse, better], 0.7).lost == {id(worse): '"lead ref" fits " lead".id better'}
+    assert resolve([worse, better], 0.7).losers == {worse: '"lead ref" fits " lead".id better'}

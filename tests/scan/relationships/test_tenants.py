@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ktx_cli.scan.relationships.columns import Candidate, DatabaseFacts, Named
+from ktx_cli.scan.relationships.columns import Candidate, DatabaseFacts, NameMatch
 from ktx_cli.scan.relationships.keys import with_tenants
 from ktx_cli.scan.relationships.record import KeyChoice
 
@@ -28,7 +28,7 @@ def test_a_key_beside_the_tenant_s_takes_it_in_where_most_do(
     chosen = {tables[name]: KeyChoice(("tenant_id", "nr_id"), False) for name in names}
     chosen[tables["vouchers"]] = KeyChoice(("voucher_id",), declared)
     refers = {
-        table: {column: Candidate(column, key, Named(1.0, 0.0))}
+        table: {column: Candidate(column, key, NameMatch(1.0, 0.0))}
         for table in chosen
         for column in table.columns
         if column.name == "tenant_id"

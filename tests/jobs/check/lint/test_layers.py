@@ -46,7 +46,7 @@ def test_found_joins_that_wait_are_counted(project: Project) -> None:
         Relationship(shop[0], ("amount",), shop[1], ("id",), Status.REJECTED, 0.1, "no"),
     )
     record = "raw-sources/warehouse/live-database/relationships.json"
-    project.write(record, record_text(RelationshipRecord(edges=edges)).decode())
+    project.write(record, record_text(RelationshipRecord(relationships=edges)).decode())
     (found,) = project.found("KTX340")
     assert (found.severity, found.location.path) == ("info", record)
     assert found.message == "1 found join of `warehouse` waits for a decision"

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from ktx_cli.core import Command, Diagnostic, Location, Severity, plural
 from ktx_cli.jobs.check.lint.lint import LintedProject, Rule
-from ktx_cli.jobs.review import standing_counts
+from ktx_cli.jobs.review import join_status_counts
 from ktx_cli.project import DATABASE_SOURCE, Layout
-from ktx_cli.scan import RELATIONSHIPS, Standing
+from ktx_cli.scan import RELATIONSHIPS, JoinStatus
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
     """Yield how many inferred joins of each connection wait; a record nobody can read is a warning of the command."""
     for connection in project.linted_layers:
-        waiting = (standing_counts(project.layout, connection, project.warn) or {}).get(Standing.REVIEW, 0)
+        waiting = (join_status_counts(project.layout, connection, project.warn) or {}).get(JoinStatus.REVIEW, 0)
         if waiting:
             verb = "waits" if waiting == 1 else "wait"
             message = f"{plural(waiting, 'found join')} of `{connection}` {verb} for a decision"
