@@ -20,14 +20,7 @@ from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.project import Privacy
 from ktx_cli.protection import Named, Refused, check_protected, has_protected, names_in, read_relations, sources_of
 from ktx_cli.semantic import Model, silence_parser
-from ktx_cli.warehouses import (
-    Dialect,
-    QueryResult,
-    StatementRefusedError,
-    dialect_named,
-    driver_error_name,
-    is_statement_error,
-)
+from ktx_cli.warehouses import Dialect, QueryResult, StatementRefusedError, dialect_named, driver_error_name
 
 SETS: Final = frozenset(
     (
@@ -235,7 +228,7 @@ def _failed(session: ToolSession, error: KtxError, sql: str, model: Model) -> st
     names = [
         name for source in model.sources.values() for name in (source.name, *(source.table or ()), *source.columns)
     ]
-    reason = refused_text(error, sql, list(names), session.privacy)
+    reason = refused_text(error, sql, model.dialect, list(names), session.privacy)
     return f"The statement was not answered.\n\n{wrapped(reason, 'the database')}"
 
 
@@ -313,7 +306,7 @@ def error_text(message: str, sql: str, names: Iterable[str], privacy: Privacy) -
     return flat
 
 
-def refused_text(error: KtxError, sql: str, names: Iterable[str], privacy: Privacy) -> str:
+def refused_text(error: KtxError, sql: str, dialect: str, names: Iterable[str], privacy: Privacy) -> str:
     """Return what a model reads of a refused statement.
 
     Of what a driver says only what is about the statement alone, whatever values may be told: to cast a value to a
@@ -321,10 +314,12 @@ def refused_text(error: KtxError, sql: str, names: Iterable[str], privacy: Priva
     """
     driver = error.__cause__
     text = "\nhint: ".join(filter(None, (one_line(error.message, 1_000), error.hint)))
-    if isinstance(error, StatementRefusedError) or is_statement_error(error, sql):
+    if isinstance(error, StatementRefusedError):
         return text
     if driver is None:
         return error_text(text, sql, names, privacy)
+    if dialect_named(dialect).is_statement_error(driver, sql):
+        return text
     return f"the database refused it with {driver_error_name(driver)} (what it says may hold {_kept(privacy)})"
 
 

@@ -24,7 +24,7 @@ from ktx_cli.engine.work import SavedState, TaskJournal, TaskStore, UnitOutcome,
 from ktx_cli.llm import Abort, LlmRuntime, LoopResult, RuntimeTool, Step, model_for
 from ktx_cli.project import Workspace
 from ktx_cli.prompts import Prompt, Skill
-from ktx_cli.semantic import ColumnValues, Guard, Source, calendar_of, load_lists
+from ktx_cli.semantic import ColumnValues, ConnectionGuard, Source, calendar_of, load_lists
 from ktx_cli.warehouses import QueryResult
 
 FORMAT: Final = "1"
@@ -119,7 +119,7 @@ class AgentContext:
         model = self.layers.model(self.base, connection)
         tables = [source.table for source in model.sources.values() if source.table is not None]
         plan = self.plan
-        guard = Guard.of(plan.layout, plan.config, connection, tables)
+        guard = ConnectionGuard.of(plan.layout, plan.config, connection, tables)
         guard.check(sql, max_rows=limit)
         with guard.open(plan.config, layout=plan.layout, environ=plan.environ) as connector:
             return connector.query(sql, max_rows=limit)

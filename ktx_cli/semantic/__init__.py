@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.formats import number_styles
     from ktx_cli.semantic.graph import Graph
     from ktx_cli.semantic.guarded import (
-        ANEW,
         DEFAULT_BYTES,
-        Guard,
+        UNCACHED,
+        ConnectionGuard,
         GuardedConnector,
         LoadLayer,
-        Means,
+        QueryServices,
         broken_files_named,
         database_of,
         guard_of,

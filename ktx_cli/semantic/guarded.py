@@ -1,6 +1,6 @@
-"""The one way a statement gets to a database: checked by the guard for the very server, then sent as it was checked.
+"""The one way a statement gets to a database: checked by the guard for that server, then sent as it was checked.
 
-`ktx sql` sends statements of people through it, the semantic layer those it compiled.
+`ktx sql` sends the statements of people this way, and the semantic layer those that it compiled.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from ktx_cli.warehouses import (
 if TYPE_CHECKING:
     from ktx_cli.semantic.answer import Prepared
     from ktx_cli.semantic.plan.plan import Plan
-    from ktx_cli.warehouses import CheckedStatement, Connector, Counts, Opener, QueryResult, Server
+    from ktx_cli.warehouses import CheckedStatement, Connector, Dialect, Opener, QueryCache, QueryResult, Server
 
 
 DEFAULT_BYTES: Final = 10_000_000
 """About how many bytes of values an answer has at most, unless it is asked for more."""
 
 _STATEMENTS: Final = 256
-"""Checked statements a guard keeps."""
+"""Checked statements in the cache of a guard."""
 
 
 def database_of(config: KtxConfig, connection: str) -> Database:
@@ -111,15 +111,16 @@ class TableNames:
                 places[parts[-1]].append(parts[-2])
         return places
 
-    def schema_of(self, table: str) -> str | None:
-        """Return the schema a table is in: by the manifest, else the connection's own, else `public`.
+    def schema_of(self, dialect: Dialect, table: str) -> str | None:
+        """Return the schema a table is in: by the manifest, else the connection's own, else that of the dialect.
 
-        None for the system's tables, which sessions find by themselves. `UsageError` where several schemas have it.
+        None for tables of the system's catalog, which sessions find by themselves. `UsageError` where several schemas
+        have the table.
         """
-        if table.startswith("pg_"):
+        if dialect.system is not None and table.startswith(dialect.system.prefix):
             return None
         places = self._places.get(table, [])
-        wanted = [*self._schemas, "public"]
+        wanted = [*self._schemas, dialect.default_schema]
         if len(places) > 1 and not set(places) & set(wanted):
             message = f"the table `{table}` is in {len(places)} schemas: {listing(sorted(places))}"
             raise UsageError(message, hint=f"name the schema too: {sorted(places)[0]}.{table}")
@@ -135,10 +136,10 @@ def _parts(table: object) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
-    """What may be sent to one connection. `of` reads it from the configuration; nothing is opened.
+class ConnectionGuard:
+    """The guard of one connection: its policy, dialect and tables, read from files. Nothing is opened.
 
-    `checked`: statements let through before, so that the same one need not be read again; None: none is kept.
+    `checked`: the cache of statements that passed, so that the same one is not parsed again; None: no cache.
     """
 
     policy: StatementPolicy
@@ -147,20 +148,22 @@ class Guard:
     checked: Recent[CheckedStatement] | None = None
 
     @classmethod
-    def of(cls, layout: Layout, config: KtxConfig, connection: str, also: Iterable[tuple[str, ...]] = ()) -> Guard:
-        """Return the guard of a connection; `UsageError`, `NotSupportedError` where it is no database we read."""
+    def of(
+        cls, layout: Layout, config: KtxConfig, connection: str, also: Iterable[tuple[str, ...]] = ()
+    ) -> ConnectionGuard:
+        """Return the guard of a connection; `UsageError`, `NotSupportedError` where it is not a database ktx reads."""
         entry = database_of(config, connection)
         policy = StatementPolicy.of(connection, entry.model_dump(by_alias=True))
         return cls(policy, dialect_of(entry.driver) or entry.driver, TableNames(layout, connection, entry, also))
 
     @property
-    def for_compiled(self) -> Guard:
+    def for_compiled(self) -> ConnectionGuard:
         """The guard for statements of the semantic layer: `query_policy` is about those of people and agents."""
         return replace(self, policy=replace(self.policy, raw_sql=True))
 
     @property
-    def remembering(self) -> Guard:
-        """The same guard, which keeps what it let through for as long as names and settings are as they are."""
+    def with_cache(self) -> ConnectionGuard:
+        """The same guard with a cache of the statements that passed; valid while names and settings stay the same."""
         return replace(self, checked=Recent(_STATEMENTS))
 
     def check(self, sql: str, *, max_rows: int, server: Server | None = EITHER) -> CheckedStatement:
@@ -170,7 +173,8 @@ class Guard:
         return self.checked.get((sql, max_rows, server), lambda: self._check(sql, max_rows, server))
 
     def _check(self, sql: str, max_rows: int, server: Server | None) -> CheckedStatement:
-        schema_of = self.names.schema_of if dialect_named(self.dialect).searches_catalog_alone else None
+        dialect = dialect_named(self.dialect)
+        schema_of = functools.partial(self.names.schema_of, dialect) if dialect.default_schema else None
         return self.policy.check(
             sql, self.dialect, max_rows=max_rows, tables=self.names, schema_of=schema_of, server=server
         )
@@ -186,7 +190,7 @@ class Guard:
 class GuardedConnector(ForwardingConnector):
     """An open connection whose `query` sends nothing that the guard did not let through."""
 
-    def __init__(self, inner: Connector, guard: Guard) -> None:
+    def __init__(self, inner: Connector, guard: ConnectionGuard) -> None:
         super().__init__(inner)
         self.guard = guard
         self._server: Server | None = None
@@ -219,10 +223,10 @@ class GuardedConnector(ForwardingConnector):
         return self._server
 
 
-def guard_of(layout: Layout, config: KtxConfig, connection: str, model: Model) -> Guard:
+def guard_of(layout: Layout, config: KtxConfig, connection: str, model: Model) -> ConnectionGuard:
     """Return the guard for statements compiled from a model."""
     tables = [source.table for source in model.sources.values() if source.table is not None]
-    return Guard.of(layout, config, connection, tables).for_compiled
+    return ConnectionGuard.of(layout, config, connection, tables).for_compiled
 
 
 def json_rows(
@@ -241,7 +245,7 @@ def json_rows(
 
 
 LoadLayer = Callable[[Layout, KtxConfig, str], Model]
-"""Takes layout, settings and connection; returns its semantic layer: `load_layer`, or one that remembers."""
+"""Takes layout, settings and connection; returns its semantic layer: `load_layer`, or a function with a cache."""
 
 _NO_DATABASE: Final = ""
 """sqlglot's name for SQL of no dialect: for files of a connection that is not configured any more."""
@@ -279,12 +283,12 @@ def broken_files_named(model: Model) -> Iterator[None]:
         raise
 
 
-MakeGuard = Callable[[Layout, KtxConfig, str, Model], Guard]
-"""Takes layout, settings, connection and its layer; returns what statements compiled from it have to pass."""
+MakeGuard = Callable[[Layout, KtxConfig, str, Model], ConnectionGuard]
+"""Takes layout, settings, connection and its layer; returns the guard for statements compiled from the layer."""
 
 
 class Prepare(Protocol):
-    """How a question is compiled: anew, or once for all who ask it."""
+    """The function that compiles a question: each time, or once for all who ask it."""
 
     def __call__(
         self, model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
@@ -293,7 +297,9 @@ class Prepare(Protocol):
         ...
 
 
-def prepared_anew(model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime) -> Prepared:
+def prepare_question(
+    model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
+) -> Prepared:
     """Return a question ready to be asked; see `Prepare`."""
     from ktx_cli.semantic.answer import prepare
 
@@ -301,15 +307,18 @@ def prepared_anew(model: Model, query: Mapping[str, Any], *, attributes: Mapping
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What answers a question. `counted`: keeps what joins missed, as long as the data is proved the same."""
+class QueryServices:
+    """The functions that `ask_layer` calls to answer a question; a server puts functions with caches in their place.
+
+    `query_cache`: results of the statements that check joins, used again while the data is proved unchanged.
+    """
 
     load: LoadLayer = load_layer
     opener: Opener = open_connection
     guard: MakeGuard = guard_of
-    prepare: Prepare = prepared_anew
-    counted: Counts | None = None
+    prepare: Prepare = prepare_question
+    query_cache: QueryCache | None = None
 
 
-ANEW: Final = Means()
-"""Nothing is remembered."""
+UNCACHED: Final = QueryServices()
+"""The functions without caches."""

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
         BaseConnector,
         TableDraft,
         driver_error_name,
-        is_statement_error,
         leading_keyword,
         lost_its_session,
         reason,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from ktx_cli.warehouses.files.connector import READERS
     from ktx_cli.warehouses.guard.check import CheckedStatement, StatementPolicy, names_are_missing, with_hint
     from ktx_cli.warehouses.guard.functions import EITHER, FunctionList, Server, StatementRefusedError, server_of
-    from ktx_cli.warehouses.pool import ConnectorPool, Counts, Remembering, ended_at
+    from ktx_cli.warehouses.pool import CachingConnector, ConnectorPool, QueryCache, ended_at
     from ktx_cli.warehouses.port import (
         Column,
         ConnectionSpec,

@@ -1,7 +1,7 @@
 """A SQL dialect as an object: everything the rest of the program must know of one.
 
 Each built-in warehouse has a subclass in its folder (`warehouses/<name>/dialect.py`, whose `DIALECT` is the object);
-`dialect_named` finds it by sqlglot's name. What is said here holds for a dialect that says nothing else. At the end
+`dialect_named` finds it by sqlglot's name. The values here are the defaults. At the end
 are the rights a role lacks, with the GRANT of its dialect, for doctor and ingest.
 """
 
@@ -267,8 +267,16 @@ class Dialect(TimeArithmetic):
     row_ids: frozenset[str] = frozenset()
     """Names of the integer that numbers a table's rows, also where that is the primary key."""
 
-    searches_catalog_alone: bool = False
-    """Whether sessions look up names without a schema in the system's catalog alone: tables need theirs."""
+    default_schema: str = ""
+    """The schema that names without one get, where sessions look those up in the system's catalog alone."""
+
+    def is_statement_error(self, error: BaseException, sql: str) -> bool:
+        """Whether an error of the driver is about the names and the form of a statement alone.
+
+        False where that is not known for sure: for what was found in rows, and for databases that do not say which it
+        is. An error in a worker is an `EngineError`.
+        """
+        return False
 
     def functions(self) -> frozenset[str]:
         """Return the names, in lower case, of functions that only compute or read the catalog.

@@ -262,14 +262,14 @@ def ended_at(connector: Connector, moment: float) -> Iterator[Deadline]:
         watcher.join()
 
 
-Counts = Recent[QueryResult]
+QueryCache = Recent[QueryResult]
 """Answers by the proof of the data they came from and their statement; for small ones, such as counts."""
 
 
-class Remembering(ForwardingConnector):
+class CachingConnector(ForwardingConnector):
     """A connection that asks nothing twice of the same data; one without a proof of it is asked every time."""
 
-    def __init__(self, inner: Connector, kept: Counts) -> None:
+    def __init__(self, inner: Connector, kept: QueryCache) -> None:
         super().__init__(inner)
         self._kept = kept
 

@@ -170,7 +170,7 @@ def test_which_names_are_those_of_queries(sql: str, are_queries: list[bool]) -> 
         ("trino", "SELECT email AS m FROM shop.customers", "reads `customers`"),
         ("redshift", "SELECT region FROM shop.customers", ""),
         ("postgres", "TABLE customers", "reads `customers`"),
-        ("oracle", "SELECT region FROM customers", "what it calls is not known here"),
+        ("teradata", "SELECT region FROM customers", "what it calls is not known here"),
     ],
 )
 def test_definitions_as_databases_write_them(dialect: str, sql: str, refused: str, shop: Callable[..., Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +12,16 @@ import pytest
 from ktx_cli.core.errors import SourceError, UsageError
 from ktx_cli.jobs.semantic.answer import Question, ask_layer
 from ktx_cli.jobs.semantic.validate import validate_layers
-from ktx_cli.semantic.guarded import Guard, json_rows
+from ktx_cli.project.config.file import load_config
+from ktx_cli.project.layout import Layout
+from ktx_cli.semantic.guarded import ConnectionGuard, json_rows
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
 from ktx_cli.warehouses.guard.functions import StatementRefusedError
 from ktx_cli.warehouses.port import Scope
 
 
 def opened(shop: Any) -> Any:
-    return Guard.of(shop.layout, shop.config, "shop").open(shop.config, layout=shop.layout, environ={})
+    return ConnectionGuard.of(shop.layout, shop.config, "shop").open(shop.config, layout=shop.layout, environ={})
 
 
 def test_what_reads_is_sent_as_it_was_checked(shop: Any) -> None:
@@ -58,10 +61,27 @@ def test_a_wrong_name_gets_the_nearest_known_one(shop: Any) -> None:
 
 def test_raw_statements_and_compiled_ones(shop: Any) -> None:
     shop.configure("    query_policy: semantic-layer-only\n")
-    guard = Guard.of(shop.layout, shop.config, "shop")
+    guard = ConnectionGuard.of(shop.layout, shop.config, "shop")
     with pytest.raises(UsageError, match="answers no raw SQL"):
         guard.check("SELECT 1", max_rows=1)
     assert guard.for_compiled.check("SELECT 1", max_rows=1).sql == "SELECT 1 LIMIT 2"
+
+
+@pytest.mark.parametrize(
+    ("driver", "table", "sent"),
+    [
+        ("postgres", "orders", '"public".orders'),
+        ("postgres", "pg_class", "pg_class"),
+        ("redshift", "orders", '"public".orders'),
+        ("redshift", "svv_tables", "svv_tables"),
+        ("sqlite", "orders", "orders"),
+    ],
+)
+def test_the_dialect_says_where_tables_without_a_schema_are(driver: str, table: str, sent: str, tmp_path: Path) -> None:
+    data = f"connections: {{wh: {{driver: {driver}, url: 'env:WH'}}}}".encode()
+    config = load_config(tmp_path / "ktx.yaml", data=data).config
+    guard = ConnectionGuard.of(Layout(tmp_path), config, "wh")
+    assert guard.check(f"SELECT * FROM {table}", max_rows=1).sql == f"SELECT * FROM {sent} LIMIT 2"
 
 
 def test_rows_as_json_are_cut_by_their_size() -> None:

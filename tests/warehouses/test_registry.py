@@ -29,7 +29,7 @@ def test_drivers() -> None:
         "files": "duckdb",
         "sqlserver": "tsql",
     }
-    assert registry.dialect_of("oracle") is None
+    assert registry.dialect_of("no_such_driver") is None
 
 
 @pytest.mark.table("driver", WAREHOUSES.built_in)
@@ -72,7 +72,7 @@ def test_a_package_in_one_that_is_missing_is_missing(package: str) -> None:
     assert registry.is_installed(package) is False
 
 
-@pytest.mark.table(("driver", "hint"), [("sqlit", "`sqlite`"), ("oracle", "sqlite, duckdb")])
+@pytest.mark.table(("driver", "hint"), [("sqlit", "`sqlite`"), ("no_such_driver", "sqlite, duckdb")])
 def test_an_unknown_driver(driver: str, hint: str) -> None:
     with pytest.raises(NotSupportedError) as caught:
         registry.connect(ConnectionSpec("x", driver))

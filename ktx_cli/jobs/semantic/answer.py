@@ -27,10 +27,10 @@ from ktx_cli.core import (
 )
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree, connection_of
 from ktx_cli.semantic import (
-    ANEW,
     DEFAULT_BYTES,
     DEFAULT_LIMIT,
-    Guard,
+    UNCACHED,
+    ConnectionGuard,
     broken_files_named,
     database_of,
     json_rows,
@@ -40,9 +40,9 @@ from ktx_cli.semantic import (
     require_defined,
 )
 from ktx_cli.warehouses import (
+    CachingConnector,
     Opener,
     QueryResult,
-    Remembering,
     SemanticType,
     TableRef,
     decimal_places,
@@ -53,7 +53,17 @@ from ktx_cli.warehouses import (
 )
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic import Answer, Column, GuardedConnector, LoadLayer, Means, Model, Parameter, Source, Verified
+    from ktx_cli.semantic import (
+        Answer,
+        Column,
+        GuardedConnector,
+        LoadLayer,
+        Model,
+        Parameter,
+        QueryServices,
+        Source,
+        Verified,
+    )
 
 
 def the_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
@@ -187,7 +197,7 @@ def ask_layer(
     environ: Mapping[str, str],
     now: datetime | None = None,
     max_bytes: int = DEFAULT_BYTES,
-    means: Means = ANEW,
+    services: QueryServices = UNCACHED,
     suggest: bool | None = None,
     formats: bool = False,
 ) -> LayerAnswer:
@@ -202,17 +212,17 @@ def ask_layer(
 
     started = monotonic()
     connection = the_layer(layout, config, question.connection)
-    model = means.load(layout, config, connection)
-    guard = means.guard(layout, config, connection, model)
+    model = services.load(layout, config, connection)
+    guard = services.guard(layout, config, connection, model)
     query = shaped(question, model)
     loaded = (monotonic() - started) * 1000
     asked_at = now or datetime.now(UTC)
-    opened = guard.open(config, layout=layout, environ=environ, opener=means.opener)
+    opened = guard.open(config, layout=layout, environ=environ, opener=services.opener)
     with broken_files_named(model), opened as connector:
         begun = monotonic()
-        prepared = means.prepare(model, query, attributes=question.attributes, now=asked_at)
+        prepared = services.prepare(model, query, attributes=question.attributes, now=asked_at)
         require_defined(config, connection, prepared.asked.plan)
-        probing = None if means.counted is None else Remembering(connector, means.counted)
+        probing = None if services.query_cache is None else CachingConnector(connector, services.query_cache)
         with _schema_changes_named(connection):
             answer = ask_prepared(prepared, connector, probing=probing, compiled_in=monotonic() - begun)
         receipt = dict(answer.receipt)
@@ -600,7 +610,7 @@ def run_sql(
     if not 1 <= max_rows <= MOST_ROWS:
         raise UsageError(f"{max_rows:,} rows cannot be asked for", hint=f"from 1 to {MOST_ROWS:,}")
     chosen = connection or only_database(layout, config)
-    guard = Guard.of(layout, config, chosen)
+    guard = ConnectionGuard.of(layout, config, chosen)
     checked = guard.check(sql, max_rows=max_rows)
     with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
         if dialect_named(guard.dialect).has_several_servers:

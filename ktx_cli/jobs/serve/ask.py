@@ -27,7 +27,7 @@ MOST_BYTES: Final = 4_000_000
 HIDDEN: Final = "(withheld)"
 """Stands in the place of a value that does not leave this machine."""
 
-ANEW: Final = ResultWarning(
+ASKED_AGAIN: Final = ResultWarning(
     "asked_anew",
     "the answer of the page before is not kept any more: it was asked for again, and rows may have changed",
     hint="begin with offset 0 where the pages must be of one answer",
@@ -67,8 +67,8 @@ def ask_served(
                 environ=project.environ,
                 max_bytes=MOST_BYTES,
                 suggest=None if privacy else True,  # whether a row has a value tells of values
-                means=dataclasses.replace(
-                    project.means,
+                services=dataclasses.replace(
+                    project.services,
                     load=lambda layout, config, connection: model,  # the one the answer is kept with
                     opener=watch.opener(project.pool.open),
                 ),
@@ -99,7 +99,7 @@ def _kept(
         project.answers.put(key, proof, answer, sum(map(row_memory, answer.rows)))
     watch.check()
     watch.report(1.0, "answered")
-    return answer, (ANEW,) if offset > 0 and kept is None else ()
+    return answer, (ASKED_AGAIN,) if offset > 0 and kept is None else ()
 
 
 def run_served(
@@ -183,7 +183,7 @@ def row_values_redacted(sql: str, model: Model | None, *, privacy: bool) -> Iter
             raise
         sources = [] if model is None else list(model.sources.values())
         names = [name for each in sources for name in (each.name, *(each.table or ()), *each.columns)]
-        refusal = refused_text(error, sql, names, "off")
+        refusal = refused_text(error, sql, "" if model is None else model.dialect, names, "off")
         if refusal.startswith(one_line(error.message, 1_000)):
             raise
         raise KtxError(refusal, hint="ask for counts, or for less", code=error.code) from None

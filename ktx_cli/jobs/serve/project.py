@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import Recent, monotonic
 from ktx_cli.jobs.serve.runs import Memories
 from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, load_config
-from ktx_cli.warehouses import ConnectorPool, Counts
+from ktx_cli.warehouses import ConnectorPool, QueryCache
 
 if TYPE_CHECKING:
     from ktx_cli.search import Searcher
-    from ktx_cli.semantic import Graph, Guard, Means, Model, Prepared
+    from ktx_cli.semantic import ConnectionGuard, Graph, Model, Prepared, QueryServices
 
 
 SECONDS: Final = 300.0
@@ -102,13 +102,13 @@ class ServedProject:
     layout: Layout
     environ: Mapping[str, str]
     pool: ConnectorPool = field(default_factory=ConnectorPool)
-    counted: Counts = field(default_factory=lambda: Recent(_COUNTS))
+    query_cache: QueryCache = field(default_factory=lambda: Recent(_COUNTS))
     answers: KeptAnswers = field(default_factory=KeptAnswers)
     memories: Memories = field(init=False)
     _config: tuple[Stamp, KtxConfig] | None = None
     _models: dict[str, tuple[Stamp, KtxConfig, Model]] = field(default_factory=dict)
     _questions: dict[str, tuple[Model, Recent[Prepared], Graph]] = field(default_factory=dict)
-    _guards: dict[str, tuple[Model, Guard]] = field(default_factory=dict)
+    _guards: dict[str, tuple[Model, ConnectionGuard]] = field(default_factory=dict)
     _searcher: tuple[KtxConfig, Searcher] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -138,11 +138,11 @@ class ServedProject:
             return kept[2]
 
     @property
-    def means(self) -> Means:
-        """How the questions of this project get at what they need."""
-        from ktx_cli.semantic import Means
+    def services(self) -> QueryServices:
+        """The services that answer questions of this project: the cached layer, guards and connections."""
+        from ktx_cli.semantic import QueryServices
 
-        return Means(self.load_layer, self.pool.open, self.guard, self.prepare, self.counted)
+        return QueryServices(self.load_layer, self.pool.open, self.guard, self.prepare, self.query_cache)
 
     def prepare(
         self, model: Model, query: Mapping[str, Any], *, attributes: Mapping[str, Any], now: datetime
@@ -164,14 +164,14 @@ class ServedProject:
                 kept = self._questions[model.connection] = (model, Recent(_QUESTIONS), Graph(model))
             return kept[1], kept[2]
 
-    def guard(self, layout: Layout, config: KtxConfig, connection: str, model: Model) -> Guard:
+    def guard(self, layout: Layout, config: KtxConfig, connection: str, model: Model) -> ConnectionGuard:
         """Return the guard for what is compiled from a layer, the same as long as the layer is the same."""
         from ktx_cli.semantic import guard_of
 
         with self._lock:
             kept = self._guards.get(connection)
             if kept is None or kept[0] is not model:
-                kept = self._guards[connection] = (model, guard_of(layout, config, connection, model).remembering)
+                kept = self._guards[connection] = (model, guard_of(layout, config, connection, model).with_cache)
             return kept[1]
 
     def searcher(self, config: KtxConfig) -> Searcher:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
 from ktx_cli.warehouses.port import Table
 from ktx_cli.warehouses.time_arithmetic import DAY, MONTH, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, number, number_of, plus, times
+
+_STATEMENT_ERRORS: Final = frozenset({"BinderException", "CatalogException", "ParserException", "SyntaxException"})
 
 
 class DuckDbDialect(Dialect):
@@ -50,6 +54,10 @@ class DuckDbDialect(Dialect):
     def beginning(self, value: str, length: int) -> str:
         """Return the first characters of a text; a database may hold a `substr` of its own that goes first."""
         return f"system.main.substr({value}, 1, {length})"
+
+    def is_statement_error(self, error: BaseException, sql: str) -> bool:
+        """Whether the class of an error says so."""
+        return getattr(error, "kind", type(error).__name__) in _STATEMENT_ERRORS
 
     def row_number(self, table: Table) -> str | None:
         """Return DuckDB's own row number."""

@@ -24,6 +24,11 @@ views
 _TIME_FORMATS: Final = {"second": "%Y-%m-%d %H:%i:%s", "minute": "%Y-%m-%d %H:%i:00", "hour": "%Y-%m-%d %H:00:00"}
 
 
+_STATEMENT_ERRORS: Final = frozenset(
+    {1046, 1052, 1054, 1055, 1064, 1066, 1096, 1109, 1111, 1140, 1142, 1143, 1146, 1222, 1241, 1248, 1305, 1370}
+)
+
+
 class MySqlDialect(Dialect):
     """The SQL of MySQL and MariaDB."""
 
@@ -124,6 +129,10 @@ class MySqlDialect(Dialect):
             return None
         place = f"{self.quote(database)}.*"
         return f"CREATE USER {name}@'%' IDENTIFIED BY '...'; GRANT SELECT, SHOW VIEW ON {place} TO {name}@'%'"
+
+    def is_statement_error(self, error: BaseException, sql: str) -> bool:
+        """Whether the number of an error says so."""
+        return error.args[:1] != () and error.args[0] in _STATEMENT_ERRORS
 
     def role(self, user: str) -> str:
         """Return the text of `user@host` in a GRANT."""

@@ -20,6 +20,7 @@ pg_rules pg_sequence pg_sequences pg_shdescription pg_stat_all_indexes pg_stat_a
 pg_stat_user_tables pg_statio_all_tables pg_statio_user_tables pg_stats pg_tables pg_tablespace pg_timezone_names
 pg_trigger pg_ts_config pg_type pg_views
 """
+_DENIED: Final = "42501"
 _SWITCHES: Final = r"(?:analyze|verbose|costs|buffers|timing|summary|settings)(?:\s+(?:on|off|true|false))?"
 _OPTION: Final = rf"(?:{_SWITCHES}|format\s+(?:text|json|xml|yaml))"
 
@@ -37,7 +38,7 @@ class PostgresDialect(Dialect):
     explain_options = rf"(?:\(\s*{_OPTION}(?:\s*,\s*{_OPTION})*\s*\)|analyze(?:\s+verbose)?|verbose|)"
     has_settings = True
     headers_from: Literal["text", "call", ""] = "call"
-    searches_catalog_alone = True
+    default_schema = "public"
     free_places = frozenset({"pg_catalog"})
     folds_function_names = False
     attributes_call = True
@@ -88,6 +89,12 @@ class PostgresDialect(Dialect):
     def is_padded(self, native_type: str) -> bool:
         """Whether it is `character(n)`, whose blanks at the end are compared as if they were not there."""
         return re.match(r"character\s*\(", native_type) is not None
+
+    def is_statement_error(self, error: BaseException, sql: str) -> bool:
+        """Whether an error has a place in the statement; "syntax error" alone may be about a jsonpath in a row."""
+        state = str(getattr(error, "sqlstate", None) or "")
+        place = getattr(getattr(error, "diag", None), "statement_position", None)
+        return state == _DENIED or (state.startswith("42") and place is not None)
 
     def reader_role(self, name: str, database: str | None, schemas: Sequence[str]) -> str | None:
         """Return the statements that make a role that may only SELECT."""

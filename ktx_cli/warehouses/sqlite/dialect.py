@@ -5,6 +5,7 @@ A text has a blank or `T` between date and time, and may have a fraction, `Z` or
 
 from __future__ import annotations
 
+import re
 from datetime import date, timedelta
 from typing import Final
 
@@ -34,6 +35,13 @@ _PARTS: Final = {
 _STARTS: Final = {"year": ("start of year",), "month": ("start of month",), "week": ("-6 days", "weekday 1"), "day": ()}
 _MOMENT: Final = "ktx_moment"
 _OFFSET: Final = "*[+-]??:??"
+
+
+_NAME_ERROR: Final = re.compile(r"(?:no such (?:column|table|function|collation sequence)|ambiguous column name): (.+)")
+_FORM_ERROR: Final = re.compile(
+    r'near "|(?:misuse of|wrong number of arguments to|sub-select returns|SELECTs to the left and right'
+    r"|aggregate functions are not allowed|a GROUP BY clause|row value misused|incomplete input|unrecognized token)"
+)
 
 
 class SqliteDialect(Dialect):
@@ -217,6 +225,12 @@ class SqliteDialect(Dialect):
             f"CASE typeof({value}) WHEN 'text' THEN substr({value}, 1, {length}) WHEN 'blob' THEN {blob} "
             f"ELSE {value} END"
         )
+
+    def is_statement_error(self, error: BaseException, sql: str) -> bool:
+        """Whether the message of an error says so; a name that it quotes must be one of the statement."""
+        message = str(error)
+        named = _NAME_ERROR.match(message)
+        return named[1].casefold() in sql.casefold() if named else _FORM_ERROR.match(message) is not None
 
     def row_number(self, table: Table) -> str | None:
         """Return SQLite's own row number, by a name that no column has."""

@@ -12,6 +12,14 @@ from ktx_cli.warehouses.trees import call, text
 _OPTION: Final = r"(?:format\s+(?:text|json)|type\s+(?:logical|distributed|validate|io))"
 
 
+_STATEMENT_ERRORS: Final = frozenset(
+    {
+        "AMBIGUOUS_NAME", "CATALOG_NOT_FOUND", "COLUMN_NOT_FOUND", "EXPRESSION_NOT_AGGREGATE", "FUNCTION_NOT_FOUND",
+        "MISSING_GROUP_BY", "PERMISSION_DENIED", "SCHEMA_NOT_FOUND", "SYNTAX_ERROR", "TABLE_NOT_FOUND",
+    }
+)  # fmt: skip
+
+
 class TrinoDialect(Dialect):
     """The SQL of Trino."""
 
@@ -32,6 +40,10 @@ class TrinoDialect(Dialect):
     def moved(self, value: exp.Expr, count: exp.Expr, unit: str, kind: DateOrTimestamp) -> exp.Expr:
         """Return a value moved by units."""
         return call("DATE_ADD", text(unit.upper()), count, value)
+
+    def is_statement_error(self, error: BaseException, sql: str) -> bool:
+        """Whether the name of an error says so."""
+        return getattr(error, "error_name", None) in _STATEMENT_ERRORS
 
     def truncated(self, value: exp.Expr, unit: str) -> exp.Expr:
         """Return the first day of the period a date lies in; of a date DATE_TRUNC gives a date here."""

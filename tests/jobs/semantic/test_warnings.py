@@ -15,7 +15,7 @@ from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.scan.profile.store import save_values
 from ktx_cli.scan.profile.values import Dictionary
-from ktx_cli.semantic.guarded import Means
+from ktx_cli.semantic.guarded import QueryServices
 from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses.port import Connector, QueryResult, Scope, TableRef
 from ktx_cli.warehouses.registry import open_connection
@@ -61,7 +61,7 @@ def warned(shop: Shop, *filters: str, opener: Recorder | None = None, **more: An
         shop.config,
         Question(query, attributes=attributes),
         environ={},
-        means=Means(opener=opener or open_connection),
+        services=QueryServices(opener=opener or open_connection),
         suggest=suggest,
     )
     return [each.message for each in told.warnings]

@@ -42,7 +42,11 @@ def project(tmp_path: Path) -> Iterator[ServedProject]:
 
 def total(project: ServedProject) -> object:
     told = ask_layer(
-        project.layout, project.config(), Question({"measures": ["orders.total"]}), environ={}, means=project.means
+        project.layout,
+        project.config(),
+        Question({"measures": ["orders.total"]}),
+        environ={},
+        services=project.services,
     )
     return told.rows[0][0]
 

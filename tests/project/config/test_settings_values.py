@@ -159,7 +159,7 @@ def test_set(path: str, text: str, value: Any) -> None:
         ("ingest.workUnits.stepBudget", "0", "must be"),
         ("llm.provider.backend", "opnai", "cannot be `opnai`; it is one of none, anthropic,"),
         ("connections.wh.port", "x", "must be a port number"),
-        ("connections.wh.driver", "oracle", "cannot be `oracle`"),
+        ("connections.wh.driver", "no_such_driver", "cannot be `no_such_driver`"),
         ("scan.relationships.enabled", "yes", "must be true or false"),
         ("llm.provider", "x", "`llm.provider` is a block of settings"),
         ("llm.provider.vertex", "x", "is a block of settings"),

@@ -51,7 +51,7 @@ from ktx_cli.jobs.semantic.answer import Question, ask_layer, only_database, run
 from ktx_cli.llm import NO_BACKEND, RuntimeTool, ToolOutput, project_runtime, run_async
 from ktx_cli.project import EVALS_NAME, Edit, KtxConfig, Layout, WorkingTree, Workspace, apply, read_bytes, write_atomic
 from ktx_cli.prompts import text_of
-from ktx_cli.semantic import Means, Model, calendar_of, layer_ids, load_layer
+from ktx_cli.semantic import Model, QueryServices, calendar_of, layer_ids, load_layer
 from ktx_cli.warehouses import ConnectorPool, dialect_of
 
 MOST_ROWS: Final = 100_000
@@ -133,7 +133,7 @@ class Asker:
             *(self.request.layout, self.request.config),
             Question({"limit": MOST_ROWS, **query}, connection, attributes=case.asked.attributes),
             environ=self.request.environ,
-            means=Means(load=self._layer, opener=self.pool.open),
+            services=QueryServices(load=self._layer, opener=self.pool.open),
             formats=case.asked.expect is None,
         )
         error = result.error()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.clock import Recent
-from ktx_cli.warehouses.pool import Remembering
+from ktx_cli.warehouses.pool import CachingConnector
 from ktx_cli.warehouses.port import QueryResult
 
 
@@ -40,6 +40,6 @@ CASES = [
 @pytest.mark.table(("before", "after", "second", "answers"), [each[1:] for each in CASES])
 def test_what_is_asked_again(before: str | None, after: str | None, second: str, answers: tuple[int, int]) -> None:
     database, kept = Database(before), Recent[QueryResult](10)
-    first = Remembering(database, kept).query("SELECT 1").rows[0][0]  # type: ignore[arg-type]
+    first = CachingConnector(database, kept).query("SELECT 1").rows[0][0]  # type: ignore[arg-type]
     database.proof = after
-    assert (first, Remembering(database, kept).query(second).rows[0][0]) == answers  # type: ignore[arg-type]
+    assert (first, CachingConnector(database, kept).query(second).rows[0][0]) == answers  # type: ignore[arg-type]
