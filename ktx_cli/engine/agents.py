@@ -1,6 +1,6 @@
 """The agents' part of a run: work units as agent tasks, side by side, then integration.
 
-Nothing of it is on the disk before the commit."""
+Nothing of it is written to the project before the commit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ktx_cli.engine.documents.evidence import evidence_tools
 from ktx_cli.engine.documents.lanes import Documents
 from ktx_cli.engine.documents.triage import AT_ONCE, QuestionRunner, load_document_prompts
 from ktx_cli.engine.gates import Gates, MetricGate
-from ktx_cli.engine.integration import AfterUnits, Integration, Integrator, Repairer, Review
+from ktx_cli.engine.integration import AfterUnits, Consolidation, Integration, Integrator, Repairer
 from ktx_cli.engine.models import ENDING_NOTICE, Models
 from ktx_cli.engine.plan import RunPlan
 from ktx_cli.engine.reconciliation import evicted, reconcile
@@ -98,7 +98,7 @@ def judge_writes(context: AgentContext, session: ToolSession, outcome: UnitOutco
 
 
 def unit_key(context: AgentContext, work: SourceWork, unit: WorkUnit) -> str:
-    """Return what a unit is stored under: the same key is the same work."""
+    """Return the key that a unit is stored by: the same key is the same work."""
     files = work.snapshot.files
     hashes = (_hashes(unit.files, files), _hashes(unit.dependencies, files))
     return store_key(work.connection, work.kind, [context.version(ROLE), unit.key, unit.notes, unit.semantic, *hashes])
@@ -158,7 +158,7 @@ def _no_conclusions(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Co
 
 @dataclass(frozen=True, slots=True)
 class AgentWork:
-    """What the agents of a run are to do."""
+    """The work of the agents of a run."""
 
     plan: RunPlan
     works: Sequence[SourceWork]
@@ -172,7 +172,7 @@ class AgentWork:
     after_units: AfterUnits = _no_conclusions
     """Lets the sources write what follows from their units."""
     is_ingest: bool = True
-    """Whether the whole run is looked over after its units, and they are announced as a step."""
+    """Whether the units are consolidated at the end, and announced as a step."""
     is_patient: bool = True
     """Whether the first interrupt lets the tasks in progress end."""
 
@@ -193,7 +193,7 @@ class AgentWork:
 
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """What the agents of a run came to; nothing of it is in the overlay of the run yet."""
+    """The result of the agents of a run; nothing of it is in the overlay of the run yet."""
 
     integration: Integration
     documents: Documents
@@ -218,7 +218,7 @@ def run_agents(work: AgentWork, models: Models, database: sqlite3.Connection) ->
 
 @dataclass(slots=True)
 class _Phase:
-    """The agents' part while it lasts."""
+    """The agents' part of a run, while it lasts."""
 
     work: AgentWork
     context: AgentContext
@@ -243,7 +243,9 @@ class _Phase:
         self.failed = self.cancellation.error
         if self.cancellation.requested or (self.cancellation.abort.thrown and not _has_changes(outcomes)):
             return Integration(context.base.child(), outcomes)
-        integrator = Integrator(context.gates, Repairer(self.runner, context.prompts), self._review, work.after_units)
+        integrator = Integrator(
+            context.gates, Repairer(self.runner, context.prompts), self._consolidate, work.after_units
+        )
         return await integrator.integrate(context.base, outcomes)
 
     async def _sort_documents(self, runtime: LlmRuntime) -> None:
@@ -277,16 +279,17 @@ class _Phase:
             self.cancellation.record(KtxError(f"the work unit `{unit.key}` failed: {outcome.reason}"), always=True)
         return outcome
 
-    async def _review(self, workspace: Workspace, merged: Sequence[UnitOutcome]) -> Review:
+    async def _consolidate(self, workspace: Workspace, merged: Sequence[UnitOutcome]) -> Consolidation:
         if not self.work.is_ingest:
-            return Review()
+            return Consolidation()
         curator = self._curator()
         curations = () if self.cancellation.is_set else await self.documents.curate(curator, workspace, merged)
         has_work = _has_changes(merged) or any(map(evicted, self.work.works))
         if self.cancellation.is_set or not has_work:
-            return Review(curations=curations)
+            return Consolidation(curations=curations)
         outcomes = [*merged, *(outcome for curation in curations for outcome in curation.outcomes)]
-        return Review(await reconcile(self.context, self.runner, workspace, self.work.works, outcomes), curations)
+        reconciliation = await reconcile(self.context, self.runner, workspace, self.work.works, outcomes)
+        return Consolidation(reconciliation, curations)
 
     def _curator(self) -> Curator:
         work = self.work

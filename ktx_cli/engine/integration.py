@@ -135,15 +135,16 @@ class RepairTools:
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
-    """What was decided over a whole run after its units were merged; what it wrote is in the overlay."""
+class Consolidation:
+    """The tasks over a whole run after its units were merged: what they decided. What they wrote is in the overlay."""
 
     reconciliation: Reconciliation = field(default_factory=Reconciliation)
     curations: tuple[Curation, ...] = ()
     """What became of the candidates of documents."""
 
 
-ReviewRun = Callable[[Workspace, Sequence[UnitOutcome]], Awaitable[Review]]
+Consolidate = Callable[[Workspace, Sequence[UnitOutcome]], Awaitable[Consolidation]]
+"""Runs the tasks over a whole run, on its overlay."""
 AfterUnits = Callable[[Workspace, Sequence[UnitOutcome]], Conclusions]
 """Lets the sources write what follows from their units."""
 
@@ -154,7 +155,7 @@ class Integration:
 
     workspace: Workspace
     outcomes: list[UnitOutcome]
-    review: Review = field(default_factory=Review)
+    consolidation: Consolidation = field(default_factory=Consolidation)
     repaired: tuple[str, ...] = ()
     """What the last gates found wrong and the model corrected."""
     conclusions: Conclusions = field(default_factory=dict)
@@ -167,31 +168,31 @@ class Integrator:
 
     gates: Gates
     repairer: Repairer
-    review: ReviewRun
+    consolidate: Consolidate
     after_units: AfterUnits
 
     async def integrate(self, base: Workspace, outcomes: Sequence[UnitOutcome]) -> Integration:
-        """Merge, review and check; a unit that is to blame for what is wrong is quarantined, and the rest begins anew.
+        """Merge, consolidate and check; a unit to blame for what is wrong is quarantined, and the rest begins again.
 
         `base` is not changed.
         """
-        left, review_run = list(outcomes), self.review
+        remaining, consolidate = list(outcomes), self.consolidate
         while True:
             workspace = base.child()
-            merged = await self.merge(workspace, left)
+            merged = await self.merge(workspace, remaining)
             conclusions = self.after_units(workspace, merged)
-            review = await review_run(workspace, merged)
+            consolidation = await consolidate(workspace, merged)
             touched = frozenset(workspace.changes())
-            found = self.gates.everything(workspace, touched)
-            nobody = not review.curations and all(outcome.status is not UnitStatus.DONE for outcome in merged)
-            if not found or nobody or await self._repaired(workspace, found, touched):
-                return Integration(workspace, merged, review, tuple(map(str, found)), conclusions)
-            blamed = _blame(merged, found, conclusions)
-            if not blamed and review.reconciliation.problem:  # nobody who is left wrote it: nothing lands
-                blamed = {outcome.unit.key: str(found[0]) for outcome in merged}
-            elif not blamed:  # the reconciling loop alone brought it: the run lands without that loop
-                review_run = _without_review(found)
-            left = [
+            wrong = self.gates.everything(workspace, touched)
+            has_landed = any(outcome.status is UnitStatus.DONE for outcome in merged) or consolidation.curations
+            if not wrong or not has_landed or await self._repaired(workspace, wrong, touched):
+                return Integration(workspace, merged, consolidation, tuple(map(str, wrong)), conclusions)
+            blamed = _blame(merged, wrong, conclusions)
+            if not blamed and consolidation.reconciliation.problem:  # no remaining task wrote it: nothing lands
+                blamed = {outcome.unit.key: str(wrong[0]) for outcome in merged}
+            elif not blamed:  # only reconciliation can have written it: the run lands without that task
+                consolidate = _without_consolidation(wrong)
+            remaining = [
                 outcome.failed(UnitStatus.QUARANTINED, f"it leads nowhere: {blamed[outcome.unit.key]}")
                 if outcome.unit.key in blamed
                 else outcome
@@ -254,15 +255,15 @@ def _wanted(outcome: UnitOutcome, path: str) -> str:
     return f"{path} as the unit `{outcome.unit.key}` wants it:\n{wrapped(text, path)}"
 
 
-def _without_review(found: Sequence[Diagnostic]) -> ReviewRun:
-    async def review(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Review:
-        return Review(Reconciliation(problem=f"what it wrote leads nowhere: {found[0]}"))
+def _without_consolidation(wrong: Sequence[Diagnostic]) -> Consolidate:
+    async def consolidate(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Consolidation:
+        return Consolidation(Reconciliation(problem=f"what it wrote leads nowhere: {wrong[0]}"))
 
-    return review
+    return consolidate
 
 
 def _blame(outcomes: Sequence[UnitOutcome], found: Sequence[Diagnostic], conclusions: Conclusions) -> dict[str, str]:
-    """Return the units that wrote what is wrong -> the finding.
+    """Return the units that wrote what is wrong -> the diagnostic.
 
     Where none wrote it: those that changed the semantic layer of its connection, else those that removed anything.
     """
@@ -282,7 +283,7 @@ def _blame(outcomes: Sequence[UnitOutcome], found: Sequence[Diagnostic], conclus
 
 
 def _neighbours(landed: Sequence[UnitOutcome], found: Sequence[Diagnostic]) -> dict[str, str]:
-    """Return the units that changed definitions of the connection in which something is wrong -> the finding."""
+    """Return the units that changed definitions of the connection in which something is wrong -> the diagnostic."""
     return {
         outcome.unit.key: str(finding)
         for finding in found

@@ -201,19 +201,19 @@ class ChangeSet:
     def without(self, held: frozenset[str]) -> dict[str, bytes | None]:
         """Return the changes that may be made while the held paths stay as they are.
 
-        What a source wrote stays but where a scan may not write the file either; manifests do not claim what is held.
+        What a source wrote stays, except where a scan may not write the file either; deliveries claim no held files.
         """
         changes = self.workspace.changes()
         allowed = {path: content for scan in self.scans for path, content in scan.without(held).items()}
         asked = {path: content for scan in self.scans for path, content in scan.files.items()}
         own = {path for path, content in allowed.items() if asked[path] == content}
         kept = {path: changes[path] for path in changes if path not in held and (path in own or path not in asked)}
-        manifests: dict[str, bytes] = {}
+        deliveries: dict[str, bytes] = {}
         if self.works:
             from ktx_cli.engine.source_phase import deliveries_without
 
-            manifests = {path: text for path, text in deliveries_without(self.works, held).items() if path in changes}
-        return {path: allowed[path] for path in changes if path in allowed} | kept | manifests
+            deliveries = {path: text for path, text in deliveries_without(self.works, held).items() if path in changes}
+        return {path: allowed[path] for path in changes if path in allowed} | kept | deliveries
 
     def absent(self, run_base: ProjectBase, repository: Repository) -> dict[str, str]:
         """Return the committed files that nothing changes and that are not there to be read -> why.

@@ -1,7 +1,7 @@
-"""The sources of a run: fetch each, compare with its manifest, project without a model, cut the rest into units.
+"""The sources of a run: fetch each, compare with its last delivery, project without a model, cut the rest into units.
 
 A source that fails in any of these steps costs only itself. After the agents, `conclude` lets each source write what
-follows from its units; the manifests then say what of each source was worked through.
+follows from its units; the delivery files then record what of each source was worked through.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def read_sources(
         context = sources.FetchContext(
             work.connection, plan.layout, plan.environ, raw, known.cursor, files, cache, models, plan.emit, stopped
         )
-        return _attempt(work, "fetch", plan.emit, lambda: _fetched(work, context))
+        return _run_step(work, "fetch", plan.emit, lambda: _fetched(work, context))
 
     works = choose_sources(plan.config, plan.targets, base, model=plan.asks_model)
     return [
@@ -94,12 +94,12 @@ def source_warnings(works: Iterable[SourceWork]) -> Iterator[ResultWarning]:
 
 
 def choose_sources(config: KtxConfig, targets: Iterable[Target], base: Tree, *, model: bool) -> list[SourceWork]:
-    """Return the sources of the targets with their committed manifests, by connection; `model`: agents work too."""
+    """Return the sources of the targets with their committed deliveries, by connection; `model`: agents work too."""
     entries = ((target.connection, config.connections[target.connection]) for target in targets)
     works = [
         SourceWork(id_, entry, source, asked=model) for id_, entry in entries for source in sources.sources_of(entry)
     ]
-    return [_guarded(work, functools.partial(_with_delivery, work, base)) for work in works]
+    return [_attempted(work, functools.partial(_with_delivery, work, base)) for work in works]
 
 
 def _with_delivery(work: SourceWork, base: Tree) -> SourceWork:
@@ -115,20 +115,20 @@ def as_error(work: SourceWork, problem: Exception) -> KtxError:
     return KtxError(message, code="internal", hint=Command("ingest", work.connection, "--debug"))
 
 
-def _guarded(work: SourceWork, action: Callable[[], SourceWork]) -> SourceWork:
-    """Return a source after a step; whatever goes wrong becomes the error of this one, so that the others go on."""
+def _attempted(work: SourceWork, action: Callable[[], SourceWork]) -> SourceWork:
+    """Return a source after an action; an exception becomes the error of this source, so that the others go on."""
     try:
         return action()
     except Exception as problem:  # noqa: BLE001 - it is reported at the source
         return replace(work, error=as_error(work, problem))
 
 
-def _attempt(work: SourceWork, step: str, emit: Emit, action: Callable[[], SourceWork]) -> SourceWork:
-    """Return a source after a step that is announced, with the seconds that its fetch took."""
+def _run_step(work: SourceWork, step: str, emit: Emit, action: Callable[[], SourceWork]) -> SourceWork:
+    """Return a source after a step that events announce, with the seconds that its fetch took."""
     name = f"{step} {work.kind}"
     emit(StepStarted(name, work.connection))
     started = monotonic()
-    after = _guarded(work, action)
+    after = _attempted(work, action)
     seconds = monotonic() - started
     if after.error is None:
         summary = plural(len(after.snapshot.files if after.projection is None else after.projection.artifacts), "file")
@@ -185,11 +185,10 @@ def _fetched(work: SourceWork, context: sources.FetchContext) -> SourceWork:
 def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sources.FetchState) -> SourceWork:
     """Return a source projected on what those before it wrote, with the rest cut into units.
 
-    One whose files, settings and tables are as at its last projection is left as it is, also where a later
-    look changed nothing.
+    A source whose files, settings and tables are those of its last projection is not projected again.
     """
     if digest(work, workspace) in {work.delivered.projected, last.projected}:
-        return _guarded(work, lambda: replace(work, units=_units(work, sources.Projection())))
+        return _attempted(work, lambda: replace(work, units=_units(work, sources.Projection())))
 
     def project() -> SourceWork:
         trial = workspace.child()
@@ -203,7 +202,7 @@ def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sour
             raise KtxError(f"the projection of {work.name} does not fit: {conflicts[0]}", code="internal")
         return replace(work, projection=replace(projection, warnings=(*projection.warnings, *suspicious)), units=units)
 
-    return _attempt(work, "project", plan.emit, project)
+    return _run_step(work, "project", plan.emit, project)
 
 
 def _units(work: SourceWork, projection: sources.Projection) -> tuple[WorkUnit, ...]:
@@ -220,7 +219,7 @@ def _check(work: SourceWork, gates: Gates, trial: Workspace) -> None:
 
 
 def digest(work: SourceWork, workspace: Workspace) -> str:
-    """Return what tells everything a projection reads from what it read before: settings, raw files, tables."""
+    """Return a digest of everything that a projection reads: settings, raw files, tables."""
     settings = None if work.entry is None else work.entry.model_dump_json()
     found = hashlib.sha256(f"{FORMAT}\n{work.kind}\n{settings}\n".encode())
     found.update("".join(f"{path}\0{file.sha256}\n" for path, file in work.snapshot.files.items()).encode())
@@ -273,7 +272,7 @@ def _places(path: str, old: bytes | None, new: bytes | None) -> Iterator[str]:
 
 
 def ignored_deliveries(root: Path, works: Sequence[SourceWork]) -> Iterator[ResultWarning]:
-    """Warn of every source with units whose manifest is in no commit and will get into none.
+    """Warn of every source with units whose delivery file is in no commit and will not get into one.
 
     `root`: the project's folder.
     """
@@ -319,18 +318,18 @@ def _conclusion(
 
 
 def next_delivery(work: SourceWork, workspace: Workspace) -> sources.Delivery:
-    """Return the manifest after this run.
+    """Return the delivery after this run.
 
-    Equal to the committed one where neither a file nor what is owned is another, whatever else a projection read.
+    The committed one, where files and owned items are the same, whatever else a projection read.
     """
     made = _delivery(work)
     return work.delivered if made == work.delivered else replace(made, projected=digest(work, workspace))
 
 
 def _delivery(work: SourceWork, failed: Collection[str] = ()) -> sources.Delivery:
-    """Return the states; `failed`: raw files whose work did not land, so that they count as new.
+    """Return the delivery as it is; `failed`: raw files whose work did not land, so that they count as new.
 
-    A deleted file of which something came stays until somebody decided what becomes of that.
+    A deleted file with artifacts stays until somebody has decided what becomes of those.
     """
     came, unfinished = _artifacts(work), work.unfinished()
     gone = {path for path in work.changes.deleted if path in work.evicted or not work.delivered.files[path].artifacts}
@@ -359,10 +358,10 @@ def _status(work: SourceWork, path: str) -> sources.FileStatus:
 
 
 def _artifacts(work: SourceWork) -> Mapping[str, set[str]]:
-    """Return raw file -> the artifacts that came of it, of this run and of earlier ones.
+    """Return raw file -> the artifacts that came of it, in this run and in earlier ones.
 
-    Of a file that changed too: its pages stand whether or not a model has read it again. Only what its units removed
-    is no more.
+    Also of a file that changed: its pages stay whether or not a model has read it again. Only what its units removed
+    is gone.
     """
     removed = {each.identity for outcome in work.landed() for each in actions_of(outcome) if each.kind == "removed"}
     found = {path: {*state.artifacts} - removed for path, state in work.delivered.files.items()}
@@ -373,7 +372,7 @@ def _artifacts(work: SourceWork) -> Mapping[str, set[str]]:
 
 
 def write_deliveries(works: Iterable[SourceWork], workspace: Workspace) -> None:
-    """Put the manifests of all sources that were read into the overlay."""
+    """Put the delivery files of all sources that were read into the overlay."""
     for work in works:
         if work.error is None:
             made = next_delivery(work, workspace)
@@ -382,7 +381,7 @@ def write_deliveries(works: Iterable[SourceWork], workspace: Workspace) -> None:
 
 
 def deliveries_without(works: Iterable[SourceWork], held: frozenset[str]) -> dict[str, bytes]:
-    """Return the manifests, as texts by path, for when the held paths keep their old content.
+    """Return the delivery files, as texts by path, for when the held paths keep their old content.
 
     What is owned there is owned as before, files whose artifacts they are count as new, and the source projects again.
     """

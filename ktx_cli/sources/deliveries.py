@@ -1,4 +1,4 @@
-"""`raw-sources/<connection>/<kind>/manifest.yaml`: what of a source was worked through, committed with what came of it.
+"""Deliveries of sources: `raw-sources/<connection>/<kind>/manifest.yaml`, committed with what came of the files in it.
 
 The next run compares with it, on any clone. A file whose work failed is in it with its status, and counts as new.
 """
@@ -49,7 +49,7 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The files of a source by path, and what of project files is the source's own (see `sources.owned`).
+    """The files of a source by path, and the items of project files that the source owns (see `sources.ownership`).
 
     `projected`: a digest of all that the last projection read, empty where it has to be made again.
     """
@@ -68,12 +68,12 @@ class Delivery:
 
 
 def delivery_path(connection: str, kind: str) -> str:
-    """Return where the manifest of a source is."""
+    """Return the path of the delivery file of a source."""
     return Layout.raw_path(connection, kind, NAME)
 
 
 def parse_delivery(content: bytes | None, where: str) -> Delivery:
-    """Return the manifest, an empty one for None; raises `ConfigError` for a text that is none."""
+    """Return the delivery of a file, an empty one for None; raises `ConfigError` for a file that is not one."""
     if content is None:
         return Delivery()
     document = yaml.load(content, where=where)
@@ -91,7 +91,7 @@ def parse_delivery(content: bytes | None, where: str) -> Delivery:
 
 
 def render_delivery(delivery: Delivery) -> bytes:
-    """Return the text of a manifest: the same for the same states."""
+    """Return the text of a delivery file: the same for the same states."""
     document: dict[str, Any] = {
         "version": _FORMAT,
         "files": {path: _entry(delivery.files[path]) for path in sorted(delivery.files)},
@@ -114,7 +114,7 @@ def compare(delivery: Delivery, snapshot: Snapshot, *, model: bool) -> Changes:
 
 
 def _change(state: FileState | None, sha256: str, *, model: bool) -> str:
-    """Return which of the changes a file is, by its state as it was worked through."""
+    """Return the field of `Changes` that a file belongs to, by the state in which it was worked through."""
     if state is None:
         return "added"
     if state.sha256 != sha256:

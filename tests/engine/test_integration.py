@@ -11,7 +11,7 @@ import pytest
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.documents.raw import WorkUnit
-from ktx_cli.engine.integration import Integration, Integrator, Repairer, Review
+from ktx_cli.engine.integration import Consolidation, Integration, Integrator, Repairer
 from ktx_cli.engine.task import AgentRunner
 from ktx_cli.engine.work import FileChange, Reconciliation, UnitOutcome, UnitStatus
 from ktx_cli.llm.errors import llm_error
@@ -82,8 +82,8 @@ def integrate(
     review: Callable[[Workspace], Reconciliation] = lambda workspace: Reconciliation(),
     base: Mapping[str, str] | None = None,
 ) -> Integration:
-    async def reviewed(workspace: Workspace, merged: Sequence[UnitOutcome]) -> Review:
-        return Review(review(workspace))
+    async def reviewed(workspace: Workspace, merged: Sequence[UnitOutcome]) -> Consolidation:
+        return Consolidation(review(workspace))
 
     repairer = Repairer(AgentRunner(runtime or RepairingRuntime()), PROMPTS)  # type: ignore[arg-type]
     below = Workspace(EmptyTree())
@@ -160,7 +160,7 @@ def test_what_the_review_brought_lands_without_it() -> None:
 
     result = integrate([outcome("one", {"wiki/x.md": (None, "x")})], review=review)
     assert files(result) == {"wiki/x.md": "x"}
-    assert result.review.reconciliation.problem == "what it wrote leads nowhere: wiki/z.md is wrong"
+    assert result.consolidation.reconciliation.problem == "what it wrote leads nowhere: wiki/z.md is wrong"
     assert len(reviewed) == 1
 
 

@@ -155,7 +155,7 @@ def _work_through_sources(run: LockedRun, report: IngestReport, changes: ChangeS
         report.sources = [result.documents.narrowed(work) for work in report.sources]
         _check_end(plan, result)
         _take_over(plan, report, workspace, result)
-        changes = replace(changes, curations=result.integration.review.curations)
+        changes = replace(changes, curations=result.integration.consolidation.curations)
     else:
         report.sources = _concluded_without_agents(plan, report.sources, workspace)
     write_deliveries(report.sources, workspace)
@@ -206,7 +206,7 @@ def _take_over(plan: RunPlan, report: IngestReport, workspace: Workspace, result
     from ktx_cli.engine import decided_evictions, page_warnings
 
     integration, documents, warn_of = result.integration, result.documents, plan.recorder.warn_of
-    reconciliation, curations = integration.review.reconciliation, integration.review.curations
+    reconciliation, curations = integration.consolidation.reconciliation, integration.consolidation.curations
     outcomes = [*integration.outcomes, *documents.outcomes(curations)]
     warn_of(page_warnings(report.sources, outcomes, workspace, integration.workspace))
     workspace.absorb(integration.workspace)
