@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ktx_cli.agent_tools.discovery import missing_name, resolved
     from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, joined, unfit_lines, visible, wrapped
     from ktx_cli.agent_tools.layers import Find, Layers, in_memory
-    from ktx_cli.agent_tools.library import Library, Place, passage_of, passages_of
+    from ktx_cli.agent_tools.library import DocumentId, Library, passage_of, passages_of
     from ktx_cli.agent_tools.prompts import (
         MEMORY_PROMPTS,
         PROMPTS,

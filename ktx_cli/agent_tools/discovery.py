@@ -17,7 +17,7 @@ from ktx_cli.documents import RawFile, read_document
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import checked_path
 from ktx_cli.protection import Refused, read_relations, source_id, values_shown
-from ktx_cli.search import Hit, Scope, Shown
+from ktx_cli.search import Hit, Scope, VisibleModel
 from ktx_cli.semantic import Source
 
 _SECTIONS: Final = (
@@ -100,7 +100,7 @@ def entity_details(session: ToolSession, value: EntityDetails) -> ToolOutput:
     return ToolOutput(joined(body, visible(missing), note), {"success": not missed, "missed": missed})
 
 
-def resolved(shown: Shown, targets: Sequence[str]) -> tuple[dict[str, list[str] | None], list[str]]:
+def resolved(shown: VisibleModel, targets: Sequence[str]) -> tuple[dict[str, list[str] | None], list[str]]:
     """Return source -> the columns asked for (None: all), and the targets nothing has."""
     wanted: dict[str, list[str] | None] = {}
     missed = []
@@ -116,7 +116,7 @@ def resolved(shown: Shown, targets: Sequence[str]) -> tuple[dict[str, list[str] 
     return wanted, missed
 
 
-def resolve(shown: Shown, target: str) -> list[tuple[Source, str | None]]:
+def resolve(shown: VisibleModel, target: str) -> list[tuple[Source, str | None]]:
     """Return the sources a name stands for, each with the column that was named, if one was."""
     sources = named(shown, target)
     if sources:
@@ -129,7 +129,9 @@ def resolve(shown: Shown, target: str) -> list[tuple[Source, str | None]]:
     return [(each, own.name) for each, own in found if own is not None and own in shown.columns(each)]
 
 
-def _source(session: ToolSession, shown: Shown, name: str, only: Sequence[str] | None, parts: Parts) -> tuple[str, int]:
+def _source(
+    session: ToolSession, shown: VisibleModel, name: str, only: Sequence[str] | None, parts: Parts
+) -> tuple[str, int]:
     """Return the text about a source as far as there is room for it, and how many lines there was none for."""
     source = shown.model.sources[name]
     connection = shown.model.connection
@@ -160,7 +162,7 @@ def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[st
     return {column.name: values for column, values in columns if column is not None and may(column)}
 
 
-def missing_name(shown: Shown, target: str) -> str:
+def missing_name(shown: VisibleModel, target: str) -> str:
     """Return the line about a name nothing has, with the one that was probably meant."""
     outer, _, column = target.rpartition(".")
     owners = named(shown, outer) if outer else []

@@ -15,7 +15,7 @@ from ktx_cli.core import did_you_mean, listing, one_line, plural
 from ktx_cli.llm import ToolOutput
 from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.protection import Refused, source_id
-from ktx_cli.search import Scope, Shown
+from ktx_cli.search import Scope, VisibleModel
 from ktx_cli.semantic import Column, Measure, Source, quoted, read_source
 from ktx_cli.warehouses import SemanticType
 
@@ -92,7 +92,7 @@ def _one(session: ToolSession, connection: str, name: str) -> ToolOutput:
     return ToolOutput(wrapped(text, f"the semantic layer of {connection}"), {"success": True, "source": source.name})
 
 
-def _detail(session: ToolSession, shown: Shown, name: str) -> str:
+def _detail(session: ToolSession, shown: VisibleModel, name: str) -> str:
     """Return a source with as much of it as a fifth of a result holds, and note what is shown."""
     source, connection = shown.model.sources[name], shown.model.connection
     parts = Parts((LONGEST - RESERVE) // (IN_DETAIL + 1) - 200)
@@ -111,7 +111,7 @@ def _detail(session: ToolSession, shown: Shown, name: str) -> str:
     return parts.text() + (f"\n{more}" if more else "")
 
 
-def the_source(shown: Shown, name: str) -> Source:
+def the_source(shown: VisibleModel, name: str) -> Source:
     """Return the source of a name; `Refused` where there is none, or it is not shown."""
     found = named(shown, name)
     if len(found) == 1:
@@ -157,7 +157,7 @@ def _names_in(pieces: Sequence[str], lines: range) -> frozenset[str]:
     return frozenset(found)
 
 
-def _note_read(session: ToolSession, shown: Shown, source: Source, names: Collection[str]) -> None:
+def _note_read(session: ToolSession, shown: VisibleModel, source: Source, names: Collection[str]) -> None:
     """Note the source, and those of its parts whose definition was read."""
     connection = shown.model.connection
     members = [*(each.name for each in shown.columns(source)), *(each.name for each in shown.measures(source))]
@@ -165,7 +165,7 @@ def _note_read(session: ToolSession, shown: Shown, source: Source, names: Collec
     session.ledger.add(source_id(connection, source.name), *(member_id(connection, source.name, each) for each in read))
 
 
-def _spelled(shown: Shown, name: str) -> str:
+def _spelled(shown: VisibleModel, name: str) -> str:
     alike = [each for each in shown.model.sources if each.casefold() == name.casefold()]
     return alike[0] if len(alike) == 1 else name
 
@@ -233,7 +233,7 @@ def column_line(source: Source, column: Column, values: Collection[Any] = ()) ->
     return text + (f"; values: {shown}" if shown else "")
 
 
-def rest_lines(shown: Shown, source: Source) -> Iterator[str]:
+def rest_lines(shown: VisibleModel, source: Source) -> Iterator[str]:
     """Yield the lines about grain, time, joins, segments and measures; nothing hidden, no expression that names it."""
     if source.keyed:
         yield f"grain: {', '.join(source.grain)}"
@@ -251,7 +251,7 @@ def rest_lines(shown: Shown, source: Source) -> Iterator[str]:
         yield f"measure: {_measure(shown, source, measure)}"
 
 
-def names_of(shown: Shown, source: Source) -> str:
+def names_of(shown: VisibleModel, source: Source) -> str:
     """Return the names of measures and columns, some of each."""
     measures = [each.name for each in shown.measures(source)]
     columns = [each.name for each in shown.columns(source)]
@@ -260,7 +260,7 @@ def names_of(shown: Shown, source: Source) -> str:
     return "; ".join(parts)
 
 
-def _measure(shown: Shown, source: Source, measure: Measure) -> str:
+def _measure(shown: VisibleModel, source: Source, measure: Measure) -> str:
     expr = one_line(measure.expr, LONGEST_TEXT) if shown.tells(source, measure.expr) else "(not shown)"
     filtered = measure.filter if measure.filter and shown.tells(source, measure.filter) else None
     only = f" where {one_line(filtered, LONGEST_TEXT)}" if filtered else ""

@@ -17,7 +17,7 @@ from ktx_cli.faces import exp
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import SOURCES, Workspace
 from ktx_cli.protection import Refused, Table, is_protected, reads_table, sources_of, tables_read
-from ktx_cli.search import Shown
+from ktx_cli.search import VisibleModel
 from ktx_cli.semantic import PRIORITY, TEMPLATE, Model, SemanticError, Source, Visibility
 
 
@@ -245,7 +245,7 @@ def _hidden_read(model: Model, old: Source | None, new: Source) -> Iterator[str]
 
 
 def _hidden(model: Model, source: Source) -> set[str]:
-    shown = Shown(model, internal=True)
+    shown = VisibleModel(model, internal=True)
     found = source.columns.values()
     return {each.name.casefold() for each in found if shown.visibility(source, each) is Visibility.HIDDEN}
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ktx_cli.core import ConfigError, one_line, yaml
 from ktx_cli.protection import Need, _table_entries, column_need, names_in, needs_of, source_id, sources_of, table_need
-from ktx_cli.search import Hit, Shown
+from ktx_cli.search import Hit, VisibleModel
 from ktx_cli.semantic import Measure, Model, Resolver, SemanticError, Source, read_fragment, table_parts
 
 
@@ -80,7 +80,7 @@ def hit_line(hit: Hit) -> str:
     return f"- {hit.kind} {hit.id}{place}: {one_line(hit.summary, 200)}{snippet}"
 
 
-def named(shown: Shown, name: str) -> list[Source]:
+def named(shown: VisibleModel, name: str) -> list[Source]:
     """Return the source of a name, else those that read the table of that name."""
     exact = shown.model.sources.get(name)
     alike = [each for each in shown.sources() if each.name.casefold() == name.casefold()]

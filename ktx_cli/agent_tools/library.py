@@ -28,7 +28,7 @@ KIND: Final = "passage"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentId:
     """A document of a source: the id of its connection, and its path there."""
 
     source: str
@@ -46,27 +46,27 @@ class Library:
     """
 
     sources: Mapping[str, Mapping[str, RawFile]]
-    _documents: dict[Place, Document | KtxError] = field(default_factory=dict, repr=False)
-    _passages: dict[Place, tuple[Passage, ...]] = field(default_factory=dict, repr=False)
+    _documents: dict[DocumentId, Document | KtxError] = field(default_factory=dict, repr=False)
+    _passages: dict[DocumentId, tuple[Passage, ...]] = field(default_factory=dict, repr=False)
     _store: Store | None = field(default=None, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[DocumentId]:
         """Yield every document, sorted."""
         for source in sorted(self.sources):
-            yield from (Place(source, path) for path in sorted(self.sources[source]))
+            yield from (DocumentId(source, path) for path in sorted(self.sources[source]))
 
-    def document(self, place: Place) -> Document | None:
+    def document(self, place: DocumentId) -> Document | None:
         """Return a document, None where there is none or it cannot be read."""
         found = self._read(place)
         return None if isinstance(found, KtxError) else found
 
-    def problem(self, place: Place) -> KtxError | None:
+    def problem(self, place: DocumentId) -> KtxError | None:
         """Return why a document cannot be read: `UnreadableDocumentError`, or `StorageError` where it is gone."""
         found = self._read(place)
         return found if isinstance(found, KtxError) else None
 
-    def passages(self, place: Place) -> tuple[Passage, ...]:
+    def passages(self, place: DocumentId) -> tuple[Passage, ...]:
         """Return the passages of a document in order."""
         from ktx_cli.documents import passages
 
@@ -76,7 +76,7 @@ class Library:
                 self._passages[place] = () if document is None else passages(document, place.source)
             return self._passages[place]
 
-    def named(self, text: str) -> Place | None:
+    def named(self, text: str) -> DocumentId | None:
         """Return the document of an id `<source>:<path>`, or of a path that one source alone has."""
         found = [each for each in self.places() if text in (str(each), visible(str(each)))]
         found = found or [each for each in self.places() if text in (each.path, visible(each.path))]
@@ -88,11 +88,11 @@ class Library:
         found = () if place is None else self.passages(place)
         return next((each for each in found if key in (each.key, visible(each.key))), None)
 
-    def place_of(self, key: str) -> Place | None:
+    def place_of(self, key: str) -> DocumentId | None:
         """Return the document a citation key is of."""
         name = key.rsplit(":", 2)[0]
         source, _, path = name.partition(":")
-        place = Place(source, path)
+        place = DocumentId(source, path)
         return place if path in self.sources.get(source, {}) else self.named(name)
 
     def search(self, query: str, source: str | None, limit: int) -> tuple[Hit, ...]:
@@ -107,14 +107,14 @@ class Library:
             self._store = Store.of(units)
         return self._store
 
-    def to_search(self, place: Place) -> Iterator[Searched]:
+    def to_search(self, place: DocumentId) -> Iterator[Searched]:
         """Yield the passages of a document as an index takes them."""
         document = self.document(place)
         for each in self.passages(place):
             title = "" if document is None else document.title
             yield Searched(each.key, place.source, title, each.text, each.heading)
 
-    def _read(self, place: Place) -> Document | KtxError | None:
+    def _read(self, place: DocumentId) -> Document | KtxError | None:
         from ktx_cli.documents import UnreadableDocumentError, read_document
 
         with self._lock:
@@ -167,7 +167,7 @@ def _loader(
         folders = source_for(entry.driver).folders(entry, layout.root)
         raw = store.find(path, files[path]) or _on_disk(folders, path, files[path])
         if raw is not None:
-            yield from Library({source: {path: raw}}).to_search(Place(source, path))
+            yield from Library({source: {path: raw}}).to_search(DocumentId(source, path))
 
     return load
 

@@ -19,7 +19,7 @@ from ktx_cli.wiki import user_scope
 
 if TYPE_CHECKING:
     from ktx_cli.llm import Embedder
-    from ktx_cli.search import Answer, Searcher
+    from ktx_cli.search import SearchAnswer, Searcher
     from ktx_cli.semantic import Model
 
 _VALUE_SCANS = "SELECT connection, privacy, finished FROM value_scans WHERE privacy <> 'strict' ORDER BY connection"
@@ -83,7 +83,7 @@ def search(
     scope: Scope,
     limit: int = 20,
     searcher: Searcher | None = None,
-) -> Answer:
+) -> SearchAnswer:
     """Return what fits the words of a query, best first; nothing is written. `searcher`: an open one, which stays open.
 
     Raises `UsageError` for a query without a word, and for a connection or a user that cannot be.

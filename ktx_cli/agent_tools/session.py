@@ -20,7 +20,7 @@ from ktx_cli.llm import RuntimeTool, ToolInvocation, ToolOutput
 from ktx_cli.project import Privacy, Tree, Workspace
 from ktx_cli.prompts import Skill
 from ktx_cli.protection import Refused
-from ktx_cli.search import Hit, Scope, Shown
+from ktx_cli.search import Hit, Scope, VisibleModel
 from ktx_cli.semantic import CalendarSettings, Model, Source
 from ktx_cli.sources import EvidenceForm
 from ktx_cli.warehouses import QueryResult
@@ -373,9 +373,9 @@ class ToolSession:
         """Return what is wrong in a connection's files in a tree."""
         return self.layers.problems(tree, connection)
 
-    def shown(self, connection: str) -> Shown:
+    def shown(self, connection: str) -> VisibleModel:
         """Return what an agent may see of a connection: what is internal too, nothing hidden."""
-        return Shown(self.model(connection), internal=True)
+        return VisibleModel(self.model(connection), internal=True)
 
     def search(self, query: str, scope: Scope, limit: int) -> list[Hit]:
         """Return what fits a query among pages and the connections of this session, its own writes too."""

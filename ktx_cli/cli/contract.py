@@ -28,7 +28,7 @@ from typer.core import TyperGroup
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Lines, render_plain, render_pretty
-from ktx_cli.cli.help import HelpCommand, HelpGroup, Place, command_of, runnable
+from ktx_cli.cli.help import HelpCommand, HelpGroup, ProjectPlace, command_of, runnable
 from ktx_cli.cli.settings import COMMON_OPTIONS, Settings, current_folder, use_colour
 from ktx_cli.core import (
     EXIT_OK,
@@ -85,14 +85,14 @@ class Session:
     concluding: list[Callable[[Result], None]] = field(default_factory=list)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ProjectPlace:
         """What makes the commands of hints work on the project of this invocation."""
         typed, folder = self.settings.project_dir, None
         if typed is not None:
             folder = Path(typed)
         elif self.project is not None and self.project != current_folder():
             folder = self.project
-        return Place(typed, folder)
+        return ProjectPlace(typed, folder)
 
     def warn(self, *warnings: ResultWarning) -> None:
         """Add warnings to the answer; they are printed when the command is done."""

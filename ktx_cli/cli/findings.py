@@ -19,7 +19,7 @@ from ktx_cli.project import storage_error
 if TYPE_CHECKING:
     from xml.etree import ElementTree
 
-    from ktx_cli.cli.help import Place
+    from ktx_cli.cli.help import ProjectPlace
     from ktx_cli.jobs.health.doctor import Diagnosis
     from ktx_cli.jobs.health.model import CheckResult
 
@@ -107,7 +107,7 @@ def _line(level: str, check: str, message: str, width: int, columns: int | None)
     return "\n".join(lines)
 
 
-def annotations_of(found: Diagnosis, place: Place) -> list[str]:
+def annotations_of(found: Diagnosis, place: ProjectPlace) -> list[str]:
     """Return a workflow command for each finding that is not well."""
     prefix = "" if found.project_dir is None else repository_prefix(found.project_dir)
     lines = []
@@ -118,7 +118,7 @@ def annotations_of(found: Diagnosis, place: Place) -> list[str]:
     return lines
 
 
-def cases_of(found: Diagnosis, place: Place, *, strict: bool) -> list[JunitCase]:
+def cases_of(found: Diagnosis, place: ProjectPlace, *, strict: bool) -> list[JunitCase]:
     """Return each finding as a test; a warning that does not count as a failure is one that was skipped."""
     seen: Counter[str] = Counter()
     cases = []
@@ -145,7 +145,7 @@ def _status(finding: CheckResult, *, strict: bool) -> Literal["ok", "fail", "ski
     return "fail" if finding.level == "fail" or (strict and finding.level == "warn") else "skip"
 
 
-def _fix(finding: CheckResult, place: Place) -> list[Hint]:
+def _fix(finding: CheckResult, place: ProjectPlace) -> list[Hint]:
     return [Hint("fix: {}", place.command(finding.hint))] if finding.hint else []
 
 

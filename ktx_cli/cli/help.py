@@ -242,7 +242,7 @@ def _commands() -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProjectPlace:
     """The project of a command line: as it was typed (None: not at all), and where git has to run (None: here)."""
 
     typed: str | None

@@ -170,7 +170,7 @@ class Line:
 
 
 @dataclass(slots=True)
-class _Step:
+class _RunningStep:
     since: datetime
     done: int | None = None
     total: int | None = None
@@ -194,7 +194,7 @@ class RunView:
 
     command: str = ""
     since: datetime | None = None
-    steps: dict[tuple[str, str | None], _Step] = field(default_factory=dict)
+    steps: dict[tuple[str, str | None], _RunningStep] = field(default_factory=dict)
     planned: dict[str, UnitsPlanned] = field(default_factory=dict)
     ended: dict[str, Counter[str]] = field(default_factory=dict)
     replayed: Counter[str] = field(default_factory=Counter)
@@ -225,7 +225,7 @@ class RunView:
             case RunFinished():
                 self._forget()
             case StepStarted(step=step, connection=connection):
-                self.steps[step, connection], self.reconcile = _Step(at), None  # what comes next is begun
+                self.steps[step, connection], self.reconcile = _RunningStep(at), None  # what comes next is begun
             case StepProgress():
                 self._progress(event, at)
             case StepFinished(step=step, connection=connection):
@@ -261,7 +261,7 @@ class RunView:
 
     def _progress(self, event: StepProgress, at: datetime) -> None:
         key = (event.step, event.connection)
-        found = self.steps.setdefault(key, _Step(at, was_started=False))
+        found = self.steps.setdefault(key, _RunningStep(at, was_started=False))
         found.done, found.total = event.done, event.total
         if not found.was_started and event.done == event.total:
             del self.steps[key]

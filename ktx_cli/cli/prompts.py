@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.cli import streams
 from ktx_cli.cli.settings import use_colour
 from ktx_cli.core import one_line
-from ktx_cli.jobs.setup.wizard.dialog import BackAsked, Check, Choice, Kind, Prompter
+from ktx_cli.jobs.setup.wizard.dialog import BackAsked, Check, Kind, MenuItem, Prompter
 
 if TYPE_CHECKING:
     from prompt_toolkit.output import Output
 
     from ktx_cli.cli.contract import Session
-    from ktx_cli.jobs.review import Choice as ReviewChoice
+    from ktx_cli.jobs.review import TypedDecision
     from ktx_cli.scan import ReviewedRelationship
 
 
@@ -69,7 +69,7 @@ class TerminalPrompter:
             text_shown = f"\x1b[{_COLOURS[kind]}m{text_shown}\x1b[0m"
         streams.write_err(("\n" if kind == "title" else "") + text_shown + "\n")
 
-    def select(self, question: str, choices: Sequence[Choice], default: str | None) -> str:
+    def select(self, question: str, choices: Sequence[MenuItem], default: str | None) -> str:
         """Let one choice be made."""
         import questionary
 
@@ -77,7 +77,7 @@ class TerminalPrompter:
         first = next((each for each in made if each.value == default), None)
         return str(self._ask("select", question, choices=made, default=first, instruction=" "))
 
-    def several(self, question: str, choices: Sequence[Choice], chosen: Sequence[str]) -> list[str]:
+    def several(self, question: str, choices: Sequence[MenuItem], chosen: Sequence[str]) -> list[str]:
         """Let any number of choices be made."""
         import questionary
 
@@ -100,7 +100,7 @@ class TerminalPrompter:
         """Let a question be answered by yes or no."""
         return bool(self._ask("confirm", question, default=default))
 
-    def _fitted(self, choice: Choice) -> str:
+    def _fitted(self, choice: MenuItem) -> str:
         """Return a choice in one line of the terminal; of a long one the label is cut, not the note."""
         note = f" ({choice.note})" if choice.note else ""
         room = shutil.get_terminal_size().columns - 6 - len(note)
@@ -167,14 +167,14 @@ class PlainPrompter:
 
         streams.write_err(("\n" if kind == "title" else "") + toned(text, kind) + "\n")
 
-    def select(self, question: str, choices: Sequence[Choice], default: str | None) -> str:
+    def select(self, question: str, choices: Sequence[MenuItem], default: str | None) -> str:
         """Let one choice be made, by its number."""
         self._list(question, choices)
         values = [choice.value for choice in choices]
         proposed = str(values.index(default) + 1) if default in values else ""
         return values[int(self._typed("Number", proposed, _number_of(values))) - 1]
 
-    def several(self, question: str, choices: Sequence[Choice], chosen: Sequence[str]) -> list[str]:
+    def several(self, question: str, choices: Sequence[MenuItem], chosen: Sequence[str]) -> list[str]:
         """Let any number of choices be made, by their numbers."""
         self._list(question, choices)
         values = [choice.value for choice in choices]
@@ -202,7 +202,7 @@ class PlainPrompter:
 
         return self._typed(f"{question} y/n", "y" if default else "n", check).lower().startswith("y")
 
-    def _list(self, question: str, choices: Sequence[Choice]) -> None:
+    def _list(self, question: str, choices: Sequence[MenuItem]) -> None:
         self.say(question)
         for number, choice in enumerate(choices, 1):
             self.say(f"{number}) {choice.line}")
@@ -242,12 +242,12 @@ def _number_of(values: Sequence[str]) -> Check:
     return check
 
 
-def ask(relationships: Sequence[ReviewedRelationship], choices: list[ReviewChoice]) -> None:
+def ask(relationships: Sequence[ReviewedRelationship], choices: list[TypedDecision]) -> None:
     """Ask about each relationship until one answer is to quit, and add what was decided to `choices`.
 
     Raises `EOFError` when the input is at its end, `KeyboardInterrupt` on Ctrl-C; what was added stays.
     """
-    from ktx_cli.jobs.review import Choice
+    from ktx_cli.jobs.review import TypedDecision
     from ktx_cli.scan import Decision
 
     decisions = {"a": Decision.ACCEPT, "r": Decision.REJECT}
@@ -257,7 +257,7 @@ def ask(relationships: Sequence[ReviewedRelationship], choices: list[ReviewChoic
         if answer == "q":
             break
         if answer in decisions:
-            choices.append(Choice(each.name, decisions[answer], each.connection))
+            choices.append(TypedDecision(each.name, decisions[answer], each.connection))
 
 
 def _shown(reviewed: ReviewedRelationship, position: str) -> str:

@@ -22,7 +22,7 @@ from ktx_cli.jobs.setup.answers import (
     EmbeddingAnswer,
     Keeping,
     ModelAnswer,
-    Step,
+    SetupStep,
     Word,
 )
 
@@ -112,8 +112,10 @@ _OPTIONS: Final[dict[str, Any]] = {
         Path | None, Option("--answers", metavar="FILE", help="Read the answers from a YAML file.", rich_help_panel=HOW)
     ],
     "only": Annotated[
-        list[Step] | None,
-        Option("--only", metavar="STEP", help=f"Only this step; repeatable: {', '.join(Step)}.", rich_help_panel=HOW),
+        list[SetupStep] | None,
+        Option(
+            "--only", metavar="STEP", help=f"Only this step; repeatable: {', '.join(SetupStep)}.", rich_help_panel=HOW
+        ),
     ],
     "print_plan": Annotated[
         bool, Option("--print-plan", help="Show what would change; write nothing.", rich_help_panel=HOW)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine.models import Models, Preflight
     from ktx_cli.engine.plan import PreflightFailed, RunPlan, Target
     from ktx_cli.engine.reconciliation import decided_evictions
-    from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, Forecast, IngestReport
+    from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, IngestReport, RunEstimate
     from ktx_cli.engine.source_phase import (
         choose_sources,
         conclude,

@@ -205,7 +205,7 @@ class IngestReport(Record):
     stopped: KtxError | None = None
     spending: Spending = field(default_factory=Spending)
     files: FileChanges = field(default_factory=FileChanges)
-    forecast: Forecast | None = None
+    forecast: RunEstimate | None = None
     broken: tuple[BrokenDefinition, ...] = ()
     project_dir: Path = Path()
 
@@ -370,7 +370,7 @@ def _named_left(left: list[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class RunEstimate:
     """`units`: at most so many, for documents may be found not to be worth one; each of at most `steps` steps.
 
     `average`: of the units of earlier runs, None where there are none.

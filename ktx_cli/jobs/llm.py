@@ -46,7 +46,7 @@ from ktx_cli.runs import find_run
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelReply:
     """What came back: the text, or the object, and what it took."""
 
     value: Any
@@ -83,7 +83,7 @@ def ask_project(
     schema: Path | None,
     warn: Warn,
     emit: Emit = ignore_events,
-) -> Answer:
+) -> ModelReply:
     """Ask one question; `-` stands for what is on stdin. Raises `UsageError` for an empty one or an unknown role."""
     if role not in ROLES:
         near = did_you_mean(role, ROLES)
@@ -95,15 +95,15 @@ def ask_project(
     config = load_config(layout.config).config
     output = None if schema is None else _model(schema)
 
-    async def work() -> Answer:
+    async def work() -> ModelReply:
         async with project_runtime(
             layout, config, environ, command=Command("llm", "ask"), warn=warn, emit=emit
         ) as runtime:
             if output is None:
                 text = await runtime.generate_text(prompt, system=system, role=role, model=model)
-                return Answer(text.text, text.facts)
+                return ModelReply(text.text, text.facts)
             found = await runtime.generate_object(prompt, output, system=system, role=role, model=model)
-            return Answer(found.value.model_dump(mode="json"), found.facts)
+            return ModelReply(found.value.model_dump(mode="json"), found.facts)
 
     return run_async(work())
 

@@ -85,7 +85,7 @@ Typed = Callable[[ReviewedRelationship], Command]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class RelationshipList:
     """The relationships that were asked for, and how many joins foreign keys declare."""
 
     relationships: list[ReviewedRelationship]
@@ -99,7 +99,7 @@ def list_relationships(
     *,
     statuses: Collection[JoinStatus] = SHOWN,
     table: str | None = None,
-) -> Listed:
+) -> RelationshipList:
     """Return the relationships of connections (none: of all) from the working tree; nothing is written, git is not run.
 
     Raises `UsageError` for an unknown connection or table, `NotReadyError` where no scan has looked at rows.
@@ -112,7 +112,7 @@ def list_relationships(
         found = _of_table(found, table)
     warnings = [*loaded.notices(), *(warning for review in reviews for warning in review.warnings)]
     declared = sum(each.status is JoinStatus.DECLARED for each in found)
-    return Listed([each for each in found if each.status in statuses], declared, warnings)
+    return RelationshipList([each for each in found if each.status in statuses], declared, warnings)
 
 
 def working_review(layout: Layout, connection: str) -> RelationshipReview | None:
@@ -200,7 +200,7 @@ def _of_table(among: Sequence[ReviewedRelationship], table: str) -> list[Reviewe
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TypedDecision:
     """One decision as it was typed: the name of a relationship, and of its connection if that is known."""
 
     relationship: str
@@ -291,7 +291,7 @@ class DecideRequest:
     """What to decide, among which connections (none: all), and how long to wait for another run (seconds)."""
 
     project_dir: Path
-    choices: Sequence[Choice]
+    choices: Sequence[TypedDecision]
     connections: Sequence[str] = ()
     wait_seconds: float = 0.0
     emit: Emit = ignore_events
@@ -310,7 +310,7 @@ def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]
     if repository is None:
         raise NotReadyError("no scan is committed yet", hint=Command("scan"))
     repository.check_writable()
-    run = _Run(request, layout, loaded.config, repository, [t.connection for t in targets], loaded.notices())
+    run = _DecisionRun(request, layout, loaded.config, repository, [t.connection for t in targets], loaded.notices())
     with hold_run_lock(
         layout,
         run_id=run.report.run_id,
@@ -329,7 +329,7 @@ def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]
 
 
 @dataclass
-class _Run:
+class _DecisionRun:
     """One run of decisions while it lasts."""
 
     request: DecideRequest
@@ -472,7 +472,7 @@ class _Run:
             self.warnings.append(ResultWarning("ignored_paths", message, hint=hint, paths=list(result.ignored)))
 
 
-def _resolved(choices: Sequence[Choice], reviews: Mapping[str, RelationshipReview]) -> list[Decided]:
+def _resolved(choices: Sequence[TypedDecision], reviews: Mapping[str, RelationshipReview]) -> list[Decided]:
     """Return each relationship once with its decision; `UsageError` if one is to be accepted and rejected."""
     found: dict[tuple[str, str], Decided] = {}
     for choice in choices:
@@ -485,7 +485,7 @@ def _resolved(choices: Sequence[Choice], reviews: Mapping[str, RelationshipRevie
     return list(found.values())
 
 
-def _typed(choice: Choice) -> Typed:
+def _typed(choice: TypedDecision) -> Typed:
     flag = f"--{choice.decision.value}"
     return lambda found: COMMAND.with_words(found.connection, flag, found.name)
 

@@ -116,7 +116,7 @@ _LOOKS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CommandFailure:
     """How a command ended. `report`: its envelope; `run_id`, `project_dir`: None where it did not come so far."""
 
     exit_code: int
@@ -141,7 +141,7 @@ class Failure:
 
 
 def notify(
-    command: str, failure: Failure, environ: Mapping[str, str], *, seconds: float = LIMIT
+    command: str, failure: CommandFailure, environ: Mapping[str, str], *, seconds: float = LIMIT
 ) -> ResultWarning | None:
     """Run the command and wait for its end, for at most `seconds`; return a warning where it failed.
 

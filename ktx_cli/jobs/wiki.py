@@ -38,7 +38,7 @@ from ktx_cli.wiki import (
 )
 
 if TYPE_CHECKING:
-    from ktx_cli.search import Answer
+    from ktx_cli.search import SearchAnswer
     from ktx_cli.wiki import NamedHosts, Revision, Wiki
 
 
@@ -111,7 +111,7 @@ def search_pages(
     user: str | None = None,
     tag: str | None = None,
     limit: int = 20,
-) -> Answer:
+) -> SearchAnswer:
     """Return the pages that fit a query, best first, as `search` finds them; `tag`: only those that have it."""
     from ktx_cli.agent_tools import search
     from ktx_cli.search import Scope

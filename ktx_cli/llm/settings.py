@@ -176,7 +176,7 @@ def secret_references(config: KtxConfig, backend: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ApiAddress:
     """Where the Messages API of a backend is. `base_url`: None for the provider's own."""
 
     base_url: str | None
@@ -184,7 +184,7 @@ class Place:
     project: str | None = None
 
 
-def resolved_place(config: KtxConfig, backend: str, *, project_dir: Path, environ: Mapping[str, str]) -> Place:
+def resolved_place(config: KtxConfig, backend: str, *, project_dir: Path, environ: Mapping[str, str]) -> ApiAddress:
     """Return where a backend's requests go, references resolved.
 
     Raises `SecretError` for a reference to nothing, `ConfigError` for what cannot be part of an address.
@@ -199,11 +199,11 @@ def resolved_place(config: KtxConfig, backend: str, *, project_dir: Path, enviro
         return _address(found, backend, where) if key == "base_url" else _name(found, where)
 
     if backend == "gateway":
-        return Place(resolved("base_url", provider.gateway.base_url))
+        return ApiAddress(resolved("base_url", provider.gateway.base_url))
     if backend == "vertex" and vertex is not None:
         location, project = resolved("location", vertex.location) or "", resolved("project", vertex.project)
-        return Place(resolved("base_url", vertex.base_url), location, project)
-    return Place(resolved("base_url", provider.anthropic.base_url) if backend == "anthropic" else None)
+        return ApiAddress(resolved("base_url", vertex.base_url), location, project)
+    return ApiAddress(resolved("base_url", provider.anthropic.base_url) if backend == "anthropic" else None)
 
 
 def resolved_keys(config: KtxConfig, backend: str, *, project_dir: Path, environ: Mapping[str, str]) -> dict[str, str]:

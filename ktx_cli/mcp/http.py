@@ -52,38 +52,38 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class HostName:
     """A host that is allowed, with any port or one."""
 
     name: str
     port: str | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Name | None:
+    def parse(cls, text: str) -> HostName | None:
         """Return what a `Host` header names, None for what is no name."""
         found = _HOST.fullmatch(text.strip())
         return None if found is None else cls(found["name"].strip("[]").lower(), found["port"])
 
-    def covers(self, other: Name) -> bool:
+    def covers(self, other: HostName) -> bool:
         """Say whether a host that was asked for is this one."""
         return self.name == other.name and self.port in (None, other.port)
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class AccessPolicy:
     """Looks at what a request says of itself. `token`: what clients must show; None for none."""
 
-    hosts: tuple[Name, ...]
+    hosts: tuple[HostName, ...]
     origins: frozenset[str] = frozenset()
     token: str | None = field(default=None, repr=False)
 
     @classmethod
     def of(
         cls, host: str, *, allowed_hosts: Iterable[str] = (), allowed_origins: Iterable[str] = (), token: str | None
-    ) -> Guard:
+    ) -> AccessPolicy:
         """Return the guard of a server that listens on `host`; `UsageError` for names that are none."""
-        own = () if host in EVERYWHERE else (Name(host.lower()),)
-        loopback = tuple(map(Name, LOOPBACK_NAMES))
+        own = () if host in EVERYWHERE else (HostName(host.lower()),)
+        loopback = tuple(map(HostName, LOOPBACK_NAMES))
         return cls((*loopback, *own, *map(_named, allowed_hosts)), frozenset(map(_origin, allowed_origins)), token)
 
     def refusal(self, method: str, path: str, headers: Headers) -> Refusal | None:
@@ -106,14 +106,14 @@ class Guard:
         return Refusal(401, reason, message, hint, (("www-authenticate", "Bearer"),))
 
     def _host_allowed(self, values: list[str]) -> bool:
-        asked = Name.parse(values[0]) if len(values) == 1 else None
+        asked = HostName.parse(values[0]) if len(values) == 1 else None
         return asked is not None and any(each.covers(asked) for each in self.hosts)
 
     def _origin_allowed(self, origin: str) -> bool:
         if origin.lower() in self.origins:
             return True
         scheme, _, host = origin.partition("://")
-        asked = Name.parse(host)
+        asked = HostName.parse(host)
         return scheme in ("http", "https") and asked is not None and asked.name in LOOPBACK_NAMES
 
     def _token_shown(self, values: list[str]) -> bool:
@@ -132,8 +132,8 @@ def _values(headers: Headers, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in headers if key.lower() == name]
 
 
-def _named(text: str) -> Name:
-    found = Name.parse(text) or Name.parse(f"[{text}]")
+def _named(text: str) -> HostName:
+    found = HostName.parse(text) or HostName.parse(f"[{text}]")
     if found is None:
         raise UsageError(f"`{text}` is no host name", hint="for example: --allowed-host ktx.example.com")
     return found
@@ -359,7 +359,7 @@ class HttpServer:
     """What uvicorn runs. `instance`: what `/health` answers with, so that a start is told from the one before."""
 
     served: tuple[Served, ...]
-    guard: Guard
+    guard: AccessPolicy
     instance: str
     load: Load = field(default_factory=Load)
     _app: ASGIApp = field(init=False)
@@ -442,7 +442,7 @@ class _Endpoint:
         await self._sessions.handle_request(scope, receive, send)
 
 
-def _with_cors(app: ASGIApp, guard: Guard) -> ASGIApp:
+def _with_cors(app: ASGIApp, guard: AccessPolicy) -> ASGIApp:
     """Let browsers read answers on the pages that were allowed by name."""
     return CORSMiddleware(
         app,

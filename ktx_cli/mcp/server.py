@@ -25,7 +25,7 @@ from ktx_cli.core import KtxError, isoformat, monotonic, now, one_line
 from ktx_cli.jobs.serve.daemon import RotatingLines
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp import prompts
-from ktx_cli.mcp.tool import Answer, Call, Options, ServerTool, called, error_data
+from ktx_cli.mcp.tool import Call, Options, ServerTool, ToolAnswer, called, error_data
 from ktx_cli.privacy import secrets
 from ktx_cli.project import MASK, Layout, prepare_private_folder
 from ktx_cli.runs import masked
@@ -155,7 +155,7 @@ def _definition(tool: ServerTool) -> types.Tool:
     )
 
 
-def _result(answer: Answer) -> types.CallToolResult:
+def _result(answer: ToolAnswer) -> types.CallToolResult:
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=answer.text)],
         structured_content=None if answer.data is None else dict(answer.data),

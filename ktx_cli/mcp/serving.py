@@ -39,7 +39,7 @@ from ktx_cli.jobs.serve.state import (
     required_token,
     write_server_state,
 )
-from ktx_cli.mcp.http import LARGEST_BODY, LARGEST_HEADERS, Guard, HttpServer, Served, TimedProtocol
+from ktx_cli.mcp.http import LARGEST_BODY, LARGEST_HEADERS, AccessPolicy, HttpServer, Served, TimedProtocol
 from ktx_cli.mcp.server import AuditLog, ProjectServer
 from ktx_cli.mcp.tool import Options
 from ktx_cli.project import Layout, load_config, mask
@@ -78,7 +78,7 @@ def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: St
         for each in served:
             stack.callback(remove_server_state, each.project.project.layout, instance)
             write_server_state(each.project.project.layout, state)
-        guard = Guard.of(
+        guard = AccessPolicy.of(
             settings.host, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins, token=token
         )
         anyio.run(_run, HttpServer(served, guard, instance), bound, lambda: started(state), ending)

@@ -241,7 +241,7 @@ _LONGEST_DETAILS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """What a call gave: `data` as its output schema has it, or the error."""
 
     data: Mapping[str, Any] | None = None
@@ -264,7 +264,7 @@ def error_data(error: KtxError) -> dict[str, Any]:
 
 async def called(
     tools: Mapping[str, ServerTool], name: str, arguments: Mapping[str, Any], call: Call, limit: anyio.CapacityLimiter
-) -> Answer:
+) -> ToolAnswer:
     """Return the answer of a call; whatever goes wrong is an answer too. Cancelling it ends the waiting at once."""
     try:
         tool = tools.get(name)
@@ -277,12 +277,12 @@ async def called(
         def run() -> dict[str, Any]:
             return fitted(tool.run(call, value), getattr(value, "offset", 0))
 
-        return Answer(await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limit))
+        return ToolAnswer(await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limit))
     except KtxError as error:
-        return Answer(error=error)
+        return ToolAnswer(error=error)
     except Exception as problem:  # a bug must not end the session of the agent
         log.exception("the tool %s failed", name)
-        return Answer(error=KtxError(f"{name} failed unexpectedly: {type(problem).__name__}", code="internal"))
+        return ToolAnswer(error=KtxError(f"{name} failed unexpectedly: {type(problem).__name__}", code="internal"))
 
 
 def _checked(tool: ServerTool, arguments: Mapping[str, Any]) -> Any:

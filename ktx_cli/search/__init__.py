@@ -18,8 +18,8 @@ if TYPE_CHECKING:
         Passage,
         Passages,
         Scope,
-        Shown,
         Values,
+        VisibleModel,
         documents,
         files_between,
         layer_signature,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.search.index import Store, folded, identity, open_index, plain_words, words
     from ktx_cli.search.ranking import Index, found, hits, rank
-    from ktx_cli.search.searcher import Answer, Overlays, Refreshed, Searcher, behind, open_base, refresh
+    from ktx_cli.search.searcher import Overlays, Refreshed, SearchAnswer, Searcher, behind, open_base, refresh
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

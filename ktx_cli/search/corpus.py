@@ -172,7 +172,7 @@ VALUE = 4.0
 
 
 def value_documents(
-    shown: Shown, lists: Iterable[ColumnValues], relations: Callable[[], Relations]
+    shown: VisibleModel, lists: Iterable[ColumnValues], relations: Callable[[], Relations]
 ) -> Iterator[Document]:
     """Yield a document for every value of the columns that are shown; its id is the condition that picks its rows.
 
@@ -190,7 +190,7 @@ def value_documents(
                     yield _value(shown, f"{source.name}.{column.name}", value, count, column.description)
 
 
-def listed_columns(shown: Shown, source: Source, relations: Callable[[], Relations]) -> frozenset[str]:
+def listed_columns(shown: VisibleModel, source: Source, relations: Callable[[], Relations]) -> frozenset[str]:
     """Return the names, in small letters, of the columns of a source whose values may be listed; see `values_shown`."""
     from ktx_cli.protection import values_shown
 
@@ -198,7 +198,7 @@ def listed_columns(shown: Shown, source: Source, relations: Callable[[], Relatio
     return frozenset(each.name.casefold() for each in shown.columns(source) if may(each))
 
 
-def _value(shown: Shown, column: str, value: Any, count: int | None, description: str | None) -> Document:
+def _value(shown: VisibleModel, column: str, value: Any, count: int | None, description: str | None) -> Document:
     text = value if isinstance(value, str) else json.dumps(value)
     fields = [Field("value", text, VALUE), Field("column", column, BESIDE)]
     fields += [Field("description", description, BESIDE)] if description else []
@@ -224,7 +224,7 @@ SOURCE_NAME, MEASURE, COLUMN, DESCRIPTION = 4.0, 2.0, 0.5, 1.0
 """How much a word counts in a name, in the name of a source's measure, of its column, in a description."""
 
 
-def documents(shown: Shown) -> Iterator[Document]:
+def documents(shown: VisibleModel) -> Iterator[Document]:
     """Yield the documents of a model: every source, and each of its measures, segments and columns."""
     for source in shown.sources():
         measures, columns = shown.measures(source), shown.columns(source)
@@ -237,15 +237,15 @@ def documents(shown: Shown) -> Iterator[Document]:
 
 def all_documents(model: Model) -> Iterator[Document]:
     """Yield the documents of everything in a model that is not hidden; what is internal says so."""
-    public = {(each.kind, each.id): each for each in documents(Shown(model))}
+    public = {(each.kind, each.id): each for each in documents(VisibleModel(model))}
     yield from public.values()
-    internal = Shown(model, internal=True)
+    internal = VisibleModel(model, internal=True)
     if internal.has_more:
         found = documents(internal)
         yield from (replace(each, internal=True) for each in found if (each.kind, each.id) not in public)
 
 
-def _source(shown: Shown, source: Source, measures: list[Measure], columns: list[Column]) -> Document:
+def _source(shown: VisibleModel, source: Source, measures: list[Measure], columns: list[Column]) -> Document:
     fields = (
         Field("name", source.name, SOURCE_NAME),
         Field("measures", " ".join(each.name for each in measures), MEASURE),
@@ -258,7 +258,7 @@ def _source(shown: Shown, source: Source, measures: list[Measure], columns: list
 
 
 def _entity(
-    shown: Shown, source: Source, entity: Measure | Segment | Column, kind: str, weight: float, *fields: Field
+    shown: VisibleModel, source: Source, entity: Measure | Segment | Column, kind: str, weight: float, *fields: Field
 ) -> Document:
     """Return the document of something of a source; `weight`: of the source's name in it."""
     named = (Field("name", entity.name, SOURCE_NAME), Field("source", source.name, weight))
@@ -270,12 +270,12 @@ def _entity(
     return _document(shown, kind, f"{source.name}.{entity.name}", summary, (*named, *fields, described))
 
 
-def _expression_text(shown: Shown, source: Source, expr: str) -> str:
+def _expression_text(shown: VisibleModel, source: Source, expr: str) -> str:
     """Return an expression as its own summary, unless it names what is not shown."""
     return expr if shown.tells(source, expr) else f"of {source.name}"
 
 
-def _document(shown: Shown, kind: str, id: str, summary: str, fields: tuple[Field, ...]) -> Document:
+def _document(shown: VisibleModel, kind: str, id: str, summary: str, fields: tuple[Field, ...]) -> Document:
     filled = tuple(each for each in fields if each.text)
     return Document(kind, id, shown.model.connection, one_line(summary, _SUMMARY), filled, KINDS.index(kind))
 
@@ -284,7 +284,7 @@ _NAME: Final = re.compile(r"\w+")
 
 
 @dataclass(slots=True)
-class Shown:
+class VisibleModel:
     """What of one model is shown; `internal`: what is internal too.
 
     A computed column that does not say it is as visible as the columns it reads; expressions are looked into only
@@ -489,9 +489,9 @@ class Layer:
         digest = self.digest(self.folder, tree)
         return self._documents.get(digest, lambda: _by_digest(all_documents(self._model(tree, digest))))
 
-    def shown(self, tree: Tree) -> Shown:
+    def shown(self, tree: Tree) -> VisibleModel:
         """Return what of the semantic layer as a tree has it is public."""
-        return Shown(self._model(tree, self.digest(self.folder, tree)))
+        return VisibleModel(self._model(tree, self.digest(self.folder, tree)))
 
     def _model(self, tree: Tree, digest: str) -> Model:
         return self._models.get(digest, lambda: self._load(tree))

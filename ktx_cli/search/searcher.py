@@ -196,7 +196,7 @@ _Warnings = list[ResultWarning]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SearchAnswer:
     """What was found, and what there is to know about the search."""
 
     found: Found
@@ -228,11 +228,11 @@ class Searcher:
     def __post_init__(self) -> None:
         self._overlays = Overlays(self.contents, lambda: self._opened()[0])
 
-    def search(self, query: str, scope: Scope = EVERYTHING, limit: int = 20) -> Answer:
+    def search(self, query: str, scope: Scope = EVERYTHING, limit: int = 20) -> SearchAnswer:
         """Return what fits a query, best first. Raises `StorageError` where files of the project cannot be read."""
         return self._answer(self._current, query, scope, limit)
 
-    def search_tree(self, workspace: Workspace, query: str, scope: Scope = EVERYTHING, limit: int = 20) -> Answer:
+    def search_tree(self, workspace: Workspace, query: str, scope: Scope = EVERYTHING, limit: int = 20) -> SearchAnswer:
         """Return what fits a query in an overlay as it is now; what was written to it is found."""
         return self._answer(lambda: (self._overlays.view(workspace), []), query, scope, limit)
 
@@ -258,7 +258,7 @@ class Searcher:
             self._looked = (View(), [])
             self._overlays = Overlays(self.contents, lambda: self._opened()[0])
 
-    def _answer(self, view: Callable[[], tuple[View, _Warnings]], query: str, scope: Scope, limit: int) -> Answer:
+    def _answer(self, view: Callable[[], tuple[View, _Warnings]], query: str, scope: Scope, limit: int) -> SearchAnswer:
         for _ in range(2):
             base = None
             try:
@@ -319,12 +319,12 @@ class Searcher:
                 return None, [_unused("the search index is of another version of ktx")]
             return self._base, []
 
-    def _found(self, view: View, warnings: _Warnings, query: str, scope: Scope, limit: int) -> Answer:
+    def _found(self, view: View, warnings: _Warnings, query: str, scope: Scope, limit: int) -> SearchAnswer:
         ranking = rank(view.stores, query, scope, limit)
         meant, more = self._nearest(view, ranking, query, scope, limit)
         if not meant:
-            return Answer(found(view.stores, ranking, limit), (*warnings, *more))
-        return Answer(fused(view.stores, ranking, meant, limit), (*warnings, *more))
+            return SearchAnswer(found(view.stores, ranking, limit), (*warnings, *more))
+        return SearchAnswer(fused(view.stores, ranking, meant, limit), (*warnings, *more))
 
     def _nearest(
         self, view: View, ranking: Ranking, query: str, scope: Scope, limit: int

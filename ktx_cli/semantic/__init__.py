@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic.answer import Answer, Asked, Prepared, ask_prepared, compile_query, prepare, receipt
+    from ktx_cli.semantic.answer import Answer, CompiledQuery, Prepared, ask_prepared, compile_query, prepare, receipt
     from ktx_cli.semantic.calendar import calendar_of
     from ktx_cli.semantic.check import Resolver, check_model, read_fragment, silence_parser
     from ktx_cli.semantic.compile.build import Build, called, column, counted, join, present, subquery
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         MOST_CANDIDATES,
         MOST_CHECKED,
         Comparison,
-        Period,
+        Recency,
         ValueFindings,
         comparisons,
         has_rows,

@@ -140,17 +140,17 @@ class Answer:
     truncated: bool = False
     totals: tuple[Any, ...] | None = None
     receipt: dict[str, Any] = field(default_factory=dict)
-    asked: Asked | None = None
+    asked: CompiledQuery | None = None
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompiledQuery:
     """A compiled question: the plan, the statement, and that of its totals."""
 
     plan: Plan
     compiled: Compiled
     dialect: str
-    totals: Asked | None = None
+    totals: CompiledQuery | None = None
 
     @functools.cached_property
     def sql(self) -> str:
@@ -165,7 +165,7 @@ def compile_query(
     attributes: Mapping[str, Any] | None = None,
     now: datetime | None = None,
     graph: Graph | None = None,
-) -> Asked:
+) -> CompiledQuery:
     """Return the statement of a question; `SemanticError` where it has no right answer."""
     parsed = query if isinstance(query, Query) else parse_query(query)
     try:
@@ -179,10 +179,10 @@ def compile_query(
     totals = None
     if parsed.totals and plan.outputs:
         totals = _totals(parsed, lambda bare: compile_query(model, bare, attributes=attributes, now=now, graph=graph))
-    return Asked(plan, compiled, model.dialect, totals)
+    return CompiledQuery(plan, compiled, model.dialect, totals)
 
 
-def _totals(query: Query, compiled: Callable[[Query], Asked]) -> Asked | None:
+def _totals(query: Query, compiled: Callable[[Query], CompiledQuery]) -> CompiledQuery | None:
     """Return the question without dimensions, of those measures that mean something without a time to go by."""
     bare = replace(query, dimensions=(), having=(), order_by=(), offset=0, limit=1, fill=False, totals=False)
     try:
@@ -204,7 +204,7 @@ class Prepared:
     It holds for one model, the same query and attributes, and the day it was prepared on.
     """
 
-    asked: Asked
+    asked: CompiledQuery
     probes: tuple[ProbePlan, ...]
 
 
@@ -270,7 +270,7 @@ def ask_prepared(
     return Answer(list(asked.compiled.columns), rows[:limit], asked.sql, truncated, totals, receipt_facts, asked)
 
 
-def _total_row(asked: Asked, totals: Asked, connector: Connector) -> tuple[Any, ...] | None:
+def _total_row(asked: CompiledQuery, totals: CompiledQuery, connector: Connector) -> tuple[Any, ...] | None:
     """Return the total of every measure of the answer in its order, None for one that has none."""
     row = _only_row(connector, totals.sql)
     if row is None:

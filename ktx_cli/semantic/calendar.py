@@ -33,7 +33,7 @@ from ktx_cli.semantic.model import (
     Span,
     unknown,
 )
-from ktx_cli.warehouses import DateOrTimestamp, Step, TimeKind, dialect_named
+from ktx_cli.warehouses import DateOrTimestamp, PeriodLength, TimeKind, dialect_named
 
 Moment = TypeVar("Moment", date, datetime)
 
@@ -363,8 +363,8 @@ def next_period(value: exp.Expr, grain: str, dialect: str) -> exp.Expr:
     return shift(value, 1, grain, _step(grain).kind, dialect)
 
 
-def _step(grain: str) -> Step:
-    return Step(*STEPS[grain], "timestamp" if grain in FINE else "date")
+def _step(grain: str) -> PeriodLength:
+    return PeriodLength(*STEPS[grain], "timestamp" if grain in FINE else "date")
 
 
 def capacity(grain: str) -> int:

@@ -43,7 +43,7 @@ _ALL_ROWS: Final = re.compile(r"count\(\s*\*\s*\)", re.IGNORECASE)
 class ExpressionChecks:
     """Checks the expressions of a model, source by source; `uses`: measure -> the measures it is computed from."""
 
-    def __init__(self, model: Model, report: Report) -> None:
+    def __init__(self, model: Model, report: ProblemList) -> None:
         self.model, self.report = model, report
         self.names = Resolver(model)
         self.uses: dict[MeasureKey, list[MeasureKey]] = {}
@@ -433,7 +433,7 @@ class Resolver:
         return hop if source is None else source.name
 
 
-class Report:
+class ProblemList:
     """The problems of a model, in the order they were found."""
 
     def __init__(self) -> None:
@@ -468,7 +468,7 @@ def check_model(model: Model) -> list[Diagnostic]:
 
     An `error` is a definition no question can use; a `warning` one that may give a wrong number, or none.
     """
-    report = Report()
+    report = ProblemList()
     expressions = ExpressionChecks(model, report)
     for source in model.sources.values():
         check_source(source, report)
@@ -480,7 +480,7 @@ def check_model(model: Model) -> list[Diagnostic]:
     return report.sorted()
 
 
-def check_source(source: Source, report: Report) -> None:
+def check_source(source: Source, report: ProblemList) -> None:
     """Check names, grain and time column of a source, and the columns and segments its measures name."""
     for column in source.columns.values():
         if "." in column.name:
@@ -498,7 +498,7 @@ def check_source(source: Source, report: Report) -> None:
         _check_measure(source, measure, report)
 
 
-def _check_time(source: Source, report: Report) -> None:
+def _check_time(source: Source, report: ProblemList) -> None:
     if source.time_column is None:
         return
     column = source.column(source.time_column)
@@ -510,7 +510,7 @@ def _check_time(source: Source, report: Report) -> None:
         report.warn("not_a_time", what, source, column.place or source.place, "give that column type: time")
 
 
-def _check_measure(source: Source, measure: Measure, report: Report) -> None:
+def _check_measure(source: Source, measure: Measure, report: ProblemList) -> None:
     what = f"measure `{measure.name}` of `{source.name}`"
     if "." in measure.name:
         report.error("dotted_name", f"the name of {what} has a dot", source, measure.place, "rename it")
@@ -538,7 +538,7 @@ def _own_columns(measure: Measure) -> Iterator[tuple[str, str]]:
         yield "cumulative.over", measure.cumulative.over
 
 
-def check_projection(source: Source, dialect: str, parameters: Collection[str], report: Report) -> None:
+def check_projection(source: Source, dialect: str, parameters: Collection[str], report: ProblemList) -> None:
     """Check the `sql` of a source; its columns only where the statement itself names them all."""
     what, sql = f"`sql` of `{source.name}`", source.sql or ""
     try:
@@ -579,7 +579,7 @@ _DISPLAY: Final = re.compile(r"(?:.*_)?(?:name|email|label|title|description)", 
 _IDENTIFIER: Final = re.compile(r"(?:.*_)?id", re.IGNORECASE)
 
 
-def check_joins(model: Model, report: Report) -> None:
+def check_joins(model: Model, report: ProblemList) -> None:
     """Check every join of a model, and whether joins connect all its sources."""
     for source in model.sources.values():
         for join in source.joins:
@@ -589,7 +589,7 @@ def check_joins(model: Model, report: Report) -> None:
     _check_connected(model, report)
 
 
-def _check_join(source: Source, join: Join, sources: Mapping[str, Source], report: Report) -> None:
+def _check_join(source: Source, join: Join, sources: Mapping[str, Source], report: ProblemList) -> None:
     target = sources.get(join.to)
     if target is None:
         what = f"`{source.name}` is joined to `{join.to}`, which is not a source"
@@ -607,7 +607,7 @@ def _check_join(source: Source, join: Join, sources: Mapping[str, Source], repor
         _check_meaning(source, target, join, report)
 
 
-def _check_aliases(source: Source, sources: Mapping[str, Source], report: Report) -> None:
+def _check_aliases(source: Source, sources: Mapping[str, Source], report: ProblemList) -> None:
     seen: dict[str, Join] = {}
     for join in source.joins:
         if join.alias is None:
@@ -623,7 +623,7 @@ def _check_aliases(source: Source, sources: Mapping[str, Source], report: Report
         seen.setdefault(join.alias, join)
 
 
-def _check_cardinality(source: Source, target: Source, join: Join, report: Report) -> None:
+def _check_cardinality(source: Source, target: Source, join: Join, report: ProblemList) -> None:
     """Warn where the side that is to have one row is not joined by columns known to be unique."""
     own = {name for name, _ in join.pairs} | {condition.column for condition in join.conditions if condition.own}
     other = {name for _, name in join.pairs} | {condition.column for condition in join.conditions if not condition.own}
@@ -646,7 +646,7 @@ def _is_unique(source: Source, columns: set[str]) -> bool:
     return any(column.unique for column in result) or (source.keyed and bool(grain) and all(c in result for c in grain))
 
 
-def _check_meaning(source: Source, target: Source, join: Join, report: Report) -> None:
+def _check_meaning(source: Source, target: Source, join: Join, report: ProblemList) -> None:
     """Warn where a text for people is compared with an identifier."""
     if join.relationship is Relationship.ONE_TO_MANY:
         return
@@ -659,7 +659,7 @@ def _check_meaning(source: Source, target: Source, join: Join, report: Report) -
             report.warn("display_value", what, source, join.place, hint)
 
 
-def _check_connected(model: Model, report: Report) -> None:
+def _check_connected(model: Model, report: ProblemList) -> None:
     """Note the sources that no join connects with most of the others."""
     groups = _components(model)
     if len(groups) < 2:

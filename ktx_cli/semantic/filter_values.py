@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from ktx_cli.semantic.answer import Asked
+from ktx_cli.semantic.answer import CompiledQuery
 from ktx_cli.semantic.compile.build import Build, column, identifier, present, subquery, without_booleans
 from ktx_cli.semantic.compile.rows import Rows, in_range
 from ktx_cli.semantic.expressions.names import filled, placeholder
@@ -73,7 +73,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class Recency:
     """A fact whose rows the question asks for in its most recent period; `public`: its times may be shown."""
 
     fact: str
@@ -87,7 +87,7 @@ class ValueCheck:
 
     sql: str
     comparisons: Sequence[Comparison]
-    periods: Sequence[Period]
+    periods: Sequence[Recency]
     max_rows: int
 
     def read(self, rows: Iterable[Sequence[Any]]) -> ValueFindings:
@@ -119,7 +119,7 @@ class ValueFindings:
     newest: dict[int, str] = field(default_factory=dict)
 
 
-def comparisons(asked: Asked) -> list[Comparison]:
+def comparisons(asked: CompiledQuery) -> list[Comparison]:
     """Return the literals that the question's own conditions compare plain columns with, each once."""
     result: dict[tuple[object, ...], Comparison] = {}
     for condition in asked.plan.filters:
@@ -128,7 +128,7 @@ def comparisons(asked: Asked) -> list[Comparison]:
     return list(result.values())
 
 
-def periods(asked: Asked) -> list[Period]:
+def periods(asked: CompiledQuery) -> list[Recency]:
     """Return the facts that the question limits to a most recent period, by a time that each of their rows has."""
     plan, build = asked.plan, asked.compiled.build
     last = None if plan.query.time_range is None else plan.query.time_range.last
@@ -144,11 +144,11 @@ def periods(asked: Asked) -> list[Period]:
             continue
         source = build.names.model.sources[path.end]
         read = source.column(time.column)
-        result.append(Period(leaf.fact, last, read is not None and _is_public(build, source, read)))
+        result.append(Recency(leaf.fact, last, read is not None and _is_public(build, source, read)))
     return result[::-1]
 
 
-def is_proven(comparison: Comparison, asked: Asked, rows: Sequence[Sequence[Any]]) -> bool:
+def is_proven(comparison: Comparison, asked: CompiledQuery, rows: Sequence[Sequence[Any]]) -> bool:
     """Whether the rows of the answer prove that some row has the value."""
     if not comparison.required:
         return False
@@ -157,14 +157,14 @@ def is_proven(comparison: Comparison, asked: Asked, rows: Sequence[Sequence[Any]
     return any(comparison.facts is None or leaf.fact in comparison.facts for leaf in _counted(asked, rows))
 
 
-def has_rows(period: Period, asked: Asked, rows: Sequence[Sequence[Any]]) -> bool:
+def has_rows(period: Recency, asked: CompiledQuery, rows: Sequence[Sequence[Any]]) -> bool:
     """Whether the rows of the answer prove that the fact has rows in the period."""
     plain = (leaf for leaf in _counted(asked, rows) if not (leaf.treatment.offset or leaf.treatment.cumulative))
     return any(leaf.fact == period.fact for leaf in plain)
 
 
 def plan_check(
-    asked: Asked, wanted: Sequence[Comparison], since: Sequence[Period], suggest: Sequence[bool]
+    asked: CompiledQuery, wanted: Sequence[Comparison], since: Sequence[Recency], suggest: Sequence[bool]
 ) -> ValueCheck:
     """Return the statement for some comparisons and periods; `suggest`: for which comparisons values are read too."""
     build = Build(asked.compiled.build.names, asked.plan)  # of its own: the receipt tells of the question's alone
@@ -260,7 +260,7 @@ def _is_public(build: Build, source: Source, read: Column) -> bool:
     return build.names.visibility(source, read) is Visibility.PUBLIC and source.visibility is Visibility.PUBLIC
 
 
-def _counted(asked: Asked, rows: Sequence[Sequence[Any]]) -> Iterator[Leaf]:
+def _counted(asked: CompiledQuery, rows: Sequence[Sequence[Any]]) -> Iterator[Leaf]:
     """Yield the aggregates of which the answer shows that they counted some row."""
     for place, output in enumerate(asked.plan.outputs, start=len(asked.plan.dimensions)):
         number = _leaf_of(output.formula)
@@ -323,7 +323,7 @@ def _nearness(value: exp.Expr, comparison: Comparison) -> Iterator[exp.Expr]:
     yield exp.Case(ifs=ifs, default=exp.Literal.number(len(ranked)))
 
 
-def _of_period(build: Build, number: int, period: Period) -> Iterator[exp.Select]:
+def _of_period(build: Build, number: int, period: Recency) -> Iterator[exp.Select]:
     """Yield the queries for a row in the period, and for the newest row at all."""
     asked = build.plan.time_range
     assert asked is not None

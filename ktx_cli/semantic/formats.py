@@ -10,7 +10,7 @@ from typing import Final
 from sqlglot import exp
 
 from ktx_cli.core import NumberStyle
-from ktx_cli.semantic.answer import Asked
+from ktx_cli.semantic.answer import CompiledQuery
 from ktx_cli.semantic.expressions.fragments import percentile_of
 from ktx_cli.semantic.expressions.names import Expression, Names
 from ktx_cli.semantic.model import Column, Measure, SemanticError, Source
@@ -55,7 +55,7 @@ _UNKNOWN: Final = _Scale(None)
 _WHOLE: Final = _Scale(0)
 
 
-def number_styles(asked: Asked, scale_of: ScaleOf) -> list[NumberStyle | None]:
+def number_styles(asked: CompiledQuery, scale_of: ScaleOf) -> list[NumberStyle | None]:
     """Return for each column of the answer what its numbers are wanted like, None where nothing is known."""
     scales = _Scales(asked.compiled.build.names, asked.plan, scale_of)
     return [

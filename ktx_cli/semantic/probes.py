@@ -83,7 +83,7 @@ class ProbePlan:
 def plan_probe(build: Build, fact: str) -> ProbePlan:
     """Return what counts the rows of a fact and those its joins find nothing for, in one statement."""
     rows = _joined_rows(build, fact)
-    kept = _Kept(rows)
+    kept = _RowCounts(rows)
     where = kept.where
     of_leaves = kept.of_leaves()
     joins = list(rows.joins.values())
@@ -103,7 +103,7 @@ def plan_probe(build: Build, fact: str) -> ProbePlan:
     return ProbePlan(fact, build.with_queries(query).sql(build.dialect), build, rows, by_key, tuple(of_leaves))
 
 
-class _Kept:
+class _RowCounts:
     """Counts the rows that the question's conditions keep, and of these those that an aggregate's own keep.
 
     `where`: the conditions on the fact's own columns, which the whole statement holds.

@@ -29,7 +29,7 @@ _Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
-class AskedMeasure:
+class QueryMeasure:
     """A measure by its name, or an expression with aggregates; `name`: what its column is called."""
 
     expr: str
@@ -37,7 +37,7 @@ class AskedMeasure:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedDimension:
+class QueryDimension:
     """A column to group by; `granularity`: the grain a time is cut to; `via`: the joins to go through."""
 
     field: str
@@ -47,7 +47,7 @@ class AskedDimension:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedFilter:
+class QueryFilter:
     """A condition on rows or on results; `facts`: the only ones it is for, None for all."""
 
     expr: str
@@ -56,7 +56,7 @@ class AskedFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOrder:
+class QueryOrder:
     """What to sort by."""
 
     field: str
@@ -64,7 +64,7 @@ class AskedOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRange:
+class QueryRange:
     """A stretch of time, `start` included, `end` not; `last`: as long a time before now, in place of both."""
 
     field: str | None = None
@@ -81,16 +81,16 @@ class Query:
     `previous_period`.
     """
 
-    measures: tuple[AskedMeasure, ...] = ()
-    dimensions: tuple[AskedDimension, ...] = ()
-    filters: tuple[AskedFilter, ...] = ()
+    measures: tuple[QueryMeasure, ...] = ()
+    dimensions: tuple[QueryDimension, ...] = ()
+    filters: tuple[QueryFilter, ...] = ()
     segments: tuple[str, ...] = ()
     having: tuple[str, ...] = ()
-    order_by: tuple[AskedOrder, ...] = ()
+    order_by: tuple[QueryOrder, ...] = ()
     limit: int = DEFAULT_LIMIT
     offset: int = 0
     include_empty: bool | None = None
-    time_range: AskedRange | None = None
+    time_range: QueryRange | None = None
     comparison: str | None = None
     totals: bool = False
     fill: bool = False
@@ -125,15 +125,15 @@ def _with_via(query: Query, via: Mapping[str, tuple[str, ...]]) -> Query:
     return replace(query, dimensions=dimensions)
 
 
-def _measures(value: Any, key: str) -> tuple[AskedMeasure, ...]:
-    return _items(value, key, lambda item, where: AskedMeasure(**_texts(item, where, ("expr", "name"), "expr")))
+def _measures(value: Any, key: str) -> tuple[QueryMeasure, ...]:
+    return _items(value, key, lambda item, where: QueryMeasure(**_texts(item, where, ("expr", "name"), "expr")))
 
 
-def _dimensions(value: Any, key: str) -> tuple[AskedDimension, ...]:
+def _dimensions(value: Any, key: str) -> tuple[QueryDimension, ...]:
     return _items(value, key, _dimension)
 
 
-def _dimension(item: Any, where: str) -> AskedDimension:
+def _dimension(item: Any, where: str) -> QueryDimension:
     if isinstance(item, Mapping):
         item = dict(item)
         via = _path(item.pop("via", None), f"{where}.via")
@@ -143,7 +143,7 @@ def _dimension(item: Any, where: str) -> AskedDimension:
     if "granularity" not in texts:
         field, grain = with_grain(texts["field"])
         texts |= {"field": field} | ({} if grain is None else {"granularity": grain})
-    found = AskedDimension(**texts, via=via)
+    found = QueryDimension(**texts, via=via)
     if found.granularity is not None and found.granularity not in GRAINS:
         raise _not_one_of(found.granularity, GRAINS, f"{where}.granularity")
     return found
@@ -157,8 +157,8 @@ def with_grain(text: str) -> tuple[str, str | None]:
     return field.strip(), grain.strip()
 
 
-def _filters(value: Any, key: str) -> tuple[AskedFilter, ...]:
-    def read(item: Any, where: str) -> AskedFilter:
+def _filters(value: Any, key: str) -> tuple[QueryFilter, ...]:
+    def read(item: Any, where: str) -> QueryFilter:
         facts: tuple[str, ...] | None = None
         via: tuple[str, ...] = ()
         if isinstance(item, Mapping):
@@ -166,27 +166,27 @@ def _filters(value: Any, key: str) -> tuple[AskedFilter, ...]:
             via = _path(item.pop("via", None), f"{where}.via")
             named = item.pop("facts", None)
             facts = None if named is None else _text_list(named, f"{where}.facts")
-        return AskedFilter(**_texts(item, where, ("expr",), "expr"), via=via, facts=facts)
+        return QueryFilter(**_texts(item, where, ("expr",), "expr"), via=via, facts=facts)
 
     return _items(value, key, read)
 
 
-def _order(value: Any, key: str) -> tuple[AskedOrder, ...]:
-    def read(item: Any, where: str) -> AskedOrder:
+def _order(value: Any, key: str) -> tuple[QueryOrder, ...]:
+    def read(item: Any, where: str) -> QueryOrder:
         if isinstance(item, str):
             match = _DIRECTION.fullmatch(_text(item, where))
-            return AskedOrder(item.strip()) if match is None else AskedOrder(match[1], match[2].lower() == "desc")
+            return QueryOrder(item.strip()) if match is None else QueryOrder(match[1], match[2].lower() == "desc")
         found = _texts(item, where, ("field", "direction"), "field")
         direction = found.get("direction") or "asc"
         if direction.lower() not in ("asc", "desc"):
             raise _not_one_of(direction, ("asc", "desc"), f"{where}.direction")
-        return AskedOrder(found["field"], direction.lower() == "desc")
+        return QueryOrder(found["field"], direction.lower() == "desc")
 
     return _items(value, key, read)
 
 
-def _range(value: Any, key: str) -> AskedRange:
-    found = AskedRange(**_texts(value, key, ("field", "start", "end", "last"), None))
+def _range(value: Any, key: str) -> QueryRange:
+    found = QueryRange(**_texts(value, key, ("field", "start", "end", "last"), None))
     if found.last is not None and (found.start is not None or found.end is not None):
         raise _wrong(f"`{key}`", "has `last` beside `start` or `end`", "give one of them")
     if found.last is None and found.start is None and found.end is None:

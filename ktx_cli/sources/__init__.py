@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.sources.query_history.model import History
     from ktx_cli.sources.query_history.pages import TIER
-    from ktx_cli.sources.query_history.readers import Place, read_history
+    from ktx_cli.sources.query_history.readers import HistoryPlace, read_history
     from ktx_cli.sources.registry import (
         Detected,
         Folder,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import httpx2
 
 
-__all__ = ["Answer", "HttpAuthError", "HttpClient", "HttpStatusError", "RetryPolicy", "Site"]
+__all__ = ["HttpAuthError", "HttpClient", "HttpResponse", "HttpStatusError", "RetryPolicy", "Site"]
 
 MAX_BYTES: Final = 64_000_000
 """The largest answer, unpacked."""
@@ -57,7 +57,7 @@ _REPORTED_FROM_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """An answer that is no error. `headers` have lower-case names; `content` is unpacked."""
 
     status: int
@@ -139,7 +139,7 @@ class HttpClient:
         body: Any = None,
         form: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> HttpResponse:
         """Send a request, again where that may help, and return its answer; `body` becomes JSON, `form` a form."""
         extra: dict[str, Any] = {"params": _given(params), "data": form, "headers": headers}
         if body is not None:
@@ -150,11 +150,11 @@ class HttpClient:
         while True:
             tried += 1
             outcome, asked = self._once(request)
-            if isinstance(outcome, Answer):
+            if isinstance(outcome, HttpResponse):
                 return outcome
             self._wait_or_raise(outcome, tried, asked)
 
-    def decoded(self, answer: Answer, label: str) -> Any:
+    def decoded(self, answer: HttpResponse, label: str) -> Any:
         """Return the JSON of an answer."""
         try:
             return json.loads(answer.content)
@@ -162,7 +162,7 @@ class HttpClient:
             message = f"{self.site.name} answered {label} with something that is no JSON"
             raise SourceError(message, hint=self.site.hints["address"]) from error
 
-    def _once(self, request: _Request) -> tuple[Answer | KtxError, float | None]:
+    def _once(self, request: _Request) -> tuple[HttpResponse | KtxError, float | None]:
         """Return an answer, or the error of a try that may be repeated and the seconds the site asks for."""
         import httpx2
 
@@ -221,7 +221,7 @@ class HttpClient:
             hint=f"wait until {self.site.name} answers faster, then run it again",
         )
 
-    def _followed(self, request: _Request) -> Answer:
+    def _followed(self, request: _Request) -> HttpResponse:
         """Send a request once and follow redirects inside the site."""
         method, url, extra = request.method, request.url, request.extra
         for _ in range(_MOST_REDIRECTS + 1):
@@ -233,15 +233,15 @@ class HttpClient:
             url, extra = target, {**extra, "params": None}
         raise SourceError(f"{self.site.name} redirects {request.label} in circles", hint=self.site.hints["address"])
 
-    def _sent(self, method: str, url: str, extra: Mapping[str, Any], label: str) -> tuple[Answer, str | None]:
+    def _sent(self, method: str, url: str, extra: Mapping[str, Any], label: str) -> tuple[HttpResponse, str | None]:
         self._look()
         with self._client.stream(method, url, **extra) as response:
             location = response.headers.get("location")
             if response.status_code in _REDIRECTS and location:
-                return Answer(response.status_code, {}, b""), self._inside(response, location, label)
+                return HttpResponse(response.status_code, {}, b""), self._inside(response, location, label)
             content = self._content(response, label)
             headers = {name.lower(): value for name, value in response.headers.items()}
-            return Answer(response.status_code, headers, content), None
+            return HttpResponse(response.status_code, headers, content), None
 
     def _inside(self, response: httpx2.Response, location: str, label: str) -> str:
         """Return where a redirect leads, when that is this site: credentials go to no other."""

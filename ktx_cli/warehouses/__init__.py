@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.warehouses.sampling import Sample, SampleLimits, SampleMethod, exact_texts, read_sample, value_of, why
     from ktx_cli.warehouses.server import TAG, ServerConnector, is_local
-    from ktx_cli.warehouses.time_arithmetic import DateOrTimestamp, Step, TimeKind
+    from ktx_cli.warehouses.time_arithmetic import DateOrTimestamp, PeriodLength, TimeKind
     from ktx_cli.warehouses.worker.wire import row_memory, row_size
 
 BUILT_IN: Final = (

@@ -195,7 +195,7 @@ _DAY_SECONDS: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PeriodLength:
     """The length of a period: so many seconds, days or months; `kind`: what its start is."""
 
     size: int
@@ -274,7 +274,7 @@ class TimeArithmetic:
         later = plus(value, self._interval(count, unit))
         return self.as_date(later) if kind == "date" else later
 
-    def later(self, value: exp.Expr, count: exp.Expr, step: Step) -> exp.Expr:
+    def later(self, value: exp.Expr, count: exp.Expr, step: PeriodLength) -> exp.Expr:
         """Return the start of a period moved by a number of periods."""
         return self.moved(value, multiple(count, step.size), step.unit, step.kind)
 
@@ -450,7 +450,7 @@ class TimeArithmetic:
 
     # Spines
 
-    def spine(self, start: exp.Expr, end: exp.Expr, step: Step, most: int) -> exp.Select:
+    def spine(self, start: exp.Expr, end: exp.Expr, step: PeriodLength, most: int) -> exp.Select:
         """Return a query whose column `period` has the start of every period from `start` to `end`, in no order.
 
         At most `most` of them, a power of ten; no row where an end is NULL. The query has no WITH, so it may stand

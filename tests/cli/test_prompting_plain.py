@@ -7,9 +7,9 @@ import io
 import pytest
 
 from ktx_cli.cli.prompts import PlainPrompter
-from ktx_cli.jobs.setup.wizard.dialog import BackAsked, Choice
+from ktx_cli.jobs.setup.wizard.dialog import BackAsked, MenuItem
 
-CHOICES = [Choice("a", "One"), Choice("b", "Another")]
+CHOICES = [MenuItem("a", "One"), MenuItem("b", "Another")]
 
 
 @pytest.mark.parametrize("typed", [PlainPrompter.back, "\x1b", " < "])

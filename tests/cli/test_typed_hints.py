@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.cli.help import Place
+from ktx_cli.cli.help import ProjectPlace
 from ktx_cli.core import Command, Hint
 from tests.cli.conftest import ingested_shop
 from tests.worlds.forks import Forks
@@ -145,7 +145,7 @@ ADD, INGEST = Command("connection", "add", "new"), Command("ingest", "new")
     ],
 )  # fmt: skip
 def test_commands_in_prose(hint: str, shown: str) -> None:
-    assert Place("a b", Path("a b")).command(hint) == shown
+    assert ProjectPlace("a b", Path("a b")).command(hint) == shown
 
 
 def test_below_the_project_git_is_told_where(ktx: Run, ingested: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,14 @@ from ktx_cli.core import yaml
 from ktx_cli.core.errors import BusyError, ConfigError, NotReadyError, StorageError, UsageError
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.jobs.review import Choice, DecideRequest, DecisionReport, decide, list_relationships, relationship_names
+from ktx_cli.jobs.review import (
+    DecideRequest,
+    DecisionReport,
+    TypedDecision,
+    decide,
+    list_relationships,
+    relationship_names,
+)
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_run_lock
 from ktx_cli.project.state import read_state
@@ -81,7 +88,9 @@ def scan(project: Path) -> str | None:
 
 
 def said(project: Path, accept: tuple[str, ...] = (), reject: tuple[str, ...] = (), **more: Any) -> DecisionReport:
-    choices = [Choice(edge, Decision.ACCEPT) for edge in accept] + [Choice(edge, Decision.REJECT) for edge in reject]
+    choices = [TypedDecision(edge, Decision.ACCEPT) for edge in accept] + [
+        TypedDecision(edge, Decision.REJECT) for edge in reject
+    ]
     return decide(DecideRequest(project, choices, **more))[0]
 
 
@@ -244,17 +253,17 @@ def test_an_overlay_not_in_git_yet_is_left_alone(project: Path, path: str) -> No
 def test_comments_that_go_are_named(project: Path) -> None:
     (project / SHARD).write_bytes((project / SHARD).read_bytes() + b"# mine\n")
     git(project, "commit", "-aqm", "a thought")
-    _, warnings = decide(DecideRequest(project, [Choice(PARCEL, Decision.ACCEPT)]))
+    _, warnings = decide(DecideRequest(project, [TypedDecision(PARCEL, Decision.ACCEPT)]))
     assert [warning.code for warning in warnings] == ["removed_comments"]
 
 
 def test_files_that_git_ignores_are_written_and_named(project: Path) -> None:
     (project / ".gitignore").write_text("semantic-layer/shop/*.yaml\n")
-    report, warnings = decide(DecideRequest(project, [Choice(CUSTOMER, Decision.REJECT)]))
+    report, warnings = decide(DecideRequest(project, [TypedDecision(CUSTOMER, Decision.REJECT)]))
     assert (report.status, report.commit, set(report.ignored)) == ("done", None, {ORDERS, CUSTOMERS})
     assert [warning.code for warning in warnings] == ["ignored_paths"]
     assert join_status_counts(project)[CUSTOMER] == "disabled"
-    assert decide(DecideRequest(project, [Choice(CUSTOMER, Decision.ACCEPT)]))[0].status == "done"
+    assert decide(DecideRequest(project, [TypedDecision(CUSTOMER, Decision.ACCEPT)]))[0].status == "done"
     assert (project / ORDERS).read_text() == "name: orders\n", "git has no history of it, so it is not removed"
     assert join_status_counts(project)[CUSTOMER] == "manual"
 
@@ -377,7 +386,7 @@ def test_nothing_to_do_where_the_join_the_other_way_round_stands(project: Path) 
     path.write_text(path.read_text().replace(line, f"{turned}\n{line}"))
     git(project, "commit", "-am", "turned")
     mirror = "customers.id->orders.customer_id"
-    report, warnings = decide(DecideRequest(project, [Choice(mirror, Decision.REJECT)]))
+    report, warnings = decide(DecideRequest(project, [TypedDecision(mirror, Decision.REJECT)]))
     assert (report.status, report.commit) == ("unchanged", None)
     assert [(each.code, each.hint) for each in warnings] == [
         ("opposite_stands", f"ktx scan relationships shop --reject '{CUSTOMER}'")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError, SecretError
-from ktx_cli.llm.settings import Place, missing_setting, resolved_keys, resolved_place, secret_references
+from ktx_cli.llm.settings import ApiAddress, missing_setting, resolved_keys, resolved_place, secret_references
 from ktx_cli.project.config.blocks import SUPPORTED_BACKENDS
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.secrets import mask
@@ -86,26 +86,31 @@ def test_a_key_that_cannot_be_sent_is_refused_by_setting(reference: str, value: 
     assert caught.value.hint
 
 
-PLACES: list[tuple[str, dict[str, str], dict[str, str], Place]] = [
-    ("anthropic", {"base_url": "https://api.example.com/v1"}, {}, Place("https://api.example.com")),
-    ("anthropic", {"base_url": "https://api.example.com/v1/"}, {}, Place("https://api.example.com")),
-    ("anthropic", {"base_url": "env:URL"}, {"URL": "https://api.example.com/v1\n"}, Place("https://api.example.com")),
-    ("anthropic", {}, {}, Place(None)),
-    ("gateway", {"base_url": "env:URL"}, {"URL": "http://h:4000/claude"}, Place("http://h:4000/claude")),
-    ("gateway", {"base_url": "file:url.txt"}, {}, Place("https://from.file")),
-    ("vertex", {"location": "env:L"}, {"L": "europe-west1"}, Place(None, "europe-west1")),
+PLACES: list[tuple[str, dict[str, str], dict[str, str], ApiAddress]] = [
+    ("anthropic", {"base_url": "https://api.example.com/v1"}, {}, ApiAddress("https://api.example.com")),
+    ("anthropic", {"base_url": "https://api.example.com/v1/"}, {}, ApiAddress("https://api.example.com")),
+    (
+        "anthropic",
+        {"base_url": "env:URL"},
+        {"URL": "https://api.example.com/v1\n"},
+        ApiAddress("https://api.example.com"),
+    ),
+    ("anthropic", {}, {}, ApiAddress(None)),
+    ("gateway", {"base_url": "env:URL"}, {"URL": "http://h:4000/claude"}, ApiAddress("http://h:4000/claude")),
+    ("gateway", {"base_url": "file:url.txt"}, {}, ApiAddress("https://from.file")),
+    ("vertex", {"location": "env:L"}, {"L": "europe-west1"}, ApiAddress(None, "europe-west1")),
     (
         "vertex",
         {"location": "global", "project": "env:P", "base_url": "https://v.example.com/v1"},
         {"P": "shop:42"},
-        Place("https://v.example.com/v1", "global", "shop:42"),
+        ApiAddress("https://v.example.com/v1", "global", "shop:42"),
     ),
 ]
 
 
 @pytest.mark.table(("backend", "settings", "environ", "place"), PLACES)
 def test_every_setting_of_a_provider_may_be_a_reference(
-    backend: str, settings: dict[str, str], environ: dict[str, str], place: Place, tmp_path: Path
+    backend: str, settings: dict[str, str], environ: dict[str, str], place: ApiAddress, tmp_path: Path
 ) -> None:
     (tmp_path / "url.txt").write_text("https://from.file/v1\n")
     found = KtxConfig.model_validate({"llm": {"provider": {backend: settings}}})

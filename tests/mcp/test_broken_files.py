@@ -20,7 +20,8 @@ from ktx_cli.agent_tools.session import ToolSession
 from ktx_cli.agent_tools.toolset import tools_for
 from ktx_cli.core.errors import KtxError
 from ktx_cli.jobs.index import index_facts, index_project, quick_signatures
-from ktx_cli.jobs.semantic.answer import Question, ask_layer, run_sql
+from ktx_cli.jobs.semantic.question import Question, ask_layer
+from ktx_cli.jobs.semantic.sql import run_sql
 from ktx_cli.jobs.semantic.validate import validate_layers
 from ktx_cli.llm.tools import check_tools, invoke
 from ktx_cli.project.config.file import load_config

@@ -17,7 +17,7 @@ import uvicorn
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp import http as access
 from ktx_cli.mcp import tool
-from ktx_cli.mcp.http import Guard, HttpServer, Load, Served, Sessions
+from ktx_cli.mcp.http import AccessPolicy, HttpServer, Load, Served, Sessions
 from ktx_cli.mcp.server import AuditLog, ProjectServer
 from ktx_cli.mcp.serving import _config
 from ktx_cli.project.layout import Layout
@@ -39,7 +39,7 @@ def serving(folder: Path, load: Load, change: Callable[[Served], Any] = lambda s
     project = ServedProject(Layout(folder), {})
     served = Served("/mcp", ProjectServer(project, tool.Options()), AuditLog(Layout(folder), "http"))
     change(served)
-    server = HttpServer((served,), Guard.of("127.0.0.1", token=None), "0123", load)
+    server = HttpServer((served,), AccessPolicy.of("127.0.0.1", token=None), "0123", load)
     bound = socket.create_server(("127.0.0.1", 0))
     runner = Quiet(_config(server))
 

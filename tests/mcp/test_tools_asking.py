@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from ktx_cli.core.errors import CancelledError, KtxError
-from ktx_cli.jobs.semantic.answer import Question
+from ktx_cli.jobs.semantic.question import Question
 from ktx_cli.jobs.serve.ask import Stop, Watch, ask_served, run_served
 from tests.mcp.conftest import CONFIG, Company
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.project.layout import Layout
-from ktx_cli.search.corpus import Shown, documents
+from ktx_cli.search.corpus import VisibleModel, documents
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.model import Model, Visibility
 
@@ -45,7 +45,7 @@ def model(tmp_path: Path) -> Model:
 
 
 def ids(model: Model, *, internal: bool) -> set[str]:
-    return {each.id for each in documents(Shown(model, internal))}
+    return {each.id for each in documents(VisibleModel(model, internal))}
 
 
 PUBLIC = {
@@ -64,12 +64,12 @@ def test_internal_parts_are_for_those_who_ask(model: Model) -> None:
 
 
 def test_no_text_of_a_document_names_what_is_hidden(model: Model) -> None:
-    texts = [field.text for each in documents(Shown(model)) for field in each.fields]
-    texts += [each.summary for each in documents(Shown(model))]
+    texts = [field.text for each in documents(VisibleModel(model)) for field in each.fields]
+    texts += [each.summary for each in documents(VisibleModel(model))]
     assert not [text for text in texts if "ssn" in text or "secret" in text or "score" in text.split()]
 
 
 def test_a_computed_column_is_as_visible_as_what_it_reads(model: Model) -> None:
-    shown, source = Shown(model), model.sources["customers"]
+    shown, source = VisibleModel(model), model.sources["customers"]
     found = {name: shown.visibility(source, source.columns[name]) for name in ("ssn_tail", "score_band", "broken")}
     assert found == {"ssn_tail": Visibility.HIDDEN, "score_band": Visibility.INTERNAL, "broken": Visibility.HIDDEN}

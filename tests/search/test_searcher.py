@@ -16,7 +16,7 @@ from ktx_cli.project.workspace import Workspace
 from ktx_cli.scan.snapshot import manifest_text, snapshot_path, table_file
 from ktx_cli.search import ranking as vectors
 from ktx_cli.search.corpus import Contents, Layer, Pages, Part, Passage, Passages, Scope, Values
-from ktx_cli.search.searcher import Answer, Refreshed, Searcher, refresh
+from ktx_cli.search.searcher import Refreshed, SearchAnswer, Searcher, refresh
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
@@ -78,7 +78,7 @@ class Project:
     def searcher(self) -> Searcher:
         return Searcher(self.path, self.contents, WorkingTree(self.root), lambda: self.embedder, look_seconds=0)
 
-    def search(self, query: str, limit: int = 20, **scope: object) -> Answer:
+    def search(self, query: str, limit: int = 20, **scope: object) -> SearchAnswer:
         searcher = self.searcher()
         try:
             return searcher.search(query, Scope(**scope), limit)  # type: ignore[arg-type]
@@ -256,7 +256,7 @@ def test_an_index_that_cannot_be_used_is_told_and_built_again(project: Project, 
     assert answer.found == good
     assert [(warning.code, warning.hint) for warning in answer.warnings] == [("no_index", "ktx index")]
     assert project.refresh().rebuilt
-    assert project.search("turnover of customers") == Answer(good)
+    assert project.search("turnover of customers") == SearchAnswer(good)
 
 
 def test_a_run_that_fails_leaves_the_index_as_it_was(project: Project) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.semantic.answer import fact_lines
+from ktx_cli.jobs.semantic.explain import fact_lines
 from ktx_cli.semantic.answer import ask
 from ktx_cli.testing.servers import PostgresServer
 from ktx_cli.warehouses.port import Connector

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import SourceError, UsageError
-from ktx_cli.jobs.semantic.answer import Question, ask_layer
+from ktx_cli.jobs.semantic.question import Question, ask_layer
 from ktx_cli.jobs.semantic.validate import validate_layers
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout

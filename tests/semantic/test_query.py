@@ -11,12 +11,12 @@ from ktx_cli.semantic.query import (
     LONGEST,
     MOST_ITEMS,
     MOST_ROWS,
-    AskedDimension,
-    AskedFilter,
-    AskedMeasure,
-    AskedOrder,
-    AskedRange,
     Query,
+    QueryDimension,
+    QueryFilter,
+    QueryMeasure,
+    QueryOrder,
+    QueryRange,
     parse_query,
 )
 
@@ -26,39 +26,39 @@ M = {"measures": ["m"]}
 @pytest.mark.table(
     ("asked", "field", "wanted"),
     [
-        (M, "measures", (AskedMeasure("m"),)),
-        ({"measures": [" m "]}, "measures", (AskedMeasure("m"),)),
-        ({"measures": [{"expr": "sum(x)", "name": "n"}]}, "measures", (AskedMeasure("sum(x)", "n"),)),
-        ({"measures": [{"expr": "x", "name": None}]}, "measures", (AskedMeasure("x"),)),
+        (M, "measures", (QueryMeasure("m"),)),
+        ({"measures": [" m "]}, "measures", (QueryMeasure("m"),)),
+        ({"measures": [{"expr": "sum(x)", "name": "n"}]}, "measures", (QueryMeasure("sum(x)", "n"),)),
+        ({"measures": [{"expr": "x", "name": None}]}, "measures", (QueryMeasure("x"),)),
         ({"measures": None, "dimensions": ["d"]}, "measures", ()),
-        ({"dimensions": ["d"]}, "dimensions", (AskedDimension("d"),)),
+        ({"dimensions": ["d"]}, "dimensions", (QueryDimension("d"),)),
         (
             {"dimensions": [{"field": "d", "granularity": "week", "name": "n", "via": "a.b"}]},
             "dimensions",
-            (AskedDimension("d", "week", "n", ("a", "b")),),
+            (QueryDimension("d", "week", "n", ("a", "b")),),
         ),
-        ({"dimensions": [{"field": "d", "via": ["a.b", "c"]}]}, "dimensions", (AskedDimension("d", via=("a.b", "c")),)),
-        ({"dimensions": ["r.d"], "via": {"r": "a"}}, "dimensions", (AskedDimension("r.d", via=("a",)),)),
-        ({"dimensions": ["rr.d"], "via": {"r": "a"}}, "dimensions", (AskedDimension("rr.d"),)),
+        ({"dimensions": [{"field": "d", "via": ["a.b", "c"]}]}, "dimensions", (QueryDimension("d", via=("a.b", "c")),)),
+        ({"dimensions": ["r.d"], "via": {"r": "a"}}, "dimensions", (QueryDimension("r.d", via=("a",)),)),
+        ({"dimensions": ["rr.d"], "via": {"r": "a"}}, "dimensions", (QueryDimension("rr.d"),)),
         (
             {"dimensions": [{"field": "r.d", "via": "b"}], "via": {"r": "a"}},
             "dimensions",
-            (AskedDimension("r.d", via=("b",)),),
+            (QueryDimension("r.d", via=("b",)),),
         ),
-        (M | {"filters": ["x = 1"]}, "filters", (AskedFilter("x = 1"),)),
-        (M | {"filters": [{"expr": "x", "via": "a", "facts": "f"}]}, "filters", (AskedFilter("x", ("a",), ("f",)),)),
-        (M | {"filters": [{"expr": "x", "facts": []}]}, "filters", (AskedFilter("x", (), ()),)),
+        (M | {"filters": ["x = 1"]}, "filters", (QueryFilter("x = 1"),)),
+        (M | {"filters": [{"expr": "x", "via": "a", "facts": "f"}]}, "filters", (QueryFilter("x", ("a",), ("f",)),)),
+        (M | {"filters": [{"expr": "x", "facts": []}]}, "filters", (QueryFilter("x", (), ()),)),
         (
             M | {"order_by": ["a", "b desc", "c d ASC"]},
             "order_by",
-            (AskedOrder("a"), AskedOrder("b", True), AskedOrder("c d")),
+            (QueryOrder("a"), QueryOrder("b", True), QueryOrder("c d")),
         ),
-        (M | {"order_by": [{"field": "a", "direction": "DESC"}]}, "order_by", (AskedOrder("a", True),)),
-        (M | {"order_by": ["desc"]}, "order_by", (AskedOrder("desc"),)),
+        (M | {"order_by": [{"field": "a", "direction": "DESC"}]}, "order_by", (QueryOrder("a", True),)),
+        (M | {"order_by": ["desc"]}, "order_by", (QueryOrder("desc"),)),
         (
             M | {"order_by": ["a:desc", "b:month:ASC", "c:month desc", "d:month"]},
             "order_by",
-            (AskedOrder("a", True), AskedOrder("b:month"), AskedOrder("c:month", True), AskedOrder("d:month")),
+            (QueryOrder("a", True), QueryOrder("b:month"), QueryOrder("c:month", True), QueryOrder("d:month")),
         ),
         (M | {"limit": 0}, "limit", 0),
         (M | {"limit": MOST_ROWS}, "limit", MOST_ROWS),
@@ -66,8 +66,8 @@ M = {"measures": ["m"]}
         (M | {"limit": None}, "limit", 1000),
         (M, "include_empty", None),
         (M | {"include_empty": False}, "include_empty", False),
-        (M | {"time_range": {"last": "3 days"}}, "time_range", AskedRange(last="3 days")),
-        (M | {"time_range": {"start": "2024-01-01", "field": "d"}}, "time_range", AskedRange("d", "2024-01-01")),
+        (M | {"time_range": {"last": "3 days"}}, "time_range", QueryRange(last="3 days")),
+        (M | {"time_range": {"start": "2024-01-01", "field": "d"}}, "time_range", QueryRange("d", "2024-01-01")),
         (M | {"comparison": {"offset": "1 year"}}, "comparison", "1 year"),
         (M | {"comparison": "1 year"}, "comparison", "1 year"),
         (M | {"segments": ["s"], "having": "m > 1"}, "having", ("m > 1",)),
@@ -127,5 +127,5 @@ def test_what_is_refused(asked: Any, message: str, hint: str) -> None:
 
 
 def test_a_question_is_a_value() -> None:
-    assert parse_query(M) == Query(measures=(AskedMeasure("m"),))
-    assert hash(parse_query(M).measures) == hash((AskedMeasure("m"),))
+    assert parse_query(M) == Query(measures=(QueryMeasure("m"),))
+    assert hash(parse_query(M).measures) == hash((QueryMeasure("m"),))

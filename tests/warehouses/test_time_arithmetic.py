@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import dialect_named
-from ktx_cli.warehouses.time_arithmetic import Step, Stretch, YearlyChange, stretches
+from ktx_cli.warehouses.time_arithmetic import PeriodLength, Stretch, YearlyChange, stretches
 
 DUCKDB = dialect_named("duckdb")
 
@@ -116,7 +116,7 @@ def test_the_first_day_of_a_week(day: date, monday: date, sunday: date) -> None:
 def test_a_spine_has_every_period_up_to_the_end(days: int) -> None:
     start = date(2024, 1, 1)
     ends = DUCKDB.literal(start, "date"), DUCKDB.literal(start + timedelta(days=days), "date")
-    spine = DUCKDB.spine(*ends, Step(1, "day", "date"), 1000)
+    spine = DUCKDB.spine(*ends, PeriodLength(1, "day", "date"), 1000)
     assert computed(spine) == [start + timedelta(days=number) for number in range(days + 1)]
 
 

@@ -41,7 +41,7 @@ _LOADED: Final = (
     "ktx_cli.jobs.health.doctor",
     "ktx_cli.jobs.health.status",
     "ktx_cli.jobs.ingest.run",
-    "ktx_cli.jobs.semantic.answer",
+    "ktx_cli.jobs.semantic.question",
     "ktx_cli.engine.agents",
     "ktx_cli.llm.backends.anthropic_api.backend",
     "anthropic._client",

@@ -15,7 +15,7 @@ from ktx_cli.core import Command, Hint, UsageError
 from ktx_cli.jobs.clients.targets import Scope, Target
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.clients.install import Outcome, Report
+    from ktx_cli.jobs.clients.install import ClientOutcome, InstallReport
     from ktx_cli.jobs.clients.targets import Where
     from ktx_cli.project import KtxConfig
 
@@ -111,7 +111,7 @@ def _place(session: Session) -> tuple[Where, KtxConfig]:
     return Where(layout.root, os.environ), config
 
 
-def _shown(report: Report) -> list[Block]:
+def _shown(report: InstallReport) -> list[Block]:
     if report.dry_run:
         return [Lines(tuple(line for diff in report.diffs for line in diff.lines) or ("nothing would change",))]
     rows = [
@@ -121,13 +121,13 @@ def _shown(report: Report) -> list[Block]:
     return [Table(("client", "scope", "done", "name", "file"), tuple(rows))]
 
 
-def _done(outcome: Outcome, report: Report) -> str:
+def _done(outcome: ClientOutcome, report: InstallReport) -> str:
     if outcome.action == "none":
         return "skills written" if report.diffs else "unchanged"
     return outcome.action
 
 
-def _to_paste(report: Report) -> list[Block]:
+def _to_paste(report: InstallReport) -> list[Block]:
     """Draw the entries of clients that have no file ktx knows."""
     pasted = [
         json.dumps({"mcpServers": {each.name: each.entry}}, indent=2, ensure_ascii=False)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ktx_cli.cli.findings import JunitCase
-    from ktx_cli.jobs.check.diff import Change, Drift
+    from ktx_cli.jobs.check.diff import Drift, SchemaChange
     from ktx_cli.jobs.check.eval.results import CaseResult, EvalReport
     from ktx_cli.jobs.check.lint.lint import LintReport
 
@@ -151,12 +151,12 @@ def _blocks(found: Drift, *, verbose: bool) -> list[Block]:
     return [*blocks, Fields((("changes", summary),))] if looked else blocks
 
 
-def _values(change: Change) -> str:
+def _values(change: SchemaChange) -> str:
     before, after = (one_line(each or "-", _CELL) for each in (change.before, change.after))
     return f"{before} -> {after}"
 
 
-def _uses(change: Change, verbose: bool) -> list[tuple[str, str, str]]:
+def _uses(change: SchemaChange, verbose: bool) -> list[tuple[str, str, str]]:
     shown = change.uses if verbose else change.uses[:_MOST_USES]
     what = f"{change.kind.value} {change.what}"
     rows = [(what, str(use), "" if use.part.place is None else str(use.part.place)) for use in shown]

@@ -19,7 +19,7 @@ from ktx_cli.core import KtxError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ktx_cli.search import Shown
+    from ktx_cli.search import VisibleModel
 
 commands = typer.Typer()
 
@@ -131,8 +131,8 @@ def _refs(ctx: typer.Context, kind: str) -> Iterator[str]:
             yield from (f"{source.name}.{name}" for name in names[kind])
 
 
-def _layers(ctx: typer.Context) -> list[Shown]:
-    def layers(folder: Path) -> Iterable[Shown]:
+def _layers(ctx: typer.Context) -> list[VisibleModel]:
+    def layers(folder: Path) -> Iterable[VisibleModel]:
         from ktx_cli.jobs.semantic.layers import read_layers
         from ktx_cli.project import Layout, load_config
 

@@ -16,7 +16,7 @@ from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import Command, Hint, shell_words
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.demo.demo import Asked, SecondHalf
+    from ktx_cli.jobs.demo.demo import DemoAnswer, SecondHalf
 
 commands = typer.Typer()
 
@@ -93,7 +93,7 @@ def _second_half(half: SecondHalf) -> list[Block]:
     ]
 
 
-def _asked(asked: Asked, *, before: str = "") -> list[Block]:
+def _asked(asked: DemoAnswer, *, before: str = "") -> list[Block]:
     """Draw a question with its answer; `before`: what it got earlier."""
     answer = asked.answer
     refused = (f"before: {before}",) if before else ()

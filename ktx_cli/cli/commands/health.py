@@ -18,7 +18,7 @@ from ktx_cli.core import Command, UsageError, plural
 if TYPE_CHECKING:
     from ktx_cli.jobs.health.doctor import Diagnosis
     from ktx_cli.jobs.health.facts import ConnectionStatus
-    from ktx_cli.jobs.health.status import Status
+    from ktx_cli.jobs.health.status import StatusReport
 
 commands = typer.Typer()
 
@@ -58,7 +58,7 @@ def status(session: Session, probe: PROBE = False, fast: FAST = False) -> Result
     return Result(facts.to_json(), blocks, facts.error(), next_steps=steps)
 
 
-def _rows(facts: Status) -> list[tuple[str, str]]:
+def _rows(facts: StatusReport) -> list[tuple[str, str]]:
     """Return the facts that are one line each: readiness and checks first."""
     rows = [("project", str(facts.project_dir)), ("ready", _READY[facts.readiness])]
     rows += [(f.check, f"{f.level.value}: {f.message}") for f in facts.findings if f.check != "config"]
@@ -76,7 +76,7 @@ def _rows(facts: Status) -> list[tuple[str, str]]:
     return rows
 
 
-def _databases(facts: Status) -> Table:
+def _databases(facts: StatusReport) -> Table:
     columns = ("connection", "driver", "sources", "columns", "inferred joins", "to review", "last scan")
     return Table(columns, tuple(_database(each) for each in facts.connections if each.is_database))
 
@@ -87,7 +87,7 @@ def _database(each: ConnectionStatus) -> tuple[str, ...]:
     return (each.id, each.driver, str(counts.sources), str(counts.columns), *found, _ago(each.age_seconds))
 
 
-def _sources(facts: Status) -> Table:
+def _sources(facts: StatusReport) -> Table:
     shown = [each for each in facts.connections if not each.is_database or each.last_fetch]
     rows = [(each.id, each.driver, *_last_fetch(each)) for each in shown]
     return Table(("source", "driver", "kind", "files", "last fetch"), tuple(rows))
@@ -100,7 +100,7 @@ def _last_fetch(each: ConnectionStatus) -> tuple[str, str, str]:
     return last.kind, f"{last.files:,}", _ago(each.fetch_age_seconds)
 
 
-def _runs(facts: Status) -> Table:
+def _runs(facts: StatusReport) -> Table:
     rows = [tuple(str(run[name] or "") for name in ("run_id", "command", "status", "finished")) for run in facts.runs]
     return Table(("last runs", "command", "status", "finished"), tuple(rows))
 

@@ -73,10 +73,10 @@ class _Unattended:
         error = result.error
         if self.command is None or error is None or error.exit_code in (EXIT_OK, EXIT_INTERRUPTED):
             return
-        from ktx_cli.jobs.unattended import Failure, notify
+        from ktx_cli.jobs.unattended import CommandFailure, notify
 
         report: dict[str, Any] = envelope(self.session.name, result, self.session.warnings)
-        failure = Failure(error.exit_code, error.code, error.message, report, self.run_id, self.session.project)
+        failure = CommandFailure(error.exit_code, error.code, error.message, report, self.run_id, self.session.project)
         warning = notify(self.command, failure, os.environ)
         if warning is not None:
             self.session.warn(warning)

@@ -129,7 +129,7 @@ def start(
 def _settings(session: Session, folders: list[str], asked: dict[str, Any]) -> tuple[Layout, ServerSettings]:
     """Return the project whose files tell of the server (the first of several), and how it is to run."""
     from ktx_cli.jobs.serve.state import ServerSettings, required_token, served_folders
-    from ktx_cli.mcp.http import Guard
+    from ktx_cli.mcp.http import AccessPolicy
     from ktx_cli.project import Layout, load_config
 
     served = served_folders(folders or [str(session.require_project())], current_folder())
@@ -139,7 +139,8 @@ def _settings(session: Session, folders: list[str], asked: dict[str, Any]) -> tu
         session.warn(*load_config(Layout(Path(each.folder)).config).notices())
     token, warnings = required_token(settings, os.environ)
     session.warn(*warnings)
-    Guard.of(settings.host, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins, token=token)
+    hosts, origins = settings.allowed_hosts, settings.allowed_origins
+    AccessPolicy.of(settings.host, allowed_hosts=hosts, allowed_origins=origins, token=token)
     return Layout(session.project), settings
 
 

@@ -27,7 +27,7 @@ from ktx_cli.cli.reports import (
 from ktx_cli.core import CancelledError, Command, Placeholder, UsageError, listing
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.capture.capture import Shown
+    from ktx_cli.jobs.capture.capture import CaptureDetails
 
 commands = group("Turn texts into wiki pages and measures; list, show and take back what came of them.")
 
@@ -115,7 +115,7 @@ def show(session: Session, run: RUN) -> Result:
     return Result(found.to_json(), _shown_blocks(found, verbose=session.settings.verbose), next_steps=found.review)
 
 
-def _shown_blocks(found: Shown, *, verbose: bool) -> list[Block]:
+def _shown_blocks(found: CaptureDetails, *, verbose: bool) -> list[Block]:
     record = found.record
     facts = [("capture", record.run_id), ("text", record.label), ("status", record.status.value)]
     facts += [("why", record.reason)] if record.reason else []

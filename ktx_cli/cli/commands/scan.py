@@ -20,7 +20,7 @@ from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import CancelledError, Command, Hint, UsageError, listing, one_line, plural
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.review import Choice, DecisionReport, Listed
+    from ktx_cli.jobs.review import DecisionReport, RelationshipList, TypedDecision
     from ktx_cli.project import Layout
     from ktx_cli.scan import JoinStatus, ReviewedRelationship
 
@@ -145,12 +145,12 @@ def relationships(
     wait: WAIT = None,
 ) -> Result:
     """List the joins a scan found that nobody declared; accept or reject them, in one commit."""
-    from ktx_cli.jobs.review import SHOWN, Choice
+    from ktx_cli.jobs.review import SHOWN, TypedDecision
     from ktx_cli.project import Layout
     from ktx_cli.scan import Decision, JoinStatus
 
-    named = [Choice(name, Decision.ACCEPT) for name in accept or ()]
-    named += [Choice(name, Decision.REJECT) for name in reject or ()]
+    named = [TypedDecision(name, Decision.ACCEPT) for name in accept or ()]
+    named += [TypedDecision(name, Decision.REJECT) for name in reject or ()]
     if accept_all_above is not None and not 0 <= accept_all_above <= 1:
         message = f"--accept-all-above takes a score, and scores are 0 to 1, not {accept_all_above:g}"
         raise UsageError(message, hint=Command("scan", "relationships", "--accept-all-above", "0.8"))
@@ -190,7 +190,7 @@ def _join_statuses(status: Sequence[Status]) -> frozenset[JoinStatus]:
 
 def _listed(
     session: Session, layout: Layout, ids: Sequence[str] | None, statuses: frozenset[JoinStatus], table: str | None
-) -> Listed:
+) -> RelationshipList:
     from ktx_cli.jobs.review import list_relationships
 
     found = list_relationships(layout, ids or (), statuses=statuses, table=table)
@@ -198,7 +198,7 @@ def _listed(
     return found
 
 
-def _listing(found: Listed, ids: Sequence[str]) -> Result:
+def _listing(found: RelationshipList, ids: Sequence[str]) -> Result:
     """Return the list; an empty one says how many joins foreign keys declare, and how to see them."""
     from ktx_cli.scan import JoinStatus
 
@@ -214,8 +214,8 @@ def _listing(found: Listed, ids: Sequence[str]) -> Result:
     return Result(data, [Fields((("relationships", summary),))], next_steps=steps)
 
 
-def _all_above(session: Session, relationships: Sequence[ReviewedRelationship], score: float) -> list[Choice]:
-    from ktx_cli.jobs.review import Choice
+def _all_above(session: Session, relationships: Sequence[ReviewedRelationship], score: float) -> list[TypedDecision]:
+    from ktx_cli.jobs.review import TypedDecision
     from ktx_cli.scan import Decision
 
     chosen = [each for each in relationships if each.relationship.probability >= score and each.missing is None]
@@ -228,7 +228,7 @@ def _all_above(session: Session, relationships: Sequence[ReviewedRelationship], 
                 "".join(f"  {one_line(each.name)} ({each.relationship.probability:g})\n" for each in chosen)
             )
         session.confirm(f"Accept {plural(len(chosen), 'relationship')}{names}?")
-    return [Choice(each.name, Decision.ACCEPT, each.connection) for each in chosen]
+    return [TypedDecision(each.name, Decision.ACCEPT, each.connection) for each in chosen]
 
 
 def _reviewed(
@@ -241,7 +241,7 @@ def _reviewed(
     """Ask about relationships; answers before an interrupt, or before the end of the input, are kept."""
     from ktx_cli.cli.prompts import ask
 
-    choices: list[Choice] = []
+    choices: list[TypedDecision] = []
     stop: CancelledError | None = None
     try:
         ask(relationships, choices)
@@ -257,7 +257,7 @@ def _reviewed(
 
 
 def _decided(
-    session: Session, layout: Layout, ids: Sequence[str] | None, choices: Sequence[Choice], wait: float | None
+    session: Session, layout: Layout, ids: Sequence[str] | None, choices: Sequence[TypedDecision], wait: float | None
 ) -> Result:
     from ktx_cli.jobs.review import DecideRequest, decide
 

@@ -14,7 +14,7 @@ from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.cli.setup_flags import answers_of, with_flags
 from ktx_cli.core import Command, Hint, UsageError
-from ktx_cli.jobs.setup.answers import Answers, Step
+from ktx_cli.jobs.setup.answers import Answers, SetupStep
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.setup.request import SetupRequest
@@ -52,7 +52,7 @@ def _request(session: Session, values: Mapping[str, Any]) -> SetupRequest:
 
 def _answers(values: Mapping[str, Any]) -> Answers:
     typed = answers_of(values)
-    only = frozenset(values["only"] or Step)
+    only = frozenset(values["only"] or SetupStep)
     if values["answers"] is None:
         left = [step for step in typed.steps() if step not in only]
         if left:
@@ -79,7 +79,7 @@ def _plan(session: Session, request: SetupRequest) -> Result:
     return Result(plan.to_json(), plan_blocks(plan))
 
 
-def _asked(session: Session, request: SetupRequest, only: tuple[Step, ...]) -> Result:
+def _asked(session: Session, request: SetupRequest, only: tuple[SetupStep, ...]) -> Result:
     from ktx_cli.cli.blocks import Fields
     from ktx_cli.cli.prompts import open_prompter
     from ktx_cli.jobs.setup.wizard.wizard import run_wizard

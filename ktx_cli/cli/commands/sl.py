@@ -21,7 +21,7 @@ from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import EXIT_UNREACHABLE, Command, Hint, ResultWarning, counted, one_line
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.semantic.layers import Exchange, Layers, Listed
+    from ktx_cli.jobs.semantic.layers import Exchange, Layers, SourceSummary
     from ktx_cli.jobs.semantic.validate import TestReport, Validation
     from ktx_cli.project import KtxConfig, Layout
     from ktx_cli.search import Hit
@@ -102,7 +102,7 @@ def _listing(layout: Layout, config: KtxConfig, layers: Layers, **search: Any) -
     return Result(data, [_sources_table(layers, listed)])
 
 
-def _sources_table(layers: Layers, listed: list[Listed]) -> Table:
+def _sources_table(layers: Layers, listed: list[SourceSummary]) -> Table:
     columns = ("source", "kind", "grain", "columns", "measures", "joins", "description")
     rows = []
     for each in listed:
@@ -205,7 +205,7 @@ def test(
     session: Session, sources: Sources = None, connection: Connection = None, user_attribute: UserAttributes = None
 ) -> Result:
     """Run the tests in the files of sources: a question each, and what must come out."""
-    from ktx_cli.jobs.semantic.answer import read_attributes
+    from ktx_cli.jobs.semantic.question import read_attributes
     from ktx_cli.jobs.semantic.validate import run_tests
 
     layout, config = session.load_project()

@@ -21,7 +21,8 @@ from ktx_cli.cli.streams import STDIN, text_of
 from ktx_cli.core import Command, KtxError, ResultWarning, UsageError, shell_words
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.semantic.answer import Explained, LayerAnswer, Question
+    from ktx_cli.jobs.semantic.explain import Explained
+    from ktx_cli.jobs.semantic.question import LayerAnswer, Question
 
 commands = typer.Typer()
 
@@ -31,7 +32,7 @@ EXAMPLE: Final = Command("sl", "query", "--measure", "orders.revenue", "--dimens
 
 def question_of(values: Mapping[str, Any]) -> Question:
     """Return the question of the options; what they say is added to the JSON, or stands in its place."""
-    from ktx_cli.jobs.semantic.answer import Question, read_attributes
+    from ktx_cli.jobs.semantic.question import Question, read_attributes
 
     query = _json_query(values["text"], values["file"])
     for key, added in _lists(values).items():
@@ -280,7 +281,7 @@ def query(
         if verify:
             raise UsageError("--verify needs an answer", hint="leave out --no-execute and --format sql")
         return _compiled(session, question, form)
-    from ktx_cli.jobs.semantic.answer import ask_layer
+    from ktx_cli.jobs.semantic.question import ask_layer
 
     layout, config = session.load_project()
     printed = not session.settings.json and form is not AnswerFormat.JSON
@@ -301,7 +302,7 @@ def query(
 @with_question()
 def explain(session: Session, question: Question) -> Result:
     """Say how a question would be answered: facts, joins, conditions, SQL. No database is asked."""
-    from ktx_cli.jobs.semantic.answer import choices_of, explain_question
+    from ktx_cli.jobs.semantic.explain import choices_of, explain_question
 
     layout, config = session.load_project()
     try:
@@ -328,7 +329,7 @@ def _paths_as_flags() -> Iterator[None]:
 
 def _compiled(session: Session, question: Question, form: AnswerFormat) -> Result:
     """Return the statement alone, in the envelope as that of an answer without rows."""
-    from ktx_cli.jobs.semantic.answer import explain_question
+    from ktx_cli.jobs.semantic.explain import explain_question
 
     layout, config = session.load_project()
     with _paths_as_flags():
@@ -382,7 +383,7 @@ def _table(reply: LayerAnswer) -> Table:
 
 def _notes(reply: LayerAnswer, form: AnswerFormat, receipt: bool) -> Iterator[str]:
     """Yield what is said about an answer beside its rows."""
-    from ktx_cli.jobs.semantic.answer import fact_lines, verification_lines
+    from ktx_cli.jobs.semantic.explain import fact_lines, verification_lines
 
     if reply.totals is not None and form is AnswerFormat.CSV:
         shown = as_table(list(reply.totals), [list(reply.totals.values())], reply.formats[-len(reply.totals) :]).rows[0]

@@ -16,7 +16,7 @@ from ktx_cli.cli.streams import STDIN, text_of
 from ktx_cli.core import Command, Hint, Placeholder, ResultWarning, UsageError
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.semantic.answer import SqlAnswer
+    from ktx_cli.jobs.semantic.sql import SqlAnswer
 
 commands = typer.Typer()
 
@@ -40,7 +40,7 @@ def sql(
 
     The statement is parsed first: one query, of functions that only compute. See docs/concepts/read-only.md.
     """
-    from ktx_cli.jobs.semantic.answer import run_sql
+    from ktx_cli.jobs.semantic.sql import run_sql
     from ktx_cli.project import Layout, load_config
 
     layout = Layout(session.require_project())

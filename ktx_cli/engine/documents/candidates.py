@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Protocol, Self
 
 from pydantic import Field
 
-from ktx_cli.agent_tools import Input, Library, PageBudget, Place, Tool, ToolSession
+from ktx_cli.agent_tools import DocumentId, Input, Library, PageBudget, Tool, ToolSession
 from ktx_cli.core import KtxError, Record, ResultWarning, listing, one_line
 from ktx_cli.documents import Passage, slug
 from ktx_cli.llm import Embedder, RuntimeTool, ToolOutput
@@ -73,7 +73,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate(Record):
+class PageCandidate(Record):
     """A fact that may become part of the wiki."""
 
     key: str
@@ -103,7 +103,7 @@ class Candidate(Record):
         """What decides which comes first: the score, then names."""
         return -self.scores.promotion, self.source, self.paths, self.key
 
-    def judged(self, status: Status, reason: str = "", into: str = "") -> Candidate:
+    def judged(self, status: Status, reason: str = "", into: str = "") -> PageCandidate:
         """Return it with a verdict."""
         return replace(self, status=status, reason=reason, into=into)
 
@@ -114,7 +114,7 @@ class Candidate(Record):
         return cls(**{**stored, "evidence": evidence, "scores": Scores(**stored["scores"])})
 
 
-def first_verdict(candidate: Candidate) -> Candidate:
+def first_verdict(candidate: PageCandidate) -> PageCandidate:
     """Return a new candidate with the verdict its hint is, else as it is."""
     if candidate.hint == "conflict":
         return candidate.judged("conflict", "the document contradicts itself or another rule")
@@ -127,7 +127,7 @@ def candidate_key(topic: str, path: str) -> str:
     return f"{slug(topic, LONGEST_KEY - 10) or 'fact'}-{digest}"
 
 
-def evidence_of(passage: Passage, place: Place, library: Library) -> Evidence:
+def evidence_of(passage: Passage, place: DocumentId, library: Library) -> Evidence:
     """Return what a candidate keeps of a passage."""
     document = library.document(place)
     title, url = ("", None) if document is None else (document.title, document.url)
@@ -141,7 +141,7 @@ def scores_of(values: Mapping[str, int]) -> Scores:
     return Scores(**{name: min(max(int(values.get(name, 0)), 0), HIGHEST) for name in names})
 
 
-def unique(candidates: Iterable[Candidate]) -> list[Candidate]:
+def unique(candidates: Iterable[PageCandidate]) -> list[PageCandidate]:
     """Return candidates by key; the last of a key replaces the others."""
     return list({(each.source, each.key): each for each in candidates}.values())
 
@@ -161,13 +161,13 @@ class MarkCandidate(Input):
 class Book:
     """The candidates of one loop."""
 
-    candidates: dict[str, Candidate] = field(default_factory=dict)
+    candidates: dict[str, PageCandidate] = field(default_factory=dict)
     """The candidates by key."""
     written: Collection[str] = ()
     """The artifacts that earlier loops of the run wrote."""
 
     @classmethod
-    def of(cls, candidates: Iterable[Candidate], written: Collection[str] = ()) -> Book:
+    def of(cls, candidates: Iterable[PageCandidate], written: Collection[str] = ()) -> Book:
         """Return the book of a batch."""
         return cls({each.key: each for each in candidates}, written)
 
@@ -177,7 +177,7 @@ class Book:
 
     def restore(self, stored: Iterable[Mapping[str, Any]]) -> None:
         """Take over what `to_json` gave."""
-        self.candidates = {each["key"]: Candidate.from_json(each) for each in stored}
+        self.candidates = {each["key"]: PageCandidate.from_json(each) for each in stored}
 
 
 def mark_tool(session: ToolSession, book: Book) -> RuntimeTool:
@@ -241,21 +241,21 @@ WAITING: Final = frozenset((OVER_BUDGET, OVER_PASSES))
 class Carried:
     """The candidates of earlier runs, as this run has them."""
 
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[PageCandidate, ...] = ()
     """Those that go on, their evidence bound to the passages of now."""
-    gone: tuple[Candidate, ...] = ()
+    gone: tuple[PageCandidate, ...] = ()
     """Those of which no passage is left to cite."""
 
 
-def waiting(database: sqlite3.Connection, connection: str, kind: str) -> list[Candidate]:
+def waiting(database: sqlite3.Connection, connection: str, kind: str) -> list[PageCandidate]:
     """Return what earlier runs left of a source, by key."""
     rows = database.execute(
         "SELECT candidate FROM waiting_candidates WHERE connection = ? AND kind = ? ORDER BY key", (connection, kind)
     )
-    return [Candidate.from_json(json.loads(text)) for (text,) in rows.fetchall()]
+    return [PageCandidate.from_json(json.loads(text)) for (text,) in rows.fetchall()]
 
 
-def keep_waiting(database: sqlite3.Connection, connection: str, kind: str, candidates: Iterable[Candidate]) -> None:
+def keep_waiting(database: sqlite3.Connection, connection: str, kind: str, candidates: Iterable[PageCandidate]) -> None:
     """Keep those of a curated run that wait, in place of what was kept; called when the run has landed.
 
     The caller has a transaction.
@@ -271,14 +271,14 @@ def keep_waiting(database: sqlite3.Connection, connection: str, kind: str, candi
     )
 
 
-def carry(earlier: Iterable[Candidate], present: Collection[str], library: Library) -> Carried:
+def carry(earlier: Iterable[PageCandidate], present: Collection[str], library: Library) -> Carried:
     """Return what of earlier runs goes on; `present`: keys of this run's own, which say it anew.
 
     Passages are found again by their citation keys. A candidate none of whose passages is there any more does not go
     on: nothing says it now.
     """
-    candidates: list[Candidate] = []
-    gone: list[Candidate] = []
+    candidates: list[PageCandidate] = []
+    gone: list[PageCandidate] = []
     for each in earlier:
         if each.key in present:
             continue
@@ -320,15 +320,15 @@ class _Groups(Protocol):
 class Deduplicated:
     """Candidates without duplicates."""
 
-    left: list[Candidate] = field(default_factory=list)
+    left: list[PageCandidate] = field(default_factory=list)
     """Those that stand for themselves or for others, in their order."""
-    merged: list[Candidate] = field(default_factory=list)
+    merged: list[PageCandidate] = field(default_factory=list)
     """The others, with their verdict."""
     warnings: tuple[ResultWarning, ...] = ()
     """Why vectors could not be used."""
 
 
-def deduplicate(candidates: Iterable[Candidate], embedder: Callable[[], Embedder | None]) -> Deduplicated:
+def deduplicate(candidates: Iterable[PageCandidate], embedder: Callable[[], Embedder | None]) -> Deduplicated:
     """Return pending candidates without duplicates, best first.
 
     Each joins the first representative it is like, else it becomes one. Two that differ in a number or in a `not` are
@@ -336,8 +336,8 @@ def deduplicate(candidates: Iterable[Candidate], embedder: Callable[[], Embedder
     """
     ordered = sorted(candidates, key=lambda each: each.rank)
     groups, warnings = _groups(ordered, embedder)
-    standing: dict[int, Candidate] = {}
-    merged: list[Candidate] = []
+    standing: dict[int, PageCandidate] = {}
+    merged: list[PageCandidate] = []
     facts = [_facts(each) for each in ordered]
     for number, each in enumerate(ordered):
         home = next((place for place in groups.near(number) if facts[place] == facts[number]), None)
@@ -350,19 +350,19 @@ def deduplicate(candidates: Iterable[Candidate], embedder: Callable[[], Embedder
     return Deduplicated(sorted(standing.values(), key=lambda each: each.rank), merged, warnings)
 
 
-def _joined(representative: Candidate, other: Candidate) -> Candidate:
+def _joined(representative: PageCandidate, other: PageCandidate) -> PageCandidate:
     evidence = tuple(dict.fromkeys((*representative.evidence, *other.evidence)))
     return replace(representative, evidence=evidence, scores=representative.scores.highest(other.scores))
 
 
-def _facts(candidate: Candidate) -> tuple[Counter[str], Counter[str]]:
+def _facts(candidate: PageCandidate) -> tuple[Counter[str], Counter[str]]:
     """Return what must not differ between two candidates that say the same: numbers and negations."""
     text = folded(candidate.assertion)
     return Counter(re.findall(r"\d+(?:[.,]\d+)*", text)), Counter(_NEGATION.findall(text))
 
 
 def _groups(
-    ordered: Sequence[Candidate], embedder: Callable[[], Embedder | None]
+    ordered: Sequence[PageCandidate], embedder: Callable[[], Embedder | None]
 ) -> tuple[_Groups, tuple[ResultWarning, ...]]:
     try:
         maker = embedder() if len(ordered) > 1 else None
@@ -374,7 +374,7 @@ def _groups(
     return _ByWords(ordered), ()
 
 
-def _embedded(embedder: Embedder, ordered: Sequence[Candidate]) -> Iterator[list[float]]:
+def _embedded(embedder: Embedder, ordered: Sequence[PageCandidate]) -> Iterator[list[float]]:
     texts = [f"{each.topic} - {each.assertion}" for each in ordered]
     for start in range(0, len(texts), embedder.batch_size):
         for vector in embedder.embed(texts[start : start + embedder.batch_size]):
@@ -421,7 +421,7 @@ class _ByWords:
     The prefix filter of Bayardo, Ma and Srikant (2007, Scaling up all pairs similarity search).
     """
 
-    def __init__(self, ordered: Sequence[Candidate]) -> None:
+    def __init__(self, ordered: Sequence[PageCandidate]) -> None:
         self._words = [frozenset(_words_of(each)) for each in ordered]
         self._count = Counter(word for each in self._words for word in each)
         self._having: dict[str, list[int]] = defaultdict(list)
@@ -440,7 +440,7 @@ class _ByWords:
         return own[: len(own) - math.ceil(OVERLAP * len(own)) + 1]
 
 
-def _words_of(candidate: Candidate) -> list[str]:
+def _words_of(candidate: PageCandidate) -> list[str]:
     text = f"{candidate.topic} {candidate.assertion}"
     return words(text) or plain_words(text) or [folded(text)]
 

@@ -18,8 +18,8 @@ from ktx_cli.engine.documents.candidates import (
     PASS_ERROR,
     RUN_ENDED,
     Book,
-    Candidate,
     Evidence,
+    PageCandidate,
     budget_used,
     carry,
     deduplicate,
@@ -55,7 +55,7 @@ class Pass:
 
     number: int
     of: int
-    batch: tuple[Candidate, ...]
+    batch: tuple[PageCandidate, ...]
     budget: PageBudget
     promoted: tuple[str, ...] = ()
     """The artifacts that passes before it wrote."""
@@ -75,7 +75,7 @@ class Pass:
 class Queue:
     """Representatives that wait for a pass, best first."""
 
-    left: list[Candidate]
+    left: list[PageCandidate]
     passes: int = 0
     taken: int = 0
     promoted: list[str] = field(default_factory=list)
@@ -102,7 +102,7 @@ class CurationReport:
     """Candidates of earlier runs."""
     repeated: int = 0
     """Candidates that another one of this run stood for."""
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[PageCandidate, ...] = ()
     budget_exhausted: bool = False
     warnings: tuple[ResultWarning, ...] = ()
 
@@ -143,7 +143,7 @@ class Curation:
     """Its passes, as units that landed or did not."""
 
     @property
-    def candidates(self) -> tuple[Candidate, ...]:
+    def candidates(self) -> tuple[PageCandidate, ...]:
         """All candidates with their verdicts."""
         return self.report.candidates
 
@@ -162,8 +162,8 @@ class Curator:
         self,
         workspace: Workspace,
         work: SourceWork,
-        candidates: Iterable[Candidate],
-        earlier: Iterable[Candidate],
+        candidates: Iterable[PageCandidate],
+        earlier: Iterable[PageCandidate],
         merged: Sequence[UnitOutcome],
         stage: StagedWork,
     ) -> Curation:
@@ -185,9 +185,9 @@ class Curator:
 
     async def _passes(
         self, workspace: Workspace, curation: Curation, queue: Queue, budget: PageBudget, stage: StagedWork
-    ) -> list[Candidate]:
+    ) -> list[PageCandidate]:
         """Run the passes there are, and return all candidates of the queue with their verdicts."""
-        judged: list[Candidate] = []
+        judged: list[PageCandidate] = []
         report, cancellation = curation.report, self.runner.cancellation
         while not cancellation.is_set and not _is_empty(budget) and (one := queue.next(budget)) is not None:
             outcome = await self.runner.run(self._task(workspace, curation.work, one, stage))
@@ -196,7 +196,7 @@ class Curator:
                 merge_outcome(workspace, outcome)
                 written = (action.identity for action in wrote(outcome) if action.kind != "removed")
                 queue.promoted = list(dict.fromkeys((*queue.promoted, *written)))
-                judged += (Candidate.from_json(stored) for stored in outcome.details["candidates"])
+                judged += (PageCandidate.from_json(stored) for stored in outcome.details["candidates"])
                 budget = PageBudget(*outcome.details["budget"])
             else:
                 reason = PASS_ERROR if outcome.status is UnitStatus.FAILED else RUN_ENDED
@@ -285,14 +285,14 @@ class _PassState:
         self.book.restore(state["candidates"])
 
 
-def _left(work: SourceWork, candidates: Iterable[Candidate]) -> UnitOutcome:
+def _left(work: SourceWork, candidates: Iterable[PageCandidate]) -> UnitOutcome:
     """Return the outcome of candidates the run had no time for; their documents count as new in the next run."""
     paths = tuple(sorted({path for candidate in candidates for path in candidate.paths}))
     unit = WorkUnit("curate:rest", "candidates of documents", paths)
     return UnitOutcome(work.connection, work.kind, unit, UnitStatus.LEFT, "the run ended before it")
 
 
-def _with_verdict(candidate: Candidate, budget: PageBudget) -> Candidate:
+def _with_verdict(candidate: PageCandidate, budget: PageBudget) -> PageCandidate:
     """Return a candidate the curator said nothing of with the verdict that is true of it."""
     if candidate.status != "pending":
         return candidate
@@ -300,7 +300,7 @@ def _with_verdict(candidate: Candidate, budget: PageBudget) -> Candidate:
 
 
 def _with_sources(
-    actions: Sequence[Mapping[str, Any]], candidates: Sequence[Candidate], files: tuple[str, ...]
+    actions: Sequence[Mapping[str, Any]], candidates: Sequence[PageCandidate], files: tuple[str, ...]
 ) -> list[Mapping[str, Any]]:
     """Return actions with the raw files of the candidates that went into them, where the curator named no files."""
     with_paths: list[Mapping[str, Any]] = []
@@ -314,7 +314,7 @@ def _with_sources(
     return with_paths
 
 
-def _merged(candidates: Sequence[Candidate]) -> dict[str, list[str]]:
+def _merged(candidates: Sequence[PageCandidate]) -> dict[str, list[str]]:
     """Return artifacts that said it already -> the raw files that say it too."""
     paths: dict[str, set[str]] = {}
     for candidate in candidates:
@@ -366,7 +366,7 @@ def _notes(one: Pass, library: Library) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _candidate(candidate: Candidate, library: Library) -> str:
+def _candidate(candidate: PageCandidate, library: Library) -> str:
     scores = candidate.scores
     lines = [
         f"topic: {candidate.topic}",

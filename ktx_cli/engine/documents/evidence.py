@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field
 
-from ktx_cli.agent_tools import LONGEST, RESERVE, Input, Library, Parts, Place, Tool, ToolSession, joined, wrapped
+from ktx_cli.agent_tools import LONGEST, RESERVE, DocumentId, Input, Library, Parts, Tool, ToolSession, joined, wrapped
 from ktx_cli.core import listing, one_line, plural
 from ktx_cli.documents import Document, Passage
 from ktx_cli.llm import RuntimeTool, ToolOutput
@@ -29,9 +29,9 @@ _LONG_ID: Final = re.compile(r"[0-9a-f]{32}\Z")
 class Neighbours:
     """Who is whose neighbour, of all readable documents."""
 
-    parents: Mapping[Place, Place]
-    links: Mapping[Place, tuple[Place, ...]]
-    places: tuple[Place, ...]
+    parents: Mapping[DocumentId, DocumentId]
+    links: Mapping[DocumentId, tuple[DocumentId, ...]]
+    places: tuple[DocumentId, ...]
 
     @classmethod
     def of(cls, library: Library) -> Neighbours:
@@ -42,7 +42,7 @@ class Neighbours:
         links = {place: tuple(dict.fromkeys(names.linked(place, each))) for place, each in found.items()}
         return cls(parents, links, tuple(found))
 
-    def related(self, place: Place, relation: Relation) -> list[Place]:
+    def related(self, place: DocumentId, relation: Relation) -> list[DocumentId]:
         """Return the neighbours of a kind; links in their order, others by path."""
         if relation == "parent":
             return [self.parents[place]] if place in self.parents else []
@@ -54,7 +54,7 @@ class Neighbours:
             return [each for each in self.places if place in self.links.get(each, ())]
         return [each for each in self.places if each != place and self._beside(each, place)]
 
-    def _beside(self, one: Place, other: Place) -> bool:
+    def _beside(self, one: DocumentId, other: DocumentId) -> bool:
         if one.source != other.source:
             return False
         above = (self.parents.get(one), self.parents.get(other))
@@ -66,11 +66,11 @@ class Neighbours:
 class _Names:
     """What documents are called in links: ids, addresses, paths."""
 
-    def __init__(self, documents: Mapping[Place, Document]) -> None:
+    def __init__(self, documents: Mapping[DocumentId, Document]) -> None:
         self._documents = documents
-        self._ids: dict[tuple[str, str], Place] = {}
-        self._addresses: dict[str, Place] = {}
-        self._stems: dict[tuple[str, str], Place] = {}
+        self._ids: dict[tuple[str, str], DocumentId] = {}
+        self._addresses: dict[str, DocumentId] = {}
+        self._stems: dict[tuple[str, str], DocumentId] = {}
         for place, document in documents.items():
             self._stems.setdefault((place.source, _stem(place)), place)
             for name in (document.properties.get("id"), PurePosixPath(place.path).stem):
@@ -79,20 +79,20 @@ class _Names:
             if document.url:
                 self._addresses.setdefault(_address(document.url), place)
 
-    def parent(self, place: Place, document: Document) -> Place | None:
+    def parent(self, place: DocumentId, document: Document) -> DocumentId | None:
         if document.parent is None:
             return self._index_of(place, "")
         named = self._ids.get((place.source, _plain_id(document.parent)))
         found = named if named is not None and "id" in document.properties else self._index_of(place, document.parent)
         return found if found != place else None
 
-    def linked(self, place: Place, document: Document) -> Iterator[Place]:
+    def linked(self, place: DocumentId, document: Document) -> Iterator[DocumentId]:
         for link in document.links:
             found = self._target(place, link)
             if found is not None and found != place:
                 yield found
 
-    def _index_of(self, place: Place, folder: str) -> Place | None:
+    def _index_of(self, place: DocumentId, folder: str) -> DocumentId | None:
         """Return the document that stands for a folder: its index, or one that is called as it."""
         names = [posixpath.join(folder, name).lower() for name in _INDEX] + ([folder.lower()] if folder else [])
         if _stem(place) in names[: len(_INDEX)]:  # the index of a folder is below that of the folder above
@@ -100,7 +100,7 @@ class _Names:
         found = (self._stems.get((place.source, name)) for name in names)
         return next((each for each in found if each is not None), None)
 
-    def _target(self, place: Place, link: str) -> Place | None:
+    def _target(self, place: DocumentId, link: str) -> DocumentId | None:
         try:
             parts = urlsplit(link.strip())
         except ValueError:
@@ -111,12 +111,12 @@ class _Names:
             return None
         return self._by_path(place, unquote(parts.path)) or self._by_id(place.source, parts.path.split("/"))
 
-    def _by_path(self, place: Place, path: str) -> Place | None:
+    def _by_path(self, place: DocumentId, path: str) -> DocumentId | None:
         joined = posixpath.normpath(posixpath.join("/", posixpath.dirname(place.path), path)).lstrip("/")
-        names = (Place(place.source, joined + ending) for ending in ("", ".md", "/index.md", "/README.md"))
+        names = (DocumentId(place.source, joined + ending) for ending in ("", ".md", "/index.md", "/README.md"))
         return next((each for each in names if each in self._documents), None)
 
-    def _by_id(self, source: str, segments: Sequence[str]) -> Place | None:
+    def _by_id(self, source: str, segments: Sequence[str]) -> DocumentId | None:
         """Return the page whose id is in a path: a segment, or the end of one as Notion writes it."""
         for segment in reversed(segments):
             name = _plain_id(segment)
@@ -127,7 +127,7 @@ class _Names:
         return None
 
 
-def _stem(place: Place) -> str:
+def _stem(place: DocumentId) -> str:
     return posixpath.splitext(place.path)[0].lower()
 
 
@@ -226,7 +226,7 @@ class _Evidence:
         found = self._library.passages(place)[max(0, passage.order - around) : passage.order + around + 1]
         return self._text(place, found)
 
-    def _text(self, place: Place, passages: Sequence[Passage]) -> ToolOutput:
+    def _text(self, place: DocumentId, passages: Sequence[Passage]) -> ToolOutput:
         """Return passages of one document, as many as there is room for."""
         problem = self._library.problem(place)
         if problem is not None:
@@ -245,7 +245,7 @@ class _Evidence:
         source = "" if place is None else place.source
         return wrapped(f"key: {hit.id}\nin: {hit.summary}\n\n{hit.snippet}", f"a passage of {source}")
 
-    def _head(self, place: Place) -> str:
+    def _head(self, place: DocumentId) -> str:
         document = self._library.document(place)
         if document is None:
             return f"document: {place}"
@@ -253,7 +253,7 @@ class _Evidence:
         facts |= {str(name): _value(each) for name, each in document.properties.items()}
         return "\n".join(f"{name}: {one_line(value, _LINE)}" for name, value in list(facts.items())[:30] if value)
 
-    def _place(self, name: str) -> Place:
+    def _place(self, name: str) -> DocumentId:
         place = self._library.named(name)
         if place is None:
             raise Refused(f"there is no document `{one_line(name)}`: its id is what its citation keys begin with")
@@ -272,7 +272,7 @@ def _value(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _more(found: Sequence[Place], limit: int) -> str:
+def _more(found: Sequence[DocumentId], limit: int) -> str:
     return f"({plural(len(found) - limit, 'more document')}: ask for a larger limit)" if len(found) > limit else ""
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.agent_tools import Library, Place
+from ktx_cli.agent_tools import DocumentId, Library
 from ktx_cli.core import ResultWarning, StepFinished, StepProgress, StepStarted, ignore_events, monotonic, plural
 from ktx_cli.documents import Document, UnreadableDocumentError, WorkUnit
-from ktx_cli.engine.documents.candidates import Candidate, keep_waiting, waiting
+from ktx_cli.engine.documents.candidates import PageCandidate, keep_waiting, waiting
 from ktx_cli.engine.documents.curation import Curation, Curator
 from ktx_cli.engine.documents.triage import Extraction, Lane, LaneChoice, Tally, Triage, extract, triage
 from ktx_cli.engine.reconciliation import staged
@@ -35,7 +35,7 @@ class DocumentLanes:
     """The path of each file that is not worth work -> why."""
     light: tuple[str, ...] = ()
     full: tuple[str, ...] = ()
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[PageCandidate, ...] = ()
     triage: Tally = field(default_factory=Tally)
     extraction: Tally = field(default_factory=Tally)
     warnings: tuple[ResultWarning, ...] = ()
@@ -57,7 +57,7 @@ class Documents:
     """The sources of documents of a run."""
 
     works: Sequence[SourceWork]
-    earlier: Mapping[SourceKey, Sequence[Candidate]]
+    earlier: Mapping[SourceKey, Sequence[PageCandidate]]
     """Candidates that wait since earlier runs."""
     library: Library
     lanes: dict[SourceKey, DocumentLanes] = field(default_factory=dict)
@@ -121,12 +121,12 @@ class Documents:
             for work in self.works
         ]
 
-    def _candidates(self, work: SourceWork) -> tuple[Candidate, ...]:
+    def _candidates(self, work: SourceWork) -> tuple[PageCandidate, ...]:
         lanes = self.lanes.get(work.key)
         return () if lanes is None else lanes.candidates
 
 
-def _left(work: SourceWork, candidates: Iterable[Candidate]) -> UnitOutcome:
+def _left(work: SourceWork, candidates: Iterable[PageCandidate]) -> UnitOutcome:
     paths = tuple(sorted({path for candidate in candidates for path in candidate.paths}))
     unit = WorkUnit("curate", "candidates of documents", paths)
     return UnitOutcome(work.connection, work.kind, unit, UnitStatus.LEFT, "its candidates were not decided on")
@@ -149,7 +149,7 @@ async def _sort(
         sorted_.lanes[path] = LaneChoice(path, Lane.FULL, problems[path].message)
     counts = ((lane, len(sorted_.of(lane))) for lane in Lane)
     end(", ".join(f"{count} {lane.value}" for lane, count in counts if count) or "nothing to sort")
-    light, extraction = [Place(work.connection, path) for path in sorted_.of(Lane.LIGHT)], Extraction()
+    light, extraction = [DocumentId(work.connection, path) for path in sorted_.of(Lane.LIGHT)], Extraction()
     if light:
         progress, end = _step("extract", work.connection, emit)
         extraction = await extract(library, light, questions, prompts.extraction, progress)
@@ -162,7 +162,7 @@ def _read(work: SourceWork, library: Library) -> tuple[list[Document], dict[str,
     documents: list[Document] = []
     problems: dict[str, KtxError] = {}
     for path in sorted({path for unit in work.units for path in unit.files}):
-        place = Place(work.connection, path)
+        place = DocumentId(work.connection, path)
         document, problem = library.document(place), library.problem(place)
         if document is not None:
             documents.append(document)

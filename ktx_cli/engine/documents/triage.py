@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from ktx_cli.agent_tools import Library, Place, wrapped
+from ktx_cli.agent_tools import DocumentId, Library, wrapped
 from ktx_cli.core import KtxError, Record, one_line
 from ktx_cli.documents import Document, Passage, is_heading, outside_fences, slug
 from ktx_cli.engine.documents.candidates import (
@@ -21,8 +21,8 @@ from ktx_cli.engine.documents.candidates import (
     LONGEST_PAGE,
     LONGEST_RATIONALE,
     LONGEST_TOPIC,
-    Candidate,
     Hint,
+    PageCandidate,
     candidate_key,
     evidence_of,
     first_verdict,
@@ -284,24 +284,24 @@ class ExtractionAnswer(BaseModel):
 class Extraction:
     """The candidates of documents, sorted by path. `promoted`: documents that go to the full lane -> why."""
 
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[PageCandidate, ...] = ()
     promoted: dict[str, str] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
 
 
 async def extract(
     library: Library,
-    places: Sequence[Place],
+    places: Sequence[DocumentId],
     questions: QuestionRunner,
     prompt: Prompt,
     on_progress: Callable[[int, int], None] = _ignore,
 ) -> Extraction:
     """Return the candidates of documents of one source; one without an answer goes to the full lane."""
     question = Question(EXTRACTION, prompt, ExtractionAnswer)
-    found: dict[str, list[Candidate]] = {}
+    found: dict[str, list[PageCandidate]] = {}
     promoted: dict[str, str] = {}
 
-    async def take(place: Place) -> None:
+    async def take(place: DocumentId) -> None:
         passages = library.passages(place)
         if sum(len(each.text) for each in passages) > LONGEST_DOCUMENT:
             promoted[place.path] = "it is too long for one call"
@@ -318,7 +318,7 @@ async def extract(
     return Extraction(candidates, dict(sorted(promoted.items())), question.tally)
 
 
-def extraction_message(library: Library, place: Place, passages: Sequence[Passage]) -> str:
+def extraction_message(library: Library, place: DocumentId, passages: Sequence[Passage]) -> str:
     """Return what the model sees of a document."""
     document = library.document(place)
     title = place.path if document is None else document.title
@@ -328,14 +328,14 @@ def extraction_message(library: Library, place: Place, passages: Sequence[Passag
 
 
 def candidates_of(
-    answer: ExtractionAnswer, place: Place, passages: Sequence[Passage], library: Library
-) -> list[Candidate]:
+    answer: ExtractionAnswer, place: DocumentId, passages: Sequence[Passage], library: Library
+) -> list[PageCandidate]:
     """Return the candidates of an answer, at most five.
 
     A fact of which no passage is there is taken to stand in the first.
     """
     labelled = _labelled(passages)
-    found: dict[str, Candidate] = {}
+    found: dict[str, PageCandidate] = {}
     for given in answer.candidates:
         topic, assertion = one_line(given.topic, LONGEST_TOPIC), one_line(given.assertion, LONGEST_ASSERTION)
         if not topic or not assertion or len(found) == MOST or not passages:
@@ -343,7 +343,7 @@ def candidates_of(
         key = candidate_key(topic, place.path)
         number = 1 + sum(each == key or each.startswith(f"{key}-") for each in found)
         key = key if number == 1 else f"{key}-{number}"
-        candidate = Candidate(
+        candidate = PageCandidate(
             key,
             place.source,
             topic,

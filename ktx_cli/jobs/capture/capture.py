@@ -274,7 +274,8 @@ class _Capture:
         return Command("memory", "retry", self.record.run_id)
 
     def _save(self, **fields: object) -> None:
-        finished = {} if fields.get("status") is Status.RUNNING else {"worker": None, "finished": isoformat(now())}
+        is_running = fields.get("status") is Status.RUNNING
+        finished = {} if is_running else {"worker": None, "finished": isoformat(now())}
         self.record = save(self.plan.layout, replace(self.record, **{**finished, **fields}))  # type: ignore[arg-type]
 
 
@@ -362,9 +363,8 @@ class Earlier:
             return replace(own, artifacts=self.artifacts or record.artifacts, files=files)
         where = f", and waits on the branch {self.branch}" if self.branch else ""
         by = f"capture {self.run_id}" if self.run_id else "an earlier capture"
-        return replace(
-            ended, status=Status.NOTHING, reason=f"{by} had the same text{where}", duplicate_of=self.run_id, branch=None
-        )
+        reason = f"{by} had the same text{where}"
+        return replace(ended, status=Status.NOTHING, reason=reason, duplicate_of=self.run_id, branch=None)
 
 
 def branch_of(record: MemoryRecord) -> str:
@@ -396,7 +396,7 @@ def earlier_capture(layout: Layout, repository: Repository, base: Tree, record: 
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CaptureDetails:
     """A capture in full. `diff`: what it wrote, line by line; `transcripts`: of its agent, relative to the project."""
 
     record: MemoryRecord
@@ -418,12 +418,12 @@ class Shown:
         return {**self.record.to_json(content=True), **facts}
 
 
-def show(layout: Layout, text: str) -> Shown:
+def show(layout: Layout, text: str) -> CaptureDetails:
     """Return the capture a text names; raises as `find`."""
     record = find(layout, text)
     folder, report = layout.run_transcripts(record.run_id), layout.run_report(record.run_id)
     there = sorted(folder.iterdir()) if folder.is_dir() else []
-    return Shown(
+    return CaptureDetails(
         record,
         "".join(_diff(layout, record)),
         tuple(path.relative_to(layout.root).as_posix() for path in there),

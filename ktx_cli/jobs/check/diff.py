@@ -84,7 +84,7 @@ _BREAKS_REFERENCES: Final = REFERRED_TO - {ChangeKind.COLUMN_TYPE, ChangeKind.CO
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Record):
+class SchemaChange(Record):
     """One change. `columns`: those it is about. `before`, `after`: as the database says it; None: not there.
 
     `breaks_type`: the semantic layer takes the column for another type now. `uses`: what refers to it.
@@ -131,7 +131,7 @@ class ConnectionDrift(Record):
     basis: str | None = None
     tables: int = 0
     columns: int = 0
-    changes: tuple[Change, ...] = ()
+    changes: tuple[SchemaChange, ...] = ()
     seconds: float = 0.0
     error: KtxError | None = None
 
@@ -266,7 +266,7 @@ def _introspected(
         return connector.introspect(scope)
 
 
-def _unread(target: Target, known: Known, schema: DatabaseSchema, kept: Sequence[Table]) -> Iterator[ResultWarning]:
+def _unread(target: Target, known: LastScan, schema: DatabaseSchema, kept: Sequence[Table]) -> Iterator[ResultWarning]:
     """Yield what a person should know of the comparison."""
     name = target.connection
     if known.basis == MANIFEST:
@@ -287,7 +287,7 @@ SNAPSHOT, MANIFEST = "snapshot", "manifest"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LastScan:
     """The tables as they were. `basis`: whether a snapshot says so, or the manifest, which knows less."""
 
     tables: tuple[Table, ...]
@@ -295,18 +295,18 @@ class Known:
     warnings: tuple[ResultWarning, ...] = ()
 
 
-def read_known(layout: Layout, connection: str) -> Known:
+def read_known(layout: Layout, connection: str) -> LastScan:
     """Return what the files of a project know; `NotReadyError` for a connection that was never scanned."""
     committed = Committed(WorkingTree(layout.root), connection, ParsedCopies(layout, connection))
     before = committed.snapshot
     if before.tables is not None:
-        return Known(before.tables, SNAPSHOT)
+        return LastScan(before.tables, SNAPSHOT)
     if not committed.shards:
         hint = Command("ingest", connection)
         raise NotReadyError(f"connection `{connection}` was never scanned", hint=hint)
     index = ManifestIndex.of(committed.shards, ())
     entries = [committed.shards[path].tables[name] for path, name in index.primary.values()]
-    return Known(tuple(_tables(entries)), MANIFEST, tuple(_damaged(each) for each in before.warnings))
+    return LastScan(tuple(_tables(entries)), MANIFEST, tuple(_damaged(each) for each in before.warnings))
 
 
 def _damaged(warning: ResultWarning) -> ResultWarning:
@@ -338,18 +338,18 @@ def _ref(name: str) -> TableRef | None:
     return TableRef(above[-1] if above else None, table)
 
 
-def changes_between(before: Iterable[Table], now: Iterable[Table], *, names_only: bool = False) -> list[Change]:
+def changes_between(before: Iterable[Table], now: Iterable[Table], *, names_only: bool = False) -> list[SchemaChange]:
     """Return what changed, by table; a table or column with another name is one that goes and one that comes.
 
     `names_only`: names and semantic types (an empty native type: not even that) are all that is known of before.
     """
     old, new = {table.ref: table for table in before}, {table.ref: table for table in now}
-    changes: list[Change] = []
+    changes: list[SchemaChange] = []
     for ref in sorted({*old, *new}, key=_order):
         if ref not in old:
-            changes.append(Change(ChangeKind.TABLE_ADDED, ref, after=_size(new[ref])))
+            changes.append(SchemaChange(ChangeKind.TABLE_ADDED, ref, after=_size(new[ref])))
         elif ref not in new:
-            changes.append(Change(ChangeKind.TABLE_REMOVED, ref, before=_size(old[ref])))
+            changes.append(SchemaChange(ChangeKind.TABLE_REMOVED, ref, before=_size(old[ref])))
         else:
             changes += _of_table(old[ref], new[ref], names_only)
     return changes
@@ -363,7 +363,7 @@ def _size(table: Table) -> str:
     return f"{table.kind.value} of {plural(len(table.columns), 'column')}"
 
 
-def _of_table(old: Table, new: Table, names_only: bool) -> Iterator[Change]:
+def _of_table(old: Table, new: Table, names_only: bool) -> Iterator[SchemaChange]:
     ref = new.ref
     yield from _columns(old, new, names_only)
     if names_only:
@@ -382,32 +382,32 @@ def _of_table(old: Table, new: Table, names_only: bool) -> Iterator[Change]:
 
 def _differ(
     kind: ChangeKind, ref: TableRef, columns: tuple[str, ...], old: str | None, new: str | None
-) -> Iterator[Change]:
+) -> Iterator[SchemaChange]:
     if old != new:
-        yield Change(kind, ref, columns, old, new)
+        yield SchemaChange(kind, ref, columns, old, new)
 
 
-def _columns(old: Table, new: Table, names_only: bool) -> Iterator[Change]:
+def _columns(old: Table, new: Table, names_only: bool) -> Iterator[SchemaChange]:
     before, now = {column.name: column for column in old.columns}, {column.name: column for column in new.columns}
     for name, column in before.items():
         if name not in now:
-            yield Change(ChangeKind.COLUMN_REMOVED, new.ref, (name,), _typed(column, names_only))
+            yield SchemaChange(ChangeKind.COLUMN_REMOVED, new.ref, (name,), _typed(column, names_only))
     for name, column in now.items():
         if name in before:
             yield from _of_column(new.ref, before[name], column, names_only)
         else:
-            yield Change(ChangeKind.COLUMN_ADDED, new.ref, (name,), None, _typed(column, names_only))
+            yield SchemaChange(ChangeKind.COLUMN_ADDED, new.ref, (name,), None, _typed(column, names_only))
     kept = [name for name in before if name in now]
     moved = [name for name in now if name in before]
     if kept != moved and not names_only:
-        yield Change(ChangeKind.COLUMN_ORDER, new.ref, tuple(moved), ", ".join(kept), ", ".join(moved))
+        yield SchemaChange(ChangeKind.COLUMN_ORDER, new.ref, tuple(moved), ", ".join(kept), ", ".join(moved))
 
 
-def _of_column(ref: TableRef, old: Column, new: Column, names_only: bool) -> Iterator[Change]:
+def _of_column(ref: TableRef, old: Column, new: Column, names_only: bool) -> Iterator[SchemaChange]:
     name = (new.name,)
     before, after = _typed(old, names_only), _typed(new, names_only)
     if before != after and old.native_type:
-        yield Change(ChangeKind.COLUMN_TYPE, ref, name, before, after, breaks_type=old.type is not new.type)
+        yield SchemaChange(ChangeKind.COLUMN_TYPE, ref, name, before, after, breaks_type=old.type is not new.type)
     if names_only:
         return
     nullable = ("nullable" if column.nullable else "not null" for column in (old, new))
@@ -428,10 +428,10 @@ Key = ForeignKey | UniqueKey | Index
 
 def _keys(
     removed: ChangeKind, added: ChangeKind, ref: TableRef, old: Sequence[Key], new: Sequence[Key]
-) -> Iterator[Change]:
+) -> Iterator[SchemaChange]:
     """Yield the keys that went and those that came."""
-    yield from (Change(removed, ref, key.columns, before=_key_text(key)) for key in old if key not in new)
-    yield from (Change(added, ref, key.columns, after=_key_text(key)) for key in new if key not in old)
+    yield from (SchemaChange(removed, ref, key.columns, before=_key_text(key)) for key in old if key not in new)
+    yield from (SchemaChange(added, ref, key.columns, after=_key_text(key)) for key in new if key not in old)
 
 
 def _key_text(key: Key) -> str:
@@ -450,13 +450,13 @@ class ContextUses:
     warnings: list[ResultWarning] = field(default_factory=list)
     _layers: dict[str, LayerUses] | None = None
 
-    def with_uses(self, connection: str, changes: Iterable[Change]) -> tuple[Change, ...]:
+    def with_uses(self, connection: str, changes: Iterable[SchemaChange]) -> tuple[SchemaChange, ...]:
         """Return the changes of a connection, each with what refers to what it is about."""
         return tuple(
             replace(each, uses=self._of(connection, each)) if each.kind in REFERRED_TO else each for each in changes
         )
 
-    def _of(self, connection: str, change: Change) -> tuple[Use, ...]:
+    def _of(self, connection: str, change: SchemaChange) -> tuple[Use, ...]:
         layer = self._read().get(connection)
         return () if layer is None else layer.uses.of(_starts(layer, change))
 
@@ -509,7 +509,7 @@ def _page_part(page: Page, line: int) -> Part:
     return Part("page", page.path, None, Place(page.path, line))
 
 
-def _starts(layer: LayerUses, change: Change) -> list[Part]:
+def _starts(layer: LayerUses, change: SchemaChange) -> list[Part]:
     """Return the parts a change is about, and those whose statements name it."""
     if change.kind is ChangeKind.TABLE_REMOVED:
         return [*layer.of_table(change.table), *layer.uses.naming(change.table)]

@@ -75,7 +75,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class _Work:
+class _Edits:
     """What is put in or taken out, while it is put together; nothing is written before all of it is."""
 
     where: Where
@@ -89,7 +89,7 @@ class _Work:
         self.staging = Staging(self.where.project)
 
 
-def install(wanted: Wanted, where: Where) -> Report:
+def install(wanted: Wanted, where: Where) -> InstallReport:
     """Install into clients, all of them or (by an error) none.
 
     Raises `UsageError` for a scope or a name that cannot be, `ConfigError` for a configuration that cannot be read or
@@ -98,9 +98,9 @@ def install(wanted: Wanted, where: Where) -> Report:
     if wanted.name is not None and not _NAME.fullmatch(wanted.name):
         message = "--name takes letters, digits, `-` and `_`, 64 at most"
         raise UsageError(message, hint=f"for example: --name {_folder_name(where)}")
-    work = _Work(where, wanted)
-    outcomes = [_install_one(work, target, scope_of(target, wanted.scope)) for target in dict.fromkeys(wanted.targets)]
-    return _finished(work, outcomes)
+    edits = _Edits(where, wanted)
+    outcomes = [_install_one(edits, target, scope_of(target, wanted.scope)) for target in dict.fromkeys(wanted.targets)]
+    return _finished(edits, outcomes)
 
 
 def scope_of(target: Target, scope: Scope | None) -> Scope:
@@ -113,30 +113,30 @@ def scope_of(target: Target, scope: Scope | None) -> Scope:
     return found
 
 
-def _install_one(work: _Work, target: Target, scope: Scope) -> Outcome:
-    outcome = Outcome(target, scope)
-    recorded = work.manifest.of(target, scope) or Install(target=target, scope=scope)
-    configuration = read_configuration(target, scope, work.where, work.staging)
-    value = _value(work, target, scope, _attributes(work, configuration, recorded.entry))
+def _install_one(edits: _Edits, target: Target, scope: Scope) -> ClientOutcome:
+    outcome = ClientOutcome(target, scope)
+    recorded = edits.manifest.of(target, scope) or Install(target=target, scope=scope)
+    configuration = read_configuration(target, scope, edits.where, edits.staging)
+    value = _value(edits, target, scope, _attributes(edits, configuration, recorded.entry))
     entry = None
     if configuration is None:
-        outcome.name, outcome.entry = work.wanted.name or DEFAULT_NAME, value
+        outcome.name, outcome.entry = edits.wanted.name or DEFAULT_NAME, value
     else:
-        entry = _install_entry(work, configuration, value, recorded.entry, outcome)
-    skills = _install_skills(work, recorded, outcome)
-    work.manifest.put(Install(target=target, scope=scope, entry=entry, skills=skills))
+        entry = _install_entry(edits, configuration, value, recorded.entry, outcome)
+    skills = _install_skills(edits, recorded, outcome)
+    edits.manifest.put(Install(target=target, scope=scope, entry=entry, skills=skills))
     return outcome
 
 
-def _attributes(work: _Work, configuration: Configuration | None, recorded: Entry | None) -> Sequence[str]:
+def _attributes(edits: _Edits, configuration: Configuration | None, recorded: Entry | None) -> Sequence[str]:
     """Return the attributes of the caller; unless some are asked for those of our entry in the client's own file."""
-    if work.wanted.attributes is not None or configuration is None or recorded is None:
-        return work.wanted.attributes or ()
+    if edits.wanted.attributes is not None or configuration is None or recorded is None:
+        return edits.wanted.attributes or ()
     return attributes_in(configuration.entries.get(recorded.name))
 
 
-def _value(work: _Work, target: Target, scope: Scope, attributes: Sequence[str]) -> dict[str, Any]:
-    client, wanted, where = CLIENTS[target], work.wanted, work.where
+def _value(edits: _Edits, target: Target, scope: Scope, attributes: Sequence[str]) -> dict[str, Any]:
+    client, wanted, where = CLIENTS[target], edits.wanted, edits.where
     if wanted.address is not None:
         if not client.http:
             message = f"{target} starts servers itself, its file names none that are running"
@@ -147,15 +147,15 @@ def _value(work: _Work, target: Target, scope: Scope, attributes: Sequence[str])
         named = listing(sorted(wanted.variables))
         says = f"{target} hands none of your shell's variables to servers, and ktx.yaml names {named}"
         hint = "refer to those secrets by file:PATH or keyring:NAME in ktx.yaml"
-        work.warnings.append(ResultWarning("variables_unseen", says, hint=hint, target=target.value))
+        edits.warnings.append(ResultWarning("variables_unseen", says, hint=hint, target=target.value))
     program = NAME
     if scope is Scope.USER or target is Target.UNIVERSAL:
         _require_text(where.project, installed)
         scope, program = Scope.USER, str(installed)
-    elif found_program(where.environ) is None and not any(each.code == "not_on_path" for each in work.warnings):
+    elif found_program(where.environ) is None and not any(each.code == "not_on_path" for each in edits.warnings):
         says = f"files of a project are shared, so they name `{NAME}` alone, and PATH has none"
         hint = f"add {shell_words(installed.parent)} to PATH, or install for yourself: --scope user"
-        work.warnings.append(ResultWarning("not_on_path", says, hint=hint))
+        edits.warnings.append(ResultWarning("not_on_path", says, hint=hint))
     return stdio_entry(client, scope, program, where.project, wanted.variables, attributes)
 
 
@@ -173,12 +173,12 @@ def _require_text(*paths: Path) -> None:
 
 
 def _install_entry(
-    work: _Work, configuration: Configuration, value: dict[str, Any], recorded: Entry | None, outcome: Outcome
+    edits: _Edits, configuration: Configuration, value: dict[str, Any], recorded: Entry | None, outcome: ClientOutcome
 ) -> Entry | None:
     if recorded is not None and recorded.path != configuration.shown:
         recorded = None  # the client looks elsewhere now; what is in the other file stays
     entries, before = configuration.entries, configuration.text
-    name = _name_for(work, configuration, entries, recorded)
+    name = _name_for(edits, configuration, entries, recorded)
     outcome.name, outcome.path, outcome.entry = name, configuration.path, value
     if recorded is not None and recorded.name != name and entries.get(recorded.name) == recorded.value:
         configuration.take(recorded)
@@ -186,14 +186,14 @@ def _install_entry(
     if made is None:
         outcome.action = "updated" if recorded and recorded.name in entries else "added"
         made = configuration.put(name, value)
-    _inherit(work, configuration, made, recorded)
+    _inherit(edits, configuration, made, recorded)
     if configuration.text != before:
-        work.staging.write(configuration.path, (configuration.text or "").encode())
+        edits.staging.write(configuration.path, (configuration.text or "").encode())
     return made
 
 
 def _standing(
-    configuration: Configuration, name: str, value: dict[str, Any], recorded: Entry | None, outcome: Outcome
+    configuration: Configuration, name: str, value: dict[str, Any], recorded: Entry | None, outcome: ClientOutcome
 ) -> Entry | None:
     """Return the record of an entry that stays as it is; None for an older one of ours, which is taken out."""
     current = configuration.entries[name]
@@ -212,9 +212,9 @@ def _standing(
     return known or configuration.found(name, current)
 
 
-def _name_for(work: _Work, configuration: Configuration, entries: dict[str, Any], recorded: Entry | None) -> str:
+def _name_for(edits: _Edits, configuration: Configuration, entries: dict[str, Any], recorded: Entry | None) -> str:
     """Return under which name the entry goes; `UsageError` where it is taken by something that is not ours."""
-    project, wanted = work.where.project, work.wanted.name
+    project, wanted = edits.where.project, edits.wanted.name
     ours = [
         name
         for name, value in entries.items()
@@ -223,7 +223,7 @@ def _name_for(work: _Work, configuration: Configuration, entries: dict[str, Any]
     ]
     name = wanted or (recorded.name if recorded is not None else next(iter(ours), DEFAULT_NAME))
     if wanted is None and recorded is None and not ours and is_ktx(entries.get(DEFAULT_NAME)):
-        name = _folder_name(work.where)  # the other one is another project's, which was here first
+        name = _folder_name(edits.where)  # the other one is another project's, which was here first
     if name not in entries or name in ours:
         return name
     message = f"{configuration.path} has a server `{name}` already that is not this project's"
@@ -236,44 +236,45 @@ def _folder_name(where: Where) -> str:
     return f"{DEFAULT_NAME}-{slug or 'project'}"
 
 
-def _inherit(work: _Work, configuration: Configuration, made: Entry, recorded: Entry | None) -> None:
+def _inherit(edits: _Edits, configuration: Configuration, made: Entry, recorded: Entry | None) -> None:
     """Let what ktx made around the entry go with the last entry that is in it, whichever project that is of."""
-    peers = list(configuration.peers(work.where.project))
+    peers = list(configuration.peers(edits.where.project))
     for each in [recorded, *(install.entry for install, _ in peers)]:
         if each is not None:
             made.created = made.created or each.created
             made.there = min(made.there, each.there)
     for _, folders in peers:
-        work.manifest.folders += [folder for folder in folders if folder not in work.manifest.folders]
+        edits.manifest.folders += [folder for folder in folders if folder not in edits.manifest.folders]
 
 
 # -- the skills ------------------------------------------------------------------------------------------------
 
 
-def _install_skills(work: _Work, recorded: Install, outcome: Outcome) -> dict[str, str]:
+def _install_skills(edits: _Edits, recorded: Install, outcome: ClientOutcome) -> dict[str, str]:
     """Write the skills that are missing or older; return all that are ktx's."""
     ours = dict(recorded.skills)
-    known = {path: sha for install in work.manifest.installs for path, sha in install.skills.items()}
-    for path, content in skill_files(CLIENTS[outcome.target].places[outcome.scope], work.where).items():
-        key, current = written(path, work.where.project), work.staging.read(path)
+    known = {path: sha for install in edits.manifest.installs for path, sha in install.skills.items()}
+    for path, content in skill_files(CLIENTS[outcome.target].places[outcome.scope], edits.where).items():
+        key, current = written(path, edits.where.project), edits.staging.read(path)
         if current is not None and current != content and digest(current) != known.get(key):
             hint = Hint("move it away, then install again: {}", Command(path, program="rm"))
             outcome.left.append(Left(str(path), "it is not as ktx wrote it", hint))
             continue
         if current != content:
-            work.staging.write(path, content)
+            edits.staging.write(path, content)
         ours[key] = digest(content)
     return ours
 
 
-def _finished(work: _Work, outcomes: Sequence[Outcome]) -> Report:
+def _finished(edits: _Edits, outcomes: Sequence[ClientOutcome]) -> InstallReport:
     """Write what was staged, and what is installed then.
 
     The manifest knows of a file before it is there, and forgets it when it is gone: who is killed between the two
     finds everything by uninstalling.
     """
-    where, manifest, staging = work.where, work.manifest, work.staging
-    report = Report(outcomes, [diff_of(change) for change in staging.changes], work.wanted.dry_run, work.warnings)
+    where, manifest, staging = edits.where, edits.manifest, edits.staging
+    diffs = [diff_of(change) for change in staging.changes]
+    report = InstallReport(outcomes, diffs, edits.wanted.dry_run, edits.warnings)
     if report.dry_run:
         return report
     files = _of_clients(where)
@@ -327,7 +328,7 @@ class Left(Record):
 
 
 @dataclass(slots=True)
-class Outcome(Record):
+class ClientOutcome(Record):
     """One client in one scope.
 
     `action`: added, updated, unchanged, kept, removed, left, absent or none (the client has no file). `entry`: what
@@ -344,10 +345,10 @@ class Outcome(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Report(Record):
+class InstallReport(Record):
     """Everything a command did. `diffs`: the files that changed, or would."""
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[ClientOutcome]
     diffs: Sequence[Diff]
     dry_run: bool
     warnings: Sequence[ResultWarning] = ()
@@ -365,13 +366,13 @@ class Report(Record):
     json_keys = ("dry_run", "clients=outcomes", "files=diffs")
 
 
-def uninstall(where: Where, targets: Sequence[Target], scope: Scope | None, *, dry_run: bool) -> Report:
+def uninstall(where: Where, targets: Sequence[Target], scope: Scope | None, *, dry_run: bool) -> InstallReport:
     """Take this project out of clients (no targets: of all it was installed into).
 
     Raises `ConfigError` for a configuration that cannot be read, `StorageError` for one that cannot be written.
     """
-    work = _Work(where, Wanted(targets, scope, dry_run=dry_run))
-    return _finished(work, [_uninstall_one(work, install) for install in _chosen(work.manifest, targets, scope)])
+    edits = _Edits(where, Wanted(targets, scope, dry_run=dry_run))
+    return _finished(edits, [_uninstall_one(edits, install) for install in _chosen(edits.manifest, targets, scope)])
 
 
 def _chosen(manifest: Manifest, targets: Sequence[Target], scope: Scope | None) -> list[Install]:
@@ -387,21 +388,21 @@ def _chosen(manifest: Manifest, targets: Sequence[Target], scope: Scope | None) 
     return found
 
 
-def _uninstall_one(work: _Work, install: Install) -> Outcome:
-    outcome = Outcome(install.target, install.scope, action="absent")
-    is_recorded = work.manifest.of(install.target, install.scope) is not None
-    work.manifest.drop(install.target, install.scope)
-    entry = _uninstall_entry(work, install, outcome)
-    skills = _uninstall_skills(work, install, outcome, is_recorded=is_recorded)
+def _uninstall_one(edits: _Edits, install: Install) -> ClientOutcome:
+    outcome = ClientOutcome(install.target, install.scope, action="absent")
+    is_recorded = edits.manifest.of(install.target, install.scope) is not None
+    edits.manifest.drop(install.target, install.scope)
+    entry = _uninstall_entry(edits, install, outcome)
+    skills = _uninstall_skills(edits, install, outcome, is_recorded=is_recorded)
     if entry is not None or skills:
-        work.manifest.put(Install(target=install.target, scope=install.scope, entry=entry, skills=skills))
+        edits.manifest.put(Install(target=install.target, scope=install.scope, entry=entry, skills=skills))
     return outcome
 
 
-def _uninstall_entry(work: _Work, install: Install, outcome: Outcome) -> Entry | None:
+def _uninstall_entry(edits: _Edits, install: Install, outcome: ClientOutcome) -> Entry | None:
     """Take the entry out; return its record where it was left alone."""
-    recorded, project = install.entry, work.where.project
-    configuration = read_configuration(install.target, install.scope, work.where, work.staging, recorded)
+    recorded, project = install.entry, edits.where.project
+    configuration = read_configuration(install.target, install.scope, edits.where, edits.staging, recorded)
     if configuration is None:
         if recorded is not None:
             hint = f"take `{recorded.name}` out of {recorded.path} by hand"
@@ -421,25 +422,25 @@ def _uninstall_entry(work: _Work, install: Install, outcome: Outcome) -> Entry |
     configuration.take(entry)
     outcome.action = "removed"
     if configuration.text is None:
-        work.staging.remove(configuration.path)
+        edits.staging.remove(configuration.path)
     else:
-        work.staging.write(configuration.path, configuration.text.encode())
+        edits.staging.write(configuration.path, configuration.text.encode())
     return None
 
 
-def _uninstall_skills(work: _Work, install: Install, outcome: Outcome, *, is_recorded: bool) -> dict[str, str]:
+def _uninstall_skills(edits: _Edits, install: Install, outcome: ClientOutcome, *, is_recorded: bool) -> dict[str, str]:
     """Remove the skills that nobody else uses; return those that were left alone."""
     left: dict[str, str] = {}
-    used = {*work.manifest.skill_files(), *_used_by_others(work, install)}
-    files = skill_files(CLIENTS[install.target].places[install.scope], work.where)
-    packaged = {written(path, work.where.project): digest(content) for path, content in files.items()}
+    used = {*edits.manifest.skill_files(), *_used_by_others(edits, install)}
+    files = skill_files(CLIENTS[install.target].places[install.scope], edits.where)
+    packaged = {written(path, edits.where.project): digest(content) for path, content in files.items()}
     for key, wrote in (install.skills if is_recorded else packaged).items():
-        path = work.where.project / key
-        reason = _reason_to_leave(work, install, path, wrote)
+        path = edits.where.project / key
+        reason = _reason_to_leave(edits, install, path, wrote)
         if key in used or reason is None:
             continue
         if not reason:
-            work.staging.remove(path)
+            edits.staging.remove(path)
             outcome.action = "removed" if outcome.action == "absent" else outcome.action
         elif is_recorded:
             left[key] = wrote
@@ -447,19 +448,19 @@ def _uninstall_skills(work: _Work, install: Install, outcome: Outcome, *, is_rec
     return left
 
 
-def _reason_to_leave(work: _Work, install: Install, path: Path, wrote: str) -> str | None:
+def _reason_to_leave(edits: _Edits, install: Install, path: Path, wrote: str) -> str | None:
     """Return why a skill is not removed, "" where it can be, None where it is not there."""
     if not path.exists():
         return None
-    folder = work.where.skills(CLIENTS[install.target].places[install.scope])
+    folder = edits.where.skills(CLIENTS[install.target].places[install.scope])
     if folder is None or not path.is_relative_to(folder) or ".." in path.parts:
         return "the client looks elsewhere now"
     if not path.relative_to(folder).parts[0].startswith(PREFIX):
         return "it is no skill of ktx's"
-    return "" if digest(work.staging.read(path) or b"") == wrote else "somebody changed it"
+    return "" if digest(edits.staging.read(path) or b"") == wrote else "somebody changed it"
 
 
-def _used_by_others(work: _Work, install: Install) -> set[str]:
+def _used_by_others(edits: _Edits, install: Install) -> set[str]:
     """Return the skills of this user that other projects count on."""
     used: set[str] = set()
     if install.scope is Scope.USER:
@@ -467,8 +468,8 @@ def _used_by_others(work: _Work, install: Install) -> set[str]:
             if client.places[Scope.USER].skills != CLIENTS[install.target].places[Scope.USER].skills:
                 continue
             try:
-                configuration = read_configuration(target, Scope.USER, work.where, work.staging)
-                peers = list(configuration.peers(work.where.project)) if configuration else []
+                configuration = read_configuration(target, Scope.USER, edits.where, edits.staging)
+                peers = list(configuration.peers(edits.where.project)) if configuration else []
             except KtxError:  # another client's file that cannot be read says nothing about others
                 continue
             used.update(path for peer, _ in peers for path in peer.skills)

@@ -31,7 +31,7 @@ NOT_INSTALLED, INSTALLED, CHANGED, STALE, UNREADABLE = "not_installed", "install
 
 
 @dataclass(slots=True)
-class State(Record):
+class ClientState(Record):
     """One client in one scope. `reasons`: what is changed, stale or unreadable, one sentence each."""
 
     target: Target
@@ -47,7 +47,7 @@ class State(Record):
         self.reasons.append(reason)
 
 
-def list_clients(where: Where) -> list[State]:
+def list_clients(where: Where) -> list[ClientState]:
     """Return the state of every client in every scope; nothing is started or written."""
     manifest = load_manifest(Layout(where.project))
     return [
@@ -57,8 +57,8 @@ def list_clients(where: Where) -> list[State]:
     ]
 
 
-def _state(target: Target, scope: Scope, install: Install | None, where: Where) -> State:
-    state, staging = State(target, scope, INSTALLED if install else NOT_INSTALLED), Staging(where.project)
+def _state(target: Target, scope: Scope, install: Install | None, where: Where) -> ClientState:
+    state, staging = ClientState(target, scope, INSTALLED if install else NOT_INSTALLED), Staging(where.project)
     try:
         _look_at_entry(state, install, where, staging)
         _look_at_skills(state, install, where, staging)
@@ -67,7 +67,7 @@ def _state(target: Target, scope: Scope, install: Install | None, where: Where) 
     return state
 
 
-def _look_at_entry(state: State, install: Install | None, where: Where, staging: Staging) -> None:
+def _look_at_entry(state: ClientState, install: Install | None, where: Where, staging: Staging) -> None:
     recorded = install.entry if install else None
     configuration = read_configuration(state.target, state.scope, where, staging, recorded)
     if configuration is None:
@@ -101,7 +101,7 @@ def _problems(value: Any, recorded: Entry | None, scope: Scope, where: Where) ->
         yield CHANGED, f"somebody changed `{recorded.name}`"
 
 
-def _look_at_skills(state: State, install: Install | None, where: Where, staging: Staging) -> None:
+def _look_at_skills(state: ClientState, install: Install | None, where: Where, staging: Staging) -> None:
     if install is None:
         return
     for path, content in skill_files(CLIENTS[state.target].places[state.scope], where).items():

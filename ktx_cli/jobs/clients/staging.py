@@ -14,7 +14,7 @@ from ktx_cli.project import read_bytes, storage_error, write_atomic
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ConfigChange:
     """A file before and after; None where it is not there. `real` is what links lead to."""
 
     path: Path
@@ -62,9 +62,9 @@ class Staging:
         self._new[self._real(path)] = (path, None)
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[ConfigChange]:
         """What will change, in the order it was asked for."""
-        found = (Change(path, real, self._seen.get(real), after) for real, (path, after) in self._new.items())
+        found = (ConfigChange(path, real, self._seen.get(real), after) for real, (path, after) in self._new.items())
         return [change for change in found if change.before != change.after]
 
     def missing_folders(self) -> list[Path]:
@@ -79,7 +79,7 @@ class Staging:
     def apply(self) -> None:
         """Write everything; where one file cannot be, those before it get back what they had."""
         folders = self.missing_folders()
-        done: list[Change] = []
+        done: list[ConfigChange] = []
         try:
             for change in self.changes:
                 _require_same(change)
@@ -139,7 +139,7 @@ def _require_writable(path: Path) -> None:
         raise StorageError(f"{path} is read-only", hint=hint, details={"path": str(path)})
 
 
-def _require_same(change: Change) -> None:
+def _require_same(change: ConfigChange) -> None:
     if read_bytes(change.real) != change.before:
         message = f"{change.path} was changed by another program just now"
         hint = "run the command again; nothing was written"
@@ -174,7 +174,7 @@ class Diff:
         return {"path": self.path, "change": self.kind, "diff": "\n".join(self.lines)}
 
 
-def diff_of(change: Change) -> Diff:
+def diff_of(change: ConfigChange) -> Diff:
     """Return the diff of a change. Of a line that has other people's values in it only the keys are shown."""
     before, after = (
         (content or b"").decode().replace("\r\n", "\n").splitlines() for content in (change.before, change.after)

@@ -39,7 +39,7 @@ Folder = Literal["project", "home", "claude", "claude_skills", "codex", "xdg", "
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClientPlace:
     """Where a client looks, in one scope.
 
     `files`: its configuration, the first that is there, else the first (() for none). `container`: the key its servers
@@ -67,7 +67,7 @@ class Client:
 
     title: str
     form: Form
-    places: Mapping[Scope, Place]
+    places: Mapping[Scope, ClientPlace]
     programs: tuple[str, ...] = ()
     workspace: str | None = None
     reference: str = "${{{name}}}"
@@ -83,15 +83,15 @@ CLIENTS: Final[Mapping[Target, Client]] = {
         "Claude Code",
         "typed",
         {
-            Scope.PROJECT: Place("project", (".mcp.json",), skills=("project", ".claude/skills")),
-            Scope.USER: Place("claude", (".claude.json",), skills=("claude_skills", "skills")),
+            Scope.PROJECT: ClientPlace("project", (".mcp.json",), skills=("project", ".claude/skills")),
+            Scope.USER: ClientPlace("claude", (".claude.json",), skills=("claude_skills", "skills")),
         },
         programs=("claude",),
     ),
     Target.CLAUDE_DESKTOP: Client(
         "Claude Desktop",
         "plain",
-        {Scope.USER: Place("application", ("Claude/claude_desktop_config.json",))},
+        {Scope.USER: ClientPlace("application", ("Claude/claude_desktop_config.json",))},
         http=False,
         filters=True,
     ),
@@ -99,8 +99,8 @@ CLIENTS: Final[Mapping[Target, Client]] = {
         "Codex",
         "codex",
         {
-            Scope.PROJECT: Place("project", (".codex/config.toml",), ("mcp_servers",), ("project", _AGENTS)),
-            Scope.USER: Place("codex", ("config.toml",), ("mcp_servers",), ("home", _AGENTS)),
+            Scope.PROJECT: ClientPlace("project", (".codex/config.toml",), ("mcp_servers",), ("project", _AGENTS)),
+            Scope.USER: ClientPlace("codex", ("config.toml",), ("mcp_servers",), ("home", _AGENTS)),
         },
         programs=("codex",),
         toml=True,
@@ -110,8 +110,10 @@ CLIENTS: Final[Mapping[Target, Client]] = {
         "Cursor",
         "cursor",
         {
-            Scope.PROJECT: Place("project", (".cursor/mcp.json",), skills=("project", ".cursor/rules"), rules=True),
-            Scope.USER: Place("home", (".cursor/mcp.json",), skills=("home", ".cursor/skills")),
+            Scope.PROJECT: ClientPlace(
+                "project", (".cursor/mcp.json",), skills=("project", ".cursor/rules"), rules=True
+            ),
+            Scope.USER: ClientPlace("home", (".cursor/mcp.json",), skills=("home", ".cursor/skills")),
         },
         programs=("cursor", "cursor-agent"),
         workspace="${workspaceFolder}",
@@ -121,8 +123,8 @@ CLIENTS: Final[Mapping[Target, Client]] = {
         "opencode",
         "opencode",
         {
-            Scope.PROJECT: Place("project", ("opencode.json", "opencode.jsonc"), ("mcp",), ("project", _AGENTS)),
-            Scope.USER: Place(
+            Scope.PROJECT: ClientPlace("project", ("opencode.json", "opencode.jsonc"), ("mcp",), ("project", _AGENTS)),
+            Scope.USER: ClientPlace(
                 "xdg", ("opencode/opencode.json", "opencode/opencode.jsonc"), ("mcp",), ("home", _AGENTS)
             ),
         },
@@ -133,8 +135,8 @@ CLIENTS: Final[Mapping[Target, Client]] = {
         "VS Code",
         "typed",
         {
-            Scope.PROJECT: Place("project", (".vscode/mcp.json",), ("servers",), ("project", _AGENTS)),
-            Scope.USER: Place("application", ("Code/User/mcp.json",), ("servers",), ("home", _AGENTS)),
+            Scope.PROJECT: ClientPlace("project", (".vscode/mcp.json",), ("servers",), ("project", _AGENTS)),
+            Scope.USER: ClientPlace("application", ("Code/User/mcp.json",), ("servers",), ("home", _AGENTS)),
         },
         programs=("code",),
         workspace="${workspaceFolder}",
@@ -144,8 +146,8 @@ CLIENTS: Final[Mapping[Target, Client]] = {
         "any other client: skills for it, and an entry to paste",
         "plain",
         {
-            Scope.PROJECT: Place("project", (), skills=("project", _AGENTS)),
-            Scope.USER: Place("project", (), skills=("home", _AGENTS)),
+            Scope.PROJECT: ClientPlace("project", (), skills=("project", _AGENTS)),
+            Scope.USER: ClientPlace("project", (), skills=("home", _AGENTS)),
         },
     ),
 }
@@ -190,16 +192,16 @@ class Where:
         value = self.environ.get(variable, "")
         return Path(value) if Path(value).is_absolute() else None
 
-    def config(self, place: Place) -> Path | None:
+    def config(self, place: ClientPlace) -> Path | None:
         """Return a client's configuration file: the first that is there, else the first; None where it has none."""
         paths = self.configs(place)
         return next((path for path in paths if os.path.lexists(path)), paths[0] if paths else None)
 
-    def configs(self, place: Place) -> list[Path]:
+    def configs(self, place: ClientPlace) -> list[Path]:
         """Return the files a client's configuration may be in."""
         return [self.folder(place.base) / name for name in place.files]
 
-    def skills(self, place: Place) -> Path | None:
+    def skills(self, place: ClientPlace) -> Path | None:
         """Return the folder of a client's skills, None where it has none."""
         return None if place.skills is None else self.folder(place.skills[0]) / place.skills[1]
 
@@ -234,7 +236,7 @@ PREFIX: Final = "ktx-"
 NAMES: Final = (f"{PREFIX}analytics", f"{PREFIX}admin")
 
 
-def skill_files(place: Place, where: Where) -> Mapping[Path, bytes]:
+def skill_files(place: ClientPlace, where: Where) -> Mapping[Path, bytes]:
     """Return the files of a client's skills with their contents, {} for one that takes none from files."""
     folder = where.skills(place)
     if folder is None:

@@ -30,8 +30,8 @@ from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.demo.company import DBT_PROJECT, HANDBOOK, WAREHOUSE, WAREHOUSE_ID, build_company, write_evals
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.jobs.semantic.answer import LayerAnswer, ask_layer
-from ktx_cli.jobs.semantic.answer import Question as LayerQuestion
+from ktx_cli.jobs.semantic.question import LayerAnswer, ask_layer
+from ktx_cli.jobs.semantic.question import Question as LayerQuestion
 from ktx_cli.jobs.setup.answers import Answers, ConnectionAnswer
 from ktx_cli.jobs.setup.plan import NEW_CONFIG
 from ktx_cli.jobs.setup.request import SetupRequest
@@ -53,7 +53,7 @@ from ktx_cli.semantic import Model, SemanticError, compile_query, load_layer
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DemoQuestion:
     """A question in words and as a query of the semantic layer; at most 12 rows."""
 
     title: str
@@ -61,8 +61,8 @@ class Question:
     connection: str = "warehouse"
 
 
-QUESTIONS: tuple[Question, ...] = (
-    Question(
+QUESTIONS: tuple[DemoQuestion, ...] = (
+    DemoQuestion(
         "Net revenue and refunds by month of the order and region it was shipped to, in euros",
         {
             "measures": ["order_lines.net_revenue", "refunds.refunded", "order_lines.refund_rate"],
@@ -73,7 +73,7 @@ QUESTIONS: tuple[Question, ...] = (
             "filters": ["ordered.month_start >= DATE '2025-10-01'", "ordered.month_start < DATE '2025-12-01'"],
         },
     ),
-    Question(
+    DemoQuestion(
         "Orders of 2025 shipped late, by the month they were shipped in",
         {
             "measures": ["orders.order_count", "orders.late_orders", "orders.late_share"],
@@ -81,7 +81,7 @@ QUESTIONS: tuple[Question, ...] = (
             "filters": ["shipped.calendar_year = 2025"],
         },
     ),
-    Question(
+    DemoQuestion(
         "Stock by category at the last count",
         {
             "measures": ["inventory_snapshots.pieces_on_hand"],
@@ -92,7 +92,7 @@ QUESTIONS: tuple[Question, ...] = (
 )
 """The first is the closing answer: two facts that a plain join would multiply, a date in its role, a ratio."""
 
-FROM_DBT = Question(
+FROM_DBT = DemoQuestion(
     "Active customers and their share of all accounts, by segment",
     {
         "measures": ["customer_value.accounts", "customer_value.active_customers", "customer_value.active_share"],
@@ -103,10 +103,10 @@ FROM_DBT = Question(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Record):
+class DemoAnswer(Record):
     """A question and its answer."""
 
-    question: Question
+    question: DemoQuestion
     answer: LayerAnswer
 
     json_keys = (
@@ -119,7 +119,7 @@ class Asked(Record):
     )
 
 
-def answered(folder: Path, question: Question, environ: Mapping[str, str]) -> Asked:
+def answered(folder: Path, question: DemoQuestion, environ: Mapping[str, str]) -> DemoAnswer:
     """Return the verified answer; raises as `ask_layer`, and `KtxError` where recomputed numbers differ."""
     layout = Layout(folder)
     asked = LayerQuestion(question.query, question.connection, verified=True)
@@ -127,7 +127,7 @@ def answered(folder: Path, question: Question, environ: Mapping[str, str]) -> As
     error = answer.error()
     if error is not None:
         raise error
-    return Asked(question, answer)
+    return DemoAnswer(question, answer)
 
 
 SOURCES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -138,7 +138,7 @@ SOURCES: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ContextCounts:
     """How much a project knows of its warehouse.
 
     `descriptions` of sources and columns; `rules` say of a column that it is unique, never empty, or which values it
@@ -152,7 +152,7 @@ class Known:
     pages: int
 
     @classmethod
-    def of(cls, model: Model, pages: int) -> Known:
+    def of(cls, model: Model, pages: int) -> ContextCounts:
         """Count what a semantic layer has."""
         sources = list(model.sources.values())
         columns = [column for source in sources for column in source.columns.values()]
@@ -176,10 +176,10 @@ class SecondHalf:
     """What the context sources brought. `refused`: what the question got before them."""
 
     ingest: IngestReport
-    before: Known
-    after: Known
+    before: ContextCounts
+    after: ContextCounts
     refused: str
-    asked: Asked
+    asked: DemoAnswer
 
     @property
     def to_add(self) -> list[tuple[str, str]]:
@@ -221,10 +221,10 @@ def second_half(folder: Path, environ: Mapping[str, str], emit: Emit) -> SecondH
     return SecondHalf(report, before, after, refused, answered(folder, FROM_DBT, environ))
 
 
-def _known(folder: Path) -> tuple[Model, Known]:
+def _known(folder: Path) -> tuple[Model, ContextCounts]:
     layout = Layout(folder)
     model = load_layer(layout, load_config(layout.config).config, WAREHOUSE_ID)
-    return model, Known.of(model, len(read_wiki(layout).pages))
+    return model, ContextCounts.of(model, len(read_wiki(layout).pages))
 
 
 def _refusal(model: Model) -> str:
@@ -248,7 +248,7 @@ class DemoReport:
     seed: int
     rows: Mapping[str, int]
     ingest: IngestReport
-    asked: Asked
+    asked: DemoAnswer
     second: SecondHalf
 
     @property

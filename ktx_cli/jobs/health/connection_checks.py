@@ -11,10 +11,10 @@ from typing import Final
 
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, Statement, listing, now, one_line, plural
 from ktx_cli.jobs.connections import check_source, probe_connection
-from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level, Work, command_to_set, side_by_side
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level, Task, command_to_set, side_by_side
 from ktx_cli.project import Database, KtxConfig, read_bytes, read_state
 from ktx_cli.scan import LastScan, last_scans
-from ktx_cli.sources import History, Place, read_history
+from ktx_cli.sources import History, HistoryPlace, read_history
 from ktx_cli.warehouses import ConnectionTest, TableRef, access_gap, dialect_of, open_database, reader_role
 
 CONNECTIONS: Final = "connections"
@@ -38,11 +38,11 @@ def check_connections(context: CheckContext) -> list[CheckResult]:
     """Every database answers, its role can neither write nor leave a session that only reads; every source is there."""
     config = context.loaded.config
     pieces = [
-        Work(_named(name), functools.partial(_database, context, name, entry), CONNECTION_SECONDS, _again(name))
+        Task(_named(name), functools.partial(_database, context, name, entry), CONNECTION_SECONDS, _again(name))
         for name, entry in config.databases().items()
     ]
     pieces += [
-        Work(_named(name), functools.partial(_source, context, name), CONNECTION_SECONDS, _again(name))
+        Task(_named(name), functools.partial(_source, context, name), CONNECTION_SECONDS, _again(name))
         for name in sorted(config.sources())
     ]
     return [result for results in side_by_side(pieces) for result in results] or [
@@ -196,7 +196,7 @@ def check_history(context: CheckContext) -> list[CheckResult]:
     if not wanted:
         return [CheckResult(HISTORY, Level.SKIP, "no connection reads its query history")]
     pieces = [
-        Work(f"{HISTORY}:{name}", functools.partial(_look, context, name, entry), HISTORY_SECONDS, AGAIN)
+        Task(f"{HISTORY}:{name}", functools.partial(_look, context, name, entry), HISTORY_SECONDS, AGAIN)
         for name, entry in wanted.items()
     ]
     return [result for results in side_by_side(pieces) for result in results]
@@ -228,7 +228,7 @@ def _look(context: CheckContext, connection: str, entry: Database) -> list[Check
 
 def _read(connection: str, entry: Database, root: Path, environ: Mapping[str, str]) -> History:
     """Read as a run does, of fewer days."""
-    place = Place(
+    place = HistoryPlace(
         connection,
         dialect_of(entry.driver) or entry.driver,
         root,

@@ -27,7 +27,7 @@ from ktx_cli.core import (
     shell_words,
 )
 from ktx_cli.jobs.clients.install import Wanted, install
-from ktx_cli.jobs.clients.listing import CHANGED, INSTALLED, NOT_INSTALLED, STALE, State, list_clients
+from ktx_cli.jobs.clients.listing import CHANGED, INSTALLED, NOT_INSTALLED, STALE, ClientState, list_clients
 from ktx_cli.jobs.clients.manifest import Install, is_of, load_manifest, read_configuration, words_of
 from ktx_cli.jobs.clients.staging import Staging
 from ktx_cli.jobs.clients.targets import NAME, Scope, Where, found_program, installed_program
@@ -35,7 +35,7 @@ from ktx_cli.jobs.health import connection_checks as connections
 from ktx_cli.jobs.health import machine_checks as machine
 from ktx_cli.jobs.health import model_checks as models
 from ktx_cli.jobs.health import project_checks as project
-from ktx_cli.jobs.health.model import Check, CheckContext, CheckResult, Concern, Level, Work, side_by_side, typed
+from ktx_cli.jobs.health.model import Check, CheckContext, CheckResult, Concern, Level, Task, side_by_side, typed
 from ktx_cli.jobs.serve.daemon import ServerStatus, forget_dead, server_status
 from ktx_cli.jobs.serve.state import ServerState, reached_at
 from ktx_cli.llm import secret_names
@@ -59,7 +59,7 @@ def check_agents(context: CheckContext) -> list[CheckResult]:
     return [CheckResult(AGENTS, Level.OK, message)]
 
 
-def _client_finding(context: CheckContext, state: State, recorded: Install | None) -> CheckResult:
+def _client_finding(context: CheckContext, state: ClientState, recorded: Install | None) -> CheckResult:
     check, message = f"{AGENTS}:{state.target}", "; ".join(state.reasons)
     words = ["--target", state.target.value, "--scope", state.scope.value]
     again = Command("agents", "install", *words)
@@ -81,7 +81,7 @@ def _is_off_path(context: CheckContext, recorded: Install | None) -> bool:
     return words[:1] == [NAME] and found_program(context.environ) is None
 
 
-def _is_there(context: CheckContext, state: State, recorded: Install | None) -> bool:
+def _is_there(context: CheckContext, state: ClientState, recorded: Install | None) -> bool:
     """Whether the client's own file has this project: of files outside the project the manifest proves nothing.
 
     It could come with a repository, and which projects this user's clients serve is for the user to say.
@@ -103,7 +103,7 @@ def _starts_a_program(recorded: Install | None) -> bool:
     return recorded is not None and (recorded.entry is None or bool(words_of(recorded.entry.value)))
 
 
-def _again(context: CheckContext, state: State) -> Repair:
+def _again(context: CheckContext, state: ClientState) -> Repair:
     """Return what installs once more; what somebody changed it leaves alone, and says so."""
 
     def repair() -> str:
@@ -381,6 +381,6 @@ def run_checks(context: CheckContext, checks: Iterable[Check]) -> list[list[Chec
     A check that raises or takes too long is a failed finding; the others are not affected.
     """
     return side_by_side(
-        Work(check.id, functools.partial(check.run, context), check.seconds, Command("doctor", "--only", check.id))
+        Task(check.id, functools.partial(check.run, context), check.seconds, Command("doctor", "--only", check.id))
         for check in checks
     )

@@ -31,7 +31,7 @@ from ktx_cli.semantic import SUFFIXES, Manifest, load_manifest, quoted
 from ktx_cli.sources import LastFetch, last_fetches
 
 if TYPE_CHECKING:
-    from ktx_cli.jobs.clients.listing import State
+    from ktx_cli.jobs.clients.listing import ClientState
     from ktx_cli.jobs.clients.targets import Where
     from ktx_cli.jobs.health.model import CheckContext, CheckResult
     from ktx_cli.jobs.serve.daemon import ServerStatus
@@ -284,7 +284,7 @@ class ClientFacts:
     """The clients that know this project, and the server; None: it was not started. `problems`: what cannot be told."""
 
     folder: str
-    clients: tuple[State, ...] = ()
+    clients: tuple[ClientState, ...] = ()
     server: ServerStatus | None = None
     problems: tuple[str, ...] = ()
 
@@ -315,7 +315,7 @@ def client_facts(layout: Layout, environ: Mapping[str, str]) -> ClientFacts:
     """Look at the files of the clients and of the server; nothing is started."""
     from ktx_cli.jobs.clients.targets import Where
 
-    clients: tuple[State, ...] = ()
+    clients: tuple[ClientState, ...] = ()
     problems: list[str] = []
     try:
         clients = _installed(layout, Where(layout.root, environ))
@@ -324,7 +324,7 @@ def client_facts(layout: Layout, environ: Mapping[str, str]) -> ClientFacts:
     return ClientFacts(str(layout.root), clients, _server(layout, problems), tuple(problems))
 
 
-def _installed(layout: Layout, where: Where) -> tuple[State, ...]:
+def _installed(layout: Layout, where: Where) -> tuple[ClientState, ...]:
     if not layout.agents_manifest.exists() and not _is_named(where):
         return ()
     from ktx_cli.jobs.clients.listing import NOT_INSTALLED, list_clients

@@ -198,7 +198,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Task:
     """A piece of work: what its findings are called where it makes none itself, and the seconds it may take.
 
     `again`: the command that tries it once more.
@@ -235,14 +235,14 @@ def in_background(ask: Callable[[], T]) -> Future[T]:
     return future
 
 
-def side_by_side(pieces: Iterable[Work]) -> list[list[CheckResult]]:
+def side_by_side(pieces: Iterable[Task]) -> list[list[CheckResult]]:
     """Run all pieces at the same time and return the findings of each, in their order."""
     started = monotonic()
     running = [(work, in_background(work.findings)) for work in pieces]
     return [_outcome(work, future, started) for work, future in running]
 
 
-def _outcome(work: Work, future: Future[list[CheckResult]], started: float) -> list[CheckResult]:
+def _outcome(work: Task, future: Future[list[CheckResult]], started: float) -> list[CheckResult]:
     """Wait for what is left of the time of a piece of work and return what it found."""
     try:
         return future.result(max(0.0, started + work.seconds - monotonic()))

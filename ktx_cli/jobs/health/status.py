@@ -12,7 +12,7 @@ from ktx_cli.core import Command, Emit, KtxError, NotReadyError, Record, ResultW
 from ktx_cli.jobs.health.connection_checks import check_profiles
 from ktx_cli.jobs.health.facts import ClientFacts, ConnectionStatus, client_facts, connection_statuses
 from ktx_cli.jobs.health.machine_checks import check_secrets, check_state
-from ktx_cli.jobs.health.model import TIME_LIMIT, CheckContext, CheckResult, Level, Work, in_background, side_by_side
+from ktx_cli.jobs.health.model import TIME_LIMIT, CheckContext, CheckResult, Level, Task, in_background, side_by_side
 from ktx_cli.jobs.health.model_checks import MODELS as LLM
 from ktx_cli.jobs.health.model_checks import LlmFacts, ask_session, llm_facts, unasked_session
 from ktx_cli.jobs.health.project_checks import (
@@ -150,7 +150,7 @@ COMPILED: Final = {SEMANTIC: check_compiled}
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class StatusReport:
     """Everything `ktx status` shows. `surroundings`: what only people look at; None: it was not asked for."""
 
     project_dir: Path
@@ -230,7 +230,7 @@ def project_status(
     fast: bool = False,
     around: bool = False,
     probes: Sequence[ProbeResult] = (),
-) -> Status:
+) -> StatusReport:
     """Collect the facts; raises `ConfigError` for a broken `ktx.yaml`.
 
     `fast`: the local Claude Code session is not asked for. `around`: index, git, agents and server are looked at too.
@@ -252,7 +252,7 @@ def project_status(
     around_it = None if surroundings is None else surroundings.result()
     llm = llm_facts(context, session.result, probes)
     findings = [*before, *llm.findings, *after, *([] if around_it is None else around_it.findings), *beside.result()]
-    return Status(project_dir, llm, connections, tuple(findings), tuple(runs), tuple(warnings), around_it)
+    return StatusReport(project_dir, llm, connections, tuple(findings), tuple(runs), tuple(warnings), around_it)
 
 
 def probe_now(
@@ -272,5 +272,5 @@ def probe_now(
 
 
 def _run(checks: Mapping[str, Callable[[CheckContext], list[CheckResult]]], context: CheckContext) -> list[CheckResult]:
-    work = (Work(name, functools.partial(check, context), TIME_LIMIT) for name, check in checks.items())
+    work = (Task(name, functools.partial(check, context), TIME_LIMIT) for name, check in checks.items())
     return [finding for findings in side_by_side(work) for finding in findings]

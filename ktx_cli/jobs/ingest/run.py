@@ -30,10 +30,10 @@ from ktx_cli.engine import (
     FAILED,
     ChangeSet,
     ConnectionReport,
-    Forecast,
     IngestReport,
     PreflightFailed,
     ProjectBase,
+    RunEstimate,
     check_definitions,
     closing,
     under_lock,
@@ -279,14 +279,14 @@ def _earlier_runs(plan: RunPlan) -> tuple[ScanState, FetchStates]:
     return earlier or (ScanState(), {})
 
 
-def _forecast(plan: RunPlan, works: Iterable[SourceWork]) -> Forecast | None:
+def _forecast(plan: RunPlan, works: Iterable[SourceWork]) -> RunEstimate | None:
     """Return what agents would have to do; None where no model would be asked."""
     units = sum(len(work.units) for work in works if work.error is None)
     if not plan.asks_model or not units:
         return None
     from ktx_cli.runs import unit_average
 
-    return Forecast(units, plan.config.ingest.work_units.step_budget, unit_average(plan.layout))
+    return RunEstimate(units, plan.config.ingest.work_units.step_budget, unit_average(plan.layout))
 
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, KtxError, PartialError, ResultWarning, UsageError, listing, picked, plural
-from ktx_cli.jobs.semantic.answer import only_database, some_layers, the_layer
+from ktx_cli.jobs.semantic.question import some_layers, the_layer
+from ktx_cli.jobs.semantic.sql import only_database
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, connection_of, write_atomic
-from ktx_cli.search import Found, Index, Shown, documents
+from ktx_cli.search import Found, Index, VisibleModel, documents
 from ktx_cli.semantic import (
     PROBLEM_KEYS,
     Kind,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class SourceSummary:
     """One source as a list shows it, with how much it has."""
 
     connection: str
@@ -59,17 +60,17 @@ class Listed:
 class Layers:
     """The semantic layers that were read, and what of them may be shown."""
 
-    shown: tuple[Shown, ...]
+    shown: tuple[VisibleModel, ...]
 
     @property
     def models(self) -> list[Model]:
         """The models."""
         return [each.model for each in self.shown]
 
-    def sources(self) -> list[Listed]:
+    def sources(self) -> list[SourceSummary]:
         """Return the sources of all, by connection and name."""
         return [
-            Listed(each.model.connection, source, len(each.columns(source)), len(each.measures(source)))
+            SourceSummary(each.model.connection, source, len(each.columns(source)), len(each.measures(source)))
             for each in self.shown
             for source in each.sources()
         ]
@@ -88,7 +89,7 @@ def read_layers(
 ) -> Layers:
     """Read the semantic layer of a connection, or of all; `UsageError` where the one named has none."""
     models = [load(layout, config, each) for each in some_layers(layout, config, connection)]
-    return Layers(tuple(Shown(model, internal) for model in models))
+    return Layers(tuple(VisibleModel(model, internal) for model in models))
 
 
 def broken_files(model: Model) -> ResultWarning | None:
@@ -108,7 +109,7 @@ def kind_of(source: Source) -> str:
     return "sql" if source.sql is not None else "table"
 
 
-def find_source(layers: Layers, name: str) -> tuple[Shown, Source]:
+def find_source(layers: Layers, name: str) -> tuple[VisibleModel, Source]:
     """Return the source of a name.
 
     Raises `SemanticError`: no source has it (`unknown_name`), or it may not be shown (`hidden`); `UsageError` where
@@ -162,7 +163,7 @@ _MEASURE: Final = ("name", "expr", "filter", "segments", "visibility", "time", "
 _JOIN: Final = ("to", "alias", "on", "relationship", "source=provenance")
 
 
-def described(shown: Shown, source: Source) -> dict[str, Any]:
+def described(shown: VisibleModel, source: Source) -> dict[str, Any]:
     """Return a resolved source: what is hidden is left out and counted, what is not said is None or empty."""
     from ktx_cli.semantic import time_of
 

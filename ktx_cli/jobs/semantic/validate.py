@@ -21,7 +21,7 @@ from ktx_cli.core import (
     plural,
     severity_counts,
 )
-from ktx_cli.jobs.semantic.answer import some_layers
+from ktx_cli.jobs.semantic.question import some_layers
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.semantic import (
     NO_CONNECTION,
@@ -68,7 +68,7 @@ _ABOUT_THE_STATEMENT = frozenset({"query", "read_only", "definition"})
 
 
 @dataclass(frozen=True, slots=True)
-class Check(Record):
+class DataCheck(Record):
     """One check on the data: `kind` is `table`, `grain`, `cardinality` or `dangling`.
 
     `counts`: what was counted. `problems`: what is wrong. `reason`: why it was not made.
@@ -97,7 +97,7 @@ class DataChecks:
     def __post_init__(self) -> None:
         self._statements = Statements(self.model)
 
-    def run(self, names: Sequence[str]) -> Iterator[Check]:
+    def run(self, names: Sequence[str]) -> Iterator[DataCheck]:
         """Make the checks of those sources: first that they are there, then grains, then joins."""
         sources = [self.model.sources[name] for name in names]
         targets = [join.to for source in sources for join in source.joins if join.to in self.model.sources]
@@ -114,29 +114,30 @@ class DataChecks:
                 if edge.to in self.model.sources:
                     yield from self._join(source, edge)
 
-    def _guarded(self, kind: str, source: Source, subject: str, check: Callable[[Source, str], Check]) -> Check:
+    def _guarded(self, kind: str, source: Source, subject: str, check: Callable[[Source, str], DataCheck]) -> DataCheck:
         """Return the check, skipped where time is up or what it needs is not there."""
         if self.expired():
-            return Check(kind, source.name, subject, SKIPPED, reason=USED_UP)
+            return DataCheck(kind, source.name, subject, SKIPPED, reason=USED_UP)
         if kind != "table" and source.name in self.unusable:
             reason = f"the table or columns of {source.name} are not there"
-            return Check(kind, source.name, subject, SKIPPED, reason=reason)
+            return DataCheck(kind, source.name, subject, SKIPPED, reason=reason)
         try:
             return check(source, subject)
         except KtxError as error:
             return self._failed(kind, source, subject, error)
 
-    def _failed(self, kind: str, source: Source, subject: str, error: KtxError) -> Check:
+    def _failed(self, kind: str, source: Source, subject: str, error: KtxError) -> DataCheck:
         """Return the check whose statement did not run; errors of the connection itself go on."""
         if error.code in ("timeout", "parameter"):
-            return Check(kind, source.name, subject, SKIPPED, reason=error.message)
+            return DataCheck(kind, source.name, subject, SKIPPED, reason=error.message)
         if error.code not in _ABOUT_THE_STATEMENT and not isinstance(error, SemanticError):
             raise error
         code = "refused" if error.code == "read_only" else "not_readable"
         message = f"`{source.name}` cannot be read: {error.message}"
-        return Check(kind, source.name, subject, FAILED, problems=(_problem(code, message, source, None, error.hint),))
+        problem = _problem(code, message, source, None, error.hint)
+        return DataCheck(kind, source.name, subject, FAILED, problems=(problem,))
 
-    def _table(self, source: Source, subject: str) -> Check:
+    def _table(self, source: Source, subject: str) -> DataCheck:
         """Check that a source's rows can be read, and have the columns that are declared."""
         self.unusable.add(source.name)
         found = self.connector.query(self._statements.columns(source), max_rows=0).columns
@@ -146,26 +147,26 @@ class DataChecks:
         counts = {"columns": len(found), "missing": len(missing)}
         if missing:
             problems = tuple(_missing(source, each, found) for each in missing)
-            return Check("table", source.name, subject, FAILED, counts, problems)
+            return DataCheck("table", source.name, subject, FAILED, counts, problems)
         self.unusable.discard(source.name)
-        return Check("table", source.name, subject, PASSED, counts)
+        return DataCheck("table", source.name, subject, PASSED, counts)
 
-    def _grain(self, source: Source, subject: str) -> Check:
+    def _grain(self, source: Source, subject: str) -> DataCheck:
         repeated, rows = self._counts(self._statements.repeated(source, source.grain, nulls=True))
         counts = {"repeated_values": repeated, "their_rows": rows}
         if not repeated:
-            return Check("grain", source.name, subject, PASSED, counts)
+            return DataCheck("grain", source.name, subject, PASSED, counts)
         message = f"the grain of `{source.name}` is {subject}, but {_repeated(repeated, rows)}"
         hint = f"add what makes a row unique to grain: of {source.name}"
         problem = _problem("grain_not_unique", message, source, source.place, hint)
-        return Check("grain", source.name, subject, FAILED, counts, (problem,))
+        return DataCheck("grain", source.name, subject, FAILED, counts, (problem,))
 
-    def _join(self, source: Source, join: Join) -> Iterator[Check]:
+    def _join(self, source: Source, join: Join) -> Iterator[DataCheck]:
         subject = f"{join.to} on {join.on}"
         reason = self._unready(source, join)
         if reason is not None:
             for kind in ("cardinality", "dangling"):
-                yield Check(kind, source.name, subject, SKIPPED, reason=reason)
+                yield DataCheck(kind, source.name, subject, SKIPPED, reason=reason)
             return
         yield self._guarded("cardinality", source, subject, lambda own, text: self._cardinality(own, join, text))
         yield self._guarded("dangling", source, subject, lambda own, text: self._dangling(own, join, text))
@@ -174,7 +175,7 @@ class DataChecks:
         gone = [name for name in (source.name, join.to) if name in self.unusable]
         return f"the table or columns of {listing(gone)} are not there" if gone else None
 
-    def _cardinality(self, source: Source, join: Join, subject: str) -> Check:
+    def _cardinality(self, source: Source, join: Join, subject: str) -> DataCheck:
         """Check that the sides a join says are unique are."""
         counts: dict[str, int] = {}
         problems: list[Diagnostic] = []
@@ -184,7 +185,7 @@ class DataChecks:
         if join.relationship is not Relationship.MANY_TO_ONE:
             self._side(source, join, source, own=True, counts=counts, problems=problems)
         status = FAILED if problems else PASSED
-        return Check("cardinality", source.name, subject, status, counts, tuple(problems))
+        return DataCheck("cardinality", source.name, subject, status, counts, tuple(problems))
 
     def _side(
         self, source: Source, join: Join, side: Source, *, own: bool, counts: dict[str, int], problems: list[Diagnostic]
@@ -199,17 +200,17 @@ class DataChecks:
             message = f"{claim}{_repeated(repeated, rows)} of {', '.join(names)}"
             problems.append(_problem("cardinality", message, source, join.place, hint))
 
-    def _dangling(self, source: Source, join: Join, subject: str) -> Check:
+    def _dangling(self, source: Source, join: Join, subject: str) -> DataCheck:
         rows, null_keys, dangling = self._counts(self._statements.unmatched(source, join))
         counts = {"rows": rows, "null_keys": null_keys, "dangling": dangling}
         if not dangling:
-            return Check("dangling", source.name, subject, PASSED, counts)
+            return DataCheck("dangling", source.name, subject, PASSED, counts)
         many, one = (join.to, source.name) if join.relationship is Relationship.ONE_TO_MANY else (source.name, join.to)
         share = 100 * dangling / rows
         message = f"{dangling:,} of {plural(rows, 'row')} of `{many}` ({share:.2g} %) have a key that `{one}` lacks"
         hint = f"they are in the NULL group of columns of {one}; correct the join or the data if that is not meant"
         problem = _problem("dangling", message, source, join.place, hint, severity=Severity.WARNING)
-        return Check("dangling", source.name, subject, FAILED, counts, (problem,))
+        return DataCheck("dangling", source.name, subject, FAILED, counts, (problem,))
 
     def _counts(self, sql: str) -> list[int]:
         return [int(value or 0) for value in self.connector.query(sql, max_rows=1).rows[0]]
@@ -332,7 +333,7 @@ class Validation:
 
     sources: list[tuple[str, str]] = field(default_factory=list)
     problems: list[tuple[str, Diagnostic]] = field(default_factory=list)
-    checks: list[tuple[str, Check]] = field(default_factory=list)
+    checks: list[tuple[str, DataCheck]] = field(default_factory=list)
     unread: dict[str, KtxError] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:

@@ -20,10 +20,10 @@ from ktx_cli.semantic import (
     periods,
     plan_check,
 )
-from ktx_cli.warehouses import SemanticType, StatementRefusedError, ended_at
+from ktx_cli.warehouses import Connector, SemanticType, StatementRefusedError, ended_at
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic import Answer, Asked, ColumnValues, Comparison, GuardedConnector, Period, ValueFindings
+    from ktx_cli.semantic import Answer, ColumnValues, Comparison, CompiledQuery, Recency, ValueFindings
 
 
 SECONDS: Final = 2.0
@@ -36,7 +36,7 @@ _WIDEST: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Values:
     """What the value list of a column says: its values, and whether the scan saw them all."""
 
     values: tuple[Any, ...] = ()
@@ -44,7 +44,7 @@ class _Known:
 
 
 def value_warnings(
-    answer: Answer, connector: GuardedConnector, layout: Layout, connection: str, *, suggest: bool
+    answer: Answer, connector: Connector, layout: Layout, connection: str, *, suggest: bool
 ) -> list[ResultWarning]:
     """Return a warning for each filter value that no row has, and for each recent period without rows.
 
@@ -64,7 +64,7 @@ def value_warnings(
         return [_unchecked(asked, wanted, since, "the question itself took too long for another look")]
     names = [suggest and each.public for each in wanted]
     read = [
-        named and not (each.column.type is SemanticType.STRING and lists.get(_key(each), _Known()).complete)
+        named and not (each.column.type is SemanticType.STRING and lists.get(_key(each), _Values()).complete)
         for each, named in zip(wanted, names, strict=True)
     ]
     check = plan_check(asked, wanted, since, read)
@@ -82,18 +82,18 @@ def value_warnings(
 
 
 def _unmatched_values(
-    asked: Asked,
+    asked: CompiledQuery,
     wanted: Sequence[Comparison],
-    since: Sequence[Period],
+    since: Sequence[Recency],
     found: ValueFindings,
-    lists: Mapping[Any, _Known],
+    lists: Mapping[Any, _Values],
     names: Sequence[bool],
     suggest: bool,
 ) -> Iterator[ResultWarning]:
     dialect = asked.dialect
     for number in sorted(found.missing):
         each = wanted[number]
-        near = _near(each, lists.get(_key(each), _Known()), found.candidates.get(number, ())) if names[number] else ""
+        near = _near(each, lists.get(_key(each), _Values()), found.candidates.get(number, ())) if names[number] else ""
         nothing = ", so the condition excludes nothing" if each.negated else ""
         message = f"no row{_seen(each)} has `{one_line(each.text(dialect), 200)}`{nothing}{near}"
         yield ResultWarning("no_such_value", message, column=each.name)
@@ -107,7 +107,7 @@ def _unmatched_values(
         yield ResultWarning("no_recent_rows", message, fact=period.fact)
 
 
-def _near(each: Comparison, known: _Known, candidates: Sequence[str]) -> str:
+def _near(each: Comparison, known: _Values, candidates: Sequence[str]) -> str:
     """Return the end of the sentence: the nearest values; nothing where they look personal, or none is known."""
     values = list(dict.fromkeys([*(value for value in known.values if isinstance(value, str)), *candidates]))
     if not values or _is_private(each, values):
@@ -156,14 +156,14 @@ def _seen(each: Comparison) -> str:
     return " you may see" if each.source.policies else ""
 
 
-def _unchecked(asked: Asked, wanted: Sequence[Comparison], since: Sequence[Period], why: str) -> ResultWarning:
+def _unchecked(asked: CompiledQuery, wanted: Sequence[Comparison], since: Sequence[Recency], why: str) -> ResultWarning:
     """Say that nobody knows whether rows have what the question names."""
     what = [f"`{one_line(each.text(asked.dialect), 200)}`" for each in wanted]
     what += [f"the last {each.last} in `{each.fact}`" for each in since]
     return ResultWarning("values_not_checked", f"could not check whether any row has {listing(what)}: {why}")
 
 
-def _lists(layout: Layout, connection: str, wanted: Sequence[Comparison]) -> dict[Any, _Known]:
+def _lists(layout: Layout, connection: str, wanted: Sequence[Comparison]) -> dict[Any, _Values]:
     """Return the value lists of the columns whose rows everybody sees, by source and column."""
     tables = {each.source.table[-1] for each in wanted if each.source.table and not each.source.policies}
     if not tables:
@@ -175,17 +175,17 @@ def _lists(layout: Layout, connection: str, wanted: Sequence[Comparison]) -> dic
     return {_key(each): found for each in wanted if (found := _list_of(each, listed)) is not None}
 
 
-def _list_of(each: Comparison, listed: Sequence[ColumnValues]) -> _Known | None:
+def _list_of(each: Comparison, listed: Sequence[ColumnValues]) -> _Values | None:
     if each.source.policies or not each.source.table:
         return None
     table, name = each.source.table[-1].casefold(), each.column.name.casefold()
     for one in listed:
         if one.ref.name.casefold() == table and one.column.casefold() == name and each.source.is_of(one.ref):
-            return _Known(tuple(value for value, _ in one.values), one.complete)
+            return _Values(tuple(value for value, _ in one.values), one.complete)
     return None
 
 
-def _is_listed(each: Comparison, known: _Known | None) -> bool:
+def _is_listed(each: Comparison, known: _Values | None) -> bool:
     """Whether the scan saw the value: texts as they are, numbers and booleans by their value."""
     if known is None or each.like is not None:
         return False

@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar
 
 from ktx_cli.agent_tools import count_columns, refused_text, rows_of_values
 from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, SourceError, one_line
-from ktx_cli.jobs.semantic.answer import LayerAnswer, Question, SqlAnswer, ask_layer, only_database, run_sql, the_layer
+from ktx_cli.jobs.semantic.question import LayerAnswer, Question, ask_layer, the_layer
+from ktx_cli.jobs.semantic.sql import SqlAnswer, only_database, run_sql
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.state import user_attributes_required
 from ktx_cli.project import KtxConfig, WorkingTree
@@ -35,7 +36,7 @@ ASKED_AGAIN: Final = ResultWarning(
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowPage:
     """The rows of an answer that may be shown, from `offset` on. `count`: how many it has without regard to that."""
 
     rows: tuple[tuple[Any, ...], ...]
@@ -48,7 +49,7 @@ Answer = TypeVar("Answer", LayerAnswer, SqlAnswer)
 
 def ask_served(
     project: ServedProject, question: Question, *, offset: int, privacy: bool, watch: Watch
-) -> tuple[LayerAnswer, Rows]:
+) -> tuple[LayerAnswer, RowPage]:
     """Return the answer of a question, and its rows from `offset` on: with `privacy` none.
 
     Raises as `ask_layer`, and `KtxError` (`not_verified`) for numbers that a second computation does not agree with.
@@ -85,7 +86,7 @@ def ask_served(
     asked = ("sl_query", dataclasses.asdict(question), connection)
     answer, warnings = _kept(project, asked, (config, model), ask, offset, watch)
     rows = () if privacy else answer.rows[offset:]
-    return answer, Rows(rows, len(answer.rows), (*warnings, *answer.warnings))
+    return answer, RowPage(rows, len(answer.rows), (*warnings, *answer.warnings))
 
 
 def _kept(
@@ -104,7 +105,7 @@ def _kept(
 
 def run_served(
     project: ServedProject, sql: str, connection: str | None, *, max_rows: int, offset: int, privacy: bool, watch: Watch
-) -> tuple[SqlAnswer, Rows]:
+) -> tuple[SqlAnswer, RowPage]:
     """Return the answer of a statement, and its rows from `offset` on: with `privacy` counts alone.
 
     Raises as `run_sql`, and `KtxError` (`hidden`) for a statement that may show what people hid.
@@ -133,7 +134,7 @@ def run_served(
     asked = ("sql_execution", sql, chosen, max_rows)
     answer, warnings = _kept(project, asked, (config, model), ask, offset, watch)
     rows = _counts_alone(answer, sql) if privacy else answer.rows
-    return answer, Rows(rows[offset:], len(answer.rows), warnings)
+    return answer, RowPage(rows[offset:], len(answer.rows), warnings)
 
 
 def _require_open(project: ServedProject, model: Model | None, sql: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.agent_tools import missing_name, passage_of, resolved, visible
 from ktx_cli.core import Command, Hint, KtxError, UsageError, did_you_mean, one_line, plural, yaml
-from ktx_cli.jobs.semantic.answer import the_layer
 from ktx_cli.jobs.semantic.layers import Layers, described, find_source, read_layers, source_files
+from ktx_cli.jobs.semantic.question import the_layer
 from ktx_cli.jobs.semantic.validate import Validation, validate_layers
 from ktx_cli.jobs.serve.ask import Watch, may_quote_rows
 from ktx_cli.jobs.serve.project import ServedProject
@@ -18,7 +18,7 @@ from ktx_cli.jobs.wiki import find_page, scope_of
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, read_state
 from ktx_cli.protection import is_protected, read_relations
 from ktx_cli.scan import SearchedLists, ValueMatch, ValueMatches, find_values
-from ktx_cli.search import Passage, Shown, listed_columns
+from ktx_cli.search import Passage, VisibleModel, listed_columns
 from ktx_cli.semantic import ColumnValues, SemanticError, Source, database_of, layer_ids, load_lists
 from ktx_cli.wiki import Kind, Page, backlinks, references, scopes_seen_from
 
@@ -115,7 +115,7 @@ def entities(project: ServedProject, connection: str | None, targets: Sequence[s
     """Return the sources, tables and columns of these names; raises as `the_layer`."""
     config = project.config()
     chosen = the_layer(project.layout, config, connection)
-    shown = Shown(project.load_layer(project.layout, config, chosen))
+    shown = VisibleModel(project.load_layer(project.layout, config, chosen))
     wanted, missed = resolved(shown, targets)
     redacted = privacy or config.scan.privacy == "strict"
     pieces = [
@@ -126,14 +126,14 @@ def entities(project: ServedProject, connection: str | None, targets: Sequence[s
     return Entities(chosen, tuple(pieces), tuple((each, visible(missing_name(shown, each))) for each in missed))
 
 
-def definition(shown: Shown, source: Source, *, privacy: bool) -> str:
+def definition(shown: VisibleModel, source: Source, *, privacy: bool) -> str:
     """Return a source as YAML: what its files and the scan say put together, nothing hidden in it."""
     facts = _plain(_open_facts(shown, source, privacy))
     return visible(yaml.dump(facts))
 
 
 def _pieces(
-    shown: Shown, source: Source, only: Sequence[str] | None, values_of: Layout | None
+    shown: VisibleModel, source: Source, only: Sequence[str] | None, values_of: Layout | None
 ) -> Iterator[dict[str, Any]]:
     """Yield a source in pieces of bounded size, the first with all that is said of it as a whole."""
     facts = _plain(_open_facts(shown, source, values_of is None))
@@ -151,7 +151,7 @@ def _pieces(
         yield {**piece, "continues": begun + AT_ONCE < len(left)}
 
 
-def _open_facts(shown: Shown, source: Source, privacy: bool) -> dict[str, Any]:
+def _open_facts(shown: VisibleModel, source: Source, privacy: bool) -> dict[str, Any]:
     """Return what may be told of a source: no expression that names what is not shown, with `privacy` no values."""
     facts = described(shown, source)
     for part in ("columns", "measures", "segments"):
@@ -197,7 +197,7 @@ def _short(value: Any) -> Any:
     return [_short(each) for each in value[:50]] if isinstance(value, list) else value
 
 
-def _add_values(columns: list[dict[str, Any]], shown: Shown, source: Source, layout: Layout) -> None:
+def _add_values(columns: list[dict[str, Any]], shown: VisibleModel, source: Source, layout: Layout) -> None:
     """Give columns that name no values those a scan saw, where it may keep them."""
     if not source.table:
         return
@@ -278,7 +278,7 @@ _LOOKED: Final = 500
 """Matches looked at for a value: those of columns that are not shown are left out."""
 
 
-_Listed = Callable[[Shown, Source], frozenset[str]]
+_Listed = Callable[[VisibleModel, Source], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +327,7 @@ def look_up(
         hidden = tuple(Miss(each, reason, why) for each in asked)
         return tuple(ValueFound(each, (), hidden) for each in values)
     known = set(layer_ids(project.layout)).intersection(asked)
-    shown = {each: Shown(project.load_layer(project.layout, config, each)) for each in known}
+    shown = {each: VisibleModel(project.load_layer(project.layout, config, each)) for each in known}
     listed = _listed(project)
     return tuple(_found(project, listed, each, connection, shown, asked, limit) for each in values)
 
@@ -338,7 +338,7 @@ def _listed(project: ServedProject) -> _Listed:
     scanned = functools.cache(functools.partial(read_relations, tree))
     found: dict[tuple[str, str], frozenset[str]] = {}
 
-    def listed(layer: Shown, source: Source) -> frozenset[str]:
+    def listed(layer: VisibleModel, source: Source) -> frozenset[str]:
         key = (layer.model.connection, source.name)
         if key not in found:
             found[key] = listed_columns(layer, source, lambda: scanned(layer.model.connection))
@@ -352,7 +352,7 @@ def _found(
     listed: _Listed,
     value: str,
     connection: str | None,
-    shown: dict[str, Shown],
+    shown: dict[str, VisibleModel],
     asked: Sequence[str],
     limit: int,
 ) -> ValueFound:
@@ -365,7 +365,7 @@ def _found(
     return ValueFound(value, tuple(matches[:limit]), misses, found.more or len(matches) > limit)
 
 
-def _matches(listed: _Listed, shown: dict[str, Shown], match: ValueMatch) -> Iterator[Match]:
+def _matches(listed: _Listed, shown: dict[str, VisibleModel], match: ValueMatch) -> Iterator[Match]:
     """Yield the columns of the semantic layer that a match is of, where they are shown."""
     layer = shown[match.connection]
     for source in layer.sources():
@@ -374,7 +374,7 @@ def _matches(listed: _Listed, shown: dict[str, Shown], match: ValueMatch) -> Ite
             yield Match(match.connection, source.name, name, match.value, match.count, match.kind.value)
 
 
-def _column(listed: _Listed, layer: Shown, source: Source, match: ValueMatch) -> str | None:
+def _column(listed: _Listed, layer: VisibleModel, source: Source, match: ValueMatch) -> str | None:
     if not source.table or source.table[-1].casefold() != match.ref.name.casefold() or not source.is_of(match.ref):
         return None
     folded = match.column.casefold()

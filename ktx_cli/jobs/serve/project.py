@@ -29,7 +29,7 @@ MOST_BYTES: Final = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedAnswer:
     proof: tuple[object, ...]
     answer: Any
     size: int
@@ -48,7 +48,7 @@ class KeptAnswers:
     most: int = MOST
     most_bytes: int = MOST_BYTES
     clock: Callable[[], float] = monotonic
-    _kept: OrderedDict[str, _Kept] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[str, _CachedAnswer] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, key: str, proof: tuple[object, ...]) -> Any | None:
@@ -73,7 +73,7 @@ class KeptAnswers:
                 del self._kept[old]
             if size > self.most_bytes:
                 return
-            self._kept[key] = _Kept(proof, answer, size, now + self.seconds)
+            self._kept[key] = _CachedAnswer(proof, answer, size, now + self.seconds)
             while len(self._kept) > self.most or sum(each.size for each in self._kept.values()) > self.most_bytes:
                 self._kept.popitem(last=False)
 

@@ -278,7 +278,7 @@ def error_from(document: Mapping[str, Any]) -> KtxError:
 
 def server_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
     """Return the attributes a server is started with: texts, numbers and booleans; `UsageError` for anything else."""
-    from ktx_cli.jobs.semantic.answer import read_attributes
+    from ktx_cli.jobs.semantic.question import read_attributes
 
     found = read_attributes(texts)
     for name, value in found.items():

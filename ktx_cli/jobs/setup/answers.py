@@ -11,7 +11,7 @@ from ktx_cli.jobs.clients.targets import Scope, Target
 from ktx_cli.project import SOURCES, WAREHOUSES, Kind, Question
 
 
-class Step(StrEnum):
+class SetupStep(StrEnum):
     """The steps of setup, in their order."""
 
     PROJECT = "project"
@@ -101,13 +101,14 @@ class Answers:
         """The databases, then the sources."""
         return self.databases + self.sources
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[SetupStep]:
         """Yield the steps that have an answer."""
-        yield from (step for step in Step if getattr(self, step, None))
+        yield from (step for step in SetupStep if getattr(self, step, None))
 
-    def only(self, steps: frozenset[Step]) -> Answers:
+    def only(self, steps: frozenset[SetupStep]) -> Answers:
         """Return the answers of some steps."""
-        others: dict[str, Any] = {each.name: each.default for each in fields(self) if each.name in set(Step) - steps}
+        left = set(SetupStep) - steps
+        others: dict[str, Any] = {each.name: each.default for each in fields(self) if each.name in left}
         return replace(self, **others)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ktx_cli.core import Command, Emit, Hint, KtxError, ResultWarning, ignore_events, plain
 from ktx_cli.engine import IngestReport
-from ktx_cli.jobs.clients.install import Report as AgentsReport
+from ktx_cli.jobs.clients.install import InstallReport as AgentsReport
 from ktx_cli.jobs.connections import SourceCheck
 from ktx_cli.jobs.llm import EmbeddingReport
 from ktx_cli.jobs.setup.answers import Answers

@@ -29,7 +29,7 @@ from ktx_cli.core import (
     new_run_id,
 )
 from ktx_cli.engine import IngestReport
-from ktx_cli.jobs.clients.install import Report, Wanted, install
+from ktx_cli.jobs.clients.install import InstallReport, Wanted, install
 from ktx_cli.jobs.clients.targets import Where
 from ktx_cli.jobs.connections import check_connection_of
 from ktx_cli.jobs.health.connection_checks import history_warnings
@@ -289,7 +289,7 @@ def build_context(
     return ingest(request)
 
 
-def install_agents(layout: Layout, answer: AgentsAnswer, environ: Mapping[str, str]) -> Report:
+def install_agents(layout: Layout, answer: AgentsAnswer, environ: Mapping[str, str]) -> InstallReport:
     """Put the project into agent clients; raises as `install`."""
     variables = sorted(secret_names(load_config(layout.config).config))
     wanted = Wanted(answer.targets, answer.scope, variables=variables)

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ktx_cli.jobs.semantic.answer import DEFAULT_ROWS, Question
+from ktx_cli.jobs.semantic.question import Question
+from ktx_cli.jobs.semantic.sql import DEFAULT_ROWS
 from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Output, Paged, dumped, tool, warning_texts
 from ktx_cli.semantic import DEFAULT_LIMIT, GRAINS, LONGEST, MOST_ITEMS, MOST_ROWS
 
@@ -143,7 +144,7 @@ class AskLayer(LayerQuestion):
     offset: Offset = 0
 
 
-class LayerAnswer(Paged):
+class LayerRows(Paged):
     """The rows, and what they are made of."""
 
     part = "rows"
@@ -176,7 +177,7 @@ class Explanation(Output):
 
 
 @tool("Ask the semantic layer", open_world=True)
-def sl_query(call: Call, value: AskLayer) -> LayerAnswer:
+def sl_query(call: Call, value: AskLayer) -> LayerRows:
     """Ask for numbers: measures by dimensions, from definitions people agreed on. Use it before sql_execution wherever
     a measure fits; find names with discover_data or sl_list. It joins by declared paths alone and refuses what has
     no right answer: a refusal says why and what to ask instead, so follow its hint and do not work around it with
@@ -190,7 +191,7 @@ def sl_query(call: Call, value: AskLayer) -> LayerAnswer:
     answer, rows = ask_served(call.project, question, offset=value.offset, privacy=privacy, watch=call.watch)
     receipt = {key: each for key, each in answer.receipt.items() if key != "sql"}
     parts, late = _parts({"sql": answer.sql, "receipt": receipt}, value.include)
-    return LayerAnswer(
+    return LayerRows(
         connection=answer.connection,
         columns=list(answer.columns),
         rows=[list(row) for row in rows.rows] if "rows" in value.include else [],
@@ -220,7 +221,7 @@ def privacy_warnings(privacy: bool) -> list[str]:
 def sl_explain(call: Call, value: LayerQuestion) -> Explanation:
     """Say how a question would be answered, without running it: which facts, joins and filters, and the SQL. Use it to
     see why a number is what it is, or why sl_query refuses. Takes what sl_query takes."""
-    from ktx_cli.jobs.semantic.answer import explain_question
+    from ktx_cli.jobs.semantic.explain import explain_question
     from ktx_cli.jobs.serve.state import user_attributes_required
 
     project = call.project

@@ -14,13 +14,13 @@ from ktx_cli.semantic.expressions.dates import DatePart
 from ktx_cli.semantic.expressions.names import Expression, Name, placeholders
 from ktx_cli.semantic.graph import Edge
 from ktx_cli.semantic.model import DAY, MONTH, SECOND, WEEK, Cumulative, SemanticError, SemiAdditive, Span
-from ktx_cli.semantic.query import AskedRange, Query
+from ktx_cli.semantic.query import Query, QueryRange
 
 Bounds = tuple[date | datetime | None, date | datetime | None]
 """From when (included) to when (not), each None where it is open."""
 
 
-def asked_range(asked: AskedRange, now: datetime) -> Bounds:
+def asked_range(asked: QueryRange, now: datetime) -> Bounds:
     """Return start and end (not included); of `last`: up to the end of the day of `now`."""
     if asked.last is not None:
         span = parse_span(asked.last)

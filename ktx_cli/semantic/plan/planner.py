@@ -42,7 +42,7 @@ from ktx_cli.semantic.plan.plan import (
     length,
     lines_up,
 )
-from ktx_cli.semantic.query import AskedDimension, AskedFilter, AskedMeasure, AskedOrder, Query, with_grain
+from ktx_cli.semantic.query import Query, QueryDimension, QueryFilter, QueryMeasure, QueryOrder, with_grain
 from ktx_cli.warehouses import SemanticType
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Planner:
                     facts.append(self.names.source(column_parts(column)[0]).name)
         self.names.facts = tuple(dict.fromkeys(facts))
 
-    def _measure_tree(self, asked: AskedMeasure) -> exp.Expr:
+    def _measure_tree(self, asked: QueryMeasure) -> exp.Expr:
         plain = self._plain_measure(asked.expr)
         return plain if plain is not None else self.names.parse(asked.expr, f"the measure `{asked.expr}`")
 
@@ -132,7 +132,7 @@ class Planner:
             return exp.column(exp.to_identifier(name, quoted=True))
         return None
 
-    def _output(self, asked: AskedMeasure, measures: Measures) -> Output:
+    def _output(self, asked: QueryMeasure, measures: Measures) -> Output:
         tree = self._measure_tree(asked)
         if isinstance(tree, exp.Column):
             found = measures.find(column_parts(tree))
@@ -152,7 +152,7 @@ class Planner:
         context = Context(treatment=Treatment(offset=offset))
         outputs = []
         for output in self._outputs:
-            tree = self._measure_tree(AskedMeasure(output.asked))
+            tree = self._measure_tree(QueryMeasure(output.asked))
             found = measures.find(column_parts(tree)) if isinstance(tree, exp.Column) else None
             before = measures.of(*found, context) if found else measures.asked(tree, output.asked, context)
             change = exp.Sub(this=exp.paren(output.formula), expression=exp.paren(before))
@@ -199,7 +199,7 @@ class Planner:
             if label not in self.names.graph.labels:
                 raise unknown("join for `via`", label, self.names.graph.labels)
 
-    def _dimension(self, asked: AskedDimension) -> Dimension:
+    def _dimension(self, asked: QueryDimension) -> Dimension:
         self._require_joins(asked.via)
         parts = self._plain_reference(asked.field)
         if parts is not None:
@@ -234,7 +234,7 @@ class Planner:
             return None
         return column_parts(tree) if isinstance(tree, exp.Column) else None
 
-    def _grain(self, expression: Expression, asked: AskedDimension) -> str | None:
+    def _grain(self, expression: Expression, asked: QueryDimension) -> str | None:
         name = expression.names[0] if expression.names else None
         if name is None:
             return asked.granularity
@@ -321,7 +321,7 @@ class Planner:
                 kept.setdefault(name, index)
         return kept
 
-    def _place(self, asked: AskedFilter, measures: Measures, rows: list[RowFilter], results: list[exp.Expr]) -> None:
+    def _place(self, asked: QueryFilter, measures: Measures, rows: list[RowFilter], results: list[exp.Expr]) -> None:
         self._require_joins(asked.via)
         tree = self.names.parse(asked.expr, f"the filter `{asked.expr}`")
         facts = None if asked.facts is None else frozenset(self.names.source(name).name for name in asked.facts)
@@ -386,7 +386,7 @@ class Planner:
                 return placeholder(-1 - index)
         return None
 
-    def _order(self, asked: AskedOrder, measures: Measures) -> Order:
+    def _order(self, asked: QueryOrder, measures: Measures) -> Order:
         tree = self._of_answer((asked.field,)) or self._of_reference(asked.field)
         if tree is None:
             known = [dimension.name for dimension in self._dimensions] + [output.name for output in self._outputs]

@@ -248,7 +248,7 @@ class _Fetch:
         if any(card.facts.get("collection_id") is None for card in self._cards.values()):
             self._gathered.put(collection_path(None), collection_document(None))
 
-    def _usage(self, listed: Iterable[Listed]) -> None:
+    def _usage(self, listed: Iterable[ListedCard]) -> None:
         """Write how often each card was looked at, in powers of ten, so that the file is mostly the same."""
         viewed = [card for card in listed if card.views and card.id in self._cards]
         views = {str(card.id): 10 ** (len(str(card.views)) - 1) for card in viewed}
@@ -293,7 +293,7 @@ class Selection:
     root: bool
     cards: frozenset[int]
 
-    def wants(self, card: Listed) -> bool:
+    def wants(self, card: ListedCard) -> bool:
         """Say whether a card is wanted for itself."""
         placed = self.root if card.collection is None else card.collection in self.collections
         return self.mode == "ALL" or (card.id in self.cards or placed) == (self.mode == "ONLY")
@@ -389,7 +389,7 @@ def _with_children(ids: set[int], collections: Sequence[Mapping[str, Any]]) -> f
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedCard:
     """A card as the list has it. `moment`: when it changed last, as Metabase says it."""
 
     id: int
@@ -423,7 +423,7 @@ class Metabase:
             raise _odd(self._client.site, "collections")
         return sorted(_flat(answer), key=lambda each: int(each["id"]))
 
-    def cards(self) -> list[Listed]:
+    def cards(self) -> list[ListedCard]:
         """Return the cards that are not archived, by id: enough of each to see whether it changed."""
         listed = _with_ids(self._client.get("api/card", {"f": "all"}), "cards", self._client.site)
         return [_listed(card) for card in listed if not card.get("archived")]
@@ -480,10 +480,10 @@ class Metabase:
         return answer
 
 
-def _listed(card: Mapping[str, Any]) -> Listed:
+def _listed(card: Mapping[str, Any]) -> ListedCard:
     moment, views = card.get("updated_at"), id_of(card.get("view_count"))
     place, database = id_of(card.get("collection_id")), id_of(card.get("database_id"))
-    return Listed(card["id"], place, database, moment if isinstance(moment, str) else None, views or 0)
+    return ListedCard(card["id"], place, database, moment if isinstance(moment, str) else None, views or 0)
 
 
 def _with_ids(answer: Any, what: str, site: Site) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ Opens = Callable[[], AbstractContextManager[Connector]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HistoryPlace:
     """Where a history is: the connection's id, the sqlglot dialect of its SQL, the project, and how it is opened.
 
     `location`: of BigQuery's datasets. `cut`: where its statements end, as it is known.
@@ -45,7 +45,7 @@ class Place:
     cut: Cut | None = None
 
 
-def read_history(place: Place, settings: QueryHistory, now: datetime) -> History:
+def read_history(place: HistoryPlace, settings: QueryHistory, now: datetime) -> History:
     """Return what a database was asked.
 
     Raises `HistoryUnavailableError` where it may not be read, `NotSupportedError` for a database that keeps none,

@@ -74,7 +74,7 @@ class QueryHistorySource(Source):
         )
         rules = _rules(entry, settings, model, context)
         opens = self.connect or (lambda: _opened(entry, context))
-        place = readers.Place(
+        place = readers.HistoryPlace(
             context.connection,
             model.dialect,
             context.layout.root,

@@ -8,7 +8,7 @@ from typing import Final
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
 from ktx_cli.warehouses.port import SemanticType
-from ktx_cli.warehouses.time_arithmetic import ENDS, FIRST, LAST, PERIOD, UTC, DateOrTimestamp, Step, ends
+from ktx_cli.warehouses.time_arithmetic import ENDS, FIRST, LAST, PERIOD, UTC, DateOrTimestamp, PeriodLength, ends
 from ktx_cli.warehouses.trees import call, multiple, number, text
 
 _OPEN_CATALOG: Final = """
@@ -95,7 +95,7 @@ class ClickHouseDialect(Dialect):
     def _midnight(self, value: exp.Expr) -> exp.Expr:
         return call("toDateTime64", self.cast(value, "String"), number(0), text(UTC))
 
-    def spine(self, start: exp.Expr, end: exp.Expr, step: Step, most: int) -> exp.Select:
+    def spine(self, start: exp.Expr, end: exp.Expr, step: PeriodLength, most: int) -> exp.Select:
         """Return the spine from the table of numbers; its rows are counted first, since dates end in 2299."""
         first, last, index = exp.column(FIRST, ENDS), exp.column(LAST, ENDS), exp.column("number", "numbers")
         numbers = exp.alias_(exp.Table(this=call("numbers", number(most))), "numbers", table=True)

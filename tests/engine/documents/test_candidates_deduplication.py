@@ -11,12 +11,12 @@ import pytest
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.engine.documents import candidates
-from ktx_cli.engine.documents.candidates import Candidate, Deduplicated, Scores, deduplicate
+from ktx_cli.engine.documents.candidates import Deduplicated, PageCandidate, Scores, deduplicate
 
-Make = Callable[..., Candidate]
+Make = Callable[..., PageCandidate]
 
 
-def by_words(candidates: Sequence[Candidate]) -> Deduplicated:
+def by_words(candidates: Sequence[PageCandidate]) -> Deduplicated:
     return deduplicate(candidates, lambda: None)
 
 

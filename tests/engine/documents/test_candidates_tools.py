@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.agent_tools.session import Action, PageBudget, ToolSession
-from ktx_cli.engine.documents.candidates import Book, Candidate, mark_tool
+from ktx_cli.engine.documents.candidates import Book, PageCandidate, mark_tool
 from ktx_cli.llm.types import ToolInvocation
 
 PAGE = "---\nsummary: What a refund is.\n---\n\nText.\n"
@@ -24,7 +24,7 @@ def at(session: Callable[..., ToolSession]) -> ToolSession:
 
 
 @pytest.fixture
-def book(candidate: Callable[..., Candidate]) -> Book:
+def book(candidate: Callable[..., PageCandidate]) -> Book:
     return Book.of([candidate("a", "A."), candidate("b", "B.")], ("wiki:earlier",))
 
 

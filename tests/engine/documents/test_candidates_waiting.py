@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ktx_cli.agent_tools.library import Library, Place
-from ktx_cli.engine.documents.candidates import TABLES, Candidate, carry, evidence_of, keep_waiting, waiting
+from ktx_cli.agent_tools.library import DocumentId, Library
+from ktx_cli.engine.documents.candidates import TABLES, PageCandidate, carry, evidence_of, keep_waiting, waiting
 
-Make = Callable[..., Candidate]
+Make = Callable[..., PageCandidate]
 MakeLibrary = Callable[..., Library]
 
 
@@ -22,8 +22,8 @@ def database() -> Iterator[sqlite3.Connection]:
     made.close()
 
 
-def cited(library: Library, heading: str, make: Make, **fields: str) -> Candidate:
-    place = Place("docs", "a.md")
+def cited(library: Library, heading: str, make: Make, **fields: str) -> PageCandidate:
+    place = DocumentId("docs", "a.md")
     passage = next(each for each in library.passages(place) if each.heading == heading)
     return make(fields.pop("topic", "Refunds"), "Text.", evidence=(evidence_of(passage, place, library),))
 

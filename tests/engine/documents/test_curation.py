@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.library import Place
+from ktx_cli.agent_tools.library import DocumentId
 from ktx_cli.core.errors import KtxError
 from ktx_cli.documents.raw import WorkUnit
-from ktx_cli.engine.documents.candidates import Candidate, Scores, evidence_of
+from ktx_cli.engine.documents.candidates import PageCandidate, Scores, evidence_of
 from ktx_cli.engine.documents.curation import page_budget
 from ktx_cli.engine.documents.lanes import DocumentLanes
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
@@ -28,16 +28,16 @@ FILES = {
 MakeWorld = Callable[..., Any]
 
 
-def candidates(run: Any, count: int) -> list[Candidate]:
+def candidates(run: Any, count: int) -> list[PageCandidate]:
     """Return one candidate of each of the first documents, the first being the best."""
     found = []
     for number in range(count):
-        place = Place("docs", f"{number:02}.md")
+        place = DocumentId("docs", f"{number:02}.md")
         (passage,) = run.documents.library.passages(place)
         scores = Scores(3, 3, 3 if number < 40 else 0, 0, 0)
         evidence = (evidence_of(passage, place, run.documents.library),)
         texts = (f"Topic {number:02}", f"Rule {number:02} holds.", "")
-        found.append(Candidate(f"t{number:02}", "docs", *texts, evidence, scores=scores))
+        found.append(PageCandidate(f"t{number:02}", "docs", *texts, evidence, scores=scores))
     return found
 
 
@@ -202,8 +202,8 @@ def test_doublets_and_hints_never_reach_a_pass(world: MakeWorld, model_server: M
     model_server.play(promotes_all)
     run = world(FILES)
     first, second, third = candidates(run, 3)
-    twin = Candidate("twin", "docs", first.topic, first.assertion, "", second.evidence, scores=Scores(1))
-    conflict = Candidate("odd", "docs", "Odd", "Odd.", "", third.evidence).judged("conflict", "contradicts")
+    twin = PageCandidate("twin", "docs", first.topic, first.assertion, "", second.evidence, scores=Scores(1))
+    conflict = PageCandidate("odd", "docs", "Odd", "Odd.", "", third.evidence).judged("conflict", "contradicts")
     found = run.curate([first, twin, conflict])
     assert shown(model_server.model_calls[0]) == ["t00"]
     assert found.report.to_json()["topics_by_verdict"] == {"conflict": 1, "merged": 1, "promoted": 1}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.agent_tools.fence import LONGEST
-from ktx_cli.agent_tools.library import Library, Place
+from ktx_cli.agent_tools.library import DocumentId, Library
 from ktx_cli.agent_tools.session import ToolSession
 from ktx_cli.engine.documents.evidence import Neighbours, evidence_tools
 from ktx_cli.llm.tools import RuntimeTool
@@ -78,7 +78,7 @@ def test_what_a_document_says_stays_in_its_fence(tools: tuple[RuntimeTool, ...],
 def test_a_passage_is_read_by_its_key_with_those_around_it(
     tools: tuple[RuntimeTool, ...], call: Call, shelf: Library
 ) -> None:
-    first, middle, last = shelf.passages(Place("docs", "handbook/refunds.md"))
+    first, middle, last = shelf.passages(DocumentId("docs", "handbook/refunds.md"))
     alone = call(tools, "context_evidence_read", passage=middle.key)
     assert alone.structured["keys"] == [middle.key]
     around = call(tools, "context_evidence_read", passage=middle.key, neighbours=True)
@@ -169,4 +169,4 @@ def test_a_hidden_character_in_a_path_does_not_keep_a_key_from_being_read(
 def test_links_that_lead_nowhere_are_none(library: MakeLibrary) -> None:
     text = "[a](missing.md) [b](mailto:x@y.z) [c](#here) [d](http://[bad) [e](../../../etc/passwd) [f](a.md)"
     found = Neighbours.of(library({"a.md": text}))
-    assert found.related(Place("docs", "a.md"), "linked") == []
+    assert found.related(DocumentId("docs", "a.md"), "linked") == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.agent_tools.library import Library, Place
+from ktx_cli.agent_tools.library import DocumentId, Library
 from ktx_cli.engine.documents.triage import LONGEST_DOCUMENT, Extraction, QuestionRunner, extract, load_document_prompts
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.testing.model_script import gives, says
@@ -32,7 +32,9 @@ def shelf(library: Callable[..., Library]) -> Library:
 def run(runtime: RoutedRuntime, store: Any, shelf: Library, *paths: str) -> Extraction:
     async def work() -> Extraction:
         async with runtime:
-            return await extract(shelf, [Place("docs", path) for path in paths], QuestionRunner(runtime, store), PROMPT)
+            return await extract(
+                shelf, [DocumentId("docs", path) for path in paths], QuestionRunner(runtime, store), PROMPT
+            )
 
     return asyncio.run(work())
 
@@ -42,7 +44,7 @@ def test_facts_become_scored_candidates_with_their_passage(
 ) -> None:
     model_server.play([gives({"candidates": [fact()]})])
     (found,) = run(runtime, store, shelf, "a.md").candidates
-    decision = shelf.passages(Place("docs", "a.md"))[1]
+    decision = shelf.passages(DocumentId("docs", "a.md"))[1]
     assert [each.key for each in found.evidence] == [decision.key]
     assert found.scores.promotion == 3 + 2 + 2 + 1 - 1
     assert (found.status, found.page, found.paths) == ("pending", "refunds", ("a.md",))
@@ -75,7 +77,7 @@ def test_a_passage_that_is_not_there_is_the_first(
 ) -> None:
     model_server.play([gives({"candidates": [fact(passages=named)]})])
     (found,) = run(runtime, store, shelf, "a.md").candidates
-    assert [each.key for each in found.evidence] == [shelf.passages(Place("docs", "a.md"))[0].key]
+    assert [each.key for each in found.evidence] == [shelf.passages(DocumentId("docs", "a.md"))[0].key]
 
 
 def test_no_more_than_five_of_a_document_and_scores_in_their_range(

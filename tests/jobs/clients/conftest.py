@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.jobs.clients import targets as program
-from ktx_cli.jobs.clients.install import Report, Wanted, install, uninstall
+from ktx_cli.jobs.clients.install import InstallReport, Wanted, install, uninstall
 from ktx_cli.jobs.clients.targets import Scope, Target, Where
 
 Files = dict[str, bytes]
@@ -52,12 +52,12 @@ class World:
     def where(self, project: Path | None = None) -> Where:
         return Where(project or self.project(), self.environ, "linux")
 
-    def install(self, *targets: Target, project: Path | None = None, **wanted: Any) -> Report:
+    def install(self, *targets: Target, project: Path | None = None, **wanted: Any) -> InstallReport:
         return install(Wanted(targets, **wanted), self.where(project))
 
     def uninstall(
         self, *targets: Target, project: Path | None = None, scope: Scope | None = None, dry_run: bool = False
-    ) -> Report:
+    ) -> InstallReport:
         return uninstall(self.where(project), targets, scope, dry_run=dry_run)
 
     def everything(self) -> Files:

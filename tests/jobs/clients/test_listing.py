@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.jobs.clients.listing import State, list_clients
+from ktx_cli.jobs.clients.listing import ClientState, list_clients
 from ktx_cli.jobs.clients.targets import CLIENTS, Scope, Target
 from tests.jobs.clients.conftest import World
 
@@ -14,7 +14,7 @@ HERE = (Target.CURSOR, Scope.PROJECT)
 MINE = (Target.CURSOR, Scope.USER)
 
 
-def states(world: World, project: Path | None = None) -> dict[tuple[Target, Scope], State]:
+def states(world: World, project: Path | None = None) -> dict[tuple[Target, Scope], ClientState]:
     return {(each.target, each.scope): each for each in list_clients(world.where(project))}
 
 

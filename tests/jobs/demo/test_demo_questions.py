@@ -9,7 +9,7 @@ import pytest
 
 from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
 from ktx_cli.jobs.demo.demo import FROM_DBT, QUESTIONS
-from ktx_cli.jobs.semantic.answer import LayerAnswer, Question, ask_layer
+from ktx_cli.jobs.semantic.question import LayerAnswer, Question, ask_layer
 from ktx_cli.jobs.semantic.validate import run_tests
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout

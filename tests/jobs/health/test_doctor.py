@@ -20,7 +20,7 @@ from ktx_cli.core.errors import KtxError, SecretError
 from ktx_cli.jobs.connections import probe_connection
 from ktx_cli.jobs.health import connection_checks, doctor, machine_checks, model_checks, project_checks
 from ktx_cli.jobs.health.doctor import CHECKS, diagnose, examine
-from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, Work, side_by_side
+from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, Task, side_by_side
 from ktx_cli.jobs.serve.daemon import ServerStatus
 from ktx_cli.jobs.serve.state import ServedFolder, ServerSettings, ServerState, write_server_state
 from ktx_cli.llm.errors import llm_error
@@ -67,7 +67,7 @@ def test_work_that_hangs_or_breaks_is_a_finding_and_stops_nothing_else(gate: thr
 
     well = CheckResult("well", Level.OK, "fine")
     pieces = [("hang", hang), ("refuse", refuse), ("fail", fail), ("bug", bug), ("well", lambda: [well, well])]
-    found = side_by_side(Work(name, run, 0.02 if run is hang else 60.0, Command("again")) for name, run in pieces)
+    found = side_by_side(Task(name, run, 0.02 if run is hang else 60.0, Command("again")) for name, run in pieces)
     assert found == [
         [CheckResult("hang", Level.FAIL, "no answer within 0.02 s", "ktx again")],
         [CheckResult("refuse", Level.FAIL, "no secret", "export A=...", Concern.SETUP)],
@@ -84,7 +84,7 @@ def test_the_work_runs_at_the_same_time() -> None:
         meeting.wait(30)
         return [CheckResult("a", Level.OK, "met")]
 
-    assert side_by_side(Work("a", meet, 60.0) for _ in range(3)) == [[CheckResult("a", Level.OK, "met")]] * 3
+    assert side_by_side(Task("a", meet, 60.0) for _ in range(3)) == [[CheckResult("a", Level.OK, "met")]] * 3
 
 
 def test_a_connection_that_hangs_keeps_no_other_from_its_answer(

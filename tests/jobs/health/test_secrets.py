@@ -10,13 +10,13 @@ import pytest
 
 from ktx_cli.jobs.health.doctor import diagnose
 from ktx_cli.jobs.health.model import Level
-from ktx_cli.jobs.health.status import Status, project_status
+from ktx_cli.jobs.health.status import StatusReport, project_status
 
 CANARY = "canary-pw"
 POSTGRES = "connections:\n  pg:\n    driver: postgres\n    host: localhost\n    password: {}\n"
 
 
-def status_of(project: Path, reference: str, environ: dict[str, str]) -> Status:
+def status_of(project: Path, reference: str, environ: dict[str, str]) -> StatusReport:
     (project / "ktx.yaml").write_text(POSTGRES.format(reference))
     return project_status(project, environ)
 

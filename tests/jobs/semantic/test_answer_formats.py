@@ -14,7 +14,8 @@ import pytest
 
 from ktx_cli.cli.blocks import RowFormat, as_lines, as_table
 from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
-from ktx_cli.jobs.semantic.answer import LayerAnswer, Question, ask_layer, run_sql
+from ktx_cli.jobs.semantic.question import LayerAnswer, Question, ask_layer
+from ktx_cli.jobs.semantic.sql import run_sql
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.scan.snapshot import table_file

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.semantic.answer import Question, shaped
+from ktx_cli.jobs.semantic.question import Question, shaped
 from ktx_cli.semantic.model import Column, Model, Parameter, Source
 from ktx_cli.warehouses.port import SemanticType
 

@@ -13,7 +13,7 @@ import pytest
 
 from ktx_cli.core.errors import SourceError, UsageError
 from ktx_cli.core.values import json_value
-from ktx_cli.jobs.semantic.answer import SqlAnswer, run_sql
+from ktx_cli.jobs.semantic.sql import SqlAnswer, run_sql
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError, SourceError, UsageError
-from ktx_cli.jobs.semantic.validate import Check, Validation, validate_layers
+from ktx_cli.jobs.semantic.validate import DataCheck, Validation, validate_layers
 
 Edit = Callable[[str, str], None]
 
@@ -17,7 +17,7 @@ def validated(shop: Any, *names: str, **options: Any) -> Validation:
     return validate_layers(shop.layout, shop.config, names, environ={}, **options)
 
 
-def check(found: Validation, kind: str, source: str = "orders") -> Check:
+def check(found: Validation, kind: str, source: str = "orders") -> DataCheck:
     (only,) = [each for _, each in found.checks if (each.kind, each.source) == (kind, source)]
     return only
 

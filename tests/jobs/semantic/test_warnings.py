@@ -10,7 +10,7 @@ import pytest
 
 from ktx_cli.core.errors import SourceError
 from ktx_cli.jobs.semantic import warnings
-from ktx_cli.jobs.semantic.answer import Question, ask_layer
+from ktx_cli.jobs.semantic.question import Question, ask_layer
 from ktx_cli.project.config.model import KtxConfig
 from ktx_cli.project.state import open_for_writing
 from ktx_cli.scan.profile.store import save_values

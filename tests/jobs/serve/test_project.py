@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from ktx_cli.core.errors import ConfigError, NoProjectError
-from ktx_cli.jobs.semantic.answer import Question, ask_layer
+from ktx_cli.jobs.semantic.question import Question, ask_layer
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.project.layout import Layout
 

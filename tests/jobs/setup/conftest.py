@@ -13,10 +13,10 @@ import keyring
 import keyring.backend
 import pytest
 
-from ktx_cli.jobs.setup.answers import Answers, Step
+from ktx_cli.jobs.setup.answers import Answers, SetupStep
 from ktx_cli.jobs.setup.detect import models as gateways
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
-from ktx_cli.jobs.setup.wizard.dialog import Check, Choice, Kind
+from ktx_cli.jobs.setup.wizard.dialog import Check, Kind, MenuItem
 from ktx_cli.jobs.setup.wizard.wizard import run_wizard
 from ktx_cli.llm.errors import llm_error
 
@@ -48,12 +48,12 @@ class Person:
         if kind == "title":
             self.step = text.partition(":")[0]
 
-    def select(self, question: str, choices: Sequence[Choice], default: str | None) -> str:
+    def select(self, question: str, choices: Sequence[MenuItem], default: str | None) -> str:
         answer = self._answer(question, default)
         assert answer in [choice.value for choice in choices], (question, answer, choices)
         return str(answer)
 
-    def several(self, question: str, choices: Sequence[Choice], chosen: Sequence[str]) -> list[str]:
+    def several(self, question: str, choices: Sequence[MenuItem], chosen: Sequence[str]) -> list[str]:
         answer = self._answer(question, list(chosen))
         assert set(answer) <= {choice.value for choice in choices}, (question, answer, choices)
         return list(answer)
@@ -124,7 +124,7 @@ Wizard = Callable[..., SetupReport]
 def wizard(folder: Path, machine: dict[str, str]) -> Wizard:
     """Go through the wizard as somebody; models are not asked, databases are."""
 
-    def run(person: Person, *only: Step, test: bool = False, **answers: Any) -> SetupReport:
+    def run(person: Person, *only: SetupStep, test: bool = False, **answers: Any) -> SetupReport:
         request = SetupRequest(folder, machine, Answers(**answers), test=test)
         return run_wizard(request, person, only)
 

@@ -11,7 +11,7 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import CancelledError
-from ktx_cli.jobs.setup.answers import Step
+from ktx_cli.jobs.setup.answers import SetupStep
 from ktx_cli.jobs.setup.wizard.dialog import BackAsked
 from ktx_cli.testing.model_script import UNAUTHORIZED, says
 from ktx_cli.testing.model_server import ModelServer
@@ -171,18 +171,18 @@ def test_everything_left_out(folder: Path, wizard: Wizard) -> None:
 
 
 OF_STEP = {
-    Step.LLM: (["scan"], 11),
-    Step.EMBEDDINGS: (["ingest"], 5),
-    Step.DATABASES: (["connections"], 6),
-    Step.SOURCES: (["connections"], 6),
-    Step.BUILD: ([], 1),
-    Step.AGENTS: ([], 2),
+    SetupStep.LLM: (["scan"], 11),
+    SetupStep.EMBEDDINGS: (["ingest"], 5),
+    SetupStep.DATABASES: (["connections"], 6),
+    SetupStep.SOURCES: (["connections"], 6),
+    SetupStep.BUILD: ([], 1),
+    SetupStep.AGENTS: ([], 2),
 }
 """By step: the blocks that it adds to `ktx.yaml`, and how many questions there are, that of the project among them."""
 
 
 @pytest.mark.parametrize("step", OF_STEP)
-def test_one_step(folder: Path, wizard: Wizard, step: Step) -> None:
+def test_one_step(folder: Path, wizard: Wizard, step: SetupStep) -> None:
     person = Person(FULL)
     wizard(person, step)
     blocks, questions = OF_STEP[step]
@@ -210,7 +210,7 @@ def test_an_error_and_then(folder: Path, wizard: Wizard, decides: tuple[str, ...
     person = Person(script)
     before = []
     person.before = lambda place: before.append(_config(folder)) if place[1] == WHAT_NOW else None  # type: ignore[func-returns-value]
-    wizard(person, Step.DATABASES)
+    wizard(person, SetupStep.DATABASES)
     assert _config(folder).endswith(ends)
     assert all("notes" not in text for text in before) and len(before) == len(decides)
     assert any("notes.sqlite" in said and "not" in said for said in person.said)
@@ -228,7 +228,7 @@ def test_a_model_that_refuses_the_key(folder: Path, wizard: Wizard, model_server
     person = Person({**script, WHAT_NOW: "change"})
     saved: list[str] = []
     person.before = lambda place: saved.append(_config(folder)) if place[1] == WHAT_NOW else None  # type: ignore[func-returns-value]
-    wizard(person, Step.LLM, test=True)
+    wizard(person, SetupStep.LLM, test=True)
     assert [text.endswith("backend: none\n") for text in saved] == [True]
     assert person.proposed["Address of the gateway"] == model_server.url
     assert "backend: gateway" in _config(folder)
@@ -250,7 +250,7 @@ def test_which_tables(folder: Path, wizard: Wizard, scope: str) -> None:
         database.execute("CREATE SCHEMA mart; CREATE TABLE mart.orders (id int); CREATE TABLE raw (id int)")
     typed, expected = SCOPES[scope]
     database_answers = {"Which kind of database?": "duckdb", "File or folder": "shop.duckdb"}
-    wizard(Person({**FULL, **database_answers, **typed}), Step.DATABASES)
+    wizard(Person({**FULL, **database_answers, **typed}), SetupStep.DATABASES)
     entry = yaml.load(_config(folder), where="")["connections"]["warehouse"]
     assert entry.get("include") == expected
 
@@ -264,7 +264,7 @@ UNREACHABLE = {
 
 def test_a_secret_that_was_refused_is_not_kept(folder: Path, wizard: Wizard) -> None:
     person = Person(UNREACHABLE)
-    wizard(person, Step.DATABASES)
+    wizard(person, SetupStep.DATABASES)
     assert [*_where(folder, "canary-pw")] == [], "one that was refused and left out is not kept"
     assert not any("canary" in said for said in person.said)
     assert "canary" not in (folder / ".ktx" / "setup.json").read_text()
@@ -273,11 +273,11 @@ def test_a_secret_that_was_refused_is_not_kept(folder: Path, wizard: Wizard) -> 
 @pytest.mark.parametrize("decides", ["change", "leave"])
 @pytest.mark.parametrize("typed", ["file:.ktx/secrets/mine", "canary-mine"])
 def test_a_secret_of_the_user_stays_where_it_is(folder: Path, wizard: Wizard, typed: str, decides: str) -> None:
-    wizard(Person(NOTHING), Step.PROJECT)
+    wizard(Person(NOTHING), SetupStep.PROJECT)
     mine = folder / ".ktx" / "secrets" / ("mine" if ":" in typed else "warehouse-password")
     mine.parent.mkdir(mode=0o700)
     mine.write_text("canary-mine\n")
-    wizard(Person({**UNREACHABLE, "Password": typed, WHAT_NOW: decides}), Step.DATABASES)
+    wizard(Person({**UNREACHABLE, "Password": typed, WHAT_NOW: decides}), SetupStep.DATABASES)
     assert mine.read_text() == "canary-mine\n"
 
 

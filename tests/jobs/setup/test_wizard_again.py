@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.jobs.setup.answers import Answers, Step
+from ktx_cli.jobs.setup.answers import Answers, SetupStep
 from ktx_cli.jobs.setup.request import SetupRequest
 from ktx_cli.jobs.setup.wizard.dialog import BackAsked
 from ktx_cli.jobs.setup.wizard.wizard import run_wizard
@@ -22,8 +22,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("only", [(), (Step.DATABASES,)])
-def test_a_second_database_that_fails_is_asked_for_again(folder: Path, wizard: Wizard, only: tuple[Step, ...]) -> None:
+@pytest.mark.parametrize("only", [(), (SetupStep.DATABASES,)])
+def test_a_second_database_that_fails_is_asked_for_again(
+    folder: Path, wizard: Wizard, only: tuple[SetupStep, ...]
+) -> None:
     (folder / "notes.sqlite").write_text("this is no database, whatever its name says")
     (folder / "more.sqlite").write_bytes((folder / "shop.sqlite").read_bytes())
     person = Person(KINDS)

@@ -13,17 +13,17 @@ from typing import IO
 import pytest
 
 from ktx_cli.core.errors import ResultWarning
-from ktx_cli.jobs.unattended import Failure, notify
+from ktx_cli.jobs.unattended import CommandFailure, notify
 from ktx_cli.project.secrets import MASK, remember
 
 REPORT = {"schema": "ktx/ingest/v1", "ok": False, "error": {"code": "busy"}}
 
 
-def failure(message: str = "another run holds the run lock", report: object = None) -> Failure:
-    return Failure(6, "busy", message, report or REPORT, "20260131T093000-5f3a9c", Path("/somewhere"))  # type: ignore[arg-type]
+def failure(message: str = "another run holds the run lock", report: object = None) -> CommandFailure:
+    return CommandFailure(6, "busy", message, report or REPORT, "20260131T093000-5f3a9c", Path("/somewhere"))  # type: ignore[arg-type]
 
 
-def told(command: str, made: Failure, seconds: float = 30.0) -> ResultWarning | None:
+def told(command: str, made: CommandFailure, seconds: float = 30.0) -> ResultWarning | None:
     return notify(command, made, os.environ, seconds=seconds)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ktx_cli.semantic.model import SemanticError, Span
 from ktx_cli.semantic.plan.plan import asked_range, differs_in_length, length, lines_up
-from ktx_cli.semantic.query import AskedRange
+from ktx_cli.semantic.query import QueryRange
 
 NOW = datetime(2024, 3, 31, 23, 59)
 
@@ -16,34 +16,34 @@ NOW = datetime(2024, 3, 31, 23, 59)
 @pytest.mark.table(
     ("asked", "start", "end"),
     [
-        (AskedRange(start="2024-01-01"), date(2024, 1, 1), None),
-        (AskedRange(end="2024-01-01"), None, date(2024, 1, 1)),
-        (AskedRange(start="2024-01-01", end="2024-01-01T00:00:01"), date(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 1)),
-        (AskedRange(last="1 day"), date(2024, 3, 31), date(2024, 4, 1)),
-        (AskedRange(last="7 days"), date(2024, 3, 25), date(2024, 4, 1)),
-        (AskedRange(last="1 month"), date(2024, 3, 1), date(2024, 4, 1)),
-        (AskedRange(last="1 quarter"), date(2024, 1, 1), date(2024, 4, 1)),
-        (AskedRange(last="2 weeks"), date(2024, 3, 18), date(2024, 4, 1)),
+        (QueryRange(start="2024-01-01"), date(2024, 1, 1), None),
+        (QueryRange(end="2024-01-01"), None, date(2024, 1, 1)),
+        (QueryRange(start="2024-01-01", end="2024-01-01T00:00:01"), date(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 1)),
+        (QueryRange(last="1 day"), date(2024, 3, 31), date(2024, 4, 1)),
+        (QueryRange(last="7 days"), date(2024, 3, 25), date(2024, 4, 1)),
+        (QueryRange(last="1 month"), date(2024, 3, 1), date(2024, 4, 1)),
+        (QueryRange(last="1 quarter"), date(2024, 1, 1), date(2024, 4, 1)),
+        (QueryRange(last="2 weeks"), date(2024, 3, 18), date(2024, 4, 1)),
     ],
 )
-def test_start_and_end(asked: AskedRange, start: object, end: object) -> None:
+def test_start_and_end(asked: QueryRange, start: object, end: object) -> None:
     assert asked_range(asked, NOW) == (start, end)
 
 
 @pytest.mark.table(
     "asked",
     [
-        AskedRange(start="2024-01-02", end="2024-01-01"),
-        AskedRange(start="2024-01-01", end="2024-01-01"),
-        AskedRange(start="2024-01-01", end="2024-01-01T00:00:00"),
-        AskedRange(start="2024-02-30"),
-        AskedRange(start="yesterday"),
-        AskedRange(last="7"),
-        AskedRange(last="0 days"),
-        AskedRange(last="9999 years"),
+        QueryRange(start="2024-01-02", end="2024-01-01"),
+        QueryRange(start="2024-01-01", end="2024-01-01"),
+        QueryRange(start="2024-01-01", end="2024-01-01T00:00:00"),
+        QueryRange(start="2024-02-30"),
+        QueryRange(start="yesterday"),
+        QueryRange(last="7"),
+        QueryRange(last="0 days"),
+        QueryRange(last="9999 years"),
     ],
 )
-def test_what_is_no_stretch_of_time(asked: AskedRange) -> None:
+def test_what_is_no_stretch_of_time(asked: QueryRange) -> None:
     with pytest.raises(SemanticError) as caught:
         asked_range(asked, NOW)
     assert caught.value.hint

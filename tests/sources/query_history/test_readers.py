@@ -14,7 +14,7 @@ from ktx_cli.core.errors import ConfigError, KtxError, NotSupportedError, Source
 from ktx_cli.project.config.blocks import QueryHistory
 from ktx_cli.sources.query_history import readers
 from ktx_cli.sources.query_history.model import Coverage, HistoryGrantError, HistoryUnavailableError, Observation
-from ktx_cli.sources.query_history.readers import Place, read_history
+from ktx_cli.sources.query_history.readers import HistoryPlace, read_history
 from ktx_cli.warehouses.base import require_reading
 from ktx_cli.warehouses.cloud import require_query
 from ktx_cli.warehouses.port import QueryResult
@@ -40,8 +40,8 @@ class Scripted:
         return QueryResult((), tuple(self.answer), self.cut)
 
 
-def place(connector: Any, project: Path = Path(), location: str | None = None) -> Place:
-    return Place("wh", connector.dialect, project, lambda: nullcontext(connector), location)
+def place(connector: Any, project: Path = Path(), location: str | None = None) -> HistoryPlace:
+    return HistoryPlace("wh", connector.dialect, project, lambda: nullcontext(connector), location)
 
 
 @pytest.mark.table(

@@ -47,7 +47,7 @@ _NUMBER: Final = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,4})?")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CaseAnswer:
     """What came out, values as JSON takes them.
 
     `ordered`: whether the question says in which order. `formats`: how the numbers of each column are printed, where
@@ -75,7 +75,7 @@ class Difference(Record):
     unexpected: tuple[Row, ...] = ()
 
 
-def difference(expect: Expectation, answer: Answer) -> Difference | None:
+def difference(expect: Expectation, answer: CaseAnswer) -> Difference | None:
     """Return in which way an answer is not the expected one, None where it is."""
     tolerance = Decimal(repr(expect.tolerance))
     if expect.has_value:
@@ -88,7 +88,7 @@ def difference(expect: Expectation, answer: Answer) -> Difference | None:
     return Difference(f"{plural(expect.rows, 'row')} expected, the answer has {len(answer.rows):,}")
 
 
-def _of_value(expected: Any, answer: Answer, tolerance: Decimal) -> Difference | None:
+def _of_value(expected: Any, answer: CaseAnswer, tolerance: Decimal) -> Difference | None:
     if len(answer.rows) != 1 or len(answer.columns) != 1:
         size = f"{plural(len(answer.rows), 'row')} of {plural(len(answer.columns), 'column')}"
         return Difference(f"one value expected, the answer has {size}")
@@ -99,7 +99,7 @@ def _of_value(expected: Any, answer: Answer, tolerance: Decimal) -> Difference |
     return Difference(message, answer.columns, ((expected,),), ((value,),))
 
 
-def _of_rows(columns: Sequence[str], rows: Sequence[Row], answer: Answer, tolerance: Decimal) -> Difference | None:
+def _of_rows(columns: Sequence[str], rows: Sequence[Row], answer: CaseAnswer, tolerance: Decimal) -> Difference | None:
     if not rows and not answer.rows:
         return None
     if rows and sorted(columns) != sorted(answer.columns):
@@ -117,7 +117,7 @@ def _of_rows(columns: Sequence[str], rows: Sequence[Row], answer: Answer, tolera
     return _row_difference(answer.columns, missing, unexpected)
 
 
-def _of_order(answer: Answer) -> Difference | None:
+def _of_order(answer: CaseAnswer) -> Difference | None:
     """Return the difference of an answer that has the expected rows in another order: none where none was asked for."""
     return Difference("the rows are the expected ones in another order", answer.columns) if answer.ordered else None
 
@@ -303,7 +303,7 @@ class CaseResult(Record):
     case: Case
     status: Status
     seconds: float = 0.0
-    answer: Answer | None = None
+    answer: CaseAnswer | None = None
     difference: Difference | None = None
     error: KtxError | None = None
     reason: str = ""

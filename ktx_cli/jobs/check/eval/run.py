@@ -37,7 +37,7 @@ from ktx_cli.documents import WorkUnit
 from ktx_cli.engine import AgentRunner, AgentTask, UnitOutcome
 from ktx_cli.jobs.check.eval.cases import Case, Loaded, load_evals
 from ktx_cli.jobs.check.eval.results import (
-    Answer,
+    CaseAnswer,
     CaseResult,
     EvalReport,
     Past,
@@ -47,7 +47,8 @@ from ktx_cli.jobs.check.eval.results import (
     read_history,
     write_history,
 )
-from ktx_cli.jobs.semantic.answer import Question, ask_layer, only_database, run_sql, the_layer
+from ktx_cli.jobs.semantic.question import Question, ask_layer, the_layer
+from ktx_cli.jobs.semantic.sql import only_database, run_sql
 from ktx_cli.llm import NO_BACKEND, RuntimeTool, ToolOutput, project_runtime, run_async
 from ktx_cli.project import EVALS_NAME, Edit, KtxConfig, Layout, WorkingTree, Workspace, apply, read_bytes, write_atomic
 from ktx_cli.prompts import text_of
@@ -100,7 +101,7 @@ class Asker:
         else:
             result.answer = self._ask_layer(case, case.asked.query or {}, case.connection)
 
-    def _reached(self, connection: str, ask: Callable[[], Answer]) -> Answer:
+    def _reached(self, connection: str, ask: Callable[[], CaseAnswer]) -> CaseAnswer:
         if connection in self.unreachable:
             raise self.unreachable[connection]
         try:
@@ -110,7 +111,7 @@ class Asker:
                 self.unreachable[connection] = error
             raise
 
-    def _sql(self, case: Case, connection: str) -> Answer:
+    def _sql(self, case: Case, connection: str) -> CaseAnswer:
         answer = run_sql(
             *(self.request.layout, self.request.config, str(case.asked.sql)),
             environ=self.request.environ,
@@ -121,14 +122,14 @@ class Asker:
         )
         _require_whole(answer.cut, case)
         ordered = _is_ordered(str(case.asked.sql), answer.dialect)
-        return Answer(answer.columns, answer.rows, ordered, answer.formats)
+        return CaseAnswer(answer.columns, answer.rows, ordered, answer.formats)
 
-    def _ask_layer(self, case: Case, query: Mapping[str, Any], connection: str | None) -> Answer:
+    def _ask_layer(self, case: Case, query: Mapping[str, Any], connection: str | None) -> CaseAnswer:
         with _which(case):
             chosen = the_layer(self.request.layout, self.request.config, connection)
         return self._reached(chosen, lambda: self._query(case, query, chosen))
 
-    def _query(self, case: Case, query: Mapping[str, Any], connection: str) -> Answer:
+    def _query(self, case: Case, query: Mapping[str, Any], connection: str) -> CaseAnswer:
         result = ask_layer(
             *(self.request.layout, self.request.config),
             Question({"limit": MOST_ROWS, **query}, connection, attributes=case.asked.attributes),
@@ -140,7 +141,7 @@ class Asker:
         if error is not None:
             raise error
         _require_whole(None if result.cut == "rows" and "limit" in query else result.cut, case)
-        return Answer(result.columns, result.rows, bool(query.get("order_by")), result.formats)
+        return CaseAnswer(result.columns, result.rows, bool(query.get("order_by")), result.formats)
 
     def _layer(self, layout: Layout, config: KtxConfig, connection: str) -> Model:
         if connection not in self.models:
@@ -188,7 +189,7 @@ def _is_ordered(sql: str, dialect: str) -> bool:
 STEPS: Final = 20
 """Turns of the model one question may take."""
 
-Ask = Callable[[Mapping[str, Any], str | None], Answer]
+Ask = Callable[[Mapping[str, Any], str | None], CaseAnswer]
 """Takes a query and a connection; returns what comes out. Raises `KtxError`."""
 
 
@@ -210,12 +211,12 @@ class Interview:
     request: EvalRequest
     case: Case
     ask: Ask
-    answer: Answer | None = None
+    answer: CaseAnswer | None = None
     query: Mapping[str, Any] | None = None
     taken: Taken | None = None
     _broken: KtxError | None = field(default=None, repr=False)
 
-    def run(self) -> Answer:
+    def run(self) -> CaseAnswer:
         """Return the answer of the model's last query; raises `LlmError`, and `KtxError` where none had an answer."""
         outcome = run_async(self._asked())
         if outcome.facts is not None:
@@ -294,7 +295,7 @@ def accept(layout: Layout, results: Sequence[CaseResult], warn: Callable[[Result
         _write(layout, path, accepted)
 
 
-def _is_small(result: CaseResult, answer: Answer, warn: Callable[[ResultWarning], object]) -> bool:
+def _is_small(result: CaseResult, answer: CaseAnswer, warn: Callable[[ResultWarning], object]) -> bool:
     if len(answer.rows) <= MOST_ACCEPTED:
         return True
     message = f"the answer of `{result.case.name}` has {plural(len(answer.rows), 'row')}: too many to accept"
@@ -333,7 +334,7 @@ def _require_unchanged(text: bytes, path: str, accepted: Sequence[CaseResult]) -
         raise ConfigError(f"{path} was changed while the evals ran; nothing was written into it", hint=hint)
 
 
-def expectation_of(answer: Answer) -> Any:
+def expectation_of(answer: CaseAnswer) -> Any:
     """Return an answer as it is expected: one value, rows by the names of their columns, or lists under them.
 
     Floats are without noise, as they are compared.

@@ -14,7 +14,7 @@ from ktx_cli.jobs.health.connection_checks import UNREADABLE
 from ktx_cli.jobs.setup.answers import DATABASE_WORDS, SOURCE_WORDS, Answers, ConnectionAnswer, questions_of, words_of
 from ktx_cli.jobs.setup.detect.databases import database_offers, free_id, source_offers
 from ktx_cli.jobs.setup.plan import fields_of
-from ktx_cli.jobs.setup.wizard.dialog import Check, Choice, LeftOutError, Work, anything, capital, something
+from ktx_cli.jobs.setup.wizard.dialog import Check, LeftOutError, MenuItem, WizardRun, anything, capital, something
 from ktx_cli.project import (
     SOURCES,
     WAREHOUSES,
@@ -37,7 +37,7 @@ MOST_OFFERS: Final = 12
 """How many databases are offered at most: a menu fits a screen."""
 
 
-def databases_step(work: Work) -> None:
+def databases_step(work: WizardRun) -> None:
     """Connect databases, one after another, until no other is wanted; raises `AgainError` or `LeftOutError`."""
     answer = ask_connection(work, DATABASE)
     facts = work.attempt(lambda: _look(work, answer))
@@ -54,7 +54,7 @@ def databases_step(work: Work) -> None:
     work.begin_again(propose=False)
 
 
-def sources_step(work: Work) -> None:
+def sources_step(work: WizardRun) -> None:
     """Connect context sources, one after another, until no other is wanted; raises `AgainError` or `LeftOutError`."""
     answer = ask_connection(work, SOURCE)
     done = work.save(Answers(sources=(answer,)))
@@ -73,7 +73,7 @@ class _Facts:
     tables: int
 
 
-def _look(work: Work, answer: ConnectionAnswer) -> _Facts:
+def _look(work: WizardRun, answer: ConnectionAnswer) -> _Facts:
     """Connect as a run does, and read the structure; raises the error a run would end with."""
     connection = str(answer.id)
     text = config_with_connection(read_bytes(work.layout.config) or b"", connection, answer.fields)
@@ -98,18 +98,18 @@ def _look(work: Work, answer: ConnectionAnswer) -> _Facts:
     return _Facts(f"{connection}: {', '.join(summary)}", warnings, schemas, len(tables))
 
 
-def _with_scope(work: Work, answer: ConnectionAnswer, facts: _Facts) -> ConnectionAnswer:
+def _with_scope(work: WizardRun, answer: ConnectionAnswer, facts: _Facts) -> ConnectionAnswer:
     """Ask which tables are wanted where there are many; patterns, so that tables to come are wanted too."""
     if len(facts.schemas) < 2 and facts.tables < MANY_TABLES:
         return answer
-    choices = [Choice("all", f"All {facts.tables:,} tables, and those to come")]
+    choices = [MenuItem("all", f"All {facts.tables:,} tables, and those to come")]
     if len(facts.schemas) > 1:
-        choices.append(Choice("schemas", f"Some of the {len(facts.schemas)} schemas"))
-    choices.append(Choice("patterns", "Those that fit patterns, such as mart.*"))
+        choices.append(MenuItem("schemas", f"Some of the {len(facts.schemas)} schemas"))
+    choices.append(MenuItem("patterns", "Those that fit patterns, such as mart.*"))
     chosen = work.dialog.select("scope", "Which tables?", choices, "all")
     patterns = []
     if chosen == "schemas":
-        named = [Choice(name, name, plural(count, "table")) for name, count in sorted(facts.schemas.items())]
+        named = [MenuItem(name, name, plural(count, "table")) for name, count in sorted(facts.schemas.items())]
         patterns = [f"{name}.*" for name in work.dialog.several("schemas", "Which schemas?", named)]
     elif chosen == "patterns":
         text = work.dialog.text("include", "Patterns of the tables wanted, with commas between", "", something)
@@ -117,7 +117,7 @@ def _with_scope(work: Work, answer: ConnectionAnswer, facts: _Facts) -> Connecti
     return replace(answer, fields={**answer.fields, "include": patterns}) if patterns else answer
 
 
-def _with_history(work: Work, answer: ConnectionAnswer) -> ConnectionAnswer:
+def _with_history(work: WizardRun, answer: ConnectionAnswer) -> ConnectionAnswer:
     """Ask for the query history of an engine that keeps one."""
     warehouse = warehouse_of(answer.driver)
     if warehouse is None or not dialect_named(warehouse.dialect).history:
@@ -131,7 +131,7 @@ OTHER, NONE = "other", "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ConnectionGroup:
     """What is asked for: databases or context sources."""
 
     noun: str
@@ -142,23 +142,23 @@ class Group:
     first_id: str = ""
 
 
-DATABASE: Final = Group(
+DATABASE: Final = ConnectionGroup(
     "database", "Which database?", WAREHOUSES.names, DATABASE_WORDS, "--database-", first_id="warehouse"
 )
 _WHICH_SOURCE: Final = "Which context source: dbt, BI, documents?"
-SOURCE: Final = Group("context source", _WHICH_SOURCE, SOURCES.names, SOURCE_WORDS, "--source-")
+SOURCE: Final = ConnectionGroup("context source", _WHICH_SOURCE, SOURCES.names, SOURCE_WORDS, "--source-")
 
 
-def ask_connection(work: Work, kind: Group) -> ConnectionAnswer:
+def ask_connection(work: WizardRun, kind: ConnectionGroup) -> ConnectionAnswer:
     """Ask for a connection, the first or one more; raises `LeftOutError` where none is wanted."""
     config, where = work.config, (work.root, work.request.environ)
     known = bool(config.databases() if kind is DATABASE else config.sources())
     if known and not work.revisited and not work.dialog.begun():
         raise LeftOutError  # nobody is amid connecting, or came back to it: what is there is enough
     offers = database_offers(*where, config)[:MOST_OFFERS] if kind is DATABASE else source_offers(*where, config)
-    choices = [Choice(f"{offer.driver} {offer.id}", capital(offer.label)) for offer in offers]
+    choices = [MenuItem(f"{offer.driver} {offer.id}", capital(offer.label)) for offer in offers]
     none = f"No other {kind.noun.split()[-1]}" if known else f"No {kind.noun} for now"
-    choices += [Choice(OTHER, f"Another {kind.noun}"), Choice(NONE, none)]
+    choices += [MenuItem(OTHER, f"Another {kind.noun}"), MenuItem(NONE, none)]
     default = NONE if known or (kind is SOURCE and not offers) else choices[0].value
     chosen = work.dialog.select("which", f"Another {kind.noun}?" if known else kind.question, choices, default)
     if chosen == NONE:
@@ -173,20 +173,20 @@ def ask_connection(work: Work, kind: Group) -> ConnectionAnswer:
     return ConnectionAnswer(fields_of(driver, given, words_of(driver, kind.words), flag=kind.flag), connection)
 
 
-def _ask_driver(work: Work, kind: Group) -> str:
+def _ask_driver(work: WizardRun, kind: ConnectionGroup) -> str:
     choices = []
     for driver in kind.drivers():
         model = find_model(driver)
         if model is None:
             continue
         label = (model.__doc__ or driver).rstrip(".")
-        choices.append(Choice(driver, f"{driver}: {label}", "needs a package" if missing_package(driver) else ""))
+        choices.append(MenuItem(driver, f"{driver}: {label}", "needs a package" if missing_package(driver) else ""))
     driver = work.dialog.select("driver", f"Which kind of {kind.noun}?", choices)
     _require_package(work, driver)
     return driver
 
 
-def _require_package(work: Work, driver: str) -> None:
+def _require_package(work: WizardRun, driver: str) -> None:
     """Return when the driver's package is there; raises to choose again, or to leave it out."""
     install = missing_package(driver)
     if install is not None:
@@ -194,7 +194,7 @@ def _require_package(work: Work, driver: str) -> None:
         work.wait_for(problem, install, "Choose another", "Leave this out for now")
 
 
-def _ask_id(work: Work, kind: Group, wanted: str) -> str:
+def _ask_id(work: WizardRun, kind: ConnectionGroup, wanted: str) -> str:
     taken = work.config.connections
 
     def check(text: str) -> str | None:
@@ -209,13 +209,13 @@ def _ask_id(work: Work, kind: Group, wanted: str) -> str:
     return work.dialog.text(f"id {wanted}", f"What is the {kind.noun} called in ktx?", free_id(wanted, taken), check)
 
 
-def _ask_words(work: Work, kind: Group, driver: str, connection: str) -> dict[str, Any]:
+def _ask_words(work: WizardRun, kind: ConnectionGroup, driver: str, connection: str) -> dict[str, Any]:
     """Ask for what a driver needs, by word."""
     words = {word.name: word for word in words_of(driver, kind.words)}
     warehouse = warehouse_of(driver)
     if warehouse is not None and warehouse.takes_url:
-        parts = Choice("parts", "Host, database, user and password, one by one")
-        choices = [parts, Choice("url", "One URL that has them all")]
+        parts = MenuItem("parts", "Host, database, user and password, one by one")
+        choices = [parts, MenuItem("url", "One URL that has them all")]
         if work.dialog.select("address", "How is its address given?", choices, "parts") == "url":
             return {"url": _ask_word(work, words["url"], Question("url", required=True), connection, driver)}
     given: dict[str, Any] = {}
@@ -228,7 +228,7 @@ def _ask_words(work: Work, kind: Group, driver: str, connection: str) -> dict[st
     return given
 
 
-def _ask_word(work: Work, word: Word, question: Question, connection: str, driver: str) -> Any:
+def _ask_word(work: WizardRun, word: Word, question: Question, connection: str, driver: str) -> Any:
     check: Check = something if question.required else anything
     if word.secret:
         keep = work.keeper(f"{connection}-{word.name}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, Protocol, TypeVar
 
 from ktx_cli.core import CancelledError, Command, KtxError, SettingPath
-from ktx_cli.jobs.setup.answers import Answers, Keeping, Step
+from ktx_cli.jobs.setup.answers import Answers, Keeping, SetupStep
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.jobs.setup.setup import keep_secret, reference_to, setup, usable_keyring
 from ktx_cli.project import (
@@ -37,7 +37,7 @@ class BackAsked(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class MenuItem:
     """One line of a menu. `note`: what is to be known before it is chosen."""
 
     value: str
@@ -62,11 +62,11 @@ class Prompter(Protocol):
         """Tell something."""
         ...
 
-    def select(self, question: str, choices: Sequence[Choice], default: str | None) -> str:
+    def select(self, question: str, choices: Sequence[MenuItem], default: str | None) -> str:
         """Let one choice be made; returns its value."""
         ...
 
-    def several(self, question: str, choices: Sequence[Choice], chosen: Sequence[str]) -> list[str]:
+    def several(self, question: str, choices: Sequence[MenuItem], chosen: Sequence[str]) -> list[str]:
         """Let any number of choices be made; returns their values."""
         ...
 
@@ -109,15 +109,15 @@ def _secret_check(check: Check) -> Check:
 class Dialog:
     """Asks the questions of a step through a prompter, and keeps the answers in a draft."""
 
-    def __init__(self, prompter: Prompter, draft: Draft) -> None:
+    def __init__(self, prompter: Prompter, draft: WizardDraft) -> None:
         self.prompter = prompter
         self.draft = draft
-        self.step = Step.PROJECT
+        self.step = SetupStep.PROJECT
         self._asked: list[str] = []
         self._shown: set[str] = set()
         self.questions = 0
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: SetupStep) -> None:
         """Begin a step, or begin it again."""
         self.step = step
         self._asked = []
@@ -131,7 +131,7 @@ class Dialog:
         self._shown.discard(last)
         return True
 
-    def select(self, key: str, question: str, choices: Sequence[Choice], default: str | None = None) -> str:
+    def select(self, key: str, question: str, choices: Sequence[MenuItem], default: str | None = None) -> str:
         """Ask for one of the choices."""
         values = {choice.value: choice.line for choice in choices}
         before = self._proposed(key, default)
@@ -140,7 +140,7 @@ class Dialog:
         known = lambda value: values.get(value) if isinstance(value, str) else None  # noqa: E731
         return str(self._answer(key, question, ask, known, known))
 
-    def several(self, key: str, question: str, choices: Sequence[Choice], chosen: Sequence[str] = ()) -> list[str]:
+    def several(self, key: str, question: str, choices: Sequence[MenuItem], chosen: Sequence[str] = ()) -> list[str]:
         """Ask for any of the choices."""
         values = {choice.value for choice in choices}
         before = self._proposed(key, list(chosen))
@@ -219,7 +219,7 @@ class Dialog:
         return value
 
 
-class Draft:
+class WizardDraft:
     """The answers by `step/question`, and the steps that are settled; no secret is in it, only references.
 
     It is kept in `.ktx/setup.json` as soon as there is a project; what cannot be read counts as nothing. So does a
@@ -244,7 +244,7 @@ class Draft:
         self.before[key] = self.answers.pop(key, None)
         self._save()
 
-    def forget(self, step: Step, *, propose: bool) -> None:
+    def forget(self, step: SetupStep, *, propose: bool) -> None:
         """Take all answers of a step back, to be proposed again or not at all."""
         for key in [key for key in self.answers if key.startswith(f"{step}/")]:
             value = self.answers.pop(key)
@@ -260,14 +260,14 @@ class Draft:
             self.secrets.append(reference)
             self._save()
 
-    def settle(self, step: Step) -> None:
+    def settle(self, step: SetupStep) -> None:
         """Note that a step is done, or was left out."""
         if step not in self.settled:
             self.settled.append(step)
         self.secrets = []
         self.forget(step, propose=False)
 
-    def reopen(self, step: Step) -> None:
+    def reopen(self, step: SetupStep) -> None:
         """Note that a step is to be gone through again."""
         self.settled = [each for each in self.settled if each != step]
         self._save()
@@ -297,7 +297,7 @@ def _loaded(layout: Layout) -> dict[str, Any]:
     return {
         "answers": _answered(found.get("answers")),
         "before": _answered(found.get("before")),
-        "settled": [step for step in Step if step in settled],
+        "settled": [step for step in SetupStep if step in settled],
         "secrets": [each for each in secrets if _OF_SECRET.fullmatch(str(each))],
     }
 
@@ -343,7 +343,7 @@ def _is_answer(part: str) -> bool:
 
 
 @dataclass(slots=True)
-class Work:
+class WizardRun:
     """One wizard. `report` adds up what was done. `revisited`: the step is gone through though it is settled."""
 
     request: SetupRequest
@@ -402,8 +402,8 @@ class Work:
         if self.request.answers.keeping is Keeping.KEYRING or not usable_keyring():
             return self.request.answers.keeping
         choices = [
-            Choice(Keeping.FILE, "A file of this project that git ignores and only you can read"),
-            Choice(Keeping.KEYRING, "The keyring of this system"),
+            MenuItem(Keeping.FILE, "A file of this project that git ignores and only you can read"),
+            MenuItem(Keeping.KEYRING, "The keyring of this system"),
         ]
         question = "Where are secrets kept?"
         return Keeping(self.looked("keeping", lambda: self.prompter.select(question, choices, Keeping.FILE)))
@@ -453,9 +453,9 @@ class Work:
         if hint and not _is_answer(hint.parts[0]):
             self.prompter.say(hint.rewrite(lambda part: "the answers" if _is_answer(part) else part), "hint")
         choices = [
-            Choice("change", "Change the answers"),
-            Choice("again", "Try again with the same answers"),
-            Choice("leave", "Leave this out for now"),
+            MenuItem("change", "Change the answers"),
+            MenuItem("again", "Try again with the same answers"),
+            MenuItem("leave", "Leave this out for now"),
         ]
         chosen = self.prompter.select("What now?", choices, "change")
         if chosen == "change":
@@ -468,7 +468,7 @@ class Work:
         self.prompter.say(problem, "bad")
         if hint:
             self.prompter.say(hint, "hint")
-        choices = [Choice("again", "Done: look again"), Choice("other", other), Choice("leave", leave)]
+        choices = [MenuItem("again", "Done: look again"), MenuItem("other", other), MenuItem("leave", leave)]
         chosen = self.prompter.select("What now?", choices, "again")
         if chosen == "leave":
             raise LeftOutError

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ktx_cli.core import CancelledError, Command, Hint, listing, plural
 from ktx_cli.jobs.clients.listing import NOT_INSTALLED, agent_offers, list_clients
 from ktx_cli.jobs.clients.targets import Target, Where
-from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, EmbeddingAnswer, ModelAnswer, Step
+from ktx_cli.jobs.setup.answers import AgentsAnswer, Answers, Build, EmbeddingAnswer, ModelAnswer, SetupStep
 from ktx_cli.jobs.setup.detect.models import ModelOffer, embedding_offers, model_offers
 from ktx_cli.jobs.setup.request import SetupReport, SetupRequest
 from ktx_cli.jobs.setup.setup import existing_folder
@@ -17,12 +17,12 @@ from ktx_cli.jobs.setup.wizard.databases import databases_step, sources_step
 from ktx_cli.jobs.setup.wizard.dialog import (
     AgainError,
     BackAsked,
-    Choice,
     Dialog,
-    Draft,
     LeftOutError,
+    MenuItem,
     Prompter,
-    Work,
+    WizardDraft,
+    WizardRun,
     anything,
     capital,
     something,
@@ -32,7 +32,7 @@ from ktx_cli.project import ROLES, Connection, Layout, Repository, read_state
 from ktx_cli.runs import last_runs
 
 
-def llm_step(work: Work) -> None:
+def llm_step(work: WizardRun) -> None:
     """Choose a backend and its models."""
     if work.config.llm.provider.backend != NO_BACKEND and not work.changes("the model backend"):
         return
@@ -42,7 +42,7 @@ def llm_step(work: Work) -> None:
         work.prompter.say("Looking what models this machine has ...")
         return model_offers(work.config, project_dir=work.root, environ=work.request.environ)
 
-    done = work.save(Answers(llm=_answer(work, work.looked(str(Step.LLM), look))))
+    done = work.save(Answers(llm=_answer(work, work.looked(str(SetupStep.LLM), look))))
     for result in done.probes.results:
         if result.report is not None:
             work.prompter.say(f"{result.ref} answers: {result.report.account}", "good")
@@ -51,13 +51,13 @@ def llm_step(work: Work) -> None:
             work.prompter.say(warning.message, "hint")
 
 
-def _answer(work: Work, offers: list[ModelOffer]) -> ModelAnswer:
+def _answer(work: WizardRun, offers: list[ModelOffer]) -> ModelAnswer:
     ready = [offer for offer in offers if offer.problem is None]
-    choices = [Choice(offer.value, capital(offer.label)) for offer in ready]
-    choices += [Choice(offer.value, capital(offer.label), "not usable now") for offer in offers if offer.problem]
+    choices = [MenuItem(offer.value, capital(offer.label)) for offer in ready]
+    choices += [MenuItem(offer.value, capital(offer.label), "not usable now") for offer in offers if offer.problem]
     known = {offer.backend for offer in offers}
-    choices += [Choice(name, each.label) for name, each in CHOOSABLE.items() if each.by_hand and name not in known]
-    choices.append(Choice(NO_BACKEND, "No model for now"))
+    choices += [MenuItem(name, each.label) for name, each in CHOOSABLE.items() if each.by_hand and name not in known]
+    choices.append(MenuItem(NO_BACKEND, "No model for now"))
     default = ready[0].value if ready else NO_BACKEND
     chosen = work.dialog.select("backend", "Which model backend?", choices, default)
     if chosen == NO_BACKEND:
@@ -73,7 +73,7 @@ def _answer(work: Work, offers: list[ModelOffer]) -> ModelAnswer:
     return ModelAnswer(offer.backend, models, provider, described)
 
 
-def _provider(work: Work, offer: ModelOffer) -> dict[str, str]:
+def _provider(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
     """Ask for what the backend needs and this machine does not show."""
     found, dialog = dict(offer.settings), work.dialog
     for each in CHOOSABLE[offer.backend].questions:
@@ -88,11 +88,11 @@ def _provider(work: Work, offer: ModelOffer) -> dict[str, str]:
     return found
 
 
-def _models(work: Work, offer: ModelOffer) -> dict[str, str]:
+def _models(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
     """Ask which model does what; proposed is one for most, and a cheaper one for what is sorted and picked."""
     dialog, proposed = work.dialog, CHOOSABLE[offer.backend].models
-    one, each = Choice("one", "One model for everything"), Choice("each", "A model for each role")
-    choices = [Choice("proposed", _models_text(proposed)), one, each] if proposed else [one, each]
+    one, each = MenuItem("one", "One model for everything"), MenuItem("each", "A model for each role")
+    choices = [MenuItem("proposed", _models_text(proposed)), one, each] if proposed else [one, each]
     chosen = dialog.select("models", "Which models?", choices, choices[0].value)
     if chosen == "proposed":
         return dict(proposed)
@@ -115,14 +115,14 @@ def _models_text(models: Mapping[str, str]) -> str:
     return "; ".join([models["default"], *(f"{model} for {named}" for model, named in roles.items())])
 
 
-def _model(work: Work, key: str, question: str, offer: ModelOffer, default: str) -> str:
+def _model(work: WizardRun, key: str, question: str, offer: ModelOffer, default: str) -> str:
     if not offer.models:
         return work.dialog.text(key, question, default, something)
-    choices = [Choice(model, model) for model in offer.models]
+    choices = [MenuItem(model, model) for model in offer.models]
     return work.dialog.select(key, question, choices, default if default in offer.models else offer.models[0])
 
 
-def project_step(work: Work) -> None:
+def project_step(work: WizardRun) -> None:
     """Make the project, unless it is there."""
     if work.layout.config.exists():
         return
@@ -138,15 +138,15 @@ def project_step(work: Work) -> None:
     work.save(Answers())
 
 
-def agents_step(work: Work) -> None:
+def agents_step(work: WizardRun) -> None:
     """Put the project into the configuration of agent clients."""
     offers = agent_offers(work.root, work.request.environ)
     there = [offer for offer in offers if offer.installed]
     left = [offer for offer in offers if not offer.installed and offer.target is not Target.UNIVERSAL]
     if there and not work.revisited and not work.dialog.begun():
         return
-    others = [Choice(target, target) for target in Target if target is not Target.UNIVERSAL]
-    choices = [Choice(offer.target, capital(offer.label)) for offer in left] or others
+    others = [MenuItem(target, target) for target in Target if target is not Target.UNIVERSAL]
+    choices = [MenuItem(offer.target, capital(offer.label)) for offer in left] or others
     chosen = work.dialog.several("targets", "Which agent clients get this project?", choices)
     if not chosen:
         raise LeftOutError
@@ -159,22 +159,22 @@ def agents_step(work: Work) -> None:
         work.decide(done.error)
 
 
-def build_step(work: Work) -> None:
+def build_step(work: WizardRun) -> None:
     """Read the connections now, or leave it to `ktx ingest`."""
     config = work.config
     if not config.connections:
         work.prompter.say("There is nothing to read yet.")
         return
-    if not work.revisited and known(work, Step.BUILD):
+    if not work.revisited and known(work, SetupStep.BUILD):
         return
     counts = [plural(len(config.databases()), "database")]
     if config.sources():
         counts.append(plural(len(config.sources()), "context source"))
     asks = "" if config.llm.provider.backend == "none" else ", asking the model"
     choices = [
-        Choice(Build.FULL, f"Read everything now: {' and '.join(counts)}{asks}"),
-        Choice(Build.STRUCTURE, "Read the structure of the databases alone"),
-        Choice(Build.NONE, "Later, by ktx ingest"),
+        MenuItem(Build.FULL, f"Read everything now: {' and '.join(counts)}{asks}"),
+        MenuItem(Build.STRUCTURE, "Read the structure of the databases alone"),
+        MenuItem(Build.NONE, "Later, by ktx ingest"),
     ]
     chosen = Build(work.dialog.select("build", "Build the context?", choices, Build.FULL))
     if chosen is Build.NONE:
@@ -191,7 +191,7 @@ def build_step(work: Work) -> None:
         work.decide(done.error)
 
 
-def embeddings_step(work: Work) -> None:
+def embeddings_step(work: WizardRun) -> None:
     """Choose who makes the vectors, if anybody."""
     if work.config.ingest.embeddings.backend != "none" and not work.changes("the embeddings"):
         return
@@ -201,8 +201,8 @@ def embeddings_step(work: Work) -> None:
         by_hand = ModelOffer("openai", "An API that speaks OpenAI's embeddings, with a key")
         return found if any(offer.backend == "openai" for offer in found) else [*found, by_hand]
 
-    offers = work.looked(str(Step.EMBEDDINGS), look)
-    choices = [Choice(each.backend, capital(each.label), "not usable now" if each.problem else "") for each in offers]
+    offers = work.looked(str(SetupStep.EMBEDDINGS), look)
+    choices = [MenuItem(each.backend, capital(each.label), "not usable now" if each.problem else "") for each in offers]
     usable = [each.backend for each in offers if each.problem is None and each.backend != "openai"]
     chosen = work.dialog.select("backend", "Search by meaning, too?", choices, usable[-1] if usable else "none")
     offer = next(each for each in offers if each.backend == chosen)
@@ -213,7 +213,7 @@ def embeddings_step(work: Work) -> None:
         work.prompter.say(f"{done.embeddings.model} answers: {done.embeddings.dimensions} numbers a vector", "good")
 
 
-def _embedding_answer(work: Work, offer: ModelOffer) -> EmbeddingAnswer:
+def _embedding_answer(work: WizardRun, offer: ModelOffer) -> EmbeddingAnswer:
     found: dict[str, Any] = dict(offer.settings)
     if offer.backend == "openai":
         if "api_key" not in found:
@@ -224,60 +224,60 @@ def _embedding_answer(work: Work, offer: ModelOffer) -> EmbeddingAnswer:
     return EmbeddingAnswer(offer.backend, **found)
 
 
-def known(work: Work, step: Step) -> str:
+def known(work: WizardRun, step: SetupStep) -> str:
     """Return what is set up of a step; empty where nothing is."""
     config = work.config
     match step:
-        case Step.PROJECT:
+        case SetupStep.PROJECT:
             return str(work.root)
-        case Step.LLM:
+        case SetupStep.LLM:
             if config.llm.provider.backend == NO_BACKEND:
                 return ""
             probes = read_state(work.layout, last_probes) or {}
             last = {ref: probes.get(ref) for ref in distinct_models(config)}
             return listing((f"{ref}, last probe {each.finished if each else 'never'}" for ref, each in last.items()), 9)
-        case Step.EMBEDDINGS:
+        case SetupStep.EMBEDDINGS:
             found = config.ingest.embeddings
             return "" if found.backend == "none" else f"{found.backend}, {found.model or 'its own model'}"
-        case Step.BUILD:
+        case SetupStep.BUILD:
             runs = read_state(work.layout, last_runs) or ()
             done = next((run for run in runs if run["status"] in ("done", "unchanged")), None)
             return "" if done is None else f"last run {done['run_id']}"
-        case Step.AGENTS:
+        case SetupStep.AGENTS:
             clients = list_clients(Where(work.root, work.request.environ))
             return listing(dict.fromkeys(each.target for each in clients if each.state != NOT_INSTALLED), 9)
-    connections: Mapping[str, Connection] = config.databases() if step is Step.DATABASES else config.sources()
+    connections: Mapping[str, Connection] = config.databases() if step is SetupStep.DATABASES else config.sources()
     return listing((f"{name} ({entry.driver})" for name, entry in connections.items()), 9)
 
 
-_STEPS: Final[Mapping[Step, tuple[str, Callable[[Work], None]]]] = {
-    Step.PROJECT: ("Project", project_step),
-    Step.LLM: ("Model", llm_step),
-    Step.EMBEDDINGS: ("Embeddings", embeddings_step),
-    Step.DATABASES: ("Databases", databases_step),
-    Step.SOURCES: ("Context sources", sources_step),
-    Step.BUILD: ("First build", build_step),
-    Step.AGENTS: ("Agent clients", agents_step),
+_STEPS: Final[Mapping[SetupStep, tuple[str, Callable[[WizardRun], None]]]] = {
+    SetupStep.PROJECT: ("Project", project_step),
+    SetupStep.LLM: ("Model", llm_step),
+    SetupStep.EMBEDDINGS: ("Embeddings", embeddings_step),
+    SetupStep.DATABASES: ("Databases", databases_step),
+    SetupStep.SOURCES: ("Context sources", sources_step),
+    SetupStep.BUILD: ("First build", build_step),
+    SetupStep.AGENTS: ("Agent clients", agents_step),
 }
 _KEYS: Final = "Enter takes an answer, {back} goes back, Ctrl-C stops; what was answered is kept."
 
 
-def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[Step] = ()) -> SetupReport:
+def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[SetupStep] = ()) -> SetupReport:
     """Ask what is missing, or go through the steps in `only`; returns what was done.
 
     Raises `CancelledError` where the person stops; what was answered by then is kept.
     """
     layout = Layout(request.project_dir)
-    dialog = Dialog(prompter, Draft(layout))
-    work = Work(request, dialog, SetupReport(layout.root, created_project=False))
+    dialog = Dialog(prompter, WizardDraft(layout))
+    work = WizardRun(request, dialog, SetupReport(layout.root, created_project=False))
     try:
         if only:
-            wanted = [step for step in Step if step in only and step is not Step.PROJECT]
-            _walk(work, [Step.PROJECT], ())
+            wanted = [step for step in SetupStep if step in only and step is not SetupStep.PROJECT]
+            _walk(work, [SetupStep.PROJECT], ())
             _walk(work, wanted, wanted)
         else:
             prompter.say(_KEYS.format(back=prompter.back))
-            _walk(work, list(Step), ())
+            _walk(work, list(SetupStep), ())
             if not dialog.questions:
                 _offer_changes(work)
     except KeyboardInterrupt:
@@ -287,7 +287,7 @@ def run_wizard(request: SetupRequest, prompter: Prompter, only: Sequence[Step] =
     return work.report
 
 
-def _walk(work: Work, steps: Sequence[Step], again: Sequence[Step]) -> None:
+def _walk(work: WizardRun, steps: Sequence[SetupStep], again: Sequence[SetupStep]) -> None:
     """Go through some steps; those in `again` though they are settled. Going back from the first of those ends it.
 
     Going back passes by a step that asks nothing; where none before it asks, the question stays that somebody was at.
@@ -312,16 +312,16 @@ def _walk(work: Work, steps: Sequence[Step], again: Sequence[Step]) -> None:
             place, back = place + 1, False
 
 
-def _title(work: Work, step: Step) -> None:
+def _title(work: WizardRun, step: SetupStep) -> None:
     """Tell where the person is, and what is set up of it."""
     summary = known(work, step) if work.layout.config.exists() else ""
     if not summary and step in work.dialog.draft.settled:
         summary = "none"
-    title = f"{list(Step).index(step) + 1}/{len(Step)} {_STEPS[step][0]}"
+    title = f"{list(SetupStep).index(step) + 1}/{len(SetupStep)} {_STEPS[step][0]}"
     work.prompter.say(f"{title}: {summary}" if summary else title, "title")
 
 
-def _settled(work: Work, step: Step) -> bool:
+def _settled(work: WizardRun, step: SetupStep) -> bool:
     """Go through a step until it is settled; False where the person goes back from its first question."""
     draft = work.dialog.draft
     while True:
@@ -335,10 +335,10 @@ def _settled(work: Work, step: Step) -> bool:
                 continue
             return False
         except LeftOutError:
-            having = {Step.DATABASES: work.config.databases(), Step.SOURCES: work.config.sources()}
+            having = {SetupStep.DATABASES: work.config.databases(), SetupStep.SOURCES: work.config.sources()}
             if not having.get(step):
                 work.prompter.say(Hint("left out; {} asks again", Command("setup", "--only", step)), "hint")
-        if step is Step.PROJECT:
+        if step is SetupStep.PROJECT:
             draft.forget(step, propose=False)
         else:
             work.discard_secrets()
@@ -346,10 +346,10 @@ def _settled(work: Work, step: Step) -> bool:
         return True
 
 
-def _offer_changes(work: Work) -> None:
+def _offer_changes(work: WizardRun) -> None:
     """Let the person choose what to go through again, as nothing is missing."""
-    choices = [Choice("nothing", "Nothing: done")]
-    choices += [Choice(step, title) for step, (title, _) in _STEPS.items() if step is not Step.PROJECT]
+    choices = [MenuItem("nothing", "Nothing: done")]
+    choices += [MenuItem(step, title) for step, (title, _) in _STEPS.items() if step is not SetupStep.PROJECT]
     while True:
         try:
             question = "Everything is set up. What do you want to change?"
@@ -358,6 +358,6 @@ def _offer_changes(work: Work) -> None:
             return
         if chosen == "nothing":
             return
-        step = Step(chosen)
+        step = SetupStep(chosen)
         work.dialog.draft.reopen(step)
         _walk(work, [step], [step])

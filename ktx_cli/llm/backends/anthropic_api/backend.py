@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, ConfigError, Hint, KtxError
 from ktx_cli.llm.agent_loop import ModelTurn, run_own_loop
-from ktx_cli.llm.backends.anthropic_api.messages import Answer, read_answer, request_body
+from ktx_cli.llm.backends.anthropic_api.messages import StreamedMessage, read_answer, request_body
 from ktx_cli.llm.errors import CallNames, LlmError, llm_error
 from ktx_cli.llm.governor import RateSignal
-from ktx_cli.llm.settings import Place, missing_setting, resolved_keys, resolved_place
+from ktx_cli.llm.settings import ApiAddress, missing_setting, resolved_keys, resolved_place
 from ktx_cli.llm.types import Cost
 from ktx_cli.llm.usage import cost_of
 from ktx_cli.project import KtxConfig
@@ -66,7 +66,7 @@ class AnthropicBackend:
         """Ask for the next turn."""
         body = request_body(spec, conversation, self._config.llm.prompt_caching)
         on_text = record.text_delta if spec.kind in ("text", "loop") else _drop
-        answer = Answer()
+        answer = StreamedMessage()
         try:
             await complete(self._client)
             raw = await self._client.messages.with_raw_response.create(**body)
@@ -106,11 +106,11 @@ class AnthropicBackend:
         await self._client.close()
 
 
-def _cost(answer: Answer, spec: CallSpec) -> Cost:
+def _cost(answer: StreamedMessage, spec: CallSpec) -> Cost:
     return cost_of(spec.backend, answer.model or spec.model, answer.as_usage(), long_writes=answer.long_writes)
 
 
-def _turn(answer: Answer, spec: CallSpec) -> ModelTurn:
+def _turn(answer: StreamedMessage, spec: CallSpec) -> ModelTurn:
     """Return the answer as a turn; gateways say `end_turn` also where a model calls a tool."""
     end = _ENDS[answer.stop_reason]
     if end == "end" and answer.calls:
@@ -287,7 +287,7 @@ def _direct(key: str, base_url: str, headers: Mapping[str, str]) -> anthropic.As
     return client
 
 
-def _vertex(place: Place, token: str | None) -> anthropic.AsyncAnthropicVertex:
+def _vertex(place: ApiAddress, token: str | None) -> anthropic.AsyncAnthropicVertex:
     import anthropic
 
     if token is not None and place.project is None:

@@ -182,7 +182,7 @@ def _references(schema: Any) -> set[str]:
 
 
 @dataclass(slots=True)
-class Answer:
+class StreamedMessage:
     """An answer as it grows. `blocks` are the content blocks, ready to be sent back."""
 
     message_id: str = ""
@@ -209,7 +209,7 @@ class Answer:
         return Usage(*(self.usage.get(name, 0) for name in names))
 
 
-async def read_answer(events: AsyncIterator[Any], answer: Answer, on_text: Callable[[str], None]) -> None:
+async def read_answer(events: AsyncIterator[Any], answer: StreamedMessage, on_text: Callable[[str], None]) -> None:
     """Add to the answer what the events bring; `on_text` gets each piece of text as it comes.
 
     What came is in the answer also when this raises; `complete` says whether its end came.
@@ -243,13 +243,13 @@ class _Block:
     pieces: list[str] = field(default_factory=list)
 
 
-def _start(answer: Answer, message: dict[str, Any]) -> None:
+def _start(answer: StreamedMessage, message: dict[str, Any]) -> None:
     answer.message_id = message.get("id", "")
     answer.model = message.get("model")
     _take_usage(answer, message.get("usage"))
 
 
-def _take_usage(answer: Answer, usage: dict[str, Any] | None) -> None:
+def _take_usage(answer: StreamedMessage, usage: dict[str, Any] | None) -> None:
     """Take the counts, which only grow: some gateways send zeros first, some last."""
     counts = usage or {}
     for name, count in (*counts.items(), *(counts.get("cache_creation") or {}).items()):
@@ -270,7 +270,7 @@ def _delta(block: _Block, delta: dict[str, Any], on_text: Callable[[str], None])
         content["signature"] = delta["signature"]
 
 
-def _finish_block(answer: Answer, block: _Block) -> None:
+def _finish_block(answer: StreamedMessage, block: _Block) -> None:
     content, text = block.content, "".join(block.pieces)
     if content["type"] != "tool_use":
         return

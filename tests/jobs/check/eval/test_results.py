@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ktx_cli.jobs.check.eval import results
 from ktx_cli.jobs.check.eval.cases import Expectation
-from ktx_cli.jobs.check.eval.results import Answer, Difference, difference, same_value
+from ktx_cli.jobs.check.eval.results import CaseAnswer, Difference, difference, same_value
 
 VALUES = st.recursive(
     st.one_of(
@@ -95,7 +95,7 @@ def test_a_tolerance_is_about_numbers_alone(expected: Any, got: Any, same: bool)
 
 
 def found(expect: Any, columns: str, *rows: tuple[Any, ...], ordered: bool = False) -> Difference | None:
-    return difference(Expectation.model_validate(expect), Answer(tuple(columns.split()), rows, ordered))
+    return difference(Expectation.model_validate(expect), CaseAnswer(tuple(columns.split()), rows, ordered))
 
 
 def test_one_value_is_that_of_one_row_of_one_column() -> None:

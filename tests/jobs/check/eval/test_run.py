@@ -12,7 +12,7 @@ import pytest
 from ktx_cli.core.errors import ConfigError, ResultWarning
 from ktx_cli.core.events import Event, StepProgress
 from ktx_cli.jobs.check.eval import run
-from ktx_cli.jobs.check.eval.results import Answer, EvalReport
+from ktx_cli.jobs.check.eval.results import CaseAnswer, EvalReport
 from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
@@ -203,10 +203,10 @@ def test_a_file_that_was_edited_meanwhile_or_is_a_link_is_left_alone(project: Pa
 
 
 def test_answers_become_the_shortest_expectation() -> None:
-    assert run.expectation_of(Answer(("n",), ((None,),))) == {"value": None}
-    assert run.expectation_of(Answer(("n", "m"), ((1, 2),))) == [{"n": 1, "m": 2}]
-    assert run.expectation_of(Answer(("n",), ())) == {"rows": 0}
-    assert run.expectation_of(Answer(("n", "n"), ((1, 2),))) == {"columns": ["n", "n"], "rows": [[1, 2]]}
+    assert run.expectation_of(CaseAnswer(("n",), ((None,),))) == {"value": None}
+    assert run.expectation_of(CaseAnswer(("n", "m"), ((1, 2),))) == [{"n": 1, "m": 2}]
+    assert run.expectation_of(CaseAnswer(("n",), ())) == {"rows": 0}
+    assert run.expectation_of(CaseAnswer(("n", "n"), ((1, 2),))) == {"columns": ["n", "n"], "rows": [[1, 2]]}
 
 
 def test_a_database_out_of_reach_is_tried_once_and_ends_the_command(

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from ktx_cli.jobs.check.eval.cases import load_evals
-from ktx_cli.jobs.check.eval.results import Answer
+from ktx_cli.jobs.check.eval.results import CaseAnswer
 from ktx_cli.jobs.check.eval.run import EvalRequest, Interview
 from ktx_cli.project.config.file import load_config
 from ktx_cli.project.layout import Layout
@@ -19,7 +19,7 @@ def test_its_tools_only_read_and_are_those_its_prompt_names(shop_project: Path) 
     (layout.evals / "a.yaml").write_text("cases: [{id: a, ask: true, question: How many?}]")
     (case,) = load_evals(layout).cases
     request = EvalRequest(layout, load_config(layout.config).config, {})
-    interview = Interview(request, case, lambda query, connection: Answer((), ()))
+    interview = Interview(request, case, lambda query, connection: CaseAnswer((), ()))
     tools = interview._tools()
     assert all(tool.read_only for tool in tools)
     names = {tool.name for tool in tools}

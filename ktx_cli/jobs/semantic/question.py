@@ -1,4 +1,4 @@
-"""Asks the semantic layer of a connection a question, or a database one statement; both are guarded and only read."""
+"""Questions to the semantic layer of a connection: read, shaped, and answered through the guard."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import (
     Command,
@@ -19,51 +19,24 @@ from ktx_cli.core import (
     SourceError,
     UsageError,
     column_format,
-    json_value,
     listing,
     monotonic,
     plural,
-    row_formats,
 )
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree, connection_of
 from ktx_cli.semantic import (
     DEFAULT_BYTES,
     DEFAULT_LIMIT,
     UNCACHED,
-    ConnectionGuard,
     broken_files_named,
-    database_of,
     json_rows,
     layer_ids,
-    load_layer,
-    quoted,
     require_defined,
 )
-from ktx_cli.warehouses import (
-    CachingConnector,
-    Opener,
-    QueryResult,
-    SemanticType,
-    TableRef,
-    decimal_places,
-    dialect_named,
-    names_are_missing,
-    open_connection,
-    row_size,
-)
+from ktx_cli.warehouses import CachingConnector, SemanticType, TableRef, decimal_places, names_are_missing
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic import (
-        Answer,
-        Column,
-        GuardedConnector,
-        LoadLayer,
-        Model,
-        Parameter,
-        QueryServices,
-        Source,
-        Verified,
-    )
+    from ktx_cli.semantic import Answer, Column, GuardedConnector, Model, Parameter, QueryServices, Source, Verified
 
 
 def the_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
@@ -89,21 +62,6 @@ def the_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
     choose = f"choose one: {listing(f'-c {each}' for each in found)}"
     message = f"there are {len(found)} semantic layers: {listing(found)}"
     raise UsageError(message, hint=choose, details={"candidates": found})
-
-
-def only_database(layout: Layout, config: KtxConfig) -> str:
-    """Return the id of the project's database; `UsageError` when there is none or more than one."""
-    known = sorted(config.databases())
-    if len(known) == 1:
-        return known[0]
-    for entry in () if known else config.disabled().values():
-        raise entry.error()
-    if not known:
-        from ktx_cli.jobs.setup.request import how_to_connect
-
-        raise UsageError("ktx.yaml names no database to ask", hint=how_to_connect(layout.root))
-    hint = f"choose one: {listing(f'-c {each}' for each in known)}"
-    raise UsageError(f"there are {len(known)} databases: {listing(known)}", hint=hint)
 
 
 def some_layers(layout: Layout, config: KtxConfig, connection: str | None) -> list[str]:
@@ -424,218 +382,3 @@ def _typed(text: str, parameter: Parameter | None) -> Any:
         return int(text) if text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
         return text
-
-
-HOW: Final[Mapping[str, str]] = {
-    "where": "keeps rows",
-    "semi_join": "keeps rows that have such a joined row",
-    "having": "keeps finished rows",
-    "segment": "a segment of the question",
-}
-"""What a filter does, by where it stands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """How a question would be answered; `receipt` is that of the answer, without numbers of rows."""
-
-    connection: str
-    sql: str
-    totals_sql: str | None
-    columns: tuple[Mapping[str, Any], ...]
-    receipt: Mapping[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in the envelope."""
-        return {
-            "connection": self.connection,
-            "columns": [dict(each) for each in self.columns],
-            "steps": list(self.steps()),
-            "sql": self.sql,
-            "totals_sql": self.totals_sql,
-            "receipt": dict(self.receipt),
-        }
-
-    def steps(self) -> Iterator[str]:
-        """Yield the plan in words, a line a step."""
-        yield from fact_lines(self.receipt)
-        yield from (f"then: keeps finished rows where {each}" for each in self.receipt["having"])
-        yield from (f"note: {each}" for each in self.receipt["notes"])
-
-
-def explain_question(
-    layout: Layout, config: KtxConfig, question: Question, *, now: datetime | None = None, load: LoadLayer = load_layer
-) -> Explained:
-    """Return how a question would be answered; `SemanticError` where it has no right answer."""
-    from ktx_cli.semantic import compile_query, receipt
-
-    connection = the_layer(layout, config, question.connection)
-    database_of(config, connection)
-    model = load(layout, config, connection)
-    with broken_files_named(model):
-        asked = compile_query(model, shaped(question, model), attributes=question.attributes, now=now)
-    require_defined(config, connection, asked.plan)
-    columns = [
-        {"name": each.name, "kind": "dimension", "of": each.asked, "granularity": each.grain}
-        for each in asked.plan.dimensions
-    ]
-    columns += [
-        {"name": each.name, "kind": "measure", "of": each.ref or each.asked, "description": each.description}
-        | {"unit": each.unit, "format": each.format}
-        for each in asked.plan.outputs
-    ]
-    totals = None if asked.totals is None else asked.totals.sql
-    built = receipt(asked.compiled.build, asked.sql, (), {})
-    return Explained(connection, asked.sql, totals, tuple(columns), built)
-
-
-def fact_lines(receipt: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an answer is made of: every fact with its aggregates, joins and conditions, a line each.
-
-    A measure with conditions of its own has them below it.
-    """
-    for fact in receipt["facts"]:
-        yield f"fact {fact['fact']}{_rows(fact)}: {', '.join(fact['aggregates'])}"
-        yield from (f"  path {each['path']} ({each['why']})" for each in fact["paths"])
-        shared = [each for each in fact["filters"] if each["measure"] is None]
-        yield from (f"  filter {each['expr']} ({HOW.get(each['how'], each['how'])})" for each in shared)
-        for measure in fact["measures"]:
-            yield from _measure_lines(fact["fact"], measure)
-        yield from (_unmatched(each) for each in fact["unmatched"])
-
-
-def _measure_lines(fact: str, measure: Mapping[str, Any]) -> Iterator[str]:
-    own = [each for each in measure["filters"] if each["measure"] is not None]
-    if not own:
-        return
-    earlier = "" if measure["earlier"] is None else f", {measure['earlier']} earlier"
-    name = measure["measure"].removeprefix(f"{fact}.")
-    yield f"  measure {name}{earlier}{_rows(measure)}: {measure['aggregate']}"
-    for each in own:
-        around = "" if each["measure"] == measure["measure"] else f" (of {each['measure'].removeprefix(f'{fact}.')})"
-        yield f"    filter {each['expr']}{around}"
-
-
-def _rows(counted: Mapping[str, Any]) -> str:
-    return "" if counted["rows"] is None else f", {plural(counted['rows'], 'row')}"
-
-
-def verification_lines(verified: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield what was recomputed of an answer and what was not, a line each."""
-    if verified is None:
-        return
-    if verified["rows"]:
-        rows = f"{verified['rows']:,} of {plural(verified['of'], 'row')}"
-        why = f" ({verified['stopped']})" if verified["stopped"] else " (a sample)" if _is_part(verified) else ""
-        yield f"verified: {plural(verified['numbers'], 'number')} in {rows}, recomputed from raw rows{why}"
-    elif verified["stopped"]:
-        yield f"not verified: {verified['stopped']}"
-    yield from (f"not verified: `{name}`: {why}" for name, why in verified["skipped"].items())
-
-
-def _is_part(verified: Mapping[str, Any]) -> bool:
-    return bool(verified["sampled"]) and verified["rows"] < verified["of"]
-
-
-def _unmatched(join: Mapping[str, Any]) -> str:
-    missing = f"{join['null_keys']:,} without a key, {join['dangling']:,} with one that leads nowhere"
-    return f"  unmatched {join['join']}: {missing}"
-
-
-def choices_of(details: Mapping[str, Any]) -> Sequence[tuple[str, ...]]:
-    """Return what an error lets choose from, a row each: the word to use and what it stands for."""
-    choices = details.get("choices") or ()
-    if choices:
-        return [(str(each["via"]), str(each["path"])) for each in choices]
-    return [(str(each), "") for each in details.get("candidates") or ()]
-
-
-DEFAULT_ROWS: Final = 1000
-"""How many rows an answer has at most, unless it is asked for more."""
-
-MOST_ROWS: Final = 100_000
-"""How many rows can be asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class SqlAnswer:
-    """The rows of a statement, their values as JSON takes them.
-
-    `sql` is what was sent. `cut`: whether rows were left out because there were too many (`rows`) or because they were
-    too large (`bytes`); None when the answer is whole. `explains`: whether the rows are a plan. `formats`: how the
-    numbers of each column are printed, where that was asked for.
-    """
-
-    connection: str
-    dialect: str
-    sql: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    cut: Literal["rows", "bytes"] | None = None
-    explains: bool = False
-    formats: tuple[NumberFormat | None, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the answer as it stands in the envelope."""
-        return {
-            "connection": self.connection,
-            "dialect": self.dialect,
-            "sql": self.sql,
-            "columns": list(self.columns),
-            "rows": [list(row) for row in self.rows],
-            "row_count": len(self.rows),
-            "truncated": self.cut is not None,
-            "cut": self.cut,
-        }
-
-
-def run_sql(
-    layout: Layout,
-    config: KtxConfig,
-    sql: str,
-    *,
-    environ: Mapping[str, str],
-    connection: str | None = None,
-    max_rows: int = DEFAULT_ROWS,
-    max_bytes: int = DEFAULT_BYTES,
-    opener: Opener = open_connection,
-    formats: bool = False,
-) -> SqlAnswer:
-    """Run one statement of a person or an agent on a connection (the only database when it is None).
-
-    Raises `UsageError` (no such connection, which of several, `query_policy`, `max_rows`), `StatementRefusedError`
-    before the connection is opened, `NotSupportedError`, `SecretError`, `ConfigError` or `SourceError`; the last too
-    (code `query`) where the first row alone is larger than `max_bytes`.
-    """
-    if not 1 <= max_rows <= MOST_ROWS:
-        raise UsageError(f"{max_rows:,} rows cannot be asked for", hint=f"from 1 to {MOST_ROWS:,}")
-    chosen = connection or only_database(layout, config)
-    guard = ConnectionGuard.of(layout, config, chosen)
-    checked = guard.check(sql, max_rows=max_rows)
-    with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
-        if dialect_named(guard.dialect).has_several_servers:
-            checked = connector.checked(sql, max_rows=max_rows)
-        found = connector.send(checked, max_rows=max_rows)
-    rows, too_large = json_rows(found.rows, max_bytes)
-    if not rows and (too_large or found.truncated):
-        raise _too_large(found, max_bytes)
-    by_bytes = too_large or (found.truncated and len(found.rows) < max_rows)
-    cut: Literal["rows", "bytes"] | None = "bytes" if by_bytes else "rows" if found.truncated else None
-    styles = row_formats(found.columns, found.rows) if formats else ()
-    return SqlAnswer(chosen, guard.dialect, checked.sql, found.columns, rows, cut, checked.explains, styles)
-
-
-def _too_large(found: QueryResult, max_bytes: int) -> SourceError:
-    """Return the error for a first row that does not fit, which names its largest value.
-
-    Of a row that was too large to be read at all the columns are known, and no value.
-    """
-    sizes = [row_size((json_value(value),)) for row in found.rows[:1] for value in row]
-    if sizes:
-        largest = found.columns[sizes.index(max(sizes))]
-        problem = f"over {max_bytes:,} bytes: `{largest}` alone has {max(sizes):,}"
-    else:
-        largest = found.columns[0]
-        problem = f"too large to read: {listing(f'`{column}`' for column in found.columns)}"
-    hint = f"select it shortened, for example: substr({quoted(largest)}, 1, 1000)"
-    return SourceError(f"the first row is {problem}", hint=hint, code="query")

@@ -1,0 +1,136 @@
+"""Explains questions to the semantic layer: how one would be answered, and what an answer is made of, in lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from ktx_cli.core import plural
+from ktx_cli.jobs.semantic.question import Question, shaped, the_layer
+from ktx_cli.project import KtxConfig, Layout
+from ktx_cli.semantic import LoadLayer, broken_files_named, database_of, load_layer, require_defined
+
+HOW: Final[Mapping[str, str]] = {
+    "where": "keeps rows",
+    "semi_join": "keeps rows that have such a joined row",
+    "having": "keeps finished rows",
+    "segment": "a segment of the question",
+}
+"""What a filter does, by where it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """How a question would be answered; `receipt` is that of the answer, without numbers of rows."""
+
+    connection: str
+    sql: str
+    totals_sql: str | None
+    columns: tuple[Mapping[str, Any], ...]
+    receipt: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in the envelope."""
+        return {
+            "connection": self.connection,
+            "columns": [dict(each) for each in self.columns],
+            "steps": list(self.steps()),
+            "sql": self.sql,
+            "totals_sql": self.totals_sql,
+            "receipt": dict(self.receipt),
+        }
+
+    def steps(self) -> Iterator[str]:
+        """Yield the plan in words, a line a step."""
+        yield from fact_lines(self.receipt)
+        yield from (f"then: keeps finished rows where {each}" for each in self.receipt["having"])
+        yield from (f"note: {each}" for each in self.receipt["notes"])
+
+
+def explain_question(
+    layout: Layout, config: KtxConfig, question: Question, *, now: datetime | None = None, load: LoadLayer = load_layer
+) -> Explained:
+    """Return how a question would be answered; `SemanticError` where it has no right answer."""
+    from ktx_cli.semantic import compile_query, receipt
+
+    connection = the_layer(layout, config, question.connection)
+    database_of(config, connection)
+    model = load(layout, config, connection)
+    with broken_files_named(model):
+        asked = compile_query(model, shaped(question, model), attributes=question.attributes, now=now)
+    require_defined(config, connection, asked.plan)
+    columns = [
+        {"name": each.name, "kind": "dimension", "of": each.asked, "granularity": each.grain}
+        for each in asked.plan.dimensions
+    ]
+    columns += [
+        {"name": each.name, "kind": "measure", "of": each.ref or each.asked, "description": each.description}
+        | {"unit": each.unit, "format": each.format}
+        for each in asked.plan.outputs
+    ]
+    totals = None if asked.totals is None else asked.totals.sql
+    built = receipt(asked.compiled.build, asked.sql, (), {})
+    return Explained(connection, asked.sql, totals, tuple(columns), built)
+
+
+def fact_lines(receipt: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what an answer is made of: every fact with its aggregates, joins and conditions, a line each.
+
+    A measure with conditions of its own has them below it.
+    """
+    for fact in receipt["facts"]:
+        yield f"fact {fact['fact']}{_rows(fact)}: {', '.join(fact['aggregates'])}"
+        yield from (f"  path {each['path']} ({each['why']})" for each in fact["paths"])
+        shared = [each for each in fact["filters"] if each["measure"] is None]
+        yield from (f"  filter {each['expr']} ({HOW.get(each['how'], each['how'])})" for each in shared)
+        for measure in fact["measures"]:
+            yield from _measure_lines(fact["fact"], measure)
+        yield from (_unmatched(each) for each in fact["unmatched"])
+
+
+def _measure_lines(fact: str, measure: Mapping[str, Any]) -> Iterator[str]:
+    own = [each for each in measure["filters"] if each["measure"] is not None]
+    if not own:
+        return
+    earlier = "" if measure["earlier"] is None else f", {measure['earlier']} earlier"
+    name = measure["measure"].removeprefix(f"{fact}.")
+    yield f"  measure {name}{earlier}{_rows(measure)}: {measure['aggregate']}"
+    for each in own:
+        around = "" if each["measure"] == measure["measure"] else f" (of {each['measure'].removeprefix(f'{fact}.')})"
+        yield f"    filter {each['expr']}{around}"
+
+
+def _rows(counted: Mapping[str, Any]) -> str:
+    return "" if counted["rows"] is None else f", {plural(counted['rows'], 'row')}"
+
+
+def verification_lines(verified: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield what was recomputed of an answer and what was not, a line each."""
+    if verified is None:
+        return
+    if verified["rows"]:
+        rows = f"{verified['rows']:,} of {plural(verified['of'], 'row')}"
+        why = f" ({verified['stopped']})" if verified["stopped"] else " (a sample)" if _is_part(verified) else ""
+        yield f"verified: {plural(verified['numbers'], 'number')} in {rows}, recomputed from raw rows{why}"
+    elif verified["stopped"]:
+        yield f"not verified: {verified['stopped']}"
+    yield from (f"not verified: `{name}`: {why}" for name, why in verified["skipped"].items())
+
+
+def _is_part(verified: Mapping[str, Any]) -> bool:
+    return bool(verified["sampled"]) and verified["rows"] < verified["of"]
+
+
+def _unmatched(join: Mapping[str, Any]) -> str:
+    missing = f"{join['null_keys']:,} without a key, {join['dangling']:,} with one that leads nowhere"
+    return f"  unmatched {join['join']}: {missing}"
+
+
+def choices_of(details: Mapping[str, Any]) -> Sequence[tuple[str, ...]]:
+    """Return what an error lets choose from, a row each: the word to use and what it stands for."""
+    choices = details.get("choices") or ()
+    if choices:
+        return [(str(each["via"]), str(each["path"])) for each in choices]
+    return [(str(each), "") for each in details.get("candidates") or ()]
