@@ -1,6 +1,9 @@
-"""Faces of packages: names that are imported from the module that defines them when somebody asks for them.
+"""Lazy faces of packages: a name is imported from the module that defines it when it is first used.
 
-`exp` is sqlglot's module of that name, imported with its first use: that takes longer than most commands.
+Without them, `from ktx_cli.engine import AgentTask` would import the whole package, and every command would start as
+slowly as the slowest one. The names are those that an `__init__` imports below `if TYPE_CHECKING:`, so that they are
+written once, for type checkers and for Python. `exp` is sqlglot's module of that name, imported with its first use:
+that takes longer than most commands.
 """
 
 from __future__ import annotations

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from ktx_cli.cli.contract import envelope
-from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import EXIT_INTERRUPTED, EXIT_OK, CommandFinished, Event, RunFinished, RunStarted, monotonic
-
-if TYPE_CHECKING:
-    from ktx_cli.jobs.unattended import CommandLog
-
 import os
-from typing import Annotated
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
 
-from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.reports import (
-    FILES,
-    IDS,
-    MAX_TOKENS,
-    MAX_USD,
-    NO_LLM,
-    TEXTS,
-    WAIT,
-    capture_result,
-    ingest_result,
-    options_of,
-    requests_of,
-    texts_of,
+from ktx_cli.cli import captures
+from ktx_cli.cli.contract import Result, Session, command, envelope
+from ktx_cli.cli.reports import IDS, NO_LLM, WAIT, ingest_result
+from ktx_cli.cli.settings import current_folder
+from ktx_cli.core import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    RUN_ID,
+    Command,
+    CommandFinished,
+    Event,
+    Hint,
+    RunFinished,
+    RunStarted,
+    UsageError,
+    monotonic,
 )
-from ktx_cli.core import RUN_ID, Command, Hint, UsageError
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.unattended import CommandLog
 
 commands = typer.Typer()
 
@@ -131,10 +126,10 @@ def ingest(
     ids: IDS = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Show what would change; write nothing.")] = False,
     no_llm: NO_LLM = False,
-    text: TEXTS = None,
-    file: FILES = None,
-    max_usd: MAX_USD = None,
-    max_tokens: MAX_TOKENS = None,
+    text: captures.TEXTS = None,
+    file: captures.FILES = None,
+    max_usd: captures.MAX_USD = None,
+    max_tokens: captures.MAX_TOKENS = None,
     wait: WAIT = None,
     log_file: LOG_FILE = None,
     notify: NOTIFY = None,
@@ -146,8 +141,9 @@ def ingest(
         if ids or no_llm:
             message = f"{'IDs' if ids else '--no-llm'} and a text to remember exclude each other"
             raise UsageError(message, hint=Command("memory", "capture", "--connection-id", "ID", "--text", "TEXT"))
-        options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
-        return capture_result(session, requests_of(texts_of(text, file)), options, dry_run=dry_run)
+        options = captures.options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
+        requests = captures.requests_of(captures.texts_of(text, file))
+        return captures.run_captures(session, requests, options, dry_run=dry_run)
     from ktx_cli.jobs.ingest.plan import IngestRequest
 
     request = IngestRequest(

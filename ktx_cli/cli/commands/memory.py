@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
+from ktx_cli.cli import captures
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
 from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command, harmless
 from ktx_cli.cli.help import group
-from ktx_cli.cli.reports import (
-    FILES,
-    MAX_TOKENS,
-    MAX_USD,
-    TEXTS,
-    WAIT,
-    blocks_of,
-    capture_result,
-    captured_result,
-    options_of,
-    texts_of,
-)
+from ktx_cli.cli.reports import WAIT
 from ktx_cli.core import CancelledError, Command, Placeholder, UsageError, listing
 
 if TYPE_CHECKING:
@@ -51,8 +41,8 @@ def capture(
     words: Annotated[
         list[str] | None, Argument(metavar="[TEXT]...", help="A text to remember; `-`: what is on stdin.")
     ] = None,
-    text: TEXTS = None,
-    file: FILES = None,
+    text: captures.TEXTS = None,
+    file: captures.FILES = None,
     connection: Annotated[str | None, connection_option("The one database whose semantic layer it is about.")] = None,
     user: Annotated[
         str | None, Option("--user", metavar="ID", help="Write pages of this user alone, no definitions.")
@@ -68,23 +58,23 @@ def capture(
     ] = False,
     fail_fast: Annotated[bool, Option("--fail-fast", help="Stop at the first text that fails.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Show what would be asked; ask and write nothing.")] = False,
-    max_usd: MAX_USD = None,
-    max_tokens: MAX_TOKENS = None,
+    max_usd: captures.MAX_USD = None,
+    max_tokens: captures.MAX_TOKENS = None,
     wait: WAIT = None,
 ) -> Result:
     """Let an agent turn texts into wiki pages, measures and segments; a run and a commit for each text."""
     from ktx_cli.jobs.capture.records import CaptureRequest, SourceType
 
-    options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
+    options = captures.options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
     kind = SourceType(source_type.value)
     requests = [
         CaptureRequest(given, name, connection, user, kind, propose, replace)
-        for given, name in texts_of(text, file, words)
+        for given, name in captures.texts_of(text, file, words)
     ]
     if not requests:
         example = Command("memory", "capture", "--text", Placeholder('"Revenue is net."'))
         raise UsageError("there is no text to remember", hint=example)
-    return capture_result(session, requests, options, dry_run=dry_run, fail_fast=fail_fast)
+    return captures.run_captures(session, requests, options, dry_run=dry_run, fail_fast=fail_fast)
 
 
 @command(commands, "list", schema="memory-list")
@@ -102,7 +92,7 @@ def list_captures(
     records, warnings = listed(layout, status=wanted, limit=limit)
     session.warn(*warnings)
     shown = [each.to_json() for each in records]
-    return Result({"captures": shown}, blocks_of(shown))
+    return Result({"captures": shown}, captures.blocks_of(shown))
 
 
 @command(commands, "show", schema="memory-show")
@@ -144,7 +134,7 @@ def revert(session: Session, run: RUN, wait: WAIT = None) -> Result:
     from ktx_cli.jobs.capture.revert import revert
 
     layout, _ = session.load_project()
-    done = revert(find(layout, run), options_of(session, wait=wait))
+    done = revert(find(layout, run), captures.options_of(session, wait=wait))
     session.warn(*done.warnings)
     facts = (
         ("taken back", f"{done.record.run_id} ({done.record.label})"),
@@ -158,7 +148,11 @@ def revert(session: Session, run: RUN, wait: WAIT = None) -> Result:
 
 @command(commands, "retry", schema="memory-retry")
 def retry(
-    session: Session, run: RUN, max_usd: MAX_USD = None, max_tokens: MAX_TOKENS = None, wait: WAIT = None
+    session: Session,
+    run: RUN,
+    max_usd: captures.MAX_USD = None,
+    max_tokens: captures.MAX_TOKENS = None,
+    wait: WAIT = None,
 ) -> Result:
     """Go on with a capture that failed or was interrupted; what was answered is not asked again."""
     from ktx_cli.jobs.capture.capture import capture
@@ -166,8 +160,8 @@ def retry(
 
     layout, _ = session.load_project()
     record = again(layout, run)
-    options = options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
-    return captured_result(session, capture(record, options))
+    options = captures.options_of(session, wait=wait, max_usd=max_usd, max_tokens=max_tokens)
+    return captures.result_of(session, capture(record, options))
 
 
 @command(commands, "work", schema="memory-work", hidden=True)
@@ -178,7 +172,7 @@ def work(session: Session) -> Result:
     from ktx_cli.jobs.capture.queue import Tether, drain
 
     session.load_project()
-    options = dataclasses.replace(options_of(session, wait=None), patient=False)
+    options = dataclasses.replace(captures.options_of(session, wait=None), patient=False)
     shown = []
     with Tether(sys.stdin.fileno()) as tether:
         try:
@@ -189,4 +183,4 @@ def work(session: Session) -> Result:
             if not tether.was_cut:
                 raise
             raise CancelledError("the server this process belongs to is gone", hint=Command("memory", "list")) from None
-    return Result({"captures": shown}, blocks_of(shown))
+    return Result({"captures": shown}, captures.blocks_of(shown))

@@ -132,90 +132,76 @@ UserAttributes = Annotated[
 ]
 
 
-def _option(kind: Any, *names: str, help: str, metavar: str | None = None, **more: Any) -> Any:
-    return Annotated[kind, Option(*names, help=help, metavar=metavar, show_default=False, **more)]
+def _option(
+    kind: Any, *names: str, help: str, default: Any = None, metavar: str | None = None, **more: Any
+) -> tuple[Any, Any]:
+    """Return the annotation of an option, and its default."""
+    return Annotated[kind, Option(*names, help=help, metavar=metavar, show_default=False, **more)], default
 
 
-def _repeated(*names: str, help: str, metavar: str, **more: Any) -> Any:
+def _repeated(*names: str, help: str, metavar: str, **more: Any) -> tuple[Any, Any]:
     return _option(list[str] | None, *names, help=f"{help} Repeatable.", metavar=metavar, **more)
 
 
 OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
     "text": (Annotated[str | None, Argument(metavar="JSON", help="The query as JSON; `-`: from stdin.")], None),
     "connection": (Connection, None),
-    "file": (_option(str | None, "--query-file", help="Read the query as JSON; `-`: stdin.", metavar="FILE"), None),
-    "measure": (
-        _repeated("--measure", "-m", help="A measure, or an expression.", metavar="M", autocompletion=measure_names),
-        None,
+    "file": _option(str | None, "--query-file", help="Read the query as JSON; `-`: stdin.", metavar="FILE"),
+    "measure": _repeated(
+        "--measure", "-m", help="A measure, or an expression.", metavar="M", autocompletion=measure_names
     ),
-    "dimension": (
-        _repeated(
-            *("--dimension", "-d"),
-            help="A column to group by; orders.ordered_at:month cuts a time.",
-            metavar="D[:GRAIN]",
-            autocompletion=dimension_names,
-        ),
-        None,
+    "dimension": _repeated(
+        *("--dimension", "-d"),
+        help="A column to group by; orders.ordered_at:month cuts a time.",
+        metavar="D[:GRAIN]",
+        autocompletion=dimension_names,
     ),
-    "filter": (_repeated("--filter", help="A condition on rows, or on results.", metavar="SQL"), None),
-    "segment": (_repeated("--segment", help="A segment.", metavar="S", autocompletion=segment_names), None),
-    "having": (_repeated("--having", help="A condition on results.", metavar="SQL"), None),
-    "order_by": (_repeated("--order-by", help="A column of the answer.", metavar="F[:asc|desc]"), None),
-    "limit": (
-        _option(int | None, "--limit", "--max-rows", help="Rows at most, 1000 unless given.", min=0, max=100_000),
-        None,
+    "filter": _repeated("--filter", help="A condition on rows, or on results.", metavar="SQL"),
+    "segment": _repeated("--segment", help="A segment.", metavar="S", autocompletion=segment_names),
+    "having": _repeated("--having", help="A condition on results.", metavar="SQL"),
+    "order_by": _repeated("--order-by", help="A column of the answer.", metavar="F[:asc|desc]"),
+    "limit": _option(int | None, "--limit", "--max-rows", help="Rows at most, 1000 unless given.", min=0, max=100_000),
+    "offset": _option(int | None, "--offset", help="Rows to leave out first.", min=0),
+    "include_empty": _option(
+        bool | None,
+        "--include-empty/--no-include-empty",
+        help="Show members without facts. Without it: where all dimensions are of one source.",
     ),
-    "offset": (_option(int | None, "--offset", help="Rows to leave out first.", min=0), None),
-    "include_empty": (
-        _option(
-            bool | None,
-            "--include-empty/--no-include-empty",
-            help="Show members without facts. Without it: where all dimensions are of one source.",
-        ),
-        None,
+    "grain": _option(
+        str | None, "--grain", help="Cut the times among the dimensions, or metric_time.", metavar="GRAIN"
     ),
-    "grain": (
-        _option(str | None, "--grain", help="Cut the times among the dimensions, or metric_time.", metavar="GRAIN"),
-        None,
+    "start": _option(str | None, "--from", help="The first day or moment.", metavar="WHEN"),
+    "end": _option(str | None, "--to", help="The day or moment after the last.", metavar="WHEN"),
+    "last": _option(str | None, "--last", help='As long a time before now: "30 days".', metavar="SPAN"),
+    "time_field": _option(
+        str | None,
+        "--time-field",
+        help="The column --from, --to and --last are about. Without it: the time dimension's, or each fact's own.",
+        metavar="F",
+        autocompletion=dimension_names,
     ),
-    "start": (_option(str | None, "--from", help="The first day or moment.", metavar="WHEN"), None),
-    "end": (_option(str | None, "--to", help="The day or moment after the last.", metavar="WHEN"), None),
-    "last": (_option(str | None, "--last", help='As long a time before now: "30 days".', metavar="SPAN"), None),
-    "time_field": (
-        _option(
-            str | None,
-            "--time-field",
-            help="The column --from, --to and --last are about. Without it: the time dimension's, or each fact's own.",
-            metavar="F",
-            autocompletion=dimension_names,
-        ),
-        None,
+    "compare": _option(str | None, "--compare", help='"1 year", or previous_period.', metavar="SPAN"),
+    "totals": _option(bool, "--totals", help="The measures without any dimension too.", default=False),
+    "fill": _option(bool, "--fill", help="Show every period between the first and the last.", default=False),
+    "via": _repeated(
+        "--via",
+        help="Choose one of several join paths to a source, for example regions=bill_to.",
+        metavar="TARGET=JOIN",
     ),
-    "compare": (_option(str | None, "--compare", help='"1 year", or previous_period.', metavar="SPAN"), None),
-    "totals": (_option(bool, "--totals", help="The measures without any dimension too."), False),
-    "fill": (_option(bool, "--fill", help="Show every period between the first and the last."), False),
-    "via": (
-        _repeated(
-            "--via",
-            help="Choose one of several join paths to a source, for example regions=bill_to.",
-            metavar="TARGET=JOIN",
-        ),
-        None,
-    ),
-    "parameter": (_repeated("--parameter", help="A parameter's value.", metavar="NAME=VALUE"), None),
+    "parameter": _repeated("--parameter", help="A parameter's value.", metavar="NAME=VALUE"),
     "user_attribute": (UserAttributes, None),
-    "timezone": (
-        _option(str | None, "--timezone", help="The time zone of days and longer periods.", metavar="ZONE"),
-        None,
-    ),
+    "timezone": _option(str | None, "--timezone", help="The time zone of days and longer periods.", metavar="ZONE"),
 }
-"""Name -> (annotation, default) of the options that make a question."""
+"""Name -> annotation and default of the options that make a question, for both commands."""
 
 
 def with_question(
     more: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Give a function `(session, question, **more)` the options of a question in place of the question itself."""
+    """Make a command of a function `(session, question, **more)`: the options of a question take the question's place.
+
+    Typer reads the options of a command from its signature, so the command gets one with a parameter for each option.
+    """
     options = {**OPTIONS, **(more or {})}
 
     def changed(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -247,7 +233,7 @@ class AnswerFormat(StrEnum):
 
 _TOTAL: Final = "total"
 
-_ANSWERING: Final[dict[str, tuple[Any, Any]]] = {
+_QUERY_OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
     "execute": (Annotated[bool, Option("--execute/--no-execute", help="Ask the database, or only compile.")], True),
     "form": (
         Annotated[
@@ -255,24 +241,18 @@ _ANSWERING: Final[dict[str, tuple[Any, Any]]] = {
         ],
         AnswerFormat.TABLE,
     ),
-    "verify": (
-        Annotated[
-            bool | None,
-            Option(
-                "--verify/--no-verify",
-                show_default=False,
-                help="Recompute every row from raw rows, or none; exit 1 where a number differs. Without it: a sample, "
-                "where there is a running, windowed, earlier or compared value.",
-            ),
-        ],
-        None,
+    "verify": _option(
+        bool | None,
+        "--verify/--no-verify",
+        help="Recompute every row from raw rows, or none; exit 1 where a number differs. Without it: a sample, "
+        "where there is a running, windowed, earlier or compared value.",
     ),
     "receipt": (Annotated[bool, Option("--receipt", help="Print the whole receipt; --json always has it.")], False),
 }
 
 
 @command(commands, "query", schema="sl-query")
-@with_question(_ANSWERING)
+@with_question(_QUERY_OPTIONS)
 def query(
     session: Session, question: Question, *, execute: bool, form: AnswerFormat, verify: bool | None, receipt: bool
 ) -> Result:

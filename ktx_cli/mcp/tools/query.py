@@ -1,4 +1,6 @@
-"""The arguments that put a question to the semantic layer, as agents give them: flat, each documented."""
+"""The tools that query: `sl_query`, `sl_explain` and `sql_execution`, with their arguments and answers.
+
+Arguments are flat and each is documented: models fill in those more reliably than nested objects."""
 
 from __future__ import annotations
 
