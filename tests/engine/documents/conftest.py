@@ -20,7 +20,7 @@ from ktx_cli.agent_tools.session import StagedWork, ToolSession
 from ktx_cli.core.diagnostics import Command
 from ktx_cli.core.events import Event
 from ktx_cli.documents.raw import Changes, RawFile, Snapshot, WorkUnit
-from ktx_cli.engine.documents.candidates import TABLES, Candidate, Evidence, Scores
+from ktx_cli.engine.documents.candidates import TABLES, Evidence, PageCandidate, Scores
 from ktx_cli.engine.documents.curation import Curation, Curator
 from ktx_cli.engine.documents.lanes import DocumentLanes, Documents, remember_waiting
 from ktx_cli.engine.documents.triage import QuestionRunner, load_document_prompts
@@ -99,7 +99,7 @@ class World:
         return self.documents.lanes["docs", "files"]
 
     def curate(
-        self, candidates: Sequence[Candidate] = (), merged: Sequence[UnitOutcome] = (), *, land: bool = True
+        self, candidates: Sequence[PageCandidate] = (), merged: Sequence[UnitOutcome] = (), *, land: bool = True
     ) -> Curation:
         """Curate candidates, those that wait too; `land`: as when the run's commit follows."""
         earlier = self.documents.earlier["docs", "files"]
@@ -251,12 +251,12 @@ def call() -> Callable[..., ToolInvocation]:
 
 def make_candidate(
     topic: str, assertion: str, *, key: str = "", path: str = "a.md", score: int = 3, **fields: Any
-) -> Candidate:
+) -> PageCandidate:
     evidence = (Evidence(f"docs:{path}:text:0123456789abcdef", path, "A", "", None, "0" * 64),)
     given = {"evidence": evidence, "scores": Scores(durability=score), **fields}
-    return Candidate(key or topic, "docs", topic, assertion, "", **given)
+    return PageCandidate(key or topic, "docs", topic, assertion, "", **given)
 
 
 @pytest.fixture
-def candidate() -> Callable[..., Candidate]:
+def candidate() -> Callable[..., PageCandidate]:
     return make_candidate
