@@ -30,8 +30,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return None if near is None else by_folded[near]
 
 
-def nearest_values(text: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """Return the known values that `text` may have been meant to be, the nearest first; empty when none is near.
+def nearest_values(text: str, known: Iterable[str]) -> list[str]:
+    """Return up to three known values that `text` may have been meant to be, the nearest first.
 
     Those that differ in case, blanks, accents or punctuation alone stand for all others. Then come those that take the
     fewest edits, at most one in three characters, then those that have `text` as whole words.
@@ -40,14 +40,14 @@ def nearest_values(text: str, known: Iterable[str], limit: int = 3) -> list[str]
     forms = [(value, _plain_form(value)) for value in dict.fromkeys(known) if value != text]
     same = [value for value, form in forms if form == wanted and wanted]
     if same:
-        return sorted(same, key=lambda value: (value.casefold().strip() != text.casefold().strip(), value))[:limit]
+        return sorted(same, key=lambda value: (value.casefold().strip() != text.casefold().strip(), value))[:3]
     allowed = max(1, len(wanted) // 3)
     alike = [(value, form) for value, form in forms if abs(len(form) - len(wanted)) <= allowed]
     ranked = [(edits, value) for value, form in alike if (edits := _edits(wanted, form)) <= allowed < len(form)]
     found = [value for _, value in sorted(ranked)]
     words = re.compile(rf"\b{re.escape(wanted)}\b") if len(wanted) > 2 else None
     found += [value for value, form in sorted(forms) if words is not None and words.search(form) and value not in found]
-    return found[:limit]
+    return found[:3]
 
 
 def _plain_form(text: str) -> str:

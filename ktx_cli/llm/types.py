@@ -25,7 +25,6 @@ from pydantic import BaseModel
 from ktx_cli.core import Event, Record
 from ktx_cli.llm.errors import LlmError
 
-Role = Literal["default", "triage", "candidateExtraction", "curator", "reconcile", "repair"]
 StopReason = Literal["natural", "budget", "error"]
 CostBasis = Literal["list_price", "partial", "unknown"]
 Output = TypeVar("Output", bound=BaseModel)

@@ -164,16 +164,9 @@ DRAIN_SECONDS: Final = 2.0
 class Sessions(StreamableHTTPSessionManager):
     """The sessions of one project."""
 
-    def __init__(
-        self,
-        server: Server[Any],
-        *,
-        most: int = MOST_SESSIONS,
-        idle_seconds: float = IDLE_SECONDS,
-        largest_body: int = LARGEST_BODY,
-    ) -> None:
+    def __init__(self, server: Server[Any], *, most: int = MOST_SESSIONS, idle_seconds: float = IDLE_SECONDS) -> None:
         super().__init__(
-            server, session_idle_timeout=idle_seconds, max_request_body_size=largest_body, max_sessions=most
+            server, session_idle_timeout=idle_seconds, max_request_body_size=LARGEST_BODY, max_sessions=most
         )
 
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:

@@ -83,8 +83,6 @@ class Layout:
     """Files that live as long as one model call: prompts too long for a command line."""
     agents_manifest = _Below(PRIVATE_NAME, "agents", "manifest.json")
     """What was put into the files of agent clients."""
-    logs = _Below(PRIVATE_NAME, "logs")
-    """What a server for agents wrote while it ran; may be deleted at any time."""
     mcp_state = _Below(PRIVATE_NAME, "mcp.json")
     """Which server for agents runs on this project; no token."""
     mcp_lock = _Below(PRIVATE_NAME, "mcp.lock")
@@ -136,9 +134,9 @@ class Layout:
         return (f"{SEMANTIC_NAME}/{connection}", f"{RAW_NAME}/{connection}")
 
     @staticmethod
-    def schema_path(connection: str, shard: str = "") -> str:
-        """`semantic-layer/<connection>/_schema/<shard>`."""
-        return f"{SEMANTIC_NAME}/{connection}/{SCHEMA_NAME}/{shard}".rstrip("/")
+    def schema_path(connection: str) -> str:
+        """`semantic-layer/<connection>/_schema`."""
+        return f"{SEMANTIC_NAME}/{connection}/{SCHEMA_NAME}"
 
     @staticmethod
     def raw_path(connection: str, source: str, name: str = "") -> str:

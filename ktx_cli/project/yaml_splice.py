@@ -479,12 +479,12 @@ class Document(Places):
         if parent.kind == "mapping":
             key = self.plain_key(parent, slot.index)
             written = yaml.write_value(value, key.column, self.layout_below(slot.above))
-            return self._replace_in_block(node, self.colon(key), written, key.column)
+            return self._replace_in_block(node, self.colon(key), written)
         dash = self.dash(parent, slot.index)
         written = yaml.write_item(value, self.column(dash), self.layout_below(slot.above))[1:]
-        return self._replace_in_block(node, dash + 1, written, self.column(dash))
+        return self._replace_in_block(node, dash + 1, written)
 
-    def _replace_in_block(self, node: Node, header: int, written: str, column: int) -> Splice:
+    def _replace_in_block(self, node: Node, header: int, written: str) -> Splice:
         """Replace what follows a colon or dash that ends at `header`; a comment on that line stays."""
         first, _, rest = written.partition("\n")
         on_header_line = BREAK.search(self.text, header, node.start) is None

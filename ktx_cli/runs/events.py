@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -159,14 +159,12 @@ class Replay:
     `now` is when the event given last happened. What this version does not know is left out.
     """
 
-    def __init__(
-        self, documents: list[dict[str, Any]], speed: float, sleep: Callable[[float], None] = time.sleep
-    ) -> None:
+    speed = 0.0
+
+    def __init__(self, documents: list[dict[str, Any]]) -> None:
         self.is_cut = bool(documents) and documents[-1].get("event") == CUT["event"]
         self.unknown = 0
-        self.speed = speed
         self._documents = documents
-        self._sleep = sleep
         self._at = _moment(documents[0]) or datetime.fromisoformat("1970-01-01T00:00:00Z")
 
     def now(self) -> datetime:
@@ -186,7 +184,7 @@ class Replay:
         """Let the time between two events pass."""
         passed = (until - self._at).total_seconds()
         if self.speed > 0 and passed > 0:
-            self._sleep(min(passed / self.speed, LONGEST))
+            time.sleep(min(passed / self.speed, LONGEST))
         self._at = max(self._at, until)
 
 

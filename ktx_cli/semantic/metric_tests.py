@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -48,18 +47,12 @@ class TestResult(Record):
 
 
 def run_test(
-    model: Model,
-    source: str,
-    test: MetricTest,
-    connector: Connector,
-    *,
-    attributes: Mapping[str, Any] | None = None,
-    now: datetime | None = None,
+    model: Model, source: str, test: MetricTest, connector: Connector, *, attributes: Mapping[str, Any] | None = None
 ) -> TestResult:
     """Run a test of a source on an open connection; raises what says that the connection itself does not work."""
     expected = expectation(test)
     try:
-        got = _rows(model, test, connector, attributes or {}, now)
+        got = _rows(model, test, connector, attributes or {})
     except KtxError as error:
         if error.exit_code not in (1, 2) and error.code not in _OF_THE_TEST:
             raise
@@ -113,33 +106,26 @@ def _number(value: Any) -> Decimal | None:
     return found if found.is_finite() else None
 
 
-def _rows(
-    model: Model, test: MetricTest, connector: Connector, attributes: Mapping[str, Any], now: datetime | None
-) -> list[list[Any]]:
+def _rows(model: Model, test: MetricTest, connector: Connector, attributes: Mapping[str, Any]) -> list[list[Any]]:
     """Return the rows of a test's question; of an invariant those that break it."""
     from ktx_cli.semantic.answer import ask
 
     query = parse_query(test.query)
     if test.invariant is None:
-        rows: Sequence[Sequence[Any]] = ask(model, query, connector, attributes=attributes, now=now).rows
+        rows: Sequence[Sequence[Any]] = ask(model, query, connector, attributes=attributes).rows
     else:
-        rows = _breaking(model, query, test.invariant, connector, attributes, now)
+        rows = _breaking(model, query, test.invariant, connector, attributes)
     return [[json_value(value) for value in row] for row in rows]
 
 
 def _breaking(
-    model: Model,
-    query: Query,
-    invariant: str,
-    connector: Connector,
-    attributes: Mapping[str, Any],
-    now: datetime | None,
+    model: Model, query: Query, invariant: str, connector: Connector, attributes: Mapping[str, Any]
 ) -> Sequence[Sequence[Any]]:
     """Return rows of an answer for which the invariant is not true."""
     from ktx_cli.semantic.answer import compile_query
 
     every = replace(query, limit=MOST_ROWS) if query.limit == DEFAULT_LIMIT else query
-    asked = compile_query(model, every, attributes=attributes, now=now)
+    asked = compile_query(model, every, attributes=attributes)
     answer = asked.compiled.tree
     queries = answer.args.get("with_")
     answer.set("with_", None)

@@ -84,7 +84,7 @@ def fetch_files(origin: Origin, context: FetchContext, wanted: Wanted | Guided) 
     """
     folder = _folder(origin, context)
     if folder is not None:
-        return _from_folder(folder, context, wanted, origin)
+        return _from_folder(folder, context, wanted)
     return _from_repository(_address(origin, context), origin, context, wanted)
 
 
@@ -143,7 +143,7 @@ def _below(folder: Path, origin: Origin) -> Path:
     return found
 
 
-def _from_folder(folder: Path, context: FetchContext, choice: Wanted | Guided, origin: Origin) -> Snapshot:
+def _from_folder(folder: Path, context: FetchContext, choice: Wanted | Guided) -> Snapshot:
     files: dict[str, RawFile] = {}
     skipped: list[Skipped] = []
     places = list(_walk(folder))

@@ -117,7 +117,7 @@ def _draw(session: Session, documents: list[dict[str, Any]], speed: float | None
     from ktx_cli.cli.progress import drawing
     from ktx_cli.runs import Replay
 
-    replay = Replay(documents, 0.0)
+    replay = Replay(documents)
     shown = drawing(session.settings, replay.now)
     session.ending.callback(shown.close)
     replay.speed = speed if speed is not None else FASTER if shown.is_live else 0.0

@@ -35,7 +35,6 @@ from ktx_cli.warehouses import (
     DatabaseSchema,
     ForeignKey,
     Index,
-    Opener,
     SemanticType,
     Table,
     TableKind,
@@ -210,12 +209,7 @@ def _failed(errors: Sequence[KtxError]) -> KtxError:
 
 
 def find_drift(
-    layout: Layout,
-    config: KtxConfig,
-    wanted: Sequence[str] = (),
-    *,
-    environ: Mapping[str, str],
-    opener: Opener = open_connection,
+    layout: Layout, config: KtxConfig, wanted: Sequence[str] = (), *, environ: Mapping[str, str]
 ) -> tuple[Drift, list[ResultWarning]]:
     """Return the changes of the wanted databases, or of all, since their last scan; what fails costs only itself.
 
@@ -225,7 +219,7 @@ def find_drift(
     uses = ContextUses(layout, config)
     drift, warnings = Drift(), []
     for target in choose_targets(layout, config, wanted, databases_only=True):
-        connection_drift, connection_warnings = _of_connection(layout, config, target, environ, opener, uses)
+        connection_drift, connection_warnings = _of_connection(layout, config, target, environ, uses)
         drift.connections.append(connection_drift)
         warnings += connection_warnings
     for target, error in broken_targets(config, wanted, databases_only=True).items():
@@ -234,14 +228,14 @@ def find_drift(
 
 
 def _of_connection(
-    layout: Layout, config: KtxConfig, target: Target, environ: Mapping[str, str], opener: Opener, uses: ContextUses
+    layout: Layout, config: KtxConfig, target: Target, environ: Mapping[str, str], uses: ContextUses
 ) -> tuple[ConnectionDrift, list[ResultWarning]]:
     started = monotonic()
     drift = ConnectionDrift(target.connection, target.driver)
     warnings: list[ResultWarning] = []
     try:
         known = read_known(layout, target.connection)
-        schema = _introspected(layout, config, target, environ, opener)
+        schema = _introspected(layout, config, target, environ)
         require_some_tables(target.connection, schema, known.tables)
         tables, kept = carried_over(schema, known.tables)
         names_only = known.basis == MANIFEST
@@ -258,10 +252,8 @@ def _of_connection(
     return drift, warnings
 
 
-def _introspected(
-    layout: Layout, config: KtxConfig, target: Target, environ: Mapping[str, str], opener: Opener
-) -> DatabaseSchema:
-    connector, scope = opener(config, target.connection, project_dir=layout.root, environ=environ)
+def _introspected(layout: Layout, config: KtxConfig, target: Target, environ: Mapping[str, str]) -> DatabaseSchema:
+    connector, scope = open_connection(config, target.connection, project_dir=layout.root, environ=environ)
     with connector:
         return connector.introspect(scope)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from ktx_cli.core import plural
@@ -50,7 +49,7 @@ class Explained:
 
 
 def explain_question(
-    layout: Layout, config: KtxConfig, question: Question, *, now: datetime | None = None, load: LoadLayer = load_layer
+    layout: Layout, config: KtxConfig, question: Question, *, load: LoadLayer = load_layer
 ) -> Explained:
     """Return how a question would be answered; `SemanticError` where it has no right answer."""
     from ktx_cli.semantic import compile_query, receipt
@@ -59,7 +58,7 @@ def explain_question(
     database_of(config, connection)
     model = load(layout, config, connection)
     with broken_files_named(model):
-        asked = compile_query(model, shaped(question, model), attributes=question.attributes, now=now)
+        asked = compile_query(model, shaped(question, model), attributes=question.attributes)
     require_defined(config, connection, asked.plan)
     columns = [
         {"name": each.name, "kind": "dimension", "of": each.asked, "granularity": each.grain}

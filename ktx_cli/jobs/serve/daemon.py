@@ -207,7 +207,7 @@ class Stopped:
     pid: int | None = None
 
 
-def stop_server(layout: Layout, *, grace_seconds: float = GRACE_SECONDS) -> Stopped:
+def stop_server(layout: Layout) -> Stopped:
     """End the server of a project and remove its state; nothing is done to a process that is another one by now."""
     state = read_server_state(layout)
     if state is None:
@@ -215,7 +215,7 @@ def stop_server(layout: Layout, *, grace_seconds: float = GRACE_SECONDS) -> Stop
         remove_server_state(layout, None)
         return Stopped("stale" if there else "nothing")
     with _process(state) as process:
-        outcome = "stale" if process is None else _ended(state, process, grace_seconds)
+        outcome = "stale" if process is None else _ended(state, process)
     _forget(state, layout)
     return Stopped(outcome, state.pid)
 
@@ -232,11 +232,11 @@ def forget_dead(layout: Layout) -> bool:
     return True
 
 
-def _ended(state: ServerState, send: Callable[[int], None], grace_seconds: float) -> str:
+def _ended(state: ServerState, send: Callable[[int], None]) -> str:
     for number, outcome in ((signal.SIGTERM, "stopped"), (signal.SIGKILL, "killed")):
         with contextlib.suppress(ProcessLookupError):
             send(number)
-        if _gone(state, grace_seconds):
+        if _gone(state):
             return outcome
     message = f"the server's process {state.pid} does not end"
     raise KtxError(message, hint=Hint("see what holds it: {}", Command("mcp", "logs")))
@@ -259,8 +259,8 @@ def _process(state: ServerState) -> Iterator[Callable[[int], None] | None]:
         os.close(handle)
 
 
-def _gone(state: ServerState, seconds: float) -> bool:
-    deadline = monotonic() + seconds
+def _gone(state: ServerState) -> bool:
+    deadline = monotonic() + GRACE_SECONDS
     while state.is_alive():
         if monotonic() > deadline:
             return False
@@ -280,7 +280,7 @@ POLL_SECONDS: Final = 0.2
 _MOST: Final = 1_000_000
 
 
-def followed(path: Path, last: int = 0, *, pause: Callable[[float], None] = time.sleep) -> Iterator[str]:
+def followed(path: Path, last: int) -> Iterator[str]:
     """Yield the last whole lines of a file, then those that are added; never ends. A file that is not there may come.
 
     Raises `StorageError`.
@@ -304,7 +304,7 @@ def followed(path: Path, last: int = 0, *, pause: Callable[[float], None] = time
                 stream.close()
             stream, rest = _opened(path), b""
             continue
-        pause(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def _opened(path: Path) -> BinaryIO | None:

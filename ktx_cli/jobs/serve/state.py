@@ -256,9 +256,9 @@ def only_server(layout: Layout) -> Iterator[None]:
         os.close(descriptor)
 
 
-def asked_health(state: ServerState, timeout: float = HEALTH_SECONDS) -> Mapping[str, Any] | None:
+def asked_health(state: ServerState) -> Mapping[str, Any] | None:
     """Return what the server says of itself; None where nobody, or another server, answers at its address."""
-    connection = http.client.HTTPConnection(reached_at(state.settings.host), state.port, timeout=timeout)
+    connection = http.client.HTTPConnection(reached_at(state.settings.host), state.port, timeout=HEALTH_SECONDS)
     try:
         connection.request("GET", "/health")
         answer = json.loads(connection.getresponse().read(_LONGEST))

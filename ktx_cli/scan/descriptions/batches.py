@@ -64,7 +64,7 @@ def plan_calls(tables: Iterable[SizedTable], limits: Limits) -> list[Call]:
     small = {ref: parts[0] for ref, parts in pieces.items() if len(parts) == 1}
     neighbours = {table.ref: table.neighbours & small.keys() for table in ordered if table.ref in small}
     groups = _clusters(small, neighbours, limits)
-    return [(part,) for parts in pieces.values() if len(parts) > 1 for part in parts] + _merged(groups, limits)
+    return [(part,) for parts in pieces.values() if len(parts) > 1 for part in parts] + _merged(groups)
 
 
 def split_table(table: SizedTable, limits: Limits) -> list[Piece]:
@@ -125,7 +125,7 @@ def _clusters(
     return groups
 
 
-def _merged(groups: Iterable[_Group], limits: Limits) -> list[Call]:
+def _merged(groups: Iterable[_Group]) -> list[Call]:
     """Return the groups put together, first fit: what is joined stays together, calls are filled."""
     made: list[_Group] = []
     for group in groups:

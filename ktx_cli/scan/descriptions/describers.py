@@ -68,9 +68,6 @@ def _by_rules(facts: TableFacts, recorded: Described | None) -> Described:
     return described
 
 
-Recorded = Mapping[TableRef, Described]
-
-
 class _Options(TypedDict):
     privacy: Privacy
     concurrency: int

@@ -386,7 +386,7 @@ def profile_tables(
             raise
         return unsampled(table, FAILED), 0
 
-    for done, (sampled, sent) in enumerate(_each(one, asked, connector, budget), start=1):
+    for done, (sampled, sent) in enumerate(_each(one, asked, budget), start=1):
         found[sampled.profile.ref] = sampled
         statements += sent
         late += sampled.profile.problem == OUT_OF_TIME
@@ -401,7 +401,7 @@ def _may_read(table: Table, dialect: str, budget: Budget) -> bool:
 
 
 def _each(
-    one: Callable[[Table], tuple[SampledTable, int]], tables: Sequence[Table], connector: Connector, budget: Budget
+    one: Callable[[Table], tuple[SampledTable, int]], tables: Sequence[Table], budget: Budget
 ) -> Iterator[tuple[SampledTable, int]]:
     if budget.concurrency < 2 or len(tables) < 2:
         yield from map(one, tables)

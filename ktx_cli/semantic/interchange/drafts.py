@@ -134,11 +134,18 @@ class SourceDraft:
         return draft is None or draft.expr is None or draft.visibility is not None
 
 
-class Sources:
-    """The sources of an import by name, and where their tables are in the model there is."""
+DEFAULT_DIALECT: Final = "duckdb"
 
-    def __init__(self, model: Model | None, dialect: str, report: Report) -> None:
-        self.model, self.dialect, self.report = model, dialect, report
+
+class Sources:
+    """The sources of an import by name, and where their tables are in the model there is.
+
+    `dialect`: sqlglot's name for the SQL of the expressions; the model's, else DuckDB's.
+    """
+
+    def __init__(self, model: Model | None, report: Report, dialect: str | None = None) -> None:
+        self.model, self.report = model, report
+        self.dialect = dialect or (model.dialect if model else DEFAULT_DIALECT)
         self.drafts: dict[str, SourceDraft] = {}
 
     def add(self, name: str, place: Place, *, table: str | None = None, sql: str | None = None) -> SourceDraft:

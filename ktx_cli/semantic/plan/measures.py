@@ -213,7 +213,7 @@ class Measures:
             raise SemanticError(f"{what} aggregates an aggregate: {aggregate.sql()}", hint=hint, code="definition")
         expression = self._aggregate_names(aggregate, source, aggregate.sql(self._names.model.dialect), what)
         fact, expression = fact_of(self._names, expression, source, what)
-        conditions = tuple(from_fact(self._names, condition, fact) for condition in context.conditions)
+        conditions = tuple(from_fact(condition, fact) for condition in context.conditions)
         conditions += self._segments_of(fact, source)
         home = None if source is None else source.name
         leaf = Leaf(fact, expression, kind_of(aggregate), conditions, context.treatment, home=home)
@@ -241,7 +241,7 @@ class Measures:
         for index, (owner, expression) in enumerate(self._segments):
             if owner.name == fact or (source is not None and owner.name == source.name):
                 self._segments_used.add(index)
-                result.append(from_fact(self._names, expression, fact))
+                result.append(from_fact(expression, fact))
         return tuple(result)
 
     def _segment(self, ref: str) -> tuple[Source, Expression]:
@@ -386,7 +386,7 @@ def fact_of(names: Names, aggregate: Expression, declared: Source | None, what: 
     raise SemanticError(message, hint=hint, code="unreachable", details={"sources": list(ends)})
 
 
-def from_fact(names: Names, expression: Expression, fact: str) -> Expression:
+def from_fact(expression: Expression, fact: str) -> Expression:
     """Return a definition's expression with its names looked for from a fact."""
     if expression.home in (fact, None):
         return expression

@@ -87,7 +87,7 @@ class Planner:
             self._place(asked, measures, rows, results)
         for text in query.having:
             results.append(self._result(self.names.parse(text, f"having `{text}`"), text, measures))
-        order = tuple(self._order(each, measures) for each in query.order_by)
+        order = tuple(self._order(each) for each in query.order_by)
         plan = Plan(
             query,
             tuple(self._dimensions),
@@ -386,7 +386,7 @@ class Planner:
                 return placeholder(-1 - index)
         return None
 
-    def _order(self, asked: QueryOrder, measures: Measures) -> Order:
+    def _order(self, asked: QueryOrder) -> Order:
         tree = self._of_answer((asked.field,)) or self._of_reference(asked.field)
         if tree is None:
             known = [dimension.name for dimension in self._dimensions] + [output.name for output in self._outputs]

@@ -100,7 +100,7 @@ class LookMlSource(Source):
             else:
                 reports.append(_not_placed(chosen, found))
                 warnings.append(_no_connection(looker, found, files))
-        reports.append(tuple(_left_out(files, groups, texts)))
+        reports.append(tuple(_left_out(files, groups)))
         written = write(wanted, context, TOOL)
         report = tuple(sorted(best_of(reports), key=lambda each: (each.place.path, each.place.line, each.what)))
         open_files = losses(report)
@@ -177,7 +177,7 @@ def _no_connection(looker: str, found: list[str], files: ProjectFiles) -> Result
     return ResultWarning("no_table", f"{place}: {named} {why}", hint=hint, path=place.path, line=place.line)
 
 
-def _left_out(files: ProjectFiles, groups: _Groups, texts: Mapping[str, str]) -> Iterator[Fidelity]:
+def _left_out(files: ProjectFiles, groups: _Groups) -> Iterator[Fidelity]:
     """Yield what no import read: models of another database, what belongs to none, dashboards."""
     read = {path for paths in groups.files.values() for path in paths}
     for model in files.models:

@@ -69,9 +69,9 @@ def test_what_counts_no_rows_of_one_source(text: str, code: str) -> None:
 def test_a_definition_seen_from_another_fact_keeps_its_source() -> None:
     known = names()
     segment = known.defined(known.source("orders"), "status = billed.name", "s")
-    assert from_fact(known, segment, "orders") is segment
+    assert from_fact(segment, "orders") is segment
     assert from_anywhere(segment).names == (Name(("orders",), "status"), Name(("billed",), "name"))
-    assert from_fact(known, segment, "lines").home == "lines"
+    assert from_fact(segment, "lines").home == "lines"
 
 
 def test_paths_of_names() -> None:

@@ -310,7 +310,6 @@ def _values(arguments: Any) -> list[str]:
     return [str(value) for value in values if isinstance(value, str | int | float)] if isinstance(values, list) else []
 
 
-DEFAULT_DIALECT: Final = "duckdb"
 NO_ONE_TABLE: Final = "no scanned database has its table, or several have"
 """Why a semantic model is left out where the tables are known."""
 
@@ -325,21 +324,19 @@ def import_dbt(
     files: Mapping[str, str],
     model: Model | None,
     *,
-    dialect: str | None = None,
     tables: Mapping[Relation, str] | None = None,
     properties: bool = True,
 ) -> Imported:
     """Return ktx's files for dbt's semantic models, metrics and what it says of models and columns.
 
     `files`: path -> text of a dbt project; all but `.yml` and `.yaml` are left out. `model`: the connection's semantic
-    layer, whose manifest's sources are then changed, not repeated. `dialect`: sqlglot's name for the SQL of the
-    expressions; the model's, else DuckDB's. `tables`: the only relations that are known, each with its table; a
-    semantic model of another one is dropped. `properties` False: what is said of models and columns is left out, of
-    the report too. Raises nothing for what the files hold: it is in the report.
+    layer, whose manifest's sources are then changed, not repeated. `tables`: the only relations that are known, each
+    with its table; a semantic model of another one is dropped. `properties` False: what is said of models and columns
+    is left out, of the report too. Raises nothing for what the files hold: it is in the report.
     """
     report = Report()
     documents = dbt.read_documents(files, report, rest=properties)
-    sources = Sources(model, dialect or (model.dialect if model else DEFAULT_DIALECT), report)
+    sources = Sources(model, report)
     configs = {name: item for item in documents.models if (name := item.text("name"))}
     semantics = _semantics(documents, configs, tables, sources, report)
     models = _Models(configs, semantics, sources, report)

@@ -14,7 +14,6 @@ from ktx_cli.semantic.interchange.report import Imported, Report, UnresolvedErro
 from ktx_cli.semantic.load.joins import Sides, parse_on
 from ktx_cli.semantic.model import Model
 
-DEFAULT_DIALECT: Final = "duckdb"
 _TOPS: Final = {
     "week_start_day": "set semantic.week_start in ktx.yaml",
     "fiscal_month_offset": "set semantic.fiscal_year_start in ktx.yaml",
@@ -46,19 +45,16 @@ _USED: Final = (
 )  # fmt: skip
 
 
-def import_lookml(
-    files: Mapping[str, str], model: Model | None, *, dialect: str | None = None, known_only: bool = False
-) -> Imported:
+def import_lookml(files: Mapping[str, str], model: Model | None, *, known_only: bool = False) -> Imported:
     """Return ktx's files for the views and explores of a LookML project.
 
     `files`: path -> text; all but `.lkml` and `.lookml` are left out. `model`: the connection's semantic layer, whose
-    manifest's sources are then changed, not repeated. `dialect`: sqlglot's name for the SQL of the fields; the
-    model's, else DuckDB's. `known_only`: a view of a table the manifest does not have is dropped. Raises nothing for
-    what the files hold: it is in the report.
+    manifest's sources are then changed, not repeated. `known_only`: a view of a table the manifest does not have is
+    dropped. Raises nothing for what the files hold: it is in the report.
     """
     report = Report()
     project = read_project(files, report)
-    sources = Sources(model, dialect or (model.dialect if model else DEFAULT_DIALECT), report)
+    sources = Sources(model, report)
     world = World(project, sources, report, known_only=known_only)
     dimensions = Dimensions(world)
     explores = Explores(world, dimensions)
@@ -181,7 +177,7 @@ class Explores:
             raise UnresolvedError("its view was not imported")
         if relationship not in RELATIONSHIPS or kind == "cross":
             raise UnresolvedError(f"it is {relationship} ({kind}), which ktx has not")
-        sql = item.text("sql_on") or self._by_key(explore, names, block, target)
+        sql = item.text("sql_on") or self._by_key(names, block, target)
         own_name, own = self._own_side(names, block, sql)
         hop, on = self._on(own_name, own, block, target, sql)
         self._add_join(own, target, hop, on, relationship, explore, block, what)
@@ -195,7 +191,7 @@ class Explores:
         item.skip("from", "outer_only")
         item.report_rest(self._report, what, _REASONS)
 
-    def _by_key(self, explore: str, names: dict[str, View], block: Block, target: View) -> str:
+    def _by_key(self, names: dict[str, View], block: Block, target: View) -> str:
         """Return the `sql_on` a `foreign_key` stands for."""
         field = block.values.get("foreign_key")
         keys = [name for name, each in target.blocks("dimension").items() if each.values.get("primary_key") == "yes"]

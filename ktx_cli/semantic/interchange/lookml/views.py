@@ -336,7 +336,7 @@ class Measures:
             raise UnresolvedError("its name has a dot")
         if word in _MEASURES:
             raise UnresolvedError(_MEASURES[word])
-        own = self._expression(view, block, item, word)
+        own = self._expression(view, item, word)
         limit = self._filter(view, block)
         drafts.checked(view.draft, own["expr"], aggregate=True, measures=own.pop("uses"))
         if limit:
@@ -345,7 +345,7 @@ class Measures:
         self._report_rest(view, block, item, word, what)
         return drafts.filled({"name": name, **own, "filter": limit, **shown})
 
-    def _expression(self, view: View, block: Block, item: Item, word: str) -> dict[str, Any]:
+    def _expression(self, view: View, item: Item, word: str) -> dict[str, Any]:
         """Return `expr`, what else makes the measure, and the measures it uses."""
         sql = item.text("sql")
         if word == "count":

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ktx_cli.core import KtxError, yaml
 from ktx_cli.semantic.interchange.drafts import (
+    DEFAULT_DIALECT,
     TAKEN,
     ColumnDraft,
     Read,
@@ -32,7 +33,6 @@ from ktx_cli.semantic.load.entries import SourceFile
 from ktx_cli.semantic.model import Model, Place
 from ktx_cli.warehouses import dialect_named
 
-DEFAULT_DIALECT: Final = "duckdb"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
@@ -44,7 +44,7 @@ def import_osi(files: Mapping[str, str], model: Model | None, *, dialect: str | 
     the files hold: it is in the report.
     """
     report = Report()
-    sources = Sources(model, dialect or (model.dialect if model else DEFAULT_DIALECT), report)
+    sources = Sources(model, report, dialect)
     for path, text in sorted(files.items()):
         if path.endswith(_SUFFIXES):
             top = _load(path, text, report)
@@ -323,7 +323,7 @@ def _add(
     item: Item, name: str, drafts: Mapping[str, SourceDraft], home: SourceDraft | None, what: str, report: Report
 ) -> None:
     """Write the measure into the first dataset that it can stand in."""
-    dialect = next(iter(drafts.values())).dialect if drafts else "duckdb"
+    dialect = next(iter(drafts.values())).dialect if drafts else DEFAULT_DIALECT
     text = expression_of(item, dialect)
     facts = extended(item, what, report)
     names = read(text, dialect)
