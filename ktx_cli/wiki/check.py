@@ -136,35 +136,23 @@ _TYPES: Final[Mapping[str, tuple[type, str, str]]] = {
 
 
 def check_pages(
-    tree: Tree,
-    models: Mapping[str, Model],
-    touched: Iterable[str],
-    *,
-    graph: Graph | None = None,
-    before: Mapping[str, Model] | None = None,
+    tree: Tree, models: Mapping[str, Model], touched: Iterable[str], *, before: Mapping[str, Model] | None = None
 ) -> list[Diagnostic]:
     """Return what is wrong with the touched pages, and with others because of what was touched; by path and line.
 
     `touched`: paths that were written or deleted, also those of the semantic layer. `models`: every semantic layer as
     the tree has it. A page that was not touched is looked at when a page it refers to is gone or the semantic layer it
     refers to has changed, and told only for that; with `before`, the layers as they were, only for what was right then.
-
-    Without `graph` the whole wiki is read where others have to be looked at. With it (of the tree before), only the
-    touched files are; the graph is brought up to date.
     """
     paths = sorted(set(touched))
     changed = {path.split("/")[1] for path in paths if path.startswith(_SEMANTIC) and path.count("/") > 1}
-    if graph is not None:
-        graph.refresh(tree, paths)
-        wiki = graph.wiki
-    else:
-        wiki = Wiki()
-        wiki.refresh(tree, paths)
+    wiki = Wiki()
+    wiki.refresh(tree, paths)
     removed = _removed(wiki, paths)
     checker = Checker(tree, models)
     found = [*checker.files(wiki, paths)]
     if removed or changed:
-        checker.graph = graph or (load_graph(tree) if changed else graph_about(tree, removed))
+        checker.graph = load_graph(tree) if changed else graph_about(tree, removed)
         found += _others(checker, set(paths), removed, changed, before)
     return sorted(set(found), key=lambda each: (each.path, each.line, each.code, each.message))
 
@@ -411,20 +399,17 @@ def problems_of(
     *,
     old: Page | None = None,
     named_hosts: Collection[str] | None = None,
-    pending: Collection[str] = (),
 ) -> list[Diagnostic]:
     """Return what gates and lint say of a page, by line; what its file said before (`old`) is not held against it.
 
-    Those that are no errors need not keep it from being saved. `pending`: codes that are looked at later, as
-    `dangling_page` is where pages are still being written.
+    Those that are no errors need not keep it from being saved.
     """
     checker = Checker(tree, models)
     found = {*checker.page(page), *lint_page(page, named_hosts)}
     if old is not None:
         before = {(each.code, each.message) for each in (*checker.page(old), *lint_page(old, named_hosts))}
         found = {each for each in found if (each.code, each.message) not in before}
-    kept = [each for each in found if each.code not in pending]
-    return sorted(kept, key=lambda each: (each.line, each.code, each.message))
+    return sorted(found, key=lambda each: (each.line, each.code, each.message))
 
 
 def refused(page: Page, found: Sequence[Diagnostic]) -> KtxError:

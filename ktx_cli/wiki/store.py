@@ -162,7 +162,7 @@ def case_twins(pages: Iterable[Page]) -> Iterator[Diagnostic]:
 
 @dataclass(slots=True)
 class Graph:
-    """A wiki and the references of its pages, by path; built once, then told what changed."""
+    """A wiki and the references of its pages, by path."""
 
     wiki: Wiki
     _references: dict[str, tuple[Reference, ...]] = field(default_factory=dict, init=False)
@@ -171,18 +171,9 @@ class Graph:
 
     def __post_init__(self) -> None:
         for path, page in self.wiki.pages.items():
-            self._link(path, page)
-
-    def refresh(self, tree: Tree, paths: Iterable[str]) -> None:
-        """Read these files again; other paths than those of pages do no harm."""
-        paths = list(paths)
-        for path in paths:
-            self._unlink(path)
-        self.wiki.refresh(tree, paths)
-        for path in paths:
-            page = self.wiki.pages.get(path)
-            if page is not None:
-                self._link(path, page)
+            self._references[path] = references(page)
+            for reference in self._references[path]:
+                self._readers_of(reference).add(path)
 
     def references(self, page: Page) -> tuple[Reference, ...]:
         """Return what a page of the wiki refers to."""
@@ -208,16 +199,6 @@ class Graph:
     def _scope_seen(self, key: str, scope: str) -> str | None:
         found = self.wiki.get(key, scope)
         return None if found is None else found.scope
-
-    def _link(self, path: str, page: Page) -> None:
-        found = references(page)
-        self._references[path] = found
-        for reference in found:
-            self._readers_of(reference).add(path)
-
-    def _unlink(self, path: str) -> None:
-        for reference in self._references.pop(path, ()):
-            self._readers_of(reference).discard(path)
 
     def _readers_of(self, reference: Reference) -> set[str]:
         if reference.kind is Kind.PAGE:
