@@ -263,7 +263,7 @@ def _names(mark: pytest.Mark) -> tuple[str, ...]:
 def _rows(mark: pytest.Mark) -> list[tuple[Any, ...]]:
     """Return the rows: those of a function are made now, those of a list were by every worker that read the module."""
     names, rows = mark.args
-    given = rows() if callable(rows) else rows
+    given = rows() if inspect.isfunction(rows) else rows
     return [(row,) if isinstance(names, str) else tuple(row) for row in given]
 
 
