@@ -334,6 +334,9 @@ class ContractGroup(HelpGroup):
         options = argv[: argv.index("--")] if "--" in argv else argv
         session = Session("cli", Settings(json="--json" in options, debug="--debug" in options))
         try:
+            if sys.flags.optimize > 1:
+                message = "Python is running without docstrings, which are the help of commands and of agent tools"
+                raise UsageError(message, hint="run Python without `-OO`, and unset PYTHONOPTIMIZE")
             return self._dispatch(session, argv, name, extra)
         except (BrokenPipeError, streams.ReaderGoneError):
             streams.silence_stdout()

@@ -388,3 +388,12 @@ def test_an_unexpected_error_keeps_the_contract(ktx: Run, project: Path, monkeyp
     assert check_envelope(answer.out, "status", 1)["error"]["code"] == "internal"
     assert "Traceback" in ktx("status", "--debug").err
     assert "Traceback" not in ktx("status").err
+
+
+def test_python_without_docstrings_is_refused() -> None:
+    """They are the help of commands, and what agents read of their tools."""
+    words = [sys.executable, "-B", "-OO", "-m", "ktx_cli", "status", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["code"]) == (2, "usage")
+    assert error["hint"] == "run Python without `-OO`, and unset PYTHONOPTIMIZE"
