@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import CONFIG, LONG, SHOP
 from tests.worlds.forks import Forks, shared
+from tests.worlds.workers import fork_workers
+from tests.worlds.workers import shared as workers
 
 KTX = Path(sys.executable).with_name("ktx")
 
@@ -59,6 +61,14 @@ def _quiet(patch: pytest.MonkeyPatch, home: Path) -> None:
             patch.delenv(name)
     patch.setenv("HOME", str(home))
     patch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+
+
+@pytest.fixture(autouse=True)
+def forked_workers() -> Iterator[None]:
+    """Have the processes that run statements forked: tests/warehouses starts them as ktx does."""
+    leave = fork_workers(workers())
+    yield
+    leave()
 
 
 @pytest.fixture

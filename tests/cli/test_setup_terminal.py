@@ -43,6 +43,12 @@ databases:
   shop: {driver: sqlite, path: shop.sqlite}
 build: full
 """
+LOADED = (
+    "ktx_cli.cli.commands.setup", "ktx_cli.cli.prompts", "ktx_cli.jobs.setup.wizard.wizard", "ktx_cli.sources.lookml",
+    "ktx_cli.llm.backends.claude.session", "ktx_cli.sources.documents.source", "h11", "huggingface_hub", "questionary",
+    "tqdm.auto",
+)  # fmt: skip
+"""What a setup imports late."""
 QUERY = ("sl", "query", "--measure", "sum(orders.amount)", "--dimension", "customers.country")
 MENU = "Which model backend?"
 MODEL = "claude-made-up"
@@ -72,7 +78,7 @@ def world() -> Iterator[World]:
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[Forks]:
-    with Forks("ktx_cli.jobs.setup.wizard.wizard", "ktx_cli.cli.prompts", "questionary") as started:
+    with Forks(*LOADED) as started:
         yield started
 
 

@@ -14,7 +14,10 @@ from ktx_cli.testing.claude_session import offline_session
 from ktx_cli.testing.model_script import says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.company_agents import CompanyAgents
+from tests.cli.conftest import forked_workers
 from tests.docs.running import Page, ktx
+
+__all__ = ["forked_workers"]
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import forked_workers
 from tests.small_project import change_fixture, shop_project
 
-__all__ = ["change_fixture", "shop_project"]
+__all__ = ["change_fixture", "forked_workers", "shop_project"]
 
 Built = Callable[[Path, Callable[[Path], object]], Path]
 """Makes of a folder what a function makes of it."""

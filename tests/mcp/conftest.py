@@ -29,9 +29,12 @@ from ktx_cli.scan.profile.values import Dictionary
 from ktx_cli.scan.snapshot import manifest_text, table_file
 from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
+from tests.cli.conftest import forked_workers
 
 if TYPE_CHECKING:
     from mcp import Client
+
+__all__ = ["Company", "Reply", "company", "fits", "forked_workers", "made", "scanned"]
 
 CONFIG = "connections:\n  shop:\n    driver: sqlite\n    path: shop.sqlite\n"
 ORDERS = """\

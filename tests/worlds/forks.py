@@ -17,20 +17,22 @@ import math
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import termios
 import threading
 import time
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Protocol
+
+from tests.worlds import workers
+from tests.worlds.workers import Asked, Child, Subprocess, child, fork_workers
+from tests.worlds.workers import shared as shared_workers
 
 _LOADED: Final = (
     "ktx_cli.cli.app",
@@ -47,6 +49,17 @@ _LOADED: Final = (
     "anthropic._client",
     "sqlglot.optimizer",
     "sqlglot.dialects.sqlite",
+    "ktx_cli.cli.main",
+    "ktx_cli.cli.reports",
+    "ktx_cli.cli.commands.search",
+    "ktx_cli.llm.routing",
+    "ktx_cli.sources.documents",
+    "ktx_cli.warehouses.sqlite.connector",
+    "ktx_cli.warehouses.sqlite.dialect",
+    "ktx_cli.warehouses.worker.session",
+    "anyio._backends._asyncio",
+    "httpcore2",
+    "truststore",
 )
 """What most commands import late."""
 
@@ -55,6 +68,9 @@ _SPAWNING: Final = ("ktx_cli.jobs.serve.daemon", "ktx_cli.jobs.serve.runs")
 
 INSTALLED: Final = "INSTALLED"
 """The variable with which a run starts the installed ktx, as it does where no test looks on."""
+
+_ROOT: Final = str(Path(__file__).parents[2])
+_START: Final = f"import sys; sys.path.insert(0, {_ROOT!r}); from tests.worlds.forks import _serve; _serve()"
 
 _RIGHTS: Final = (1, 2, 3)
 """CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH and CAP_FOWNER."""
@@ -105,7 +121,7 @@ class Parent:
     """The process that forks, with what it has said of its children. Any thread may ask it and wait for them."""
 
     def __init__(self, modules: Sequence[str], before: Sequence[str] = ()) -> None:
-        command = [*before, sys.executable, __file__, *modules]
+        command = [*before, sys.executable, "-P", "-c", _START, shared_workers(), *modules]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self._ended: dict[int, int] = {}
         self._lock = threading.Lock()
@@ -198,14 +214,14 @@ class Fork:
         self.send_signal(signal.SIGKILL)
 
 
-class Spawned:
+class Spawned(Child):
     """What a `subprocess.Popen` is to `ktx_cli.jobs.serve`: `python -P -m MODULE ...`, as a fork of the parent."""
 
     def __init__(
         self,
+        address: str,
         command: Sequence[str],
         *,
-        address: str,
         cwd: Path,
         stdin: int,
         stdout: IO[bytes] | int,
@@ -219,35 +235,8 @@ class Spawned:
         self.stdout, written = _pipe_from() if isinstance(stdout, int) else (None, os.dup(stdout.fileno()))
         environ = dict(os.environ if env is None else env)
         asked = {"module": module, "arguments": arguments, "folder": str(cwd), "environ": environ}
-        self._lock = threading.Lock()
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
-            line.connect(address)
-            socket.send_fds(line, [json.dumps(asked).encode()], [read, written, stderr.fileno()])
-            os.close(read), os.close(written)
-            self.pid = int(line.recv(64).split()[1])
-            self._line = line.detach()
-        weakref.finalize(self, os.close, self._line)
-        self.returncode: int | None = None
-
-    def poll(self) -> int | None:
-        """Return its exit code, below zero where a signal ended it; None while it runs."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.wait(0)
-        return self.returncode
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Return its exit code, below zero where a signal ended it; raises `subprocess.TimeoutExpired`."""
-        if self.returncode is None and not select.select([self._line], [], [], timeout)[0]:
-            raise subprocess.TimeoutExpired("ktx", timeout or 0)
-        with self._lock:
-            if self.returncode is None:
-                self.returncode = int(os.read(self._line, 64).split()[2])
-        return self.returncode
-
-    def kill(self) -> None:
-        """End it with SIGKILL, if it runs."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+        super().__init__(address, asked, [read, written, stderr.fileno()])
+        os.close(read), os.close(written)
 
 
 def _pipe_to() -> tuple[IO[bytes], int]:
@@ -260,16 +249,8 @@ def _pipe_from() -> tuple[IO[bytes], int]:
     return os.fdopen(read, "rb"), written
 
 
-class _Spawning:
-    """Stands for the module `subprocess` in those of `_SPAWNING`."""
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "Popen" and INSTALLED not in os.environ:
-            return functools.partial(Spawned, address=self._address)
-        return getattr(subprocess, name)
+def _spawned(address: str, command: Sequence[str], **streams: Any) -> Any:
+    return subprocess.Popen(command, **streams) if INSTALLED in os.environ else Spawned(address, command, **streams)
 
 
 class Forks:
@@ -375,13 +356,18 @@ def leave_shared() -> None:
     if shared.cache_info().currsize:
         shared().__exit__(None, None, None)
         shared.cache_clear()
+    workers.leave_shared()
 
 
 def _serve() -> None:
     """Say that all is loaded; fork for every line of the input and print the id of the child, and its end later."""
-    for name in (*_LOADED, *sys.argv[1:]):
+    for name in (*_LOADED, *sys.argv[2:]):
         importlib.import_module(name)
-    listening = _listening()
+    fork_workers(sys.argv[1])
+    asked = Asked()
+    for name in _SPAWNING:
+        if name in sys.modules and asked.address:
+            vars(sys.modules[name])["subprocess"] = Subprocess(functools.partial(_spawned, asked.address))
     gc.collect()
     gc.freeze()
     wake, woken = os.pipe()
@@ -390,54 +376,37 @@ def _serve() -> None:
     signal.set_wakeup_fd(woken)
     print("loaded", flush=True)
     rest = b""
-    lines: dict[int, socket.socket] = {}
-    own = [wake, woken, listening.fileno()]
     while True:
-        ready, _, _ = select.select([0, wake, listening], [], [])
+        ready, _, _ = select.select([0, wake, asked], [], [])
         if wake in ready:
             os.read(wake, 4096)
-            _reap(lines)
-        if listening in ready and _spawn(listening.accept()[0], own, lines):
+            _reap(asked)
+        if asked in ready and asked.fork(lambda run, streams: _become(run, lambda: streams), (wake, woken)):
             return
         if 0 in ready:
             part = os.read(0, 1 << 16)
             if not part:
                 return
-            *asked, rest = (rest + part).split(b"\n")
-            for each in asked:
-                if _fork(json.loads(each), [*own, *(line.fileno() for line in lines.values())]):
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                if _fork(json.loads(line), (wake, woken, *asked.open())):
                     return
 
 
-def _listening() -> socket.socket:
-    """Return where runs ask for what they start, after they are made to ask there."""
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    address = f"\0ktx-forks-{os.getpid()}"
-    listening.bind(address)
-    listening.listen()
-    for name in _SPAWNING:
-        if name in sys.modules:
-            vars(sys.modules[name])["subprocess"] = _Spawning(address)
-    return listening
-
-
-def _reap(lines: dict[int, socket.socket]) -> None:
-    """Tell how every child ended that did: who asked for it, the standard output where that is nobody's."""
+def _reap(asked: Asked) -> None:
+    """Tell how every child ended that did: who asked for it, the standard output where nobody else did."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            words = f"ended {ended[0]} {os.waitstatus_to_exitcode(ended[1])}"
-            if ended[0] not in lines:
-                print(words, flush=True)
-                continue
-            with lines.pop(ended[0]) as line, contextlib.suppress(BrokenPipeError):  # nobody asks any more
-                line.send(words.encode())
+            status = os.waitstatus_to_exitcode(ended[1])
+            if not asked.ended(ended[0], status):
+                print("ended", ended[0], status, flush=True)
 
 
 def _fork(asked: Mapping[str, Any], own: Sequence[int]) -> bool:
     """Fork and print the child's id; return whether this is the child, after its run."""
     # Open before anybody who waits for its end closes the other one they have.
     terminal = os.open(asked["terminal"], os.O_RDWR | os.O_NOCTTY) if "terminal" in asked else None
-    pid = _child(own)
+    pid = child(own)
     if pid == 0:
         _become(asked, lambda: _streams(asked) if terminal is None else _of_terminal(terminal, asked["out"]))
         return True
@@ -445,31 +414,6 @@ def _fork(asked: Mapping[str, Any], own: Sequence[int]) -> bool:
         os.close(terminal)
     print("begun", pid, flush=True)
     return False
-
-
-def _spawn(line: socket.socket, own: Sequence[int], lines: dict[int, socket.socket]) -> bool:
-    """Fork for a run that starts another one; return whether this is the child, after its run."""
-    message, streams, _, _ = socket.recv_fds(line, 1 << 20, 3)
-    pid = _child([*own, *(each.fileno() for each in (line, *lines.values()))])
-    if pid == 0:
-        _become(json.loads(message), lambda: streams)
-        return True
-    for each in streams:
-        os.close(each)
-    lines[pid] = line
-    line.send(f"begun {pid}".encode())
-    return False
-
-
-def _child(own: Sequence[int]) -> int:
-    """Fork, and have nothing of the parent's own in the child."""
-    pid = os.fork()
-    if pid == 0:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for each in own:
-            os.close(each)
-    return pid
 
 
 def _become(asked: Mapping[str, Any], opened: Callable[[], Sequence[int]]) -> None:
@@ -541,7 +485,3 @@ def _without_a_reader() -> int:
     reading, writing = os.pipe()
     os.close(reading)
     return writing
-
-
-if __name__ == "__main__":
-    _serve()
