@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from ktx_cli.jobs.demo.demo import FROM_DBT, QUESTIONS, answered
+from tests.cli.conftest import Answer
 from tests.cli.envelope import check_envelope
+from tests.worlds.forks import Forks
 
 Run = Callable[..., Any]
 KNOWN = ["known", "before", "after"]
@@ -21,13 +26,27 @@ def same(value: Any) -> str:
     return str(value)
 
 
-def test_demo_builds_and_answers(ktx: Run, work: Path, demo_project: Path) -> None:
-    folder = work / "company"
+MOMENTS = ("warehouse.duckdb", "handbook", ".git", "ktx.yaml", "semantic-layer", "raw-sources/handbook")
+if not os.environ.get("KTX_TEST_FULL"):
+    MOMENTS = MOMENTS[1::3]
+"""What is there when a demo is killed, one after the other in the same folder."""
+
+
+def test_a_demo_killed_at_any_moment_is_finished_by_the_next_builds_and_answers(
+    ktx: Run, work: Path, demo_project: Path, forks: Forks
+) -> None:
+    folder, words = work / "company", ("demo", "company", "--seed", "8", "--json")
     subprocess.run(["git", "init", "-q"], cwd=work, check=True)
-    answer = ktx("demo", "company", "--seed", "8", "--json")
-    assert answer.code == 0, answer
+    for sign in MOMENTS:
+        killed_when_there(forks, words, folder / sign)
+    if not list(folder.glob(".ktx-demo-*")):  # the last was done before it was killed
+        shutil.rmtree(folder)
+    done = forks.run(words, folder=work, environ=os.environ)
+    assert done.returncode == 0, done.stderr
+    answer = Answer(done.returncode, done.stdout, done.stderr)
     check_envelope(answer.out, "demo", 0)
-    assert answer.err == ""
+    assert answer.err == "", "DuckDB tells of objects that are left when the process ends"
+    assert not list(folder.glob(".ktx-demo-*"))
     data = answer.data
     for half in (data, data["second_half"]):
         with duckdb.connect(str(folder / "warehouse.duckdb"), read_only=True) as warehouse:
@@ -50,6 +69,19 @@ def test_demo_builds_and_answers(ktx: Run, work: Path, demo_project: Path) -> No
     assert done.stdout == "", "a demo inside a repository has a repository of its own"
     assert ktx("status", "--project-dir", "company").code == 0
     assert ktx("ingest", "--project-dir", "company", "--json").data["status"] == "unchanged"
+
+
+def killed_when_there(forks: Forks, words: Sequence[str], sign: Path) -> None:
+    """Start a command here, and kill it when there is a file."""
+    said = Path.cwd().with_name("said")
+    run = forks(words, folder=Path.cwd(), environ=os.environ, said=said)
+    with contextlib.suppress(ProcessLookupError):  # it ended by itself
+        while not sign.exists():
+            os.kill(run.pid, 0)
+            time.sleep(0.005)
+        os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    assert sign.exists(), said.read_text("utf-8")
 
 
 def test_the_second_half_gains_what_needs_no_model_and_says_what_one_would_add(

@@ -20,6 +20,7 @@ from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import process_start
 from tests.cli.conftest import KTX, Run
 from tests.mcp.wire import Wire, ktx, made, started
+from tests.worlds.forks import INSTALLED, Forks
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -122,7 +123,8 @@ def test_a_short_token_is_not_enough_off_loopback(folder: Path) -> None:
 def test_off_loopback_with_a_token(stopped: Path) -> None:
     token = "a-token-that-is-long-enough"
     (stopped / "token").write_text(token + "\n")
-    data = start(stopped, "--port", "0", "--host", "0.0.0.0", "--token-file", "token")["data"]
+    words = ("--port", "0", "--host", "0.0.0.0", "--token-file", "token")
+    data = start(stopped, *words, **{INSTALLED: "1"})["data"]
     assert data["token_required"]
     port = int(data["url"].split(":")[2].split("/")[0])
     assert Wire(port).initialize().status == 401
@@ -220,27 +222,22 @@ def test_looking_changes_nothing(folder: Path, ktx: Run) -> None:
     assert files(folder) == before
 
 
-def test_logs_are_followed_over_a_rotation(folder: Path) -> None:
+def test_logs_are_followed_over_a_rotation(folder: Path, forks: Forks) -> None:
     log = folder / ".ktx" / "logs" / "mcp.log"
     log.parent.mkdir(parents=True)
     log.write_text("one\ntwo\n")
-    with subprocess.Popen(
-        [KTX, "mcp", "logs", "--follow", "-n", "1"],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as following:
-        assert following.stdout is not None
-        assert following.stdout.readline() == "two\n"
-        with log.open("a") as stream:
-            stream.write("three\n")
-        assert following.stdout.readline() == "three\n"
-        log.rename(log.with_name("mcp.log.1"))
-        log.write_text("four\n")
-        assert following.stdout.readline() == "four\n"
-        following.send_signal(signal.SIGINT)
-        assert following.wait(timeout=30) == 130
+    following = forks.piped(("mcp", "logs", "--follow", "-n", "1"), folder=folder, environ=os.environ)
+    assert following.stdout is not None
+    assert following.stdout.readline() == "two\n"
+    with log.open("a") as stream:
+        stream.write("three\n")
+    assert following.stdout.readline() == "three\n"
+    log.rename(log.with_name("mcp.log.1"))
+    log.write_text("four\n")
+    assert following.stdout.readline() == "four\n"
+    following.send_signal(signal.SIGINT)
+    following.communicate(timeout=30)
+    assert following.returncode == 130
 
 
 def test_in_the_foreground_it_ends_by_a_signal(folder: Path) -> None:

@@ -16,7 +16,7 @@ from ktx_cli.testing.model_script import Failure, ModelRequest, Turn
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.servers import PostgresServer, free_port
 from tests.cli.setup_terminal import ENTER, Answers, Person, World
-from tests.worlds.forks import Forks
+from tests.worlds.forks import Forks, shared
 from tests.worlds.terminal import Terminal
 
 FIRST_RUN: Answers = {
@@ -43,12 +43,6 @@ databases:
   shop: {driver: sqlite, path: shop.sqlite}
 build: full
 """
-LOADED = (
-    "ktx_cli.cli.commands.setup", "ktx_cli.cli.prompts", "ktx_cli.jobs.setup.wizard.wizard", "ktx_cli.sources.lookml",
-    "ktx_cli.llm.backends.claude.session", "ktx_cli.sources.documents.source", "h11", "huggingface_hub", "questionary",
-    "tqdm.auto",
-)  # fmt: skip
-"""What a setup imports late."""
 QUERY = ("sl", "query", "--measure", "sum(orders.amount)", "--dimension", "customers.country")
 MENU = "Which model backend?"
 MODEL = "claude-made-up"
@@ -77,16 +71,10 @@ def world() -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    with Forks(*LOADED) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def by_flags(forks: Forks) -> Made:
+def by_flags() -> Made:
     """What flags alone make, without a terminal and without a question."""
     with World() as world:
-        done = world.ktx(forks, "setup", *FLAGS)
+        done = world.ktx(shared(), "setup", *FLAGS)
         assert done.returncode == 0, done.stderr
         return made_in(world)
 

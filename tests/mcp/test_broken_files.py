@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -267,9 +268,6 @@ QUESTIONS: tuple[dict[str, Any], ...] = (
     {"dimensions": ["people.note"]},
 )
 SERVED: tuple[tuple[str, dict[str, Any]], ...] = (
-    *(("sql_execution", {"sql": each}) for each in STATEMENTS),
-    *(("sl_query", each) for each in QUESTIONS),
-    *(("sl_explain", each) for each in QUESTIONS),
     ("discover_data", {"query": CANARY}),
     ("discover_data", {"query": "ssn note people", "kinds": ["value"]}),
     ("dictionary_search", {"values": [CANARY, "loud"]}),
@@ -280,7 +278,6 @@ SERVED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("sl_validate", {"data": True}),
 )
 TOOLS: tuple[tuple[str, dict[str, Any]], ...] = (
-    *(("sql_execution", {"sql": each}) for each in STATEMENTS),
     ("discover_data", {"query": f"{CANARY} people ssn"}),
     ("entity_details", {"targets": ["people", "pv"]}),
     ("sl_discover", {"source": "people"}),
@@ -325,10 +322,27 @@ def _lists() -> list[ColumnValues]:
     return [*lists, ColumnValues(TableRef(None, "open"), "colour", (("blue", 1),), True)]
 
 
-def _served(company: Company) -> Iterator[tuple[str, str]]:
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a project on each way that takes it."""
+
+    statements: tuple[str, ...] = STATEMENTS
+    questions: tuple[dict[str, Any], ...] = QUESTIONS
+
+
+def _asked(kind: str) -> Asked:
+    """Return all there is to ask with KTX_TEST_FULL; by default the kinds of broken files take it in turns."""
+    at = list(KINDS).index(kind) % 2
+    return Asked() if os.environ.get("KTX_TEST_FULL") else Asked(STATEMENTS[at::2], QUESTIONS[at::2])
+
+
+def _served(company: Company, asked: Asked) -> Iterator[tuple[str, str]]:
+    statements = (("sql_execution", {"sql": each}) for each in asked.statements)
+    questions = ((tool, each) for tool in ("sl_query", "sl_explain") for each in asked.questions)
+
     async def ask(client: Any) -> list[tuple[str, str]]:
         found = []
-        for name, arguments in SERVED:
+        for name, arguments in (*statements, *questions, *SERVED):
             result = await client.call_tool(name, arguments)
             found.append((f"mcp {name} {json.dumps(arguments)}", "".join(each.text for each in result.content)))
         return found
@@ -336,7 +350,7 @@ def _served(company: Company) -> Iterator[tuple[str, str]]:
     yield from company.client(ask)
 
 
-def _loop(company: Company) -> Iterator[tuple[str, str]]:
+def _loop(company: Company, asked: Asked) -> Iterator[tuple[str, str]]:
     """Yield what the tools of an agent's loop tell."""
     layout = Layout(company.folder)
     config = load_config(layout.config).config
@@ -359,16 +373,17 @@ def _loop(company: Company) -> Iterator[tuple[str, str]]:
         values=values,
     )
     tools = check_tools(tools_for(session, "unit"))
-    for name, arguments in TOOLS:
+    statements = (("sql_execution", {"sql": each}) for each in asked.statements)
+    for name, arguments in (*statements, *TOOLS):
         done = asyncio.run(invoke(tools, name, arguments, "c"))
         yield f"tool {name} {json.dumps(arguments)}", done.text
 
 
-def _commands(company: Company) -> Iterator[tuple[str, str]]:
+def _commands(company: Company, asked: Asked) -> Iterator[tuple[str, str]]:
     """Yield what `ktx sl query` and `ktx search` tell."""
     layout = Layout(company.folder)
     config = load_config(layout.config).config
-    for each in QUESTIONS:
+    for each in asked.questions:
         try:
             told = ask_layer(layout, config, Question(each), environ={})
         except KtxError as error:
@@ -385,9 +400,9 @@ def _commands(company: Company) -> Iterator[tuple[str, str]]:
             yield f"search {query}", json.dumps([hit.to_json() for hit in found.found.hits])
 
 
-def _leaks(company: Company) -> list[str]:
-    asked = [*_served(company), *_loop(company), *_commands(company)]
-    return [f"{what}: {text[:300]}" for what, text in asked if f"{CANARY}-" in text]  # questions name it without a dash
+def _leaks(company: Company, asked: Asked = Asked()) -> list[str]:
+    told = [each for way in (_served, _loop, _commands) for each in way(company, asked)]
+    return [f"{what}: {text[:300]}" for what, text in told if f"{CANARY}-" in text]  # questions name it without a dash
 
 
 def _state(company: Company) -> tuple[bool, bool]:
@@ -409,7 +424,7 @@ def test_a_sound_project_answers_and_shows_nothing_hidden(guarded: Company) -> N
 def test_nothing_it_could_have_protected_is_shown(guarded: Company, kind: str) -> None:
     assert _state(guarded) == (True, True), "what it keeps of a sound file is there before the file breaks"
     KINDS[kind](guarded)
-    assert _leaks(guarded) == []
+    assert _leaks(guarded, _asked(kind)) == []
     layout = Layout(guarded.folder)
     raw = run_sql(layout, load_config(layout.config).config, "SELECT ssn FROM people", environ={})
     assert len(raw.rows) == 2, "`ktx sql` is a person's own, and knows no policies"

@@ -52,13 +52,20 @@ _LOADED: Final = (
     "ktx_cli.cli.main",
     "ktx_cli.cli.reports",
     "ktx_cli.cli.commands.search",
+    "ktx_cli.cli.commands.setup",
+    "ktx_cli.cli.prompts",
+    "ktx_cli.jobs.setup.wizard.wizard",
+    "ktx_cli.llm.backends.claude.session",
     "ktx_cli.llm.routing",
-    "ktx_cli.sources.documents",
+    "ktx_cli.sources.documents.source",
+    "ktx_cli.sources.lookml.source",
     "ktx_cli.warehouses.sqlite.connector",
     "ktx_cli.warehouses.sqlite.dialect",
     "ktx_cli.warehouses.worker.session",
     "anyio._backends._asyncio",
+    "h11",
     "httpcore2",
+    "questionary",
     "truststore",
 )
 """What most commands import late."""
@@ -125,7 +132,7 @@ class Parent:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self._ended: dict[int, int] = {}
         self._lock = threading.Lock()
-        self._line()
+        self.address = self._line().split()[1]
 
     def fork(self, asked: Mapping[str, Any]) -> int:
         """Return the process id of a new child."""
@@ -250,7 +257,8 @@ def _pipe_from() -> tuple[IO[bytes], int]:
 
 
 def _spawned(address: str, command: Sequence[str], **streams: Any) -> Any:
-    return subprocess.Popen(command, **streams) if INSTALLED in os.environ else Spawned(address, command, **streams)
+    is_installed = address == "-" or INSTALLED in os.environ
+    return subprocess.Popen(command, **streams) if is_installed else Spawned(address, command, **streams)
 
 
 class Forks:
@@ -326,6 +334,12 @@ class Forks:
             run.stdout, run.stderr = (os.fdopen(each, encoding="utf-8") for each in reading)
         return run
 
+    def spawning(self) -> Subprocess:
+        """Return what stands for `subprocess` where ktx starts processes of ktx: they are forks."""
+        if self._parent is None:
+            raise RuntimeError("enter it first")
+        return Subprocess(functools.partial(_spawned, self._parent.address))
+
     def at_terminal(
         self,
         arguments: Sequence[str],
@@ -366,15 +380,15 @@ def _serve() -> None:
     fork_workers(sys.argv[1])
     asked = Asked()
     for name in _SPAWNING:
-        if name in sys.modules and asked.address:
-            vars(sys.modules[name])["subprocess"] = Subprocess(functools.partial(_spawned, asked.address))
+        if name in sys.modules:
+            vars(sys.modules[name])["subprocess"] = Subprocess(functools.partial(_spawned, asked.address or "-"))
     gc.collect()
     gc.freeze()
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(woken)
-    print("loaded", flush=True)
+    print("loaded", asked.address or "-", flush=True)
     rest = b""
     while True:
         ready, _, _ = select.select([0, wake, asked], [], [])

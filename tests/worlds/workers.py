@@ -60,7 +60,8 @@ class Child:
     def kill(self) -> None:
         """End it with SIGKILL, if it runs."""
         if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(self.pid, signal.SIGKILL)
 
 
 class Asked:

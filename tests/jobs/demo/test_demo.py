@@ -1,18 +1,13 @@
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from ktx_cli.core.errors import BusyError, UsageError
 from ktx_cli.jobs.demo.demo import claimed
-from tests.worlds.forks import shared
 
 HOLD = """
 import sys, time
@@ -61,32 +56,3 @@ def test_a_demo_that_failed_goes_on(tmp_path: Path) -> None:
         raise ValueError("no")
     with claimed(tmp_path) as half_built:
         assert half_built is True
-
-
-MOMENTS = ("warehouse.duckdb", "handbook", ".git", "ktx.yaml", "semantic-layer", "raw-sources/handbook")
-if not os.environ.get("KTX_TEST_FULL"):
-    MOMENTS = MOMENTS[1::3]
-"""What is there when a demo is killed, one after the other in the same folder."""
-
-
-def test_a_demo_killed_at_any_moment_is_finished_by_the_next(tmp_path: Path) -> None:
-    arguments = ("demo", "company", "--progress", "none")
-    folder, said = tmp_path / "company", tmp_path / "said"
-    for sign in MOMENTS:
-        run = shared()(arguments, folder=tmp_path, environ=os.environ, said=said)
-        with contextlib.suppress(ProcessLookupError):  # it ended by itself
-            while not (folder / sign).exists():
-                os.kill(run.pid, 0)
-                time.sleep(0.005)
-            os.kill(run.pid, signal.SIGKILL)
-        run.wait()
-        assert (folder / sign).exists(), said.read_text("utf-8")
-    ktx = [str(Path(sys.executable).with_name("ktx")), *arguments]
-    if list(folder.glob(".ktx-demo-*")):  # the last may have been done before it was killed
-        done = subprocess.run(ktx, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert "leaked" not in done.stderr, "DuckDB tells of objects that are left when the process ends"
-    status = subprocess.run(["git", "status", "--porcelain"], cwd=folder, capture_output=True, text=True, check=True)
-    assert status.stdout == "" and not list(folder.glob(".ktx-demo-*"))
-    ready = shared().run(("status",), folder=folder, environ=os.environ)
-    assert ready.returncode == 0, ready.stderr

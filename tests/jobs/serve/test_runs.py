@@ -17,6 +17,7 @@ from ktx_cli.jobs.serve import runs as ingests
 from ktx_cli.jobs.serve.runs import IngestState, IngestWish, cancel_ingest, ingest_state, start_ingest
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.lock import hold_run_lock
+from tests.worlds.forks import shared
 
 CONFIG = "connections:\n  shop:\n    driver: sqlite\n    path: shop.db\n"
 
@@ -27,6 +28,12 @@ def layout(tmp_path: Path) -> Layout:
         session.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, amount REAL)")
     (tmp_path / "ktx.yaml").write_text(CONFIG)
     return Layout(tmp_path)
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have runs forked; the first test starts the installed one."""
+    monkeypatch.setattr(ingests, "subprocess", shared().spawning())
 
 
 def ended(layout: Layout, state: IngestState) -> IngestState:
@@ -61,6 +68,7 @@ def test_a_run_goes_from_start_to_its_commit(layout: Layout) -> None:
     ],
     ids=["unknown-connection", "broken-settings", "no-key"],
 )
+@pytest.mark.usefixtures("forked")
 def test_a_run_that_cannot_begin_answers_with_its_error(
     layout: Layout, config: str, wish: IngestWish, code: str
 ) -> None:
@@ -72,6 +80,7 @@ def test_a_run_that_cannot_begin_answers_with_its_error(
     assert not (layout.root / "semantic-layer").exists()
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_run_while_another_is_at_work_is_busy(layout: Layout) -> None:
     with hold_run_lock(layout, run_id="20260101T000000-abcdef", command="ktx scan"), pytest.raises(KtxError) as caught:
         start_ingest(layout, os.environ, IngestWish())
