@@ -20,7 +20,7 @@ import trustme
 from hypothesis import settings
 
 from ktx_cli.llm.backends.claude.launcher import KEPT, dropped_names
-from ktx_cli.project import secrets
+from ktx_cli.project import git, secrets
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.servers import (
     MariaDBServer,
@@ -83,6 +83,12 @@ def no_secret_outlives_its_test() -> Iterator[None]:
     before = set(secrets._KNOWN)
     yield
     secrets._KNOWN.intersection_update(before)
+
+
+@pytest.fixture(autouse=True)
+def no_project_outlives_its_test() -> None:
+    """Forget the projects of other tests: git is looked for outside of each, whose folders are followed every time."""
+    git._PROJECTS.clear()
 
 
 @pytest.fixture(scope="session", autouse=True)
