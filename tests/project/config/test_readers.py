@@ -74,15 +74,16 @@ def trees() -> dict[Path, ast.Module]:
 
 
 @cache
+def pairs_of(path: Path) -> frozenset[tuple[str, str]]:
+    names = (found for node in ast.walk(trees()[path]) for found in _pair(node))
+    return frozenset((OTHER_NAMES.get((path.parent.as_posix(), name), name), attribute) for name, attribute in names)
+
+
+@cache
 def attribute_pairs(*places: str) -> frozenset[tuple[str, str]]:
     """Return (name or attribute, attribute) of every `x.y` and `?.x.y` in these modules and folders; in all without."""
-    return frozenset(
-        (OTHER_NAMES.get((path.parent.as_posix(), name), name), attribute)
-        for path, tree in trees().items()
-        if not places or any(path.is_relative_to(place) for place in places)
-        for node in ast.walk(tree)
-        for name, attribute in _pair(node)
-    )
+    wanted = (path for path in trees() if not places or any(path.is_relative_to(place) for place in places))
+    return frozenset().union(*map(pairs_of, wanted))
 
 
 def _pair(node: ast.AST) -> Iterator[tuple[str, str]]:
