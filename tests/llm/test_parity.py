@@ -40,9 +40,6 @@ FULL = bool(os.environ.get("KTX_TEST_FULL"))
 BY_BOTH = {"loop with parallel tools", "arguments that are not JSON, repair off"}
 BY_PRINT = {
     "text of several blocks",
-    "prompts full of `@path`, `/context`, quotes and spaces",
-    "object",
-    "403",
     "404, no such model",
     "429 that does not pass",
     "prompt too long",
@@ -57,11 +54,21 @@ BY_NEITHER = {
     "529 that does not pass",
     "`on_step_finish` that raises",
     "events of a loop that fails",
+    "text",
+    "object",
+    "probe",
+    "abort in the middle",
+    "prompts full of `@path`, `/context`, quotes and spaces",
+    "a failing tool",
+    "object that fails twice, then fits",
+    "403",
+    "529, in the middle of a loop",
 }
 """Which client that starts Claude Code a case is asked of; the others are asked of `claude-code`.
 
 A process takes most of a second, and a loop of `claude-cli` one for each turn: with KTX_TEST_FULL both are asked
-everything, as `make parity` does. What neither is asked happens in ktx itself, or as another case does.
+everything, as `make parity` does. What neither is asked happens in ktx itself, as another case does, or is asked of
+both in `test_real_isolation.py`.
 """
 
 
