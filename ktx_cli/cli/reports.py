@@ -156,7 +156,7 @@ def _join_rows(connection: ConnectionReport, *, verbose: bool) -> list[tuple[str
     name = connection.connection
     shown = connection.joins if verbose else connection.joins[:MOST_JOINS]
     rows: list[tuple[str, ...]] = [
-        (name, each.name, f"{each.relationship.probability:g}", each.relationship.reason) for each in shown
+        (name, e.name, f"{e.relationship.probability:g}", e.relationship.reason) for e in shown
     ]
     more = len(connection.joins) - len(shown)
     if more:

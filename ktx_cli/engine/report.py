@@ -148,13 +148,8 @@ class ConnectionReport(Record):
 
     def _joins(self) -> list[dict[str, Any]]:
         return [
-            {
-                "edge": e.name,
-                "status": e.status.value,
-                "score": e.relationship.probability,
-                "reason": e.relationship.reason,
-            }
-            for e in self.joins
+            {"edge": e.name, "status": e.status.value, "score": r.probability, "reason": r.reason}
+            for e, r in ((each, each.relationship) for each in self.joins)
         ]
 
     def _seconds(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -94,11 +94,7 @@ class RelationshipList:
 
 
 def list_relationships(
-    layout: Layout,
-    connections: Sequence[str] = (),
-    *,
-    statuses: Collection[JoinStatus] = SHOWN,
-    table: str | None = None,
+    layout: Layout, connections: Sequence[str] = (), *, statuses: Set[JoinStatus] = SHOWN, table: str | None = None
 ) -> RelationshipList:
     """Return the relationships of connections (none: of all) from the working tree; nothing is written, git is not run.
 
@@ -212,7 +208,7 @@ class TypedDecision:
 class Decided(Record):
     """A decision and what became of it: `done`, `unchanged` (it held already) or `held` (a file with edits)."""
 
-    relationship: ReviewedRelationship
+    reviewed: ReviewedRelationship
     decision: Decision
     result: str = "done"
     paths: frozenset[str] = frozenset()
@@ -220,22 +216,16 @@ class Decided(Record):
     @property
     def warning(self) -> ResultWarning | None:
         """What to say where there is nothing to decide, because the join the other way round stands."""
-        opposite, connection = self.relationship.opposite, self.relationship.connection
+        opposite, connection = self.reviewed.opposite, self.reviewed.connection
         if opposite is None or not opposite.is_join:
             return None
         declared = opposite.status is JoinStatus.DECLARED
         chosen = ("--status", JoinStatus.DECLARED.value) if declared else ("--reject", opposite.name)
-        message = f"`{self.relationship.name}`: nothing to do: the join the other way round stays"
+        message = f"`{self.reviewed.name}`: nothing to do: the join the other way round stays"
         hint = Command("scan", "relationships", connection, *chosen)
-        return ResultWarning("opposite_stands", message, hint=hint, connection=connection, edge=self.relationship.name)
+        return ResultWarning("opposite_stands", message, hint=hint, connection=connection, edge=self.reviewed.name)
 
-    json_keys = (
-        "connection=relationship.connection",
-        "edge=relationship.name",
-        "decision",
-        "before=relationship.status",
-        "result",
-    )
+    json_keys = ("connection=reviewed.connection", "edge=reviewed.name", "decision", "before=reviewed.status", "result")
 
 
 @dataclass(slots=True)
@@ -273,7 +263,7 @@ class DecisionReport(Record):
             return None
         left = [f"{path} ({reason})" for path, reason in self.held]
         hint = Hint("{}; then run the same command again", held_hint(self.held, self.project_dir))
-        details = {"left_out": left, "held": [each.relationship.name for each in self.decided if each.result == "held"]}
+        details = {"left_out": left, "held": [each.reviewed.name for each in self.decided if each.result == "held"]}
         return PartialError(f"saved some decisions; skipped: {listing(left)}", hint=hint, details=details)
 
     @property
@@ -399,9 +389,9 @@ class _DecisionRun:
         files = WorkingTree(self.layout.root)
         local = {each: AuthoredSources.read(files, each) for each in reviews}
         for each in self.report.decided:
-            known = reviews[each.relationship.connection].authored.files
-            sources = [join.source for join in each.relationship.joins if join.source not in known]
-            strays = [file for source in sources for file in local[each.relationship.connection].files.get(source, ())]
+            known = reviews[each.reviewed.connection].authored.files
+            sources = [join.source for join in each.reviewed.joins if join.source not in known]
+            strays = [file for source in sources for file in local[each.reviewed.connection].files.get(source, ())]
             if strays and each.decision is Decision.REJECT and each.warning is None:
                 each.result = "held"
                 named = ((file.path, HeldReason.UNTRACKED.value) for file in strays)
@@ -413,15 +403,13 @@ class _DecisionRun:
         for each in self.report.decided:
             if each.result == "held":
                 continue
-            connection = each.relationship.connection
+            connection = each.reviewed.connection
             draft = drafts.setdefault(connection, ReviewDraft(reviews[connection]))
-            each.paths = draft.decide(each.relationship, each.decision)
+            each.paths = draft.decide(each.reviewed, each.decision)
             each.result = "done" if each.paths else "unchanged"
         return [draft for draft in drafts.values() if draft.changes()]
 
-    def _committed(
-        self, drafts: Sequence[ReviewDraft], base: ProjectBase, tip: str | None, lock: RunLock
-    ) -> CommitResult:
+    def _committed(self, drafts: list[ReviewDraft], base: ProjectBase, tip: str | None, lock: RunLock) -> CommitResult:
         """Commit all changes, or none where one of their paths is held."""
         changes = self._without_ignored_removals(drafts, base)
         self._removed = {draft.connection: draft.removed_texts(base.read_many(changes)) for draft in drafts}
@@ -446,7 +434,7 @@ class _DecisionRun:
         done = [each for each in self.report.decided if each.result == "done"]
         counts = Counter(each.decision for each in done)
         message = ", ".join(f"{decision.value} {counts[decision]}" for decision in Decision if counts[decision])
-        lines = [f"{each.relationship.connection}: {each.decision.value} {each.relationship.name}" for each in done]
+        lines = [f"{each.reviewed.connection}: {each.decision.value} {each.reviewed.name}" for each in done]
         return "\n".join([f"{COMMAND}: {message}", "", *lines, "", f"Ktx-Run: {self.report.run_id}", ""])
 
     def _hold(self, result: CommitResult) -> None:

@@ -48,7 +48,7 @@ from ktx_cli.scan.relationships.record import (
 from ktx_cli.scan.removed_joins import CommittedJoins
 from ktx_cli.scan.shards import is_joinable
 from ktx_cli.scan.snapshot import SnapshotFile, table_file
-from ktx_cli.scan.stages import Depth, Failures, Stage, Step, connection_warning
+from ktx_cli.scan.stages import Depth, Failures, ScanStep, Stage, connection_warning
 from ktx_cli.semantic import ParsedCopies, physical_name
 from ktx_cli.warehouses import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableKind, TableRef
 
@@ -190,7 +190,7 @@ class _RowScan:
 
     def _reused(self, last: StoredResults, profiles: tuple[TableProfile, ...]) -> RowResults:
         """Return the results of the last scan, which read the same data."""
-        with Step("profile", self.job.connection, self.job.emit) as step:
+        with ScanStep("profile", self.job.connection, self.job.emit) as step:
             step.summary = f"{plural(len(profiles), 'table')}, nothing changed since the last look"
         not_read = sum(each.problem == NOT_READ for each in profiles)
         profiled = Profiled(tuple(map(SampledTable, profiles)), 0, 0, not_read=not_read)
@@ -227,7 +227,7 @@ class _RowScan:
 
     def _profile(self) -> Profiled:
         job, tables = self.job, self.tables
-        with Step("profile", job.connection, job.emit) as step:
+        with ScanStep("profile", job.connection, job.emit) as step:
             profiled = Profiled(tuple(unsampled(table, FAILED) for table in tables), 0, 0)
             with self.failures.stage(Stage.PROFILE):
                 profiled = profile_tables(
@@ -247,7 +247,7 @@ class _RowScan:
         with self.failures.stage(Stage.RELATIONSHIPS):
             if not settings.enabled:
                 return Discovery({}, ())
-            with Step("relationships", self.job.connection, self.job.emit) as step:
+            with ScanStep("relationships", self.job.connection, self.job.emit) as step:
                 sources: list[HintSource] = [ViewJoins(connector.dialect), hints]
                 seconds = max(0.0, until - monotonic())
                 discovery = discover(
@@ -268,7 +268,7 @@ class _RowScan:
         lists fail unexpectedly keeps those it has.
         """
         job, failures = self.job, self.failures
-        with Step("values", job.connection, job.emit) as step:
+        with ScanStep("values", job.connection, job.emit) as step:
             dictionary = build_dictionary(
                 sparing,
                 self.tables,

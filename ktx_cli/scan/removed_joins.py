@@ -235,8 +235,8 @@ def gone_joins(
         lost = each.status in _JOINED and (later is None or later.status not in _JOINED)
         if lost and not _is_declared(each.relationship, tables):
             found.append(GoneJoin(each.name, NOT_FOUND if later is None else _reason_now(later), each.joins[0].shard))
-    of_relationships = {(join.source, join_key(join.join)) for each in before for join in each.joins}
-    return (*found, *_by_hand(of_relationships, shards, removed))
+    recorded = {(join.source, join_key(join.join)) for each in before for join in each.joins}
+    return (*found, *_by_hand(recorded, shards, removed))
 
 
 def _reason_now(now: ReviewedRelationship) -> str:
@@ -244,7 +244,7 @@ def _reason_now(now: ReviewedRelationship) -> str:
 
 
 def _by_hand(
-    of_relationships: Collection[tuple[str, JoinKey]], shards: Mapping[str, Shard], removed: Collection[str]
+    recorded: Collection[tuple[str, JoinKey]], shards: Mapping[str, Shard], removed: Collection[str]
 ) -> Iterator[GoneJoin]:
     """Yield the joins of people that go with a table and belong to no relationship of the record."""
     physical = {name: table for table, name in ManifestIndex.of(shards, ()).names.items()} if removed else {}
@@ -253,11 +253,7 @@ def _by_hand(
         for source, entry in shard.tables.items():
             for join in entry.get("joins") or ():
                 key, ends = join_key(join), {source, str(join.get("to"))}
-                if (
-                    ends & gone
-                    and (source, key) not in of_relationships
-                    and join.get("source") not in GENERATED_SOURCES
-                ):
+                if ends & gone and (source, key) not in recorded and join.get("source") not in GENERATED_SOURCES:
                     reason = f"table {physical[min(ends & gone)]} is gone"
                     yield GoneJoin(f"{source} to {key[0]} on {key[1]}", reason, path)
 

@@ -363,19 +363,15 @@ class StatusResolver:
         )
 
     def _resolve_alone(
-        self,
-        relationships: Sequence[Relationship],
-        gone: Collection[RelationshipId],
-        waiting: Collection[RelationshipId],
+        self, found: Sequence[Relationship], gone: Collection[RelationshipId], waiting: Collection[RelationshipId]
     ) -> tuple[ReviewedRelationship, ...]:
         """Return relationships with the status they have without regard to their opposites."""
-        refs = list(
-            dict.fromkeys((*self.tables, *(ref for each in relationships for ref in (each.child, each.parent))))
-        )
+        ends = (ref for each in found for ref in (each.child, each.parent))
+        refs = list(dict.fromkeys((*self.tables, *ends)))
         index = ManifestIndex.of(self.shards, refs)
         names = source_names(refs, index.names, [name for _, name in index.custom])
         return tuple(
-            self._reviewed(each, names, index, gone=each.id in gone, waits=each.id in waiting) for each in relationships
+            self._reviewed(each, names, index, gone=each.id in gone, waits=each.id in waiting) for each in found
         )
 
     def _reviewed(

@@ -1,4 +1,4 @@
-"""The depth of a scan, and its stages: one that fails costs what it touches, and the rest is committed."""
+"""The depth of a scan, and its stages: a stage that fails costs only its own part, and the rest is committed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EPIPE})
 
 
 class Stage(StrEnum):
-    """The stages of a scan that may fail without the others, as reports name them."""
+    """The stages of a scan, each of which may fail without the others, with the names that reports show."""
 
     REUSE = "comparing with the last profile"
     PROFILE = "profiling"
@@ -56,14 +56,14 @@ class Stage(StrEnum):
 def connection_warning(
     code: str, connection: str, message: str, hint: str | None = None, **details: Any
 ) -> ResultWarning:
-    """Return a warning that is of one connection, which its message names first."""
+    """Return a warning about one connection; its message begins with the connection's name."""
     text = f"connection `{connection}`: {message}"
     return ResultWarning(code, text, hint=hint, connection=connection, **details)
 
 
 @dataclass(frozen=True, slots=True)
 class StageFailure:
-    """One stage that failed. `table` None: for all tables. `error`: the type of the error; its text may hold values."""
+    """A stage that failed. `table` None: for all tables. `error`: the type of the error; its text may hold values."""
 
     stage: Stage
     error: str
@@ -78,7 +78,7 @@ class StageFailure:
         return {"stage": self.stage.name.lower(), "table": table, "error": self.error}
 
     def warning(self, connection: str) -> ResultWarning:
-        """Return what the report says of it."""
+        """Return the failure as a warning of the report."""
         message = f"{self} failed unexpectedly ({self.error}); its earlier results are kept"
         hint = Hint("{} shows where; please report it", Command("scan", connection, "--debug"))
         return connection_warning("stage_failed", connection, message, hint, **self.to_json())
@@ -86,14 +86,14 @@ class StageFailure:
 
 @dataclass(slots=True)
 class Failures:
-    """Collects what failed; safe to use from several threads. `strict`: nothing is caught, for tests and benchmarks."""
+    """Collects the stages that failed, from any thread. `strict`: no error is caught, for tests and benchmarks."""
 
     strict: bool = False
     noted: list[StageFailure] = field(default_factory=list)
 
-    def stage(self, stage: Stage, table: TableRef | None = None) -> _Guard:
-        """Return a context that catches and notes what fails inside, except for what ends more than this stage."""
-        return _Guard(self, stage, table)
+    def stage(self, stage: Stage, table: TableRef | None = None) -> _StageContext:
+        """Return a context that catches and notes errors, except for those that end more than this stage."""
+        return _StageContext(self, stage, table)
 
     def found(self) -> tuple[StageFailure, ...]:
         """Return each failure once, in the order of the stages and tables."""
@@ -108,7 +108,7 @@ STRICT = Failures(strict=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Guard:
+class _StageContext:
     failures: Failures
     stage: Stage
     table: TableRef | None
@@ -124,8 +124,8 @@ class _Guard:
         return True
 
 
-class Step:
-    """Emits the events of one step of a scan; one that fails is not finished."""
+class ScanStep:
+    """Emits the progress events of one step of a scan; a step that fails emits no end."""
 
     def __init__(self, name: str, connection: str, emit: Emit) -> None:
         self._name, self._connection, self._emit = name, connection, emit
@@ -133,10 +133,10 @@ class Step:
         self.summary = ""
 
     def progress(self, done: int, total: int) -> None:
-        """Report how far the step is."""
+        """Emit how far the step is."""
         self._emit(StepProgress(self._name, done, total, self._connection))
 
-    def __enter__(self) -> Step:
+    def __enter__(self) -> ScanStep:
         self._emit(StepStarted(self._name, self._connection))
         return self
 
@@ -147,15 +147,15 @@ class Step:
 
 
 def unexpected(error: str) -> str:
-    """Return what a report says of an error of ktx itself, by its type; its text may hold values of rows."""
+    """Return the message for an error of ktx itself, by its type; its text may hold values of rows."""
     return f"ktx failed unexpectedly ({error})"
 
 
 def ends_more(error: Exception) -> bool:
-    """Whether an error is of more than the part it occurred in.
+    """Whether an error ends more than the part of the scan in which it occurs.
 
-    So is every typed error (a cancelled run, a lost lock, a full disk, a budget, a source that is gone), except that a
-    database refused a single statement.
+    Every typed error does (a cancelled run, a lost lock, a full disk, a budget, a source that is gone), except for a
+    single statement that a database refused.
     """
     if isinstance(error, SourceError):
         return error.code == "connection"
@@ -171,10 +171,10 @@ class Depth(StrEnum):
 
 
 def choose_depth(config: KtxConfig, wanted: Depth | None, *, no_llm: bool) -> Depth:
-    """Return the depth of a run: the wanted one, else `enriched` where `scan.enrichment.mode` and the backend allow it.
+    """Return the depth of a run: the wanted one, else `enriched` if `scan.enrichment.mode` and the backend allow it.
 
-    Raises `UsageError` for a depth that nothing in the configuration can serve, `LlmError` (`no_backend`) for one that
-    needs a model where none is configured.
+    Raises `UsageError` for a depth that the configuration does not support, `LlmError` (`no_backend`) for one that
+    needs a model if none is configured.
     """
     from ktx_cli.llm import bindings, no_backend
 
@@ -198,7 +198,7 @@ def needs_model(config: KtxConfig, depth: Depth, *, no_llm: bool) -> bool:
 
 
 def not_enriched(config: KtxConfig) -> ResultWarning | None:
-    """Return a warning where a model is to write descriptions and none is configured."""
+    """Return a warning if a model is to write descriptions and none is configured."""
     from ktx_cli.llm import bindings
 
     if config.scan.enrichment.mode != "llm" or bindings(config):
@@ -223,7 +223,7 @@ class ScanPrompts:
 
     @classmethod
     def load(cls, folder: Path) -> ScanPrompts:
-        """Return the project's own where `folder` has them; `ConfigError` for one that cannot serve."""
+        """Return the prompts, the project's own ones if `folder` has them; `ConfigError` for an invalid one."""
         from ktx_cli.prompts import load_prompt
 
         return cls(load_prompt("describe_tables", folder), load_prompt("propose_joins", folder))

@@ -225,7 +225,7 @@ def test_an_edited_file_is_left_alone_with_all_of_its_decision(project: Path) ->
     edited = (project / SHARD).read_bytes() + b"# mine\n"
     (project / SHARD).write_bytes(edited)
     report = said(project, (PARCEL, LINE), (CUSTOMER,))
-    assert {each.relationship.name: each.result for each in report.decided} == {
+    assert {each.reviewed.name: each.result for each in report.decided} == {
         PARCEL: "held",
         LINE: "held",
         CUSTOMER: "done",

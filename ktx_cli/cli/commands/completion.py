@@ -142,7 +142,7 @@ def _layers(ctx: typer.Context) -> list[VisibleModel]:
     return read_around(ctx, layers)
 
 
-def relationship_names(ctx: typer.Context, incomplete: str) -> list[str]:
+def join_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of relationships that begin with what was typed."""
     from ktx_cli.jobs.review import relationship_names
 

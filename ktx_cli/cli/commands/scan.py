@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands.completion import connection_ids, relationship_names
+from ktx_cli.cli.commands.completion import connection_ids, join_names
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
 from ktx_cli.cli.reports import IDS, NO_LLM, WAIT, ingest_result
@@ -126,12 +126,10 @@ def relationships(
     ] = None,
     review: Annotated[bool, Option("--review", help="Ask about one after the other.")] = False,
     accept: Annotated[
-        list[str] | None,
-        Option("--accept", metavar="EDGE", help=f"It is a join{NAMED}", autocompletion=relationship_names),
+        list[str] | None, Option("--accept", metavar="EDGE", help=f"It is a join{NAMED}", autocompletion=join_names)
     ] = None,
     reject: Annotated[
-        list[str] | None,
-        Option("--reject", metavar="EDGE", help=f"It is no join{NAMED}", autocompletion=relationship_names),
+        list[str] | None, Option("--reject", metavar="EDGE", help=f"It is no join{NAMED}", autocompletion=join_names)
     ] = None,
     accept_all_above: Annotated[
         float | None,
@@ -165,7 +163,7 @@ def relationships(
     statuses = _join_statuses(status) if status else open_only if review else SHOWN
     found = _listed(session, layout, ids, statuses, table)
     if review:
-        return _reviewed(session, layout, ids, found.relationships, wait)
+        return _reviewed(session, layout, ids, found, wait)
     return _listing(found, ids or ())
 
 
@@ -224,27 +222,19 @@ def _all_above(session: Session, relationships: Sequence[ReviewedRelationship], 
         if session.settings.json:
             names = f" ({listing(each.name for each in chosen)})"
         elif not session.settings.yes:
-            streams.write_err(
-                "".join(f"  {one_line(each.name)} ({each.relationship.probability:g})\n" for each in chosen)
-            )
+            streams.write_err("".join(f"  {one_line(e.name)} ({e.relationship.probability:g})\n" for e in chosen))
         session.confirm(f"Accept {plural(len(chosen), 'relationship')}{names}?")
     return [TypedDecision(each.name, Decision.ACCEPT, each.connection) for each in chosen]
 
 
-def _reviewed(
-    session: Session,
-    layout: Layout,
-    ids: Sequence[str] | None,
-    relationships: Sequence[ReviewedRelationship],
-    wait: float | None,
-) -> Result:
+def _reviewed(session: Session, layout: Layout, ids: Sequence[str] | None, found: Listed, wait: float | None) -> Result:
     """Ask about relationships; answers before an interrupt, or before the end of the input, are kept."""
     from ktx_cli.cli.prompts import ask
 
     choices: list[TypedDecision] = []
     stop: CancelledError | None = None
     try:
-        ask(relationships, choices)
+        ask(found.relationships, choices)
     except (KeyboardInterrupt, EOFError):
         streams.write_err("\n")
         kept = f"{plural(len(choices), 'decision')} kept" if choices else "nothing was changed"
@@ -281,15 +271,8 @@ def _table(relationships: Sequence[ReviewedRelationship]) -> Table:
     several = len({each.connection for each in relationships}) > 1
     columns = ("edge", "status", "score", "relationship", "reason")
     rows = (
-        (
-            e.name,
-            e.status.value,
-            f"{e.relationship.probability:g}",
-            e.relationship.cardinality.value,
-            e.relationship.reason,
-            e.connection,
-        )
-        for e in relationships
+        (e.name, e.status.value, f"{r.probability:g}", r.cardinality.value, r.reason, e.connection)
+        for e, r in ((each, each.relationship) for each in relationships)
     )
     if several:
         return Table(("connection", *columns), tuple((row[-1], *row[:-1]) for row in rows))
@@ -297,7 +280,7 @@ def _table(relationships: Sequence[ReviewedRelationship]) -> Table:
 
 
 def _report_blocks(report: DecisionReport) -> list[Block]:
-    rows = tuple((each.relationship.name, each.decision.value, each.result) for each in report.decided)
+    rows = tuple((each.reviewed.name, each.decision.value, each.result) for each in report.decided)
     committed = f"{report.commit[:10]} ({plural(len(report.committed), 'file')})" if report.commit else "none"
     facts = [("run", report.run_id), ("status", report.status), ("commit", committed)]
     facts += [("left alone", f"{path} ({reason})") for path, reason in report.held]

@@ -22,7 +22,7 @@ from ktx_cli.scan.descriptions.model import KIND, Descriptions, Progress, answer
 from ktx_cli.scan.descriptions.rules import describe_by_rules
 from ktx_cli.scan.relationships.hints import FixedHints
 from ktx_cli.scan.relationships.proposals import Proposals, propose, proposed_hints
-from ktx_cli.scan.stages import Failures, ScanPrompts, Stage, Step, unexpected
+from ktx_cli.scan.stages import Failures, ScanPrompts, ScanStep, Stage, unexpected
 from ktx_cli.warehouses import TableRef
 
 if TYPE_CHECKING:
@@ -168,8 +168,8 @@ class ModelDescriber:
         concurrency = self._config.ingest.work_units.max_concurrency
         return {"privacy": self._config.scan.privacy, "concurrency": concurrency, "on_progress": progress}
 
-    def _step(self, name: str) -> Step:
-        return Step(name, self._connection, self._emit)
+    def _step(self, name: str) -> ScanStep:
+        return ScanStep(name, self._connection, self._emit)
 
 
 def _failed(refs: Iterable[TableRef], why: str) -> dict[str, str]:

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import SourceError
 from ktx_cli.scan.profile.profiler import comparable, fold_of
 from ktx_cli.scan.relationships.columns import Candidate, Family, Overlap, are_alike, core, marks
-from ktx_cli.scan.relationships.ranker import (
-    ColumnFeatures,
-    Competition,
-    candidate_features,
-    column_features,
-    key_coverage,
-)
+from ktx_cli.scan.relationships.ranker import ColumnFeatures, Competition, candidate_features, key_coverage
 from ktx_cli.scan.relationships.record import Check
 from ktx_cli.warehouses import Connector, SampleLimits, Table, column_list, quote, table_path, value_list, value_of
 
@@ -139,13 +133,7 @@ class Prober:
 
 
 def check_in_database(
-    connector: Connector,
-    child: Table,
-    columns: Sequence[str],
-    parent: Table,
-    keys: Sequence[str],
-    *,
-    sentinel: Any = None,
+    connector: Connector, child: Table, columns: Sequence[str], parent: Table, keys: Sequence[str], sentinel: Any = None
 ) -> Check:
     """Count the child's rows with a value in all columns, and those of them without a parent.
 
@@ -282,13 +270,10 @@ def find_candidates(
         hints[child][key] = sources
     children = [child for child in facts.columns if child not in declared and can_refer(child)]
     shared = _shared(children, values)
-    candidates = [
-        candidate
-        for child in children
-        for candidate in _candidates_of(
-            child, names, [*values.parents(child), *shared.get(child, ())], hints.get(child, {}), most
-        )
-    ]
+    candidates: list[Candidate] = []
+    for child in children:
+        holders = [*values.parents(child), *shared.get(child, ())]
+        candidates += _candidates_of(child, names, holders, hints.get(child, {}), most)
     _compare_values(candidates, prober)
     kept = _without_needless(without_copies(candidate for candidate in candidates if _plausible(candidate)))
     _set_features(candidate for candidate in kept if not candidate.only_orphans)
@@ -298,9 +283,7 @@ def find_candidates(
 
 def can_refer(column: ColumnFacts) -> bool:
     """Whether a column's values could be references at all."""
-    return column.family is not Family.OTHER and not (
-        column.distinct <= 2 and column.has_word("flag") and not column.keyed
-    )
+    return column.family is not Family.OTHER and (column.keyed or column.distinct > 2 or not column.has_word("flag"))
 
 
 def _shared(children: Iterable[ColumnFacts], values: ValueIndex) -> dict[ColumnFacts, list[ColumnFacts]]:
@@ -424,7 +407,7 @@ def _set_features(candidates: Iterable[Candidate]) -> None:
     by_child: dict[ColumnFacts, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
         by_child[candidate.child].append(candidate)
-    features_of = functools.cache(column_features)
+    features_of = functools.cache(ColumnFeatures.of)
     references: Counter[TableFacts] = Counter()
     for child, group in by_child.items():
         references[child.table] += any(_is_clear(candidate) for candidate in group)

@@ -29,7 +29,7 @@ from ktx_cli.scan.relationships.names import (
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.warehouses import Column, SemanticType, Table, TableKind
 
-MIN_TABLE_MATCH = 0.4
+MIN_MATCH = 0.4
 """A table whose name matches less is not what a column refers to."""
 
 OWN_TABLE_MATCH = 0.8
@@ -144,9 +144,7 @@ class NameIndex:
         for word in {*base, "".join(base)}:
             numbers |= self._matching(word)
         scores = {number: _alike_table(base, self._tables[number]) for number in numbers}
-        kept = sorted(
-            (each for each in scores.items() if each[1] >= MIN_TABLE_MATCH), key=lambda each: (-each[1], each[0])
-        )
+        kept = sorted((each for each in scores.items() if each[1] >= MIN_MATCH), key=lambda each: (-each[1], each[0]))
         return dict(kept[:MOST_TABLES])
 
     def _matching(self, word: str) -> set[int]:

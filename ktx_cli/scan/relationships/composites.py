@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import IntEnum
 from itertools import product
 from math import log10, prod
 from types import MappingProxyType
@@ -27,7 +27,7 @@ SAME_NAME = 0.9
 """From this match on, it is the name of the table."""
 
 
-class Likeness(Enum):
+class Likeness(IntEnum):
     """How a column corresponds to a member of another table's composite key.
 
     `NAMED`: its name names the parent, or is the member's own specific name. `SAME_KEY`: both refer to the same key.
@@ -37,11 +37,6 @@ class Likeness(Enum):
     NAMED = 3
     SAME_KEY = 2
     WEAK = 1
-
-    @property
-    def strength(self) -> int:
-        """The weight of this likeness in the order of mappings."""
-        return int(self.value)
 
 
 def tails(column: ColumnFacts) -> set[str]:
@@ -96,11 +91,8 @@ def _is_table(words: tuple[str, ...], member: ColumnFacts) -> bool:
 
 def _by_table(other: ColumnFacts, member: ColumnFacts, names: NameIndex) -> Likeness | None:
     """Return the likeness of a column named after the parent's table to the member that numbers its rows."""
-    if (
-        own_name(member) < TABLE_MATCH
-        or counts_rows(other)
-        or not (other.keyed or other.has_word("self") or other.has_word("boss"))
-    ):
+    may_refer = other.keyed or other.has_word("self") or other.has_word("boss")
+    if not may_refer or own_name(member) < TABLE_MATCH or counts_rows(other):
         return None
     number = member.table.number
     if names.tables_of(other).get(number, 0.0) >= TABLE_MATCH:
@@ -209,7 +201,7 @@ class _Search:
         for table in sorted(common, key=lambda table: table.number):
             own = [[each for each in option.items() if each[0].table is table] for option in options]
             chosen = [each for each in product(*own) if len({other for other, _ in each}) == len(each)]
-            chosen.sort(key=lambda each: -sum(like.strength for _, like in each))
+            chosen.sort(key=lambda each: -sum(like for _, like in each))
             for each in chosen[:MOST_MAPPINGS]:
                 child = tuple(other for other, _ in each)
                 if set(child) != set(key):
@@ -282,8 +274,7 @@ class _Search:
         return tuple(
             refers[own]
             for own, member in zip(child, key, strict=True)
-            if own in refers
-            and (refers[own].key is member or (member in refers and refers[own].key is refers[member].key))
+            if own in refers and refers[own].key in (member, refers[member].key if member in refers else member)
         )
 
     def _without_shared(

@@ -23,13 +23,7 @@ from ktx_cli.scan.relationships.columns import Family, NameIndex, gather
 from ktx_cli.scan.relationships.composites import CompositeCandidate, PolymorphicBranch, find_branches, find_composites
 from ktx_cli.scan.relationships.hints import HintSource, JoinHints, hints_of
 from ktx_cli.scan.relationships.keys import UniqueColumns, choose_keys, find_unique_columns, own_name
-from ktx_cli.scan.relationships.ranker import (
-    Ranker,
-    branch_probability,
-    load_ranker,
-    score_candidates,
-    shared_table_words,
-)
+from ktx_cli.scan.relationships.ranker import Ranker, branch_probability, load_ranker, score_candidates, shared_words
 from ktx_cli.scan.relationships.record import Cardinality, Check, Discovery, KeyChoice, Relationship, Status
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.semantic import quoted
@@ -106,11 +100,9 @@ class RowChecks:
                 self.unchecked.add(tuple(columns))
                 return None
             self.queries += 1
-        child_columns, key_columns = [column.name for column in columns], [key.name for key in keys]
+        child_names, key_names = [column.name for column in columns], [key.name for key in keys]
         try:
-            return check_in_database(
-                self.connector, child.table, child_columns, parent.table, key_columns, sentinel=sentinel
-            )
+            return check_in_database(self.connector, child.table, child_names, parent.table, key_names, sentinel)
         except SourceError as error:
             self._note(f"{', '.join(map(str, columns))} -> {parent.table.ref} could not be checked", error)
             return None
@@ -239,9 +231,7 @@ class Inference:
         identifying: Set[ColumnFacts],
     ) -> list[Relationship]:
         relationships = [
-            relationship_of_composite(
-                candidate, self.settings, out_of_time=candidate.child in self.row_checks.unchecked
-            )
+            relationship_of_composite(candidate, self.settings, unchecked=candidate.child in self.row_checks.unchecked)
             for candidate in composites
         ]
         implied = {
@@ -382,7 +372,7 @@ def _closeness(candidate: Candidate) -> float:
     filled = candidate.overlap is not None and candidate.overlap.hits >= 0.995 * max(candidate.key.table.rows, 1)
     return (
         candidate.name_match.best
-        + 0.5 * shared_table_words(candidate.child, candidate.key)
+        + 0.5 * shared_words(candidate.child, candidate.key)
         + 0.5 * own_name(candidate.key)
         + 0.4 * filled
     )
@@ -397,9 +387,7 @@ def _violations(candidate: Candidate) -> float:
     return 1.0 if candidate.overlap is None else candidate.overlap.violations
 
 
-def _break_cycles(
-    resolution: Resolution, by_child: Mapping[ColumnFacts, Sequence[Candidate]], threshold: float
-) -> None:
+def _break_cycles(resolution: Resolution, by_child: Mapping[ColumnFacts, list[Candidate]], threshold: float) -> None:
     """Drop the weakest relationship of every cycle of keys: keys cannot all descend from one another."""
     chosen = {
         candidate.child: candidate
@@ -507,13 +495,13 @@ def relationship_of_candidate(
 
 
 def relationship_of_composite(
-    candidate: CompositeCandidate, settings: Relationships, *, out_of_time: bool = False
+    candidate: CompositeCandidate, settings: Relationships, *, unchecked: bool = False
 ) -> Relationship:
-    """Return the relationship of several columns; `out_of_time`: the time was up before it was checked."""
+    """Return the relationship of several columns; `unchecked`: the time was up before it was checked."""
     status = status_of(candidate.probability, candidate.check, settings)
     values = "the values could not be compared" if candidate.check is None else found_text(candidate.check)
-    reason = NOT_CHECKED if out_of_time else f"{values}; the columns match the composite key"
-    status = Status.REVIEW if out_of_time or candidate.check is None else status
+    reason = NOT_CHECKED if unchecked else f"{values}; the columns match the composite key"
+    status = Status.REVIEW if unchecked or candidate.check is None else status
     relationship = _relationship(candidate.child, candidate.key, candidate.probability, status, candidate.check, reason)
     sources = tuple(sorted({"names", "values"} | candidate.sources))
     return replace(relationship, cardinality=_cardinality(candidate.child), sources=sources)

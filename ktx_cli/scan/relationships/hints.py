@@ -221,15 +221,9 @@ class FixedHints:
 def recorded_hints(record: RelationshipRecord) -> tuple[JoinHint, ...]:
     """Return what the model proposed in earlier scans, so that a scan without a model infers the same."""
     return tuple(
-        JoinHint(
-            relationship.child,
-            relationship.child_columns,
-            relationship.parent,
-            relationship.parent_columns,
-            MODEL_SOURCE,
-        )
-        for relationship in (*record.relationships, *record.gone)
-        if MODEL_SOURCE in relationship.sources
+        JoinHint(r.child, r.child_columns, r.parent, r.parent_columns, MODEL_SOURCE)
+        for r in (*record.relationships, *record.gone)
+        if MODEL_SOURCE in r.sources
     )
 
 
@@ -241,6 +235,5 @@ def with_origin(record: RelationshipRecord) -> RelationshipRecord:
 def _with_origin(relationship: Relationship) -> Relationship:
     if MODEL_SOURCE not in relationship.sources or MODEL_ORIGIN in relationship.reason:
         return relationship
-    return replace(
-        relationship, reason=f"{relationship.reason}; {MODEL_ORIGIN}" if relationship.reason else MODEL_ORIGIN
-    )
+    reason = f"{relationship.reason}; {MODEL_ORIGIN}" if relationship.reason else MODEL_ORIGIN
+    return replace(relationship, reason=reason)

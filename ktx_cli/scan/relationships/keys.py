@@ -66,9 +66,7 @@ def own_name(column: ColumnFacts) -> float:
         return 0.0
     if not column.base:
         return 0.95 if parts[-1] in _SURROGATES or parts[0] in _SURROGATES else 0.75
-    alike = max(
-        [weight * phrase_alike(column.base, each) for each, weight in _short_names(table.words, table.numbered)]
-    )
+    alike = max([weight * phrase_alike(column.base, each) for each, weight in _aliases(table.words, table.numbered)])
     if alike >= 0.5:
         return alike * (1.0 if column.keyed else 0.8)
     return 0.4 if column.keyed else 0.0
@@ -204,7 +202,7 @@ def _is_dense(column: ColumnFacts) -> bool:
 
 
 @functools.lru_cache(maxsize=100_000)
-def _short_names(spoken: tuple[str, ...], numbered: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], float], ...]:
+def _aliases(spoken: tuple[str, ...], numbered: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], float], ...]:
     """Return the words a key of a table may use for it, with weights: `order` for `order header` and `sales order`."""
     found = [(each, 1.0) for each in dict.fromkeys((spoken, numbered))]
     if len(spoken) > 1:
@@ -332,11 +330,7 @@ def _uniques_of(table: TableFacts, confirm: Confirm) -> list[ColumnFacts]:
 
 
 def choose_keys(
-    uniques: UniqueColumns,
-    accepted: Sequence[Candidate],
-    names: NameIndex,
-    confirm: Confirm,
-    failures: Failures = STRICT,
+    unique: UniqueColumns, accepted: list[Candidate], names: NameIndex, confirm: Confirm, failures: Failures = STRICT
 ) -> dict[TableFacts, KeyChoice]:
     """Return the primary key of every table that has one.
 
@@ -349,7 +343,7 @@ def choose_keys(
         if candidate.child.table is not candidate.key.table:
             incoming[candidate.key] += candidate.probability
     chosen: dict[TableFacts, KeyChoice] = {}
-    for table, columns in uniques.by_table.items():
+    for table, columns in unique.by_table.items():
         with failures.stage(Stage.KEYS, table.table.ref):
             choice = _choose(table, columns, outgoing.get(table, {}), incoming, names, confirm)
             if choice is not None:

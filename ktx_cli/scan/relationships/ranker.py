@@ -76,29 +76,29 @@ class ColumnFeatures:
     may_name_own_table: bool
     native_type: str
 
-
-def column_features(column: ColumnFacts) -> ColumnFeatures:
-    """Return the features of a column."""
-    width = mean = text_weight = 0.0
-    if column.family is Family.INTEGER and not column.empty:
-        width = float(column.profile.maximum) - float(column.profile.minimum) + 1
-        mean = float(sum(column.counts)) / len(column.counts)
-    elif not column.empty:
-        few = list(islice(column.counts, 20))
-        text_weight = min(1.5, 0.3 * sum(len(str(value)) for value in few) / len(few))
-    rows = max(column.table.rows, column.distinct)
-    return ColumnFeatures(
-        key_score=key_score(column),
-        own_name=own_name(column),
-        dense=bool(width) and width <= 1.3 * rows + 2,
-        width=width,
-        mean=mean,
-        rows=rows,
-        text_weight=text_weight,
-        word_kinds={kind: float(column.has_word(kind)) for kind in WORD_KINDS},
-        may_name_own_table=column.has_word("self") or column.has_word("boss"),
-        native_type=column.column.native_type.lower(),
-    )
+    @classmethod
+    def of(cls, column: ColumnFacts) -> ColumnFeatures:
+        """Return the features of a column."""
+        width = mean = text_weight = 0.0
+        if column.family is Family.INTEGER and not column.empty:
+            width = float(column.profile.maximum) - float(column.profile.minimum) + 1
+            mean = float(sum(column.counts)) / len(column.counts)
+        elif not column.empty:
+            few = list(islice(column.counts, 20))
+            text_weight = min(1.5, 0.3 * sum(len(str(value)) for value in few) / len(few))
+        rows = max(column.table.rows, column.distinct)
+        return cls(
+            key_score=key_score(column),
+            own_name=own_name(column),
+            dense=bool(width) and width <= 1.3 * rows + 2,
+            width=width,
+            mean=mean,
+            rows=rows,
+            text_weight=text_weight,
+            word_kinds={kind: float(column.has_word(kind)) for kind in WORD_KINDS},
+            may_name_own_table=column.has_word("self") or column.has_word("boss"),
+            native_type=column.column.native_type.lower(),
+        )
 
 
 def candidate_features(
@@ -143,7 +143,7 @@ def candidate_features(
         "parent_keyed": float(key.keyed),
         "name_spread": log2(1 + child.table.spread.get(child.joined, 1)),
         "tables_alike": 0.0 if same_table else _shared_columns(child, key),
-        "context": 0.0 if same_table else shared_table_words(child, key),
+        "context": 0.0 if same_table else shared_words(child, key),
         "clear_name": min(name.best, of_key.own_name),
         "other_references": float(min(competition.other_references, 4)),
         "child_dense": float(of_child.dense),
@@ -159,7 +159,7 @@ def key_coverage(child: ColumnFacts, overlap: Overlap, rows: int) -> float:
     return min(1.0, found / max(1, rows))
 
 
-def shared_table_words(child: ColumnFacts, key: ColumnFacts) -> float:
+def shared_words(child: ColumnFacts, key: ColumnFacts) -> float:
     """Return the share of the words of the parent's name that the child's table has too: `film` and `film_actor`."""
     return _share_alike(key.table.words, child.table.words)
 
@@ -271,9 +271,8 @@ class DatabaseSummary:
 def summarize(columns: Sequence[ColumnFacts], candidates: Iterable[Candidate]) -> DatabaseSummary:
     """Return the summary of a database's columns and of candidates of them."""
     indexes = {column: index for index, column in enumerate(columns)}
-    return DatabaseSummary(
-        [_column_name(column) for column in columns], [_candidate_summary(each, indexes) for each in candidates]
-    )
+    summaries = [_candidate_summary(candidate, indexes) for candidate in candidates]
+    return DatabaseSummary([_column_name(column) for column in columns], summaries)
 
 
 def _candidate_summary(candidate: Candidate, indexes: Mapping[ColumnFacts, int]) -> CandidateSummary:
@@ -314,13 +313,10 @@ def worth_rescoring(summary: DatabaseSummary, log_odds: Sequence[float]) -> list
     ]
 
 
-def neighbour_features(
-    summary: DatabaseSummary, log_odds: Sequence[float], indexes: Iterable[int]
-) -> list[list[float]]:
-    """Return the `NEIGHBOUR_FEATURES` of some candidates; `log_odds`: of all of them, from the first pass."""
-    clipped = [max(-LOG_ODDS_LIMIT, min(LOG_ODDS_LIMIT, each)) for each in log_odds]
-    neighbourhood = _Neighbourhood(summary, clipped)
-    return [neighbourhood.features(index) for index in indexes]
+def neighbour_features(summary: DatabaseSummary, log_odds: Sequence[float], chosen: Iterable[int]) -> list[list[float]]:
+    """Return the `NEIGHBOUR_FEATURES` of the chosen candidates; `log_odds`: of all candidates, from the first pass."""
+    neighbourhood = _Neighbourhood(summary, [max(-LOG_ODDS_LIMIT, min(LOG_ODDS_LIMIT, each)) for each in log_odds])
+    return [neighbourhood.features(index) for index in chosen]
 
 
 @dataclass(slots=True)

@@ -154,9 +154,7 @@ class RelationshipRecord:
     def recorded(self) -> tuple[Relationship, ...]:
         """Return the relationships that are recorded."""
         return tuple(
-            each
-            for each in self.relationships
-            if each.status is not Status.REJECTED or each.probability >= LEAST_PROBABILITY
+            r for r in self.relationships if r.status is not Status.REJECTED or r.probability >= LEAST_PROBABILITY
         )
 
 
@@ -168,8 +166,7 @@ def record_text(record: RelationshipRecord) -> bytes:
     lines = [f' "format": {FORMAT}', _listed("keys", map(encode, keys)), _listed("edges", map(encode, relationships))]
     if record.gone:
         gone = (
-            {**_relationship_to_json(each), **({"manual": True} if each.id in record.waiting else {})}
-            for each in record.gone
+            {**_relationship_to_json(r), **({"manual": True} if r.id in record.waiting else {})} for r in record.gone
         )
         lines.append(_listed("gone", map(encode, gone)))
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
@@ -233,12 +230,7 @@ def _with_failed(new: RelationshipRecord, old: RelationshipRecord, failure: Stag
     keys = dict(new.keys)
     if failure.stage is Stage.KEYS:
         keys |= {ref: choice for ref, choice in old.keys.items() if failure.table in (None, ref)}
-    affected = {
-        (each.child, column)
-        for each in old.relationships
-        if depends_on(each, failure.table)
-        for column in each.child_columns
-    }
+    affected = {(r.child, name) for r in old.relationships if depends_on(r, failure.table) for name in r.child_columns}
 
     def is_affected(relationship: Relationship) -> bool:
         return any((relationship.child, column) in affected for column in relationship.child_columns)
@@ -264,18 +256,10 @@ def with_earlier(new: RelationshipRecord, old: RelationshipRecord, unread: Colle
     """
     if not unread:
         return new
-    decided = {
-        _ends(each): each
-        for each in old.relationships
-        if each.tables & set(unread) and each.status is not Status.REVIEW
-    }
-    relationships = (*(each for each in new.relationships if _ends(each) not in decided), *decided.values())
+    decided = {r.id: r for r in old.relationships if r.tables & set(unread) and r.status is not Status.REVIEW}
+    relationships = (*(each for each in new.relationships if each.id not in decided), *decided.values())
     keys = {ref: choice for ref, choice in old.keys.items() if ref in unread and choice.confirmed}
     return RelationshipRecord({**new.keys, **keys}, relationships)
-
-
-def _ends(each: Relationship) -> tuple[object, ...]:
-    return each.child, each.child_columns, each.parent, each.parent_columns, each.condition
 
 
 def _steady(now: Relationship, before: Relationship | None) -> Relationship:
@@ -387,10 +371,8 @@ def relationship_name(relationship: Relationship, names: Mapping[TableRef, str])
     Several columns are in brackets, names that are not plain words in double quotes; a reference that depends on
     another column ends in ` when owner_type=customer`.
     """
-    child, parent = (
-        _end(names[relationship.child], relationship.child_columns),
-        _end(names[relationship.parent], relationship.parent_columns),
-    )
+    child = _end(names[relationship.child], relationship.child_columns)
+    parent = _end(names[relationship.parent], relationship.parent_columns)
     return f"{child}{ARROW}{parent}{_when(relationship.condition)}"
 
 
