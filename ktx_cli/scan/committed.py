@@ -1,4 +1,4 @@
-"""The committed files of a connection: snapshot, shards and records, and what of them is carried over."""
+"""The committed files of a connection: snapshot, shards and records, and the tables a scan carries over."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from ktx_cli.scan.relationships.record import Relationship
 
 WHOLESALE = frozenset({"schema", "folder"})
-"""Problems of no single table that hide tables: nothing that is missing now counts as dropped."""
+"""Problems that hide an unknown number of tables; a table that is missing then does not count as dropped."""
 
 
 def require_some_tables(connection: str, schema: DatabaseSchema, before: Sequence[Table]) -> None:
-    """Raise `SourceError` when a database that had tables shows none: far more often a lost privilege than a drop."""
+    """Raise `SourceError` if a database that had tables shows none: privileges are lost more often than all tables."""
     if before and not schema.tables and not schema.problems:
         raise SourceError(
             f"connection `{connection}` shows no table; at the last scan it had {len(before)}",
@@ -43,10 +43,10 @@ def require_some_tables(connection: str, schema: DatabaseSchema, before: Sequenc
 
 
 def carried_over(schema: DatabaseSchema, before: Sequence[Table]) -> tuple[list[Table], list[Table]]:
-    """Return all tables to describe, and those of them that are as the last scan saw them.
+    """Return all tables, and those of them that are carried over from the last scan.
 
-    A table that could not be read now, or shows no column any more, is carried over whole; where one kind of metadata
-    could not be read for any table (`foreign keys`, `indexes`), that part of each table is.
+    A table that could not be read, or shows no columns any more, is carried over whole. If one kind of metadata could
+    not be read at all (`foreign keys`, `indexes`), that part of each table is.
     """
     found = {table.ref: table for table in schema.tables}
     unreadable = {problem.ref for problem in schema.problems if problem.ref is not None}
@@ -54,7 +54,7 @@ def carried_over(schema: DatabaseSchema, before: Sequence[Table]) -> tuple[list[
     kept = [table for table in before if table.ref not in found and (hidden or table.ref in unreadable)]
     missing = frozenset(problem.what for problem in schema.problems if problem.ref is None)
     old = {table.ref: table for table in before}
-    # A table that is dropped and made again while the catalog is read keeps its name and shows no column.
+    # A table that is dropped and created again while the catalog is read keeps its name and shows no columns.
     bare = {table.ref for table in schema.tables if not table.columns and table.ref in old and old[table.ref].columns}
     kept += [old[ref] for ref in sorted(bare, key=str)]
     tables = [_completed(table, old.get(table.ref), missing) for table in schema.tables if table.ref not in bare]
@@ -104,7 +104,7 @@ def folders(connection: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The last snapshot: path -> sha256, and its tables; `tables` None when there is none that can be read."""
+    """The last snapshot: path -> sha256, and its tables; `tables` None: there is none, or it cannot be read."""
 
     hashes: Mapping[str, str]
     tables: tuple[Table, ...] | None
@@ -128,7 +128,7 @@ class Committed:
 
     @property
     def records(self) -> Records:
-        """What earlier scans found."""
+        """The records of earlier scans."""
         return self._read_records[0]
 
     @property
@@ -160,7 +160,7 @@ class Committed:
             return Snapshot({}, None, (note,))
 
     def all_tables(self, schema: DatabaseSchema) -> list[Table]:
-        """Return the tables of a database, with those the last scan saw and this one could not read."""
+        """Return the tables of a database, with those that only the last scan could read."""
         whole = not schema.problems and all(table.columns for table in schema.tables)
         return list(schema.tables) if whole else carried_over(schema, self.snapshot.tables or ())[0]
 
@@ -182,9 +182,9 @@ _READERS: Final[Mapping[str, Callable[[bytes, str], Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The relationships and texts that scans found.
+    """The recorded relationships and descriptions of a connection.
 
-    None: no scan looked for them, or the file is among the `broken`, which are left as they are.
+    None: no scan recorded any, or the file is one of the `broken` ones, which are left alone.
     """
 
     relationships: RelationshipRecord | None = None
@@ -193,16 +193,16 @@ class Records:
 
     @property
     def known(self) -> RelationshipRecord:
-        """The inferred keys and relationships; empty if no scan looked for them."""
+        """The inferred keys and relationships; empty if none are recorded."""
         return self.relationships or RelationshipRecord()
 
     @property
     def texts(self) -> Mapping[TableRef, facts.Described]:
-        """The descriptions by table; none where nobody described."""
+        """The descriptions by table; empty if none are recorded."""
         return self.described or {}
 
     def restricted(self, tables: Iterable[Table]) -> Records:
-        """Return what is said of tables and columns that are there."""
+        """Return the records of the tables and columns that exist."""
         by_ref = {table.ref: table for table in tables}
         return replace(
             self,
@@ -211,9 +211,9 @@ class Records:
         )
 
     def contents(self, before: Records | None = None, written: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
-        """Return the files by name; none of what is not known.
+        """Return name -> content of the files, except for those of records that are None.
 
-        `written`: the files of `before`, taken for what both say alike.
+        `written`: the contents of `before`, reused for records that did not change.
         """
         known = written or {}
         found = {}
@@ -236,7 +236,7 @@ class Records:
 
 
 def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, tuple[ResultWarning, ...]]:
-    """Return the records among `contents` (path -> bytes) in a folder; one that cannot be read is named."""
+    """Return the records among `contents` (path -> bytes) in a folder, and a warning for each broken one."""
     found: dict[str, Any] = {}
     warnings = []
     for name, read in _READERS.items():
@@ -253,11 +253,12 @@ def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, t
 
 @dataclass(frozen=True, slots=True)
 class LinkedFiles:
-    """Which snapshot file belongs to which shard: by both, the next scan tells people's values from generated ones.
+    """The files of a scan that change together or not at all: snapshot files, shards and records.
 
-    So they change together or not at all. So do the record of relationships, which is one for all tables, and each
-    table's part of the descriptions. `shard_of`: snapshot path -> shard path. `old`, `new`: path below `folder` ->
-    sha256, before and after; `old_texts`, `new_texts`: the record of descriptions, before and after.
+    From a snapshot file and its shard the next scan tells people's values from generated ones. The record of
+    relationships belongs to all tables, a part of the descriptions to each. `shard_of`: snapshot path -> shard path.
+    `old`, `new`: path below `folder` -> sha256, before and after; `old_texts`, `new_texts`: the record of descriptions,
+    before and after.
     """
 
     connection: str
@@ -270,7 +271,7 @@ class LinkedFiles:
     new_texts: Mapping[TableRef, facts.Described] = field(default_factory=dict)
 
     def without(self, files: Mapping[str, bytes | None], held: frozenset[str]) -> dict[str, bytes | None]:
-        """Return `files` less those that are linked to a held path, with a manifest that says so."""
+        """Return `files` without those that are linked to a held path, and with a manifest that fits."""
         manifest = f"{self.folder}/{MANIFEST}"
         if held & {manifest, *(f"{self.folder}/{name}" for name in FILES)}:
             return {}
@@ -289,7 +290,7 @@ class LinkedFiles:
         return hashes | {path: value for path, value in self.old.items() if f"{self.folder}/{path}" in linked}
 
     def _hold_texts(self, kept: dict[str, bytes | None], linked: set[str]) -> None:
-        """Leave the record of descriptions as it was for the linked tables."""
+        """Keep the old descriptions of the linked tables."""
         path = f"{self.folder}/{facts.DESCRIPTIONS}"
         if path not in kept:
             return
@@ -307,20 +308,24 @@ _COMMENT = re.compile(r"(?m)(?:^|[ \t])#")
 
 @dataclass(frozen=True, slots=True)
 class RemovedTexts:
-    """`tables`: physical name of a removed table people wrote about -> its shard. `comments`: shards that had some."""
+    """Texts of people that a scan removes.
+
+    `tables`: physical name of a removed table with descriptions by people -> its shard. `comments`: rewritten shards
+    that had comments.
+    """
 
     tables: Mapping[str, str] = field(default_factory=dict)
     comments: tuple[str, ...] = ()
 
     @property
     def shards(self) -> frozenset[str]:
-        """The shards that lose something."""
+        """The shards that lose texts."""
         return frozenset({*self.tables.values(), *self.comments})
 
     def warnings(
         self, connection: str, written: Collection[str], replaced: Mapping[str, str]
     ) -> Iterator[ResultWarning]:
-        """Yield a warning for either kind, of the shards in `written`; `replaced`: path -> where its old text is."""
+        """Yield a warning for each kind, about the shards in `written`; `replaced`: path -> where its old text is."""
         tables = [table for table, shard in sorted(self.tables.items()) if shard in written]
         if tables:
             message = f"connection `{connection}`: removed with what people wrote about them: {listing(tables)}"
@@ -339,13 +344,13 @@ def _hint(shards: Collection[str], replaced: Mapping[str, str]) -> str:
 
 
 def has_comments(content: bytes, where: str) -> bool:
-    """Say whether a shard that can be parsed holds comments other than the one ktx writes at its top."""
+    """Say whether a valid shard has comments other than the one ktx writes at the top."""
     text = content.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n").removeprefix(MANIFEST_HEADER)
     if _COMMENT.search(text) is None:
         return False
     try:
         root = yaml.compose(text, where=where)
-    except ConfigError:  # it was read before it came here, as bytes; then nothing can be said of its comments
+    except ConfigError:  # as bytes it was valid before; its comments are not known then
         return False
     pieces, position = [], 0
     for node in _scalars(root):
@@ -366,7 +371,7 @@ def _scalars(root: yaml.Node | None) -> Iterator[yaml.Node]:
 
 
 def _outside(block: str) -> str:
-    """Return what does not belong to the text of a block scalar: its header line, and comments below it."""
+    """Return the lines that are not text of a block scalar: its header, and comments below it."""
     header, _, body = block.partition("\n")
     lines = [line for line in body.split("\n") if line.strip()]
     indent = len(lines[0]) - len(lines[0].lstrip(" ")) if lines else 0

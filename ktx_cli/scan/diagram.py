@@ -1,6 +1,6 @@
-"""The entities and relationships of a connection, for drawing: what its manifest says and nothing else.
+"""Draws the entity-relationship diagram of a connection from its manifest.
 
-A join that stands on both of its tables is one edge here, from the many to the one.
+A join that both of its tables have is one edge of the diagram, from the many to the one.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ktx_cli.scan.descriptions.facts import mappings_in
 from ktx_cli.semantic import Entry
 
 MOST_COLUMNS = 20
-"""How many columns of a table are drawn: keys and columns of joins first, as many as there are of those."""
+"""The number of columns of a table that are drawn; keys and columns of joins always are."""
 
 _NAME: Final = r'(?:"(?:[^"]|"")*"|[^\W\d]\w*)'
 _PATH: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})*"
 _EQUAL: Final = re.compile(rf"\s*({_PATH})\s*=\s*({_PATH})\s*")
 _AND: Final = re.compile(r"and\b", re.IGNORECASE)
 _ORIGINS: Final = ("formal", "manual", "inferred")
-"""Where a join comes from, the more certain first."""
+"""The sources of joins, the most certain first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A column of an entity; `joins`: it is what a join on the many side goes by."""
+    """A column of an entity; `joins`: whether it is a column of a join on the many side."""
 
     name: str
     type: str
@@ -43,7 +43,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A source: the columns that are drawn, and how many are not."""
+    """A source: the columns that are drawn, and the number of those that are not."""
 
     name: str
     attributes: tuple[Attribute, ...]
@@ -52,9 +52,9 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A join: `pairs[i]` are columns of `many` and `one` that are equal; none where the condition is not that simple.
+    """A join: `pairs[i]` are equal columns of `many` and `one`; empty if the condition is not that simple.
 
-    `one_to_one`, `many_to_many`: then the ends are in the order of their names. `optional`: a column on the many side
+    The ends of `one_to_one` and `many_to_many` are in the order of their names. `optional`: a column on the many side
     may be NULL. `origin`: `formal` (a declared key), `manual`, `inferred`.
     """
 
@@ -68,14 +68,14 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """Entities by name, edges by their ends; the same manifest gives the same diagram."""
+    """Entities sorted by name, and edges sorted by their ends."""
 
     entities: tuple[Entity, ...]
     edges: tuple[Edge, ...]
 
     @property
     def hidden(self) -> int:
-        """How many columns are not drawn."""
+        """The number of columns that are not drawn."""
         return sum(entity.hidden for entity in self.entities)
 
 
@@ -86,9 +86,9 @@ def diagram_of(
     keys_only: bool = False,
     most_columns: int = MOST_COLUMNS,
 ) -> Diagram:
-    """Return the diagram of the sources a pattern covers (by source name or `schema.table`; none: all of them).
+    """Return the diagram of the sources that match a pattern, by source name or `schema.table`; without one, of all.
 
-    Raises `UsageError` for a pattern that covers nothing.
+    Raises `UsageError` for a pattern without a match.
     """
     chosen = {name: tables[name] for name in sorted(_chosen(tables, patterns))}
     edges = _edges(chosen)
@@ -155,7 +155,7 @@ def _edge(name: str, join: Mapping[str, Any]) -> Edge | None:
 
 
 def _pairs(on: str, to: str) -> list[tuple[str, str]]:
-    """Return (own column, column of `to`) for `a = to.b AND c = to.d`; nothing for any other condition."""
+    """Return (own column, column of `to`) for `a = to.b AND c = to.d`; empty for any other condition."""
     pairs: list[tuple[str, str]] = []
     place = 0
     while found := _EQUAL.match(on, place):

@@ -1,4 +1,4 @@
-"""The outcome of a scan: the plan of its files (shards, snapshot, records), its row in the state database, warnings."""
+"""The outcome of a scan: the files it changes (shards, snapshot, records), its row in the state database, warnings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def plan_manifest(
 ) -> ManifestPlan:
     """Return the files that change. `texts`: the descriptions of this scan; `contents`: the bytes of the `records`.
 
-    Raises `SourceError` where a database that had tables shows none, `ConfigError` where a committed shard is broken.
+    Raises `SourceError` if a database that had tables shows none, `ConfigError` if a committed shard is broken.
     """
     last, shards = committed.snapshot, committed.shards
     require_some_tables(committed.connection, schema, last.tables or ())
@@ -62,12 +62,12 @@ def plan_manifest(
     adopted = adopted_texts(refs, committed.records.texts, shards, index)
     joins = CommittedJoins(committed)
 
-    # What the manifest shows: where no text of a scan takes their place, the texts of others too.
+    # The manifest also shows adopted texts that no text of a scan replaces.
     described = updated_record({**adopted, **committed.records.texts}, texts, tables)
     shown = replace(records.restricted(tables), described=described)
-    passing = JoinChanges.of(shown.known, committed.records.known, by_ref, joins)
+    changes = JoinChanges.of(shown.known, committed.records.known, by_ref, joins)
     if shown.relationships is not None:
-        shown = replace(shown, relationships=passing.record)
+        shown = replace(shown, relationships=changes.record)
 
     reserved = [name for _, name in index.custom]
     names = source_names(list(by_ref), index.names, reserved)
@@ -76,9 +76,9 @@ def plan_manifest(
         old_names = source_names([table.ref for table in last.tables], index.names, reserved)
         before = replace(committed.records, described={**adopted, **committed.records.texts})
         entries = before.restricted(last.tables).entries(last.tables, old_names)
-        old = passing.without_leaving({physical_name(ref): entry for ref, entry in entries.items()})
+        old = changes.without_leaving({physical_name(ref): entry for ref, entry in entries.items()})
     plan = plan_shards(
-        committed.schema_folder, shards, index, shown.entries(tables, names, passing.returned), names, old
+        committed.schema_folder, shards, index, shown.entries(tables, names, changes.returned), names, old
     )
     reviewed = joins.after(shown.known, plan.shards, by_ref)
     written = _recorded(shown, records)
@@ -102,9 +102,9 @@ def plan_manifest(
 def adopted_texts(
     refs: Iterable[TableRef], recorded: Mapping[TableRef, Described], shards: Mapping[str, Shard], index: ManifestIndex
 ) -> dict[TableRef, Described]:
-    """Return the texts under the keys of scans that no scan of ours recorded: another program's, or of a lost record.
+    """Return texts under the keys of scans that are not recorded: by another program, or of a lost record.
 
-    They count as generated, and stay until there is a text to take their place. Their hash is empty.
+    They count as generated, and stay until a text of a scan replaces them. Their hash is empty.
     """
     adopted = {}
     for ref in refs:
@@ -119,7 +119,7 @@ def adopted_texts(
 
 
 def _described(ref: TableRef, entry: Entry) -> Described | None:
-    """Return the texts of an entry: the model's where there is one, else those of rules."""
+    """Return the texts of an entry: the model's if there are any, else those of rules."""
     sources: tuple[Source, ...] = ("ai", "rules")
     for source in sources:
         key = TEXT_KEYS[source]
@@ -138,7 +138,7 @@ def _text(fields: Mapping[str, Any], key: str) -> str | None:
 
 
 def _recorded(shown: Records, records: Records) -> Records:
-    """Return what goes into the records: no texts of others, and no record where there was none and nothing is new."""
+    """Return the records to write: without adopted texts, and without a record that did not exist and stays empty."""
     if records.described is None:
         return replace(shown, described=None)
     return replace(shown, described={ref: each for ref, each in shown.texts.items() if each.hash})
@@ -211,7 +211,7 @@ def _names(refs: Iterable[TableRef]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PreviousScan:
-    """What the state database remembers: the digest of the structure, and path -> blob id as committed then."""
+    """The last scan in the state database: the digest of the structure, and path -> blob id as committed then."""
 
     digest: str
     files: Mapping[str, str]
@@ -219,18 +219,18 @@ class PreviousScan:
 
 @dataclass(frozen=True, slots=True)
 class TableChanges:
-    """Physical names by what happened to them since the last snapshot."""
+    """The physical names of tables by their change since the last snapshot."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    """Known from before, unreadable now: kept as they were."""
+    """Tables that could not be read now and are kept as they were."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestPlan:
-    """What a scan changes in the project. `files`: path -> new content, None for a file that goes."""
+    """What a scan changes in the project. `files`: path -> new content, None for a removed file."""
 
     relationships: RelationshipRecord
     files: Mapping[str, bytes | None] = field(default_factory=dict)
@@ -246,7 +246,7 @@ class ManifestPlan:
 
 @dataclass(frozen=True, slots=True)
 class ScanOutcome:
-    """What a scan found and what it changes."""
+    """The results of a scan, and what it changes."""
 
     connection: str
     driver: str
@@ -255,22 +255,22 @@ class ScanOutcome:
     tables: int
     columns: int
     views: int = 0
-    """How many of the tables are views."""
+    """The number of views among the tables."""
     declared: int = 0
-    """How many foreign keys the database declares between the tables."""
+    """The number of foreign keys that the database declares between the tables."""
     row_estimates: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[ObjectProblem, ...] = ()
     has_rows: bool = False
-    """Whether rows were read; else the relationships are those an earlier scan found."""
+    """Whether rows were read; otherwise the relationships are those of an earlier scan."""
     profiles: tuple[TableProfile, ...] = ()
     descriptions: DescriptionReport | None = None
     warnings: tuple[ResultWarning, ...] = ()
     failures: tuple[StageFailure, ...] = ()
-    """The stages that failed; what the last scan knew of their part stays."""
+    """The stages that failed; their part is as the last scan had it."""
 
     @property
     def files(self) -> Mapping[str, bytes | None]:
-        """The files that change: path -> new content, None for a file that goes."""
+        """The files that change: path -> new content, None for a removed file."""
         return self.plan.files
 
     @property
@@ -284,18 +284,18 @@ class ScanOutcome:
         return status_counts(self.plan.reviewed)
 
     def all_warnings(self) -> list[ResultWarning]:
-        """Return the warnings, those of descriptions and of failed stages among them."""
+        """Return all warnings, including those about descriptions and failed stages."""
         described = [] if self.descriptions is None else self.descriptions.warnings(self.connection)
         return [*described, *self.warnings, *(each.warning(self.connection) for each in self.failures)]
 
     def without(self, held: frozenset[str]) -> Mapping[str, bytes | None]:
-        """Return the files that may change while the held paths keep their old content."""
+        """Return the files that may change if the held paths keep their old content."""
         return self.files if self.plan.linked is None else self.plan.linked.without(self.files, held)
 
     def removals(self, held: frozenset[str], replaced: Mapping[str, str]) -> list[ResultWarning]:
-        """Return the warnings of people's texts and of joins that are gone: none of shards that were held back.
+        """Return warnings about removed texts of people and removed joins, except for those of held shards.
 
-        `replaced`: path -> where its old text is kept, of files that have no history.
+        `replaced`: path -> where its old text is kept, for files without a history.
         """
         removed = self.plan.removed_texts.warnings(self.connection, self.without(held), replaced)
         return [*removed, *gone_warnings(self.connection, self.plan.gone, held)]
@@ -313,14 +313,14 @@ class LastScan:
 
 
 def previous_scans(database: sqlite3.Connection, connections: Iterable[str]) -> dict[str, PreviousScan]:
-    """Return connection -> what its last complete scan left; those that were never scanned are not in it."""
+    """Return connection -> its last complete scan, if there is one."""
     wanted = set(connections)
     rows = database.execute("SELECT connection, digest, files FROM scans").fetchall()
     return {row[0]: PreviousScan(row[1], json.loads(row[2])) for row in rows if row[0] in wanted}
 
 
 def record_scan(database: sqlite3.Connection, run_id: str, outcome: ScanOutcome, files: dict[str, str] | None) -> None:
-    """Record a scan; `files` None: not all of it was committed, so the next run looks at everything again."""
+    """Record a scan; `files` None: not all of it was committed, so the next run compares everything again."""
     digest = outcome.digest if files is not None else ""
     counts = (outcome.tables, outcome.columns, json.dumps(outcome.row_estimates))
     row = (outcome.connection, run_id, isoformat(now()), digest, json.dumps(files or {}), *counts)
@@ -335,11 +335,11 @@ def last_scans(database: sqlite3.Connection) -> dict[str, LastScan]:
 
 
 OF_THE_SCOPE = frozenset({"scope", "schema"})
-"""Problems of what `ktx.yaml` asks for: an entry that matches nothing."""
+"""Problems of a scope in `ktx.yaml` that matches nothing."""
 
 
 def problem_warnings(connection: str, problems: Iterable[ObjectProblem]) -> list[ResultWarning]:
-    """Return a warning of objects that could not be read, and one of a scope without a match."""
+    """Return a warning about objects that could not be read, and one about a scope without a match."""
     of_scope = {True: list[ObjectProblem](), False: list[ObjectProblem]()}
     for problem in problems:
         of_scope[problem.what in OF_THE_SCOPE].append(problem)
@@ -348,7 +348,7 @@ def problem_warnings(connection: str, problems: Iterable[ObjectProblem]) -> list
 
 
 def comment_warnings(connection: str, shards: Mapping[str, Shard], changes: TableChanges) -> list[ResultWarning]:
-    """Return a warning where comments of tables that are new or changed instruct agents."""
+    """Return a warning if comments of new or changed tables contain instructions to agents."""
     objects = list(_instructing(shards, changes))
     if not objects:
         return []
@@ -390,14 +390,14 @@ def _unreadable(connection: str, problems: list[ObjectProblem]) -> ResultWarning
 
 
 def exclusion_hint(connection: str, objects: Iterable[str], limit: int = 5) -> Hint:
-    """Return what can be done about objects that can never be read as they are."""
+    """Return a hint for objects that can never be read as they are."""
     entries = listing(map(_entry, objects), limit)
     place = SettingPath(f"connections.{connection}")
     return Hint("repair or drop them, or add to `exclude` of {} in ktx.yaml: {}", place, entries)
 
 
 def _entry(name: str) -> str:
-    """Return the entry of `exclude` that covers this object and no other, as it is written in YAML."""
+    """Return the YAML of an `exclude` entry that matches this object alone."""
     pattern = glob.escape(name)
     return pattern if re.fullmatch(r"\w[\w./-]*", pattern) else json.dumps(pattern, ensure_ascii=False)
 
@@ -414,7 +414,7 @@ def _unmatched(connection: str, problems: list[ObjectProblem]) -> ResultWarning:
 
 
 MOST_REASONS = 5
-"""So many reasons have a warning of their own; the rest share one."""
+"""The number of reasons with a warning of their own; the rest share one."""
 
 NAMED_TABLES = 10
 """A GRANT names the tables up to this number, beyond it their schemas."""
@@ -422,13 +422,13 @@ NAMED_TABLES = 10
 _FORBIDDEN: Final = re.compile(
     r"permission (was )?denied|access denied|command denied|not authori[sz]ed|insufficient privilege", re.IGNORECASE
 )
-_PASSES: Final = re.compile(r"locked|was stopped after|the database is busy", re.IGNORECASE)
+_TEMPORARY: Final = re.compile(r"locked|was stopped after|the database is busy", re.IGNORECASE)
 _VARYING: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class _Unread:
-    """A table or a column of it, and what the database said."""
+    """A table or column without a profile, and the error of the database."""
 
     ref: TableRef
     column: str | None
@@ -439,7 +439,7 @@ class _Unread:
 
     @property
     def kind(self) -> str:
-        """The reason without the names, values and places that differ from table to table."""
+        """The reason without names, values and positions, which differ from table to table."""
         if _FORBIDDEN.search(self.reason):
             return "forbidden"
         text = _VARYING.sub("?", self.reason)
@@ -449,7 +449,7 @@ class _Unread:
 
 
 def unprofiled_warnings(connection: str, connector: Connector, profiled: Profiled) -> list[ResultWarning]:
-    """Return the warnings of tables and columns without a profile, which are not empty ones."""
+    """Return warnings about tables and columns without a profile, except for empty ones."""
     found = list(_left_out(connection, profiled))
     groups: dict[str, list[_Unread]] = defaultdict(list)
     for each in _unread(each.profile for each in profiled.tables):
@@ -494,13 +494,13 @@ def _hint(connection: str, connector: Connector, group: Sequence[_Unread]) -> st
     refs = sorted({each.ref for each in group}, key=str)
     if all(_FORBIDDEN.search(each.reason) for each in group):
         return _grant(connection, connector, refs, group[0].reason)
-    if all(_PASSES.search(each.reason) for each in group):
+    if all(_TEMPORARY.search(each.reason) for each in group):
         return Hint("try again later: {}", Command("scan", connection))
     return exclusion_hint(connection, map(str, refs), NAMED_TABLES)
 
 
 def _grant(connection: str, connector: Connector, refs: Sequence[TableRef], reason: str) -> str:
-    """Return the statements that let the role read; of engines that grant otherwise, the command that names it."""
+    """Return the statements that let the role read, or for engines without GRANT the command that shows the role."""
     dialect = dialect_named(connector.dialect)
     user = _user(connector) if dialect.has_grants else None
     if user is None:

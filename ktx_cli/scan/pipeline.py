@@ -56,12 +56,12 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import Described, Describer, DescriptionReport
 
 GENERATOR = 3
-"""Raised when the same structure would give other files, so that an unchanged database is written anew once."""
+"""Increased when the same structure gives other files, so that an unchanged database is written again once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanJob:
-    """What to scan, how deep, and what the last scan left. `base`: the committed tree; `copies`: its parsed shards."""
+    """What to scan and how deep, and the last scan. `base`: the committed tree; `copies`: its shards."""
 
     connection: str
     driver: str
@@ -73,21 +73,21 @@ class ScanJob:
     entry: Database | None = None
     """The connection's entry in `ktx.yaml`; hints name it."""
     describer: Describer | None = None
-    """Proposes joins and writes descriptions; None where nobody does."""
+    """Proposes joins and writes descriptions, if anything does."""
     store: ProfileStore | None = None
-    """Keeps profiles and value lists; None in a dry run, which lists no values and reuses nothing."""
+    """Keeps profiles and value lists; None in a dry run, which lists no values and reuses no results."""
     emit: Emit = ignore_events
 
 
 @dataclass(frozen=True, slots=True)
 class RowResults:
-    """What the rows of a database say. `shown`: the profiles as a model may see them."""
+    """The results of reading the rows of a database. `shown`: the profiles as a model may see them."""
 
     relationships: RelationshipRecord
     profiles: tuple[TableProfile, ...]
     shown: tuple[TableProfile, ...] = ()
     unseen: frozenset[TableRef] = frozenset()
-    """Tables that could not be read: what an earlier scan found in them holds."""
+    """Tables that could not be read; the results of an earlier scan are kept for them."""
     report: DescriptionReport | None = None
     warnings: tuple[ResultWarning, ...] = ()
 
@@ -95,8 +95,8 @@ class RowResults:
 def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOutcome:
     """Introspect, profile, infer keys and joins, describe, and plan the files that change.
 
-    No file of the project is written, and no shard is parsed where nothing changed. A stage that fails unexpectedly
-    leaves its part as the last scan had it, and is among the outcome's `failures`.
+    No file of the project is written, and no shard is parsed if nothing changed. A stage that fails unexpectedly leaves
+    its part as the last scan had it, and is among the outcome's `failures`.
 
     Raises `SourceError` when the database cannot be read, `ConfigError` when a committed shard is broken.
     """
@@ -142,7 +142,7 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
 
 @dataclass(frozen=True, slots=True)
 class _RowScan:
-    """Profiles the tables, infers keys and joins, and lists values; of a stage that failed the `record` holds."""
+    """Profiles tables, infers keys and joins, and lists values; the part of a stage that fails comes from `record`."""
 
     job: ScanJob
     connector: Connector
@@ -151,7 +151,7 @@ class _RowScan:
     failures: Failures
 
     def run(self) -> RowResults:
-        """Return what the rows say. Where neither data nor hints changed since the last scan no row is read."""
+        """Return the results; no row is read if neither data nor hints changed since the last scan."""
         job, store, settings = self.job, self.job.store, self.job.settings
         hints, report, fingerprint = None, None if job.describer is None else job.describer.report, None
         last: tuple[StoredResults, tuple[TableProfile, ...]] | None = None
@@ -219,7 +219,7 @@ class _RowScan:
     def _hints(
         self, shown: Sequence[TableProfile], report: DescriptionReport | None
     ) -> tuple[FixedHints, DescriptionReport | None]:
-        """Return the joins that the record or the model propose."""
+        """Return hints at joins from the model, or else from the record."""
         if self.job.describer is not None and report is not None and self.job.settings.relationships.enabled:
             with self.failures.stage(Stage.PROPOSALS):
                 return self.job.describer.propose(ProposalInput(self.tables, shown, self.record), report)
@@ -242,7 +242,7 @@ class _RowScan:
         return profiled
 
     def _infer(self, connector: Connector, profiled: Profiled, hints: FixedHints, until: float) -> Discovery:
-        """Infer keys and joins; what cannot be checked `until` then is put up for review; else the record holds."""
+        """Infer keys and joins; what is not checked `until` then needs review. If this fails, return the record's."""
         settings = self.job.settings.relationships
         with self.failures.stage(Stage.RELATIONSHIPS):
             if not settings.enabled:
@@ -255,17 +255,17 @@ class _RowScan:
                 )
                 joins, candidates = len(discovery.accepted()), len(discovery.relationships)
                 step.summary = f"{plural(joins, 'join')} among {plural(candidates, 'candidate')}"
-            # That a spared table was not asked is said once, for all of them.
+            # One warning for all tables that are not read is enough.
             return replace(discovery, problems=tuple(each for each in discovery.problems if NOT_READ not in each))
         return Discovery(dict(self.record.keys), self.record.relationships)
 
     def _store_values(
         self, store: ProfileStore, sparing: Connector, profiled: Profiled, reusable: StoredResults | None, until: float
     ) -> list[str]:
-        """List the values of columns of few values, store them with the profiles, and return which lists failed.
+        """List the values of columns with few values, store them with the profiles, and return which lists failed.
 
-        The results are kept for the next scan where all was read, within the time and from the same data. A table whose
-        lists fail unexpectedly keeps those it has.
+        The results are kept for the next scan if everything was read, in time and from the same data. A table whose
+        lists fail unexpectedly keeps its old ones.
         """
         job, failures = self.job, self.failures
         with ScanStep("values", job.connection, job.emit) as step:
@@ -300,7 +300,7 @@ def _incomplete(job: ScanJob, code: str, what: str, problems: Sequence[str]) -> 
 def _reusable(
     fingerprint: str, hints: FixedHints, found: RelationshipRecord, profiled: Profiled
 ) -> StoredResults | None:
-    """Return the results for the next scan; None where not everything was read, or not everything comes back equal."""
+    """Return the results for the next scan; None if not everything was read, or not everything can be stored."""
     profiles = [each.profile for each in profiled.tables]
     unread = (column.problem for each in profiles for column in each.columns)
     if any(each.problem not in (None, NOT_READ) for each in profiles) or any(unread):
@@ -312,7 +312,7 @@ def _reusable(
 def _with_relationships(
     records: Records, rows: RowResults | None, schema: DatabaseSchema, failures: Failures
 ) -> Records:
-    """Return the records with the keys and joins that were found, and the old ones of tables that nobody could read."""
+    """Return the records with the inferred keys and joins, and with the old ones of tables that could not be read."""
     if rows is not None:
         with failures.stage(Stage.RELATIONSHIPS):
             old, present = records.known, {table.ref for table in schema.tables}
@@ -330,7 +330,7 @@ def _describe(
     rows: RowResults | None,
     failures: Failures,
 ) -> tuple[Records, tuple[Described, ...], DescriptionReport | None]:
-    """Return the records with the texts there are now, and the texts; a table without a new one keeps its old text."""
+    """Return the records with the new descriptions, these, and the report; a table without a new one keeps its old."""
     describer = job.describer
     if describer is None:
         return records, (), None
@@ -348,7 +348,7 @@ def _describe(
 
 
 def _unchanged(committed: Committed, schema: DatabaseSchema, records: Records, rows: RowResults | None) -> ManifestPlan:
-    """Return the plan of a scan that changes no file; with the status of relationships if rows were read."""
+    """Return the plan of a scan that changes no file, with the status of relationships if rows were read."""
     if rows is None:
         return ManifestPlan(records.known)
     tables = {table.ref: table for table in schema.tables}

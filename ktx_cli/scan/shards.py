@@ -1,4 +1,4 @@
-"""What the database and its rows say about every source: the generated part of the manifest shards.
+"""The manifest shards: the generated entry of every table, merged with what people changed in it.
 
 Format: `tables: {NAME: {table, descriptions, columns: [{name, type, pk, nullable, descriptions}], joins: [...]}}`.
 """
@@ -47,7 +47,7 @@ def entries(
 
 
 def declared_relationships(tables: Iterable[Table]) -> list[Relationship]:
-    """Return a relationship for every foreign key whose tables are both there."""
+    """Return a relationship for every foreign key between two known tables."""
     known = {table.ref: table for table in tables}
     return [
         Relationship(
@@ -84,7 +84,7 @@ def _column(column: Column, *, is_key: bool) -> dict[str, Any]:
 
 
 def _add_joins(joins: Joins, relationship: Relationship, names: Mapping[TableRef, str], source: str) -> None:
-    """Add the joins of a relationship, to both its tables, unless they are there."""
+    """Add the joins of a relationship to both its tables, unless they have them."""
     child, parent = relationship.child, relationship.parent
     own, other, back = relationship.child_columns, relationship.parent_columns, names[child]
     forward = relationship.cardinality.value
@@ -107,7 +107,7 @@ def _add(joins: list[dict[str, str]], join: dict[str, str]) -> None:
 
 
 def _condition(relationship: Relationship, source: str | None) -> str:
-    """Return what makes a column that refers to several tables refer to this one; `source`: where the column is."""
+    """Return the condition of a polymorphic reference as SQL; `source`: the name of the column's source, if needed."""
     if relationship.condition is None:
         return ""
     column, value = relationship.condition
@@ -117,7 +117,7 @@ def _condition(relationship: Relationship, source: str | None) -> str:
 
 
 def is_joinable(key: ForeignKey, tables: Mapping[TableRef, Table]) -> bool:
-    """Say whether both ends are in scope, with all their columns."""
+    """Say whether both ends of a foreign key are in scope, with all their columns."""
     target = tables.get(key.target)
     if target is None or not key.columns or len(key.columns) != len(key.target_columns):
         return False
@@ -133,10 +133,10 @@ def is_unique(table: Table, columns: tuple[str, ...]) -> bool:
 
 @dataclass(slots=True)
 class ShardPlan:
-    """What the shards of a connection become: path -> new text, None for a shard that goes.
+    """The changes of a connection's shards. `files`: path -> new text, None for a removed shard.
 
-    `shard_of`: the shard each table is in. `gone_from`: physical name of a removed table -> the shard it was in.
-    `lost`: those of the removed tables that people had written about -> the shard.
+    `shards`: all shards after the change. `shard_of`: table -> its shard. `gone_from`: physical name of a removed table
+    -> the shard it was in; `lost`: the same for removed tables that people had written about.
     """
 
     files: dict[str, bytes | None] = field(default_factory=dict)
@@ -149,10 +149,10 @@ class ShardPlan:
 
 @dataclass(frozen=True, slots=True)
 class ManifestIndex:
-    """Where the manifest has the entries of a connection's tables, and which entries are people's own.
+    """The location of every entry in a connection's shards.
 
-    `primary`: physical name -> shard path and source name of the entry a scan keeps up to date. `custom`: shard path
-    and source name of every other entry: a second source over the same table, or one that names no table.
+    `primary`: physical name -> shard path and source name of the entry that scans keep up to date. `custom`: shard path
+    and source name of every other entry, which belongs to people: a second source over a table, or one without a table.
     """
 
     primary: dict[str, tuple[str, str]]
@@ -192,10 +192,9 @@ def plan_shards(
 ) -> ShardPlan:
     """Return the new shards of a connection.
 
-    `folder`: their folder in the project. `current`: path -> shard as it stands in the base tree, `index` what is
-    where in them. `old`: physical name -> entry the last scan generated; None where that is not known. A table stays
-    in the shard it is in; a new one goes to the shard of its schema. Entries of tables that are gone are removed and
-    named; entries no scan ever made are left as they are.
+    `folder`: their folder in the project. `current`: path -> shard in the base tree, `index`: the index of these.
+    `old`: physical name -> entry the last scan generated; None: not known. A table stays in its shard; a new one goes
+    to the shard of its schema. Entries of removed tables are removed; entries that no scan generated are left alone.
     """
     present = {physical_name(ref) for ref in generated}
     gone = {
@@ -231,14 +230,14 @@ def plan_shards(
 
 
 def _renamed(generated: Mapping[TableRef, Entry], names: Mapping[TableRef, str]) -> dict[str, str]:
-    """Return a table's own source name -> the name people gave it, where nothing else has the former."""
+    """Return a table's generated source name -> the name people gave it, if no other source has the former."""
     natural = source_names(generated, {})
     in_use = set(names.values())
     return {natural[ref]: names[ref] for ref in generated if natural[ref] not in in_use}
 
 
 def _compare(plan: ShardPlan, current: Mapping[str, Shard], placed: Mapping[str, dict[str, Entry]]) -> None:
-    """Fill in which files change."""
+    """Set the files that change."""
     for path in sorted({*current, *placed}):
         entries = placed.get(path)
         shard = current.get(path)
@@ -256,7 +255,7 @@ def _compare(plan: ShardPlan, current: Mapping[str, Shard], placed: Mapping[str,
 
 
 def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Compare with the order of the tables and columns, which the file shows."""
+    """Say whether two documents are equal, including the order of their tables."""
     return before == after and [*(before.get("tables") or {})] == [*after["tables"]]
 
 
@@ -270,11 +269,11 @@ KEPT_JOIN_SOURCES = frozenset({"manual", "inferred"})
 
 
 def keep_entry(old: Entry | None, current: Entry, new: Entry, *, joinable: Callable[[str], bool]) -> Entry:
-    """Return the entry to write for a source.
+    """Return the entry to write for a source: `new`, with the changes that people made from `old` to `current`.
 
-    `old` None: not known (the file was written by another program); then what a scan generates is taken from `new`
-    and all else from `current`; a text under a key of scans stays until `new` has one. `joinable` says whether a join
-    to a source name may stay.
+    `old` None: not known (another program wrote the file); then generated values are taken from `new` and all others
+    from `current`, and a text under a key of scans stays until `new` has one. `joinable` says whether a join to a
+    source may stay.
     """
     if old is None:
         old = _generated_part(current, new)
@@ -289,7 +288,7 @@ def keep_entry(old: Entry | None, current: Entry, new: Entry, *, joinable: Calla
 
 
 def has_text(old: Entry | None, current: Entry) -> bool:
-    """Say whether an entry holds descriptions that no scan generated; `old` as in `keep_entry`."""
+    """Say whether an entry has descriptions that no scan generated; `old` as in `keep_entry`."""
     generated = _generated_part(current) if old is None else old
     return _descriptions(current) != _descriptions(generated)
 
@@ -300,7 +299,7 @@ def _descriptions(entry: Entry) -> list[Any]:
 
 
 def with_renamed_joins(entry: Entry, renamed: Mapping[str, str]) -> Entry:
-    """Return the entry with its joins to a source that people gave another name leading to that name."""
+    """Return the entry with its joins to renamed sources changed to the new names."""
     if not any(join.get("to") in renamed for join in mappings_in(entry, "joins")):
         return entry
     return {**entry, "joins": [_redirected(join, renamed) for join in entry["joins"]]}
@@ -329,7 +328,7 @@ def _keep_mapping(old: dict[str, Any], current: dict[str, Any], new: dict[str, A
 
 
 def _keep_columns(old: dict[str, Any], current: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the database's columns in its order, then those only a person wrote."""
+    """Return the database's columns in order, then those that people added."""
     kept = [_keep_mapping(old.get(name, {}), current.get(name, column), column) for name, column in new.items()]
     return kept + [column for name, column in current.items() if name not in new and name not in old]
 
@@ -353,7 +352,7 @@ def _keep_joins(
 
 
 def _generated_part(entry: Entry, new: Entry | None = None) -> Entry:
-    """Return what a scan may have generated of an entry nobody recorded; of its texts those that `new` replaces."""
+    """Return the part of an unrecorded entry that a scan may have generated; of its texts those that `new` replaces."""
     part: Entry = {"table": entry.get("table"), **_generated_texts(entry, new)}
     columns = None if new is None else _by_name(new)
     part["columns"] = [
@@ -370,7 +369,7 @@ def _generated_column(column: dict[str, Any], new: dict[str, Any] | None) -> dic
 
 
 def _generated_texts(fields: dict[str, Any], new: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the `descriptions` under keys of scans; `new`: of the others than the database's own those it has."""
+    """Return the `descriptions` under keys of scans; `new`: only those of the database and those that `new` has."""
     replaced = GENERATED_KEYS if new is None else {"db", *_mapping(new.get("descriptions"))}
     texts = {
         key: text

@@ -27,7 +27,7 @@ class SnapshotFile:
 
 
 def snapshot_path(connection: str) -> str:
-    """Return the path of the file that lists what the last scan of a connection saw."""
+    """Return the path of the manifest of a connection's last snapshot."""
     return f"{Layout.raw_path(connection, DATABASE_SOURCE)}/{MANIFEST}"
 
 
@@ -50,7 +50,7 @@ def manifest_text(connection: str, driver: str, hashes: Mapping[str, str]) -> st
 
 
 def manifest_hashes(text: bytes, where: str) -> dict[str, str]:
-    """Return path -> sha256 of the files a manifest lists as done; `ConfigError` when it cannot be read."""
+    """Return path -> sha256 of the files that a manifest lists as done; `ConfigError` for an invalid manifest."""
     document = yaml.load(text, where=where)
     files = document.get("files") if isinstance(document, dict) else None
     if not isinstance(files, list):
@@ -63,7 +63,7 @@ def manifest_hashes(text: bytes, where: str) -> dict[str, str]:
 
 
 def read_table(content: bytes, where: str) -> Table:
-    """Return the table a snapshot file describes; `KtxError` when the file is damaged."""
+    """Return the table in a snapshot file; `KtxError` for a damaged one."""
     try:
         return _from_json(json.loads(content))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -72,9 +72,9 @@ def read_table(content: bytes, where: str) -> Table:
 
 
 def _text(document: dict[str, Any]) -> str:
-    """Return JSON with a line for every item of a list, so that a diff shows what changed.
+    """Return JSON with one line per list item, for readable diffs.
 
-    The standard encoder's `indent` would do, at ten times the cost.
+    The standard encoder's `indent` takes ten times as long.
     """
     encode = json.JSONEncoder(ensure_ascii=False).encode
     fields = []
