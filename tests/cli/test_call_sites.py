@@ -68,7 +68,9 @@ SITES = {
     "reconcile": Site(TASK, "run_agent_loop", "reconcile"),
     "conflict repair": Site(TASK, "run_agent_loop", "conflict_repair"),
     "gate repair": Site(TASK, "run_agent_loop", "gate_repair"),
-    "table description": Site("scan/descriptions/model.py _Asking._ask_once", "generate_object", "describe_tables"),
+    "table description": Site(
+        "scan/descriptions/model.py _DescriptionRun._ask_once", "generate_object", "describe_tables"
+    ),
     "relationship proposal": Site(
         "scan/relationships/proposals.py _ProposalRun._ask", "generate_object", "propose_joins"
     ),

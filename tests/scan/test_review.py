@@ -506,14 +506,14 @@ def test_an_opposite_keeps_its_reason_or_says_that_the_join_stands() -> None:
     assert named(BACK, review_of(tree(INFERRED, (SURE, WAITS)))).relationship.reason == OTHER_WAY
 
 
-@pytest.mark.table("decision", Decision)
+@pytest.mark.table("decision", list(Decision))
 def test_a_decision_on_the_opposite_of_a_join_changes_nothing(decision: Decision) -> None:
     files = tree(INFERRED, (SURE, MIRROR))
     assert decide(files, BACK, decision) == {}
     assert standing(files, THERE) == "accepted"
 
 
-@pytest.mark.table("decision", Decision)
+@pytest.mark.table("decision", list(Decision))
 def test_the_opposite_of_a_declared_join_is_never_that_join(decision: Decision) -> None:
     key = ForeignKey(SURE.child_columns, SURE.parent, SURE.parent_columns, None)
     number = Column("id", "INTEGER", SemanticType.NUMBER)

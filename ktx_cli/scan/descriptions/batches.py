@@ -1,4 +1,4 @@
-"""Which tables and columns go into which call: small tables together, neighbours first; wide tables in parts."""
+"""The calls of the model: small tables together, neighbours first; wide tables in parts."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any, Final, Generic, TypeVar
 
 from ktx_cli.core import one_line
 from ktx_cli.project import Privacy
-from ktx_cli.scan.descriptions.facts import TableFacts, ref_order
+from ktx_cli.scan.descriptions.facts import TableContext, ref_order
 from ktx_cli.scan.profile.profiler import ColumnProfile
 from ktx_cli.semantic import physical_name
 from ktx_cli.warehouses import Column, TableKind, TableRef
 
 LOOK_BACK: Final = 50
-"""How many calls in the making a group may still join: thousands of tables are placed in linear time."""
+"""The number of unfinished calls a group may still join: thousands of tables are placed in linear time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one call may hold: estimated tokens of the message, columns, tables."""
+    """The limits of one call: estimated tokens of the message, columns, tables."""
 
     tokens: int = 6_000
     columns: int = 60
@@ -31,8 +31,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class SizedTable:
-    """A table to place. `head`: tokens of all but its columns; `columns`: name and tokens of each; `asks_table`:
-    whether its own text is wanted."""
+    """A table to place in calls. `head`: tokens of all but its columns; `columns`: name and tokens of each.
+
+    `asks_table`: whether its own text is wanted.
+    """
 
     ref: TableRef
     head: int
@@ -55,9 +57,9 @@ Call = tuple[Piece, ...]
 
 
 def plan_calls(tables: Iterable[SizedTable], limits: Limits) -> list[Call]:
-    """Return the calls: every column in exactly one, every table's text asked for once, whatever the order.
+    """Return the calls: every column is in exactly one, and every table's text is asked for once.
 
-    A call is over `limits.tokens` only where it holds one piece with one column at most.
+    Only a call with a single piece of at most one column may exceed `limits.tokens`.
     """
     ordered = sorted(tables, key=lambda table: ref_order(table.ref))
     pieces = {table.ref: split_table(table, limits) for table in ordered}
@@ -68,7 +70,7 @@ def plan_calls(tables: Iterable[SizedTable], limits: Limits) -> list[Call]:
 
 
 def split_table(table: SizedTable, limits: Limits) -> list[Piece]:
-    """Return a table's parts, in the order of its columns; one where it fits a call; the first asks for its text."""
+    """Return the pieces of a table in the order of its columns, one if it fits a call; the first asks for its text."""
     parts: list[Piece] = []
     names: list[str] = []
     tokens = table.head
@@ -83,7 +85,7 @@ def split_table(table: SizedTable, limits: Limits) -> list[Piece]:
 
 @dataclass(slots=True)
 class _Group:
-    """Pieces of one call in the making."""
+    """The pieces of an unfinished call."""
 
     limits: Limits
     pieces: list[Piece] = field(default_factory=list)
@@ -126,7 +128,7 @@ def _clusters(
 
 
 def _merged(groups: Iterable[_Group]) -> list[Call]:
-    """Return the groups put together, first fit: what is joined stays together, calls are filled."""
+    """Return the groups merged into calls, first fit; a group stays together."""
     made: list[_Group] = []
     for group in groups:
         target = next((each for each in made[-LOOK_BACK:] if each.takes(group.pieces)), None)
@@ -143,36 +145,36 @@ LONGEST_TYPE: Final = 80
 LONGEST_VIEW: Final = 1500
 MOST_VALUES: Final = 5
 MOST_JOINS: Final = 20
-"""What of a table is shown at most: characters, values of a column, joins in each direction."""
+"""The most of a table that is shown: characters, values of a column, joins in each direction."""
 
 BYTES_PER_TOKEN: Final = 3
 """Low on purpose: English and SQL have about four bytes a token, names and other scripts fewer."""
 
 
 def estimated_tokens(text: str) -> int:
-    """Return about how many tokens a text takes, rather too many than too few."""
+    """Return an estimate of the tokens of a text, rather too many than too few."""
     return math.ceil(len(text.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN)
 
 
 def message(tables: Iterable[str]) -> str:
-    """Return the user's turn: the tables between their marks."""
+    """Return the user message: the tables between tags."""
     return "<tables>\n" + "\n".join(tables) + "\n</tables>\n"
 
 
 def table_json(head: Mapping[str, Any], columns: Sequence[Mapping[str, Any]]) -> str:
-    """Return one table: its head on the first line, then a line a column."""
+    """Return the JSON of a table: its head on the first line, then a line per column."""
     lines = ",\n".join(map(encoded, columns))
     return f'{encoded(head)[:-1]}, "columns": [\n{lines}\n]}}' if columns else f'{encoded(head)[:-1]}, "columns": []}}'
 
 
 def encoded(value: Any) -> str:
-    """Return JSON on one line without `<` and `>`: data cannot close the marks around it."""
+    """Return JSON on one line without `<` and `>`, so that data cannot close the tags around it."""
     text = json.dumps(value, ensure_ascii=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def table_head(facts: TableFacts, label: str, columns: Labels[str]) -> dict[str, Any]:
-    """Return what is said of a table besides its columns; of its rows only how many there are."""
+def table_head(facts: TableContext, label: str, columns: Labels[str]) -> dict[str, Any]:
+    """Return what the model is told of a table besides its columns; of its rows only their number."""
     table = facts.table
     return _filled(
         {
@@ -197,7 +199,7 @@ def table_head(facts: TableFacts, label: str, columns: Labels[str]) -> dict[str,
 def column_json(
     column: Column, label: str, *, texts: Mapping[str, str], profile: ColumnProfile | None, privacy: Privacy
 ) -> dict[str, Any]:
-    """Return what is said of a column; values of rows only where `privacy` is `off`."""
+    """Return what the model is told of a column; values of rows only if `privacy` is `off`."""
     return _filled(
         {
             "column": label,
@@ -213,7 +215,7 @@ def column_json(
 
 
 def statistics(profile: ColumnProfile | None, privacy: Privacy) -> dict[str, Any]:
-    """Return counts, shares, lengths and kinds; with `off` also the most frequent values and the ends."""
+    """Return counts, shares, lengths and kinds; with `off` also the most frequent values, minimum and maximum."""
     if profile is None:
         return {}
     facts: dict[str, Any] = {
@@ -229,12 +231,12 @@ def statistics(profile: ColumnProfile | None, privacy: Privacy) -> dict[str, Any
     return facts
 
 
-def column_labels(facts: TableFacts) -> Labels[str]:
+def column_labels(facts: TableContext) -> Labels[str]:
     """Return the shown names of a table's columns."""
     return Labels({column.name: column.name for column in facts.table.columns})
 
 
-def table_labels(facts: Iterable[TableFacts]) -> Labels[TableRef]:
+def table_labels(facts: Iterable[TableContext]) -> Labels[TableRef]:
     """Return the shown names of tables."""
     return Labels({each.ref: physical_name(each.ref) for each in facts})
 
@@ -255,23 +257,23 @@ def _filled(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None and value not in ([], {})}
 
 
-Named = TypeVar("Named", bound=Hashable)
+Thing = TypeVar("Thing", bound=Hashable)
 
 LONGEST_LABEL: Final = 120
-"""Characters of a name that are shown; longer names are cut, and numbered where that makes two of them equal."""
+"""The characters of a name that are shown; longer names are cut, and numbered if that makes two of them equal."""
 
 
-class Labels(Generic[Named]):
-    """Shown names of different things. `names`: thing -> its name, in the order that decides who keeps a shared one."""
+class Labels(Generic[Thing]):
+    """Unique names of things for the model. `names`: thing -> its name; the first of several keeps a shared name."""
 
-    def __init__(self, names: Mapping[Named, str]) -> None:
-        self._shown: dict[Named, str] = {}
-        self._things: dict[str, Named] = {}
+    def __init__(self, names: Mapping[Thing, str]) -> None:
+        self._shown: dict[Thing, str] = {}
+        self._things: dict[str, Thing] = {}
         for thing, name in names.items():
             label = self._free(one_line(name, LONGEST_LABEL) or "?")
             self._shown[thing] = label
             self._things[label] = thing
-        self._folded: dict[str, list[Named]] = {}
+        self._folded: dict[str, list[Thing]] = {}
         for label, thing in self._things.items():
             self._folded.setdefault(label.casefold(), []).append(thing)
 
@@ -281,12 +283,12 @@ class Labels(Generic[Named]):
             found, number = f"{label}~{number}", number + 1
         return found
 
-    def shown(self, thing: Named) -> str:
+    def shown(self, thing: Thing) -> str:
         """Return the name the model is shown for a thing."""
         return self._shown[thing]
 
-    def thing(self, label: str) -> Named | None:
-        """Return what an answer's name stands for, also in other letter case where that names one thing alone."""
+    def thing(self, label: str) -> Thing | None:
+        """Return the thing a name in an answer stands for; letter case does not matter if only one thing matches."""
         if label in self._things:
             return self._things[label]
         alike = self._folded.get(label.strip().casefold(), [])

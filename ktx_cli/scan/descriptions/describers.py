@@ -1,7 +1,7 @@
-"""Who describes the tables of a connection and proposes joins: rules, the model, or in a dry run an estimate.
+"""The describers of a connection, which also propose joins: by rules, by the model, and the estimator of a dry run.
 
-An error that ends all questions (no session, a limit, a budget) ends them for the whole run; what was answered before
-is kept, in the state database and in the commit, and the next run asks for the rest.
+An error that ends all model calls (no session, a limit, a budget) ends them for the whole run; earlier answers are kept
+in the state database and in the commit, and the next run asks for the rest.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from ktx_cli.warehouses import TableRef
 
 if TYPE_CHECKING:
     from ktx_cli.llm import LlmRuntime
-    from ktx_cli.scan.descriptions.facts import DescriptionInput, ProposalInput, TableFacts, Texts
+    from ktx_cli.scan.descriptions.facts import DescriptionInput, ProposalInput, TableContext, Texts
 
 Answer = TypeVar("Answer")
 
 
 class ModelAccess(Protocol):
-    """Asks the model for one run. `stopped`: the error after which nothing more is asked."""
+    """Calls the model for one run. `stopped`: the error after which no more calls are made."""
 
     stopped: KtxError | None
 
     def ask(self, question: Callable[[LlmRuntime], Coroutine[Any, Any, Answer]]) -> Answer:
-        """Return the answer to a question."""
+        """Return the answer of the model."""
 
 
 class RuleDescriber:
-    """Describes by rules; proposes what an earlier scan had from the model."""
+    """Describes by rules; proposes the recorded joins of earlier scans."""
 
     report = DescriptionReport("deterministic")
 
     def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        """Return what is recorded."""
+        """Return the recorded proposals."""
         return given.recorded(), report
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
-        """Return the texts of the rules for every table; one whose rows could not be read now keeps its text."""
+        """Describe every table; one whose rows could not be read keeps its text."""
         failures, texts = Failures(), []
         for facts in wanted.facts():
             with failures.stage(Stage.DESCRIPTIONS, facts.ref):
@@ -60,7 +60,7 @@ class RuleDescriber:
         return texts, replace(report, described=len(texts), failed=failed)
 
 
-def _by_rules(facts: TableFacts, recorded: Described | None) -> Described:
+def _by_rules(facts: TableContext, recorded: Described | None) -> Described:
     described = describe_by_rules(facts)
     unread = facts.profile is None or facts.profile.problem is not None
     if unread and recorded is not None and (recorded.source, recorded.hash) == ("rules", described.hash):
@@ -75,7 +75,7 @@ class _Options(TypedDict):
 
 
 class ModelDescriber:
-    """Asks the model where no earlier answer is kept."""
+    """Describes and proposes by the model, except for what earlier answers cover."""
 
     report = DescriptionReport("llm")
 
@@ -92,7 +92,7 @@ class ModelDescriber:
         self._store, self._models, self._emit = _UsageStore(store), models, emit
 
     def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        """Return the model's proposals; with those of earlier scans where not all of it was answered."""
+        """Return the model's proposals, with those of earlier scans if some calls failed."""
         kept = given.recorded().fixed
         if not self._config.scan.relationships.llm_proposals or not given.tables:
             return FixedHints(kept), report
@@ -113,7 +113,7 @@ class ModelDescriber:
         return hints, replace(report, proposed=len(proposals.joins), unproposed=failed)
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
-        """Return the texts of all tables the model ever answered about as they are now."""
+        """Return the descriptions of all tables that are unchanged since the model described them, or described now."""
         facts = wanted.facts()
         known: Mapping[TableRef, Described]
         known = answers_so_far(facts, self._prompts.describe, wanted.recorded, self._store)
@@ -148,7 +148,7 @@ class ModelDescriber:
         failed = {str(each.ref): one_line(each.message) for each in answered.failed}
         return {each.ref: each for each in answered.tables}, replace(report, failed=failed)
 
-    async def _ask_for_joins(self, runtime: LlmRuntime, facts: Sequence[TableFacts], progress: Progress) -> Proposals:
+    async def _ask_for_joins(self, runtime: LlmRuntime, facts: Sequence[TableContext], progress: Progress) -> Proposals:
         tables, options = self._config.scan.relationships.max_llm_tables_per_batch, self._options(progress)
         return await propose(
             runtime, facts, self._store, prompt=self._prompts.propose, tables_per_batch=tables, **options
@@ -157,7 +157,7 @@ class ModelDescriber:
     async def _ask_for_texts(
         self,
         runtime: LlmRuntime,
-        facts: Sequence[TableFacts],
+        facts: Sequence[TableContext],
         recorded: Mapping[TableRef, Described],
         progress: Progress,
     ) -> Descriptions:
@@ -183,7 +183,7 @@ def _proposal_summary(proposals: Proposals) -> str:
 
 
 class _UsageStore:
-    """The store of answers, which notes what of it was used."""
+    """A store of answers that notes which of them are used."""
 
     def __init__(self, store: StateEnrichmentStore) -> None:
         self._store = store
@@ -209,33 +209,33 @@ Answers = Mapping[tuple[str, str], str]
 
 
 def kept_answers(database: sqlite3.Connection) -> Answers:
-    """Return what models have answered to earlier runs, for `read_state`."""
+    """Return the answers of models in earlier runs, for `read_state`."""
     rows = database.execute("SELECT kind, key, value FROM enrichment")
     return {(kind, key): value for kind, key, value in rows}
 
 
 class _KeptAnswers:
-    """A store that only reads. `blank`: the answer in place of one it has not; `missed` counts these."""
+    """A read-only store. `default`: returned for a missing answer; `missed`: the number of these."""
 
-    def __init__(self, answers: Answers, blank: Any = None) -> None:
+    def __init__(self, answers: Answers, default: Any = None) -> None:
         self._answers = answers
-        self._blank = blank
+        self._default = default
         self.missed = 0
 
     def get(self, kind: str, key: str) -> Any | None:
-        """Return a kept answer."""
+        """Return a stored answer."""
         if (kind, key) in self._answers:
             return json.loads(self._answers[kind, key])
         self.missed += 1
-        return self._blank
+        return self._default
 
     def put(self, kind: str, key: str, value: Any) -> None:
-        """Refuse: a dry run keeps nothing."""
+        """Refuse: a dry run stores nothing."""
         raise RuntimeError("a dry run has no answers to keep")
 
 
 class Estimator:
-    """Takes the answers of earlier runs, and counts what a run would ask: the describer of a dry run."""
+    """The describer of a dry run: uses earlier answers, and estimates the calls of a run."""
 
     report = DescriptionReport("llm", to_ask=Estimate())
 
@@ -247,15 +247,15 @@ class Estimator:
         if not self._config.scan.relationships.llm_proposals:
             return given.recorded(), report
         facts = given.facts()
-        store = _KeptAnswers(self._answers, blank=[])
+        store = _KeptAnswers(self._answers, default=[])
         kept = asyncio.run(self._kept_proposals(facts, store))
         if not store.missed:
             return FixedHints(proposed_hints(kept.joins)), report
         hints = FixedHints((*proposed_hints(kept.joins), *given.recorded().fixed))
-        return hints, _asking(report, self._questions(facts, store.missed, kept.reused))
+        return hints, _with_estimate(report, self._questions(facts, store.missed, kept.reused))
 
-    async def _kept_proposals(self, facts: Sequence[TableFacts], store: _KeptAnswers) -> Proposals:
-        """Return the kept proposals; the runtime is there and not asked, for the store has an answer to everything."""
+    async def _kept_proposals(self, facts: Sequence[TableContext], store: _KeptAnswers) -> Proposals:
+        """Return the stored proposals; no call is made, because the store returns a default for missing answers."""
         from ktx_cli.llm import create_runtime
 
         async with create_runtime(self._config, self._layout.root, {}) as runtime:
@@ -268,7 +268,7 @@ class Estimator:
                 tables_per_batch=self._config.scan.relationships.max_llm_tables_per_batch,
             )
 
-    def _questions(self, facts: Sequence[TableFacts], missed: int, batches: int) -> Estimate:
+    def _questions(self, facts: Sequence[TableContext], missed: int, batches: int) -> Estimate:
         whole = estimate(facts, {}, prompt=self._prompts.propose, privacy=self._config.scan.privacy)
         prompt = estimated_tokens(self._prompts.propose.text)
         tokens = (whole.tokens - whole.calls * prompt) * missed // batches
@@ -280,9 +280,9 @@ class Estimator:
         known = answers_so_far(facts, prompt, wanted.recorded, _KeptAnswers(self._answers))
         if len(known) < len(facts):
             more = estimate(wanted.facts(wanted.texts()), known, prompt=prompt, privacy=self._config.scan.privacy)
-            report = _asking(report, more)
+            report = _with_estimate(report, more)
         return list(known.values()), replace(report, described=len(known))
 
 
-def _asking(report: DescriptionReport, more: Estimate) -> DescriptionReport:
+def _with_estimate(report: DescriptionReport, more: Estimate) -> DescriptionReport:
     return replace(report, to_ask=(report.to_ask or Estimate()) + more)

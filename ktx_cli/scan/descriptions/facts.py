@@ -1,4 +1,4 @@
-"""The facts about a table that are described, its texts and their committed record, and the port of a describer."""
+"""The context of a table to describe, its descriptions, their committed record, and the port of a describer."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ktx_cli.warehouses import Column, Table, TableRef
 
 Source = Literal["ai", "rules"]
 TEXT_KEYS: Final[Mapping[Source, str]] = {"ai": "ai", "rules": "ktx"}
-"""Under which key of `descriptions` a text of each source stands in the manifest."""
+"""The key of `descriptions` in the manifest for the texts of each source."""
 
 GENERATED_KEYS: Final = frozenset({"db", *TEXT_KEYS.values()})
-"""Keys of `descriptions` that scans write; all others are people's and other tools'."""
+"""The keys of `descriptions` that scans write; all others belong to people and other tools."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,15 +39,18 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class KnownTexts:
-    """What people and other tools wrote: source -> text, for the table and by column."""
+    """The texts of people and other tools: source -> text, for the table and by column."""
 
     table: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class TableFacts:
-    """One table. `joins_out` lead from it, `joins_in` to it; one to itself is in both. `profile` None: not sampled."""
+class TableContext:
+    """A table with what a describer knows about it. `profile` None: not sampled.
+
+    `joins_out` lead from it, `joins_in` to it; a join of the table to itself is in both.
+    """
 
     table: Table
     profile: TableProfile | None = None
@@ -74,7 +77,7 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The texts of one table. `text` None: there is nothing to say; so with columns that are not in `columns`."""
+    """The description of one table. `text` None: it needs none; nor do columns that are not in `columns`."""
 
     ref: TableRef
     hash: str
@@ -84,12 +87,12 @@ class Described:
 
 
 def ref_order(ref: TableRef) -> tuple[str, str]:
-    """Return what tables are sorted by."""
+    """Return the sort key of a table."""
     return ref.schema or "", ref.name
 
 
 def join_order(join: Join) -> tuple[Any, ...]:
-    """Return what joins are sorted by."""
+    """Return the sort key of a join."""
     return ref_order(join.child), join.child_columns, ref_order(join.parent), join.parent_columns
 
 
@@ -99,8 +102,8 @@ def gather_facts(
     profiles: Mapping[TableRef, TableProfile],
     accepted: Iterable[Join] = (),
     texts: Mapping[TableRef, KnownTexts] | None = None,
-) -> list[TableFacts]:
-    """Return the facts of every table, sorted by ref. `accepted`: joins beside the declared keys.
+) -> list[TableContext]:
+    """Return the context of every table, sorted by ref. `accepted`: joins beside the declared foreign keys.
 
     A join to a table that is not among `tables` is left out.
     """
@@ -118,13 +121,13 @@ def gather_facts(
             into[join.parent].append(join)
     known = texts or {}
     return [
-        TableFacts(by_ref[ref], profiles.get(ref), tuple(out[ref]), tuple(into[ref]), known.get(ref, KnownTexts()))
+        TableContext(by_ref[ref], profiles.get(ref), tuple(out[ref]), tuple(into[ref]), known.get(ref, KnownTexts()))
         for ref in sorted(by_ref, key=ref_order)
     ]
 
 
 def mappings_in(entry: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the mappings of a list in an entry; people edit shards, so anything may stand there."""
+    """Return the mappings of a list in an entry; people edit shards, so it may hold anything."""
     found = entry.get(key)
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
@@ -145,10 +148,10 @@ def _persons(entry: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def content_hash(facts: TableFacts, version: str) -> str:
-    """Return the sha256, in hex, of what makes a table's texts: structure, comments, names of neighbours, `version`.
+def content_hash(facts: TableContext, version: str) -> str:
+    """Return the sha256, in hex, of the input of a table's texts: structure, comments, names of neighbours, `version`.
 
-    `version` is that of the prompt or the rules. Rows, statistics, values and people's texts are not in it.
+    `version` is that of the prompt or the rules. Rows, statistics, values and people's texts do not count.
     """
     neighbours = [[ref.schema, ref.name] for ref in facts.neighbours]
     return sha256_of([version, structure(facts.table), neighbours])
@@ -165,7 +168,7 @@ def sha256_of(value: Any) -> str:
 
 
 def structure(table: Table) -> dict[str, Any]:
-    """Return what is hashed of a table: no names of constraints, no indexes, no counts."""
+    """Return the hashed part of a table: no names of constraints, no indexes, no counts."""
     return {
         "ref": [table.ref.schema, table.ref.name],
         "kind": table.kind.value,
@@ -187,27 +190,27 @@ def _column(column: Column) -> list[Any]:
 
 
 FEW_ROWS: Final = 10
-"""Below so many, rows are not told apart."""
+"""Smaller numbers of rows are not told apart."""
 
 MOST_VALUES: Final = 10
 LONGEST_VALUE: Final = 30
 MOST_COUNTED: Final = 20
-"""A column with more values is no code."""
+"""A column with more distinct values is no code."""
 
 ROWS_A_VALUE: Final = 5
-"""So many rows have to stand behind each value of a code, on average."""
+"""The least average number of rows per value of a code."""
 
 SAMPLED_ROWS: Final = 1000
-"""A smaller sample says nothing of values."""
+"""Values are not listed from a smaller sample."""
 
 _YEAR: Final = re.compile(r"(\d{4})-\d\d-\d\d")
 _EMPTY: Final = ((0.9, "nearly every row"), (0.5, "most rows"), (0.1, "some rows"))
 
 
-def rows_text(facts: TableFacts) -> str:
-    """Return `at least 2,000 rows` or `about 3,000 rows`, an empty text where the count is not known.
+def rows_text(facts: TableContext) -> str:
+    """Return `at least 2,000 rows` or `about 3,000 rows`; empty if the count is not known.
 
-    A count is given by the next lower 1, 2 or 5 with zeros, an estimate by its first digit.
+    A count is rounded down to 1, 2 or 5 with zeros, an estimate to its first digit.
     """
     count = facts.profile.row_count if facts.profile else None
     if facts.profile is None or count is None or (not facts.profile.exact_count and count <= 0):
@@ -221,8 +224,8 @@ def rows_text(facts: TableFacts) -> str:
     return f"at least {step * scale:,} rows"
 
 
-def empty_text(facts: TableFacts, profile: ColumnProfile | None) -> str:
-    """Return how much of a column is NULL, an empty text below a tenth."""
+def empty_text(facts: TableContext, profile: ColumnProfile | None) -> str:
+    """Return how much of a column is NULL, in words; empty below a tenth."""
     if profile is None or not profile.rows:
         return ""
     sample = "" if _complete(facts) else " of a sample"
@@ -232,8 +235,8 @@ def empty_text(facts: TableFacts, profile: ColumnProfile | None) -> str:
     return next((f"Empty in {words}{sample}." for least, words in _EMPTY if share >= least), "")
 
 
-def years_text(facts: TableFacts, profile: ColumnProfile | None) -> str:
-    """Return `2021 to 2024`, where every row was looked at and values may be told."""
+def years_text(facts: TableContext, profile: ColumnProfile | None) -> str:
+    """Return `2021 to 2024`, if every row was read and values may be shown."""
     if profile is None or not _complete(facts):
         return ""
     first, last = _year(profile.minimum), _year(profile.maximum)
@@ -242,10 +245,10 @@ def years_text(facts: TableFacts, profile: ColumnProfile | None) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def values_text(facts: TableFacts, profile: ColumnProfile | None) -> str:
-    """Return `3 values: open, paid, void` of a column with few values, without them where they may not be told.
+def values_text(facts: TableContext, profile: ColumnProfile | None) -> str:
+    """Return `3 values: open, paid, void` for a column with few values; without the values if they may not be shown.
 
-    Of a sample only the values that are at least a hundredth of it, and that it is one.
+    From a sample, only values of at least one per cent of its rows are listed.
     """
     if profile is None or profile.kind not in (ValueKind.TEXT, ValueKind.INTEGER) or not _is_few(profile):
         return ""
@@ -272,7 +275,7 @@ def _year(value: Any) -> str | None:
     return found[1] if found else None
 
 
-def _complete(facts: TableFacts) -> bool:
+def _complete(facts: TableContext) -> bool:
     return facts.profile is not None and facts.profile.complete
 
 
@@ -281,7 +284,7 @@ FORMAT: Final = 1
 
 
 def read_descriptions(content: bytes, where: str) -> dict[TableRef, Described]:
-    """Return the texts by table. Raises `KtxError` when the file is damaged or a newer ktx wrote it."""
+    """Return the descriptions by table. Raises `KtxError` if the file is damaged or a newer ktx wrote it."""
     try:
         document = json.loads(content)
         found = [_table(each) for each in document["tables"]] if document["format"] == FORMAT else None
@@ -297,7 +300,7 @@ def read_descriptions(content: bytes, where: str) -> dict[TableRef, Described]:
 
 
 def record_bytes(record: Iterable[Described]) -> bytes:
-    """Return the file: tables sorted by ref, columns by name, a line for each, so that a diff shows what changed."""
+    """Return the file: one line per table and column, sorted, for readable diffs."""
     tables = ",\n".join(_lines(each) for each in sorted(record, key=lambda each: ref_order(each.ref)))
     listed = f"[\n{tables}\n ]" if tables else "[]"
     return f'{{\n "format": {FORMAT},\n "tables": {listed}\n}}\n'.encode("utf-8", "surrogatepass")
@@ -308,7 +311,7 @@ def updated_record(
 ) -> dict[TableRef, Described]:
     """Return the record to write: an old text stays until there is a new one, or its table or column is gone.
 
-    The model's texts are never replaced by those of rules; those of rules are replaced whole.
+    Texts of the model are never replaced by those of rules; texts of rules are replaced as a whole.
     """
     latest = {each.ref: each for each in new}
     record: dict[TableRef, Described] = {}
@@ -329,7 +332,7 @@ def with_descriptions(entry: Entry, described: Described | None) -> Entry:
 
 
 def _described(fields: dict[str, Any], key: str, text: str | None) -> dict[str, Any]:
-    """Return the fields with a text; new `descriptions` stand behind `table` on an entry, last on a column."""
+    """Return the fields with a text; new `descriptions` come after `table` in an entry, and last in a column."""
     if text is None:
         return fields
     if "descriptions" in fields or "table" not in fields:
@@ -398,9 +401,9 @@ def _damaged(where: str, problem: str) -> KtxError:
 
 @dataclass(frozen=True, slots=True)
 class DescriptionInput:
-    """What there is to describe. `profiles`: as a model may see them; `recorded`: texts of earlier scans.
+    """The tables to describe. `profiles`: as a model may see them; `recorded`: descriptions of earlier scans.
 
-    `texts`: those of people and other tools, read when they are needed.
+    `texts`: reads those of people and other tools.
     """
 
     tables: Sequence[Table]
@@ -409,8 +412,8 @@ class DescriptionInput:
     recorded: Mapping[TableRef, Described]
     texts: Callable[[], Mapping[TableRef, KnownTexts]]
 
-    def facts(self, texts: Mapping[TableRef, KnownTexts] | None = None) -> list[TableFacts]:
-        """Return the facts of every table, its accepted joins among them."""
+    def facts(self, texts: Mapping[TableRef, KnownTexts] | None = None) -> list[TableContext]:
+        """Return the context of every table, including accepted joins."""
         accepted = (
             Join(each.child, each.child_columns, each.parent, each.parent_columns)
             for each in self.relationships.accepted()
@@ -421,11 +424,11 @@ class DescriptionInput:
 
 @dataclass(frozen=True, slots=True)
 class DescriptionReport(Record):
-    """`by`: `llm` or `deterministic`. `described`: tables that have texts, `asked` those the model was asked about now.
+    """The result of describing a connection. `by`: `llm` or `deterministic`. `described`: the described tables.
 
-    `failed`: table -> why it has no new text; the next run asks again. `proposed`: joins the model proposed, None where
-    it was not asked; `unproposed`: why it could not be asked about some. `to_ask`: in a dry run. `stopped`: the error
-    after which no more was asked.
+    `asked`: the tables the model was asked about. `failed`: table -> why it has no new text; the next run asks again.
+    `proposed`: the number of joins the model proposed, None if it was not asked; `unproposed`: errors of these
+    calls. `to_ask`: the estimate of a dry run. `stopped`: the error after which no more was asked.
     """
 
     by: str
@@ -448,13 +451,13 @@ class DescriptionReport(Record):
         return f"{self.described:,} described{asked}" + (f", {len(self.failed):,} left" if self.failed else "")
 
     def left_out(self) -> list[str]:
-        """Return what the next run has to do again."""
+        """Return what is left for the next run."""
         tables = f"descriptions of {listing(self.failed)}" if self.failed else ""
         joins = "proposals of joins" if self.unproposed else ""
         return [each for each in (tables, joins) if each]
 
     def warnings(self, connection: str) -> list[ResultWarning]:
-        """Name what failed, and why."""
+        """Return warnings about what failed, and why."""
         found = []
         hint = (self.stopped.hint if self.stopped else None) or Command("scan", connection, "--depth", "enriched")
         if self.failed:
@@ -474,38 +477,38 @@ Texts = tuple[Sequence[Described], DescriptionReport]
 
 @dataclass(frozen=True, slots=True)
 class ProposalInput:
-    """What joins are proposed for. `profiles`: as a model may see them; `record`: what earlier scans inferred."""
+    """The tables to propose joins for. `profiles`: as a model may see them; `record`: of earlier scans."""
 
     tables: Sequence[Table]
     profiles: Sequence[TableProfile]
     record: RelationshipRecord
 
-    def facts(self) -> list[TableFacts]:
-        """Return the facts of every table, its declared keys among them."""
+    def facts(self) -> list[TableContext]:
+        """Return the context of every table, including declared keys."""
         return gather_facts(self.tables, profiles={profile.ref: profile for profile in self.profiles})
 
     def recorded(self) -> FixedHints:
-        """Return what was proposed to earlier scans."""
+        """Return the proposals of earlier scans."""
         return FixedHints(recorded_hints(self.record))
 
 
 class Describer(Protocol):
-    """Proposes joins and describes tables for one connection. `report`: the one that each step adds to."""
+    """Proposes joins and describes tables for one connection. `report`: each step adds to it."""
 
     @property
     def report(self) -> DescriptionReport:
         """The report before anything was done."""
 
     def propose(self, given: ProposalInput, report: DescriptionReport) -> tuple[FixedHints, DescriptionReport]:
-        """Return the joins that are thought likely, those of the record among them where no newer ones are known."""
+        """Return the proposed joins, with those of the record if there are no newer ones."""
 
     def describe(self, wanted: DescriptionInput, report: DescriptionReport) -> Texts:
-        """Return the texts there are now, of earlier answers too; a table without one keeps its old text."""
+        """Return new and earlier descriptions; a table without one keeps its old text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`tables` to describe; `calls` of the model, with about so many `tokens` in the questions."""
+    """An estimate of model calls: `tables` to describe, `calls`, and `tokens` of their prompts."""
 
     tables: int = 0
     calls: int = 0

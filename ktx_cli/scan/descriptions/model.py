@@ -1,4 +1,4 @@
-"""A table on its way to its texts: what is said of it, what was answered, what is still missing."""
+"""Descriptions by the model: what it is asked about each table, its answers, and what is still missing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ktx_cli.scan.descriptions.batches import (
     table_json,
     table_labels,
 )
-from ktx_cli.scan.descriptions.facts import Described, Estimate, TableFacts, content_hash
+from ktx_cli.scan.descriptions.facts import Described, Estimate, TableContext, content_hash
 from ktx_cli.scan.stages import ends_more, unexpected
 from ktx_cli.warehouses import TableRef
 
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.batches import Labels, Piece
 
 FRAME_TOKENS: Final = 30
-"""What `describe_table`, brackets and line ends of a table take."""
+"""The tokens of `describe_table`, brackets and line ends of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedTable:
-    """A table that has no new text, with the code and the words of the `LlmError` behind it.
+    """A table without a new description, with the code and message of the `LlmError`.
 
-    `no_answer`: the model answered twice without a word about it.
+    The code `no_answer`: the model left it out of its answers twice.
     """
 
     ref: TableRef
@@ -55,10 +55,10 @@ class FailedTable:
 
 
 @dataclass(slots=True)
-class Work:
-    """One table. It is open until it is `described` or `failed`."""
+class TableWork:
+    """The description of one table in the making. It is open until it is `described` or `failed`."""
 
-    facts: TableFacts
+    facts: TableContext
     hash: str
     label: str
     privacy: Privacy
@@ -88,7 +88,7 @@ class Work:
 
     @property
     def open(self) -> bool:
-        """Whether it is neither described nor given up."""
+        """Whether it is neither described nor failed."""
         return self.described is None and self.failed is None
 
     @property
@@ -107,7 +107,7 @@ class Work:
         return self.table_answered or bool(self.columns)
 
     def sized(self) -> SizedTable:
-        """Return what is still to be asked, with its size in a message."""
+        """Return what is still missing, with its size in a message."""
         return SizedTable(
             ref=self.facts.ref,
             head=estimated_tokens(encoded(self.head)) + FRAME_TOKENS,
@@ -117,30 +117,30 @@ class Work:
         )
 
     def json(self, piece: Piece) -> str:
-        """Return the table with a piece's columns, as it stands in a message."""
+        """Return the JSON of a piece of the table in a message."""
         head = {**self.head, "describe_table": piece.asks_table}
         return table_json(head, [self.shown[name] for name in piece.columns])
 
     def take(self, texts: PieceTexts) -> None:
-        """Keep what was answered of a piece."""
+        """Keep the answer about a piece."""
         if texts.table_answered:
             self.table_answered, self.text = True, texts.text
         self.columns.update(texts.columns)
 
     def finish(self) -> Described:
-        """Make the texts as they are the table's."""
+        """Make the description from the answers."""
         columns = {name: text for name in self.shown if (text := self.columns.get(name))}
         self.described = Described(self.facts.ref, self.hash, "ai", self.text, columns)
         return self.described
 
 
 def to_json(described: Described) -> dict[str, Any]:
-    """Return what the store keeps."""
+    """Return the stored form of a description."""
     return {"text": described.text, "columns": dict(described.columns)}
 
 
 def from_json(ref: TableRef, digest: str, value: Any) -> Described | None:
-    """Return what the store kept, None where it is no such thing."""
+    """Return a stored description; None for an invalid value."""
     if not isinstance(value, Mapping) or not isinstance(value.get("columns"), Mapping):
         return None
     if not all(isinstance(text, str) for text in value["columns"].values()):
@@ -150,21 +150,21 @@ def from_json(ref: TableRef, digest: str, value: Any) -> Described | None:
 
 
 KIND: Final = "description"
-"""The kind of what is kept in the store."""
+"""The kind of these answers in the store."""
 
-HOPELESS: Final = 10
-"""So many calls that failed, and not one answer, old or new: the rest would be paid for nothing."""
+MAX_FAILED_CALLS: Final = 10
+"""After this many failed calls without a single answer, old or new, no more calls are made."""
 
 Progress = Callable[[int, int], None]
-"""Is told how many tables of how many are done."""
+"""Takes the number of tables that are done, and of all tables."""
 
 
 @dataclass(slots=True)
 class Descriptions:
-    """What `describe` found. `tables`: complete ones in the order of the facts; `reused`: those nothing was asked for.
+    """The result of `describe`. `tables`: in the order of the input; `reused`: those described without a call.
 
-    `unknown`: names in answers that were not asked for; `refused`: texts that were none; `unanswered`: columns without
-    an answer, also the second time. `calls`: model calls.
+    `unknown`: the number of unexpected names in answers; `refused`: of texts that are no descriptions; `unanswered`:
+    columns left out of answers twice. `calls`: the number of model calls.
     """
 
     tables: tuple[Described, ...] = ()
@@ -177,12 +177,12 @@ class Descriptions:
 
 
 def ignore_progress(done: int, total: int) -> None:
-    """Drop the news."""
+    """Ignore the progress."""
 
 
 async def describe(
     runtime: LlmRuntime,
-    facts: Sequence[TableFacts],
+    facts: Sequence[TableContext],
     store: EnrichmentStore,
     *,
     prompt: Prompt,
@@ -192,29 +192,28 @@ async def describe(
     limits: Limits | None = None,
     on_progress: Progress = ignore_progress,
 ) -> Descriptions:
-    """Return texts for every table. What `recorded` or the store has for a table's hash is not asked for again.
+    """Describe every table, except for those that `recorded` or the store has for the table's hash.
 
-    A complete table is in the store before anything else happens to it. An error of one call costs only its tables,
-    unless all calls fail; any other `LlmError` is raised when no call is under way any more. Values of rows are sent
-    only where `privacy` is `off`.
+    A complete description is stored at once. An error of one call costs only its tables, unless all calls fail; any
+    other `LlmError` is raised once no call is running. Values of rows are sent only if `privacy` is `off`.
     """
     known = answers_so_far(facts, prompt, recorded or {}, store)
-    works = open_works(facts, prompt, known, privacy)
+    works = open_tables(facts, prompt, known, privacy)
     tables = table_labels(facts)
-    asking = _Asking(runtime, store, prompt, tables, works, on_progress, done=len(known), total=len(facts))
-    asking.answers = len(known)
-    on_progress(asking.done, asking.total)
-    for asking.last in (False, True):
+    run = _DescriptionRun(runtime, store, prompt, tables, works, on_progress, done=len(known), total=len(facts))
+    run.answers = len(known)
+    on_progress(run.done, run.total)
+    for run.last in (False, True):
         calls = plan_calls([work.sized() for work in works.values() if work.open], limits or Limits())
-        await side_by_side(calls, asking.ask, concurrency)
-    asking.close()
-    return _outcome(facts, known, asking)
+        await side_by_side(calls, run.ask, concurrency)
+    run.close()
+    return _outcome(facts, known, run)
 
 
 def answers_so_far(
-    facts: Sequence[TableFacts], prompt: Prompt, recorded: Mapping[TableRef, Described], store: EnrichmentStore
+    facts: Sequence[TableContext], prompt: Prompt, recorded: Mapping[TableRef, Described], store: EnrichmentStore
 ) -> dict[TableRef, Described]:
-    """Return what is known without a question: the texts that `recorded` or the store has for a table's hash."""
+    """Return the descriptions that `recorded` or the store has for a table's hash."""
     found: dict[TableRef, Described] = {}
     for each in facts:
         digest, record = content_hash(each, prompt.version), recorded.get(each.ref)
@@ -225,20 +224,20 @@ def answers_so_far(
     return found
 
 
-def open_works(
-    facts: Sequence[TableFacts], prompt: Prompt, known: Mapping[TableRef, Described], privacy: Privacy
-) -> dict[TableRef, Work]:
-    """Return what there is to ask about the tables that are not `known`."""
+def open_tables(
+    facts: Sequence[TableContext], prompt: Prompt, known: Mapping[TableRef, Described], privacy: Privacy
+) -> dict[TableRef, TableWork]:
+    """Return the work for the tables that are not `known`."""
     tables = table_labels(facts)
     return {
-        each.ref: Work(each, content_hash(each, prompt.version), tables.shown(each.ref), privacy)
+        each.ref: TableWork(each, content_hash(each, prompt.version), tables.shown(each.ref), privacy)
         for each in facts
         if each.ref not in known
     }
 
 
-def _outcome(facts: Sequence[TableFacts], known: Mapping[TableRef, Described], asking: _Asking) -> Descriptions:
-    works, result = asking.works, asking.result
+def _outcome(facts: Sequence[TableContext], known: Mapping[TableRef, Described], run: _DescriptionRun) -> Descriptions:
+    works, result = run.works, run.result
     done = {**known, **{ref: work.described for ref, work in works.items() if work.described}}
     result.tables = tuple(done[each.ref] for each in facts if each.ref in done)
     result.reused = frozenset(known)
@@ -248,14 +247,14 @@ def _outcome(facts: Sequence[TableFacts], known: Mapping[TableRef, Described], a
 
 
 @dataclass(slots=True)
-class _Asking:
-    """One run of questions. `last`: what is missing now is not asked for again. `answers`: old ones and new ones."""
+class _DescriptionRun:
+    """The model calls of one `describe`. `last`: this is the second and last pass. `answers`: old ones and new ones."""
 
     runtime: LlmRuntime
     store: EnrichmentStore
     prompt: Prompt
     tables: Labels[TableRef]
-    works: Mapping[TableRef, Work]
+    works: Mapping[TableRef, TableWork]
     on_progress: Progress
     done: int
     total: int
@@ -264,7 +263,7 @@ class _Asking:
     result: Descriptions = field(default_factory=Descriptions)
 
     async def ask(self, call: Call) -> None:
-        """Ask about the pieces of a call; where it fails by itself, once more about smaller ones."""
+        """Ask about the pieces of a call; if only this call fails, ask once more in smaller ones."""
         error = await self._try(call)
         if error is None:
             return
@@ -277,7 +276,7 @@ class _Asking:
                 self._give_up(part, again)
 
     async def _try(self, call: Call) -> LlmError | None:
-        return await error_of(self._ask_once(call), lambda: bool(self.answers) or self.result.calls < HOPELESS)
+        return await error_of(self._ask_once(call), lambda: bool(self.answers) or self.result.calls < MAX_FAILED_CALLS)
 
     async def _ask_once(self, call: Call) -> None:
         text = message(self.works[piece.ref].json(piece) for piece in call)
@@ -287,17 +286,17 @@ class _Asking:
         self._take(given.value, call)
 
     def _take(self, answer: DescribeAnswer, call: Call) -> None:
-        reading = read_answer(answer, call, self.tables, {piece.ref: self.works[piece.ref].labels for piece in call})
-        self.result.unknown += reading.unknown
-        self.result.refused += reading.refused
-        for texts in reading.pieces:
+        parsed = read_answer(answer, call, self.tables, {piece.ref: self.works[piece.ref].labels for piece in call})
+        self.result.unknown += parsed.unknown
+        self.result.refused += parsed.refused
+        for texts in parsed.pieces:
             work = self.works[texts.piece.ref]
             work.take(texts)
             if work.open and work.complete:
                 self._finish(work)
 
     def close(self) -> None:
-        """Finish what has gaps; a table nothing was said about has failed."""
+        """Finish tables with gaps, and fail those without any answer."""
         for work in self.works.values():
             if work.open and work.begun:
                 self._finish(work)
@@ -305,17 +304,17 @@ class _Asking:
                 self._fail(work, "no_answer", "the model did not answer about this table")
 
     def _give_up(self, call: Call, error: LlmError) -> None:
-        """Fail the tables of a call; the second time those that have texts keep them, with gaps."""
+        """Fail the tables of a call; in the last pass those with some answers keep them."""
         for piece in call:
             work = self.works[piece.ref]
             if work.open and not (self.last and work.begun):
                 self._fail(work, error.code, error.message)
 
-    def _finish(self, work: Work) -> None:
+    def _finish(self, work: TableWork) -> None:
         self.store.put(KIND, work.hash, to_json(work.finish()))
         self._step()
 
-    def _fail(self, work: Work, code: str, message: str) -> None:
+    def _fail(self, work: TableWork, code: str, message: str) -> None:
         work.failed = FailedTable(work.facts.ref, code, message)
         self._step()
 
@@ -325,7 +324,7 @@ class _Asking:
 
 
 def _smaller(call: Call, error: LlmError) -> list[Call]:
-    """Return what to ask instead of a call that failed: each table alone, or the halves of one that was too long."""
+    """Return smaller calls instead of one that failed: each table alone, or the halves of one that was too long."""
     if len(call) > 1:
         return [(piece,) for piece in call]
     (piece,) = call
@@ -348,12 +347,12 @@ _OVER_BUDGET: Final = "error_max_budget_usd"
 
 
 def is_of_one_call(error: LlmError) -> bool:
-    """Say whether other calls may succeed all the same: nothing is wrong with account, limits, budget or network."""
+    """Say whether other calls may still succeed: account, limits, budget and network are fine."""
     return error.code in _OF_ONE_CALL and error.details.get("subtype") != _OVER_BUDGET
 
 
 def error_of_call(error: Exception) -> LlmError | None:
-    """Return the error of a call where it is one of this call alone; an unexpected one costs no more than its call."""
+    """Return the error of a call if it concerns this call alone, as unexpected ones do; else None."""
     if isinstance(error, LlmError):
         return error if is_of_one_call(error) else None
     if ends_more(error):
@@ -364,7 +363,7 @@ def error_of_call(error: Exception) -> LlmError | None:
 
 
 async def error_of(asked: Awaitable[None], may_go_on: Callable[[], bool] = lambda: True) -> LlmError | None:
-    """Wait for a question and return its error where that is one of this call alone, and the others may go on."""
+    """Wait for a call and return its error if that concerns this call alone and others may go on; else raise it."""
     try:
         await asked
     except Exception as error:
@@ -376,9 +375,9 @@ async def error_of(asked: Awaitable[None], may_go_on: Callable[[], bool] = lambd
 
 
 async def side_by_side(items: Sequence[Item], work: Callable[[Item], Awaitable[None]], concurrency: int) -> None:
-    """Do the work for every item, begun in order, at most `concurrency` at a time.
+    """Run `work` for every item, started in order, at most `concurrency` at a time.
 
-    The first exception ends the rest: it is raised when no work is under way any more.
+    The first exception stops the rest, and is raised once no work is running.
     """
     waiting = iter(items)
 
@@ -396,15 +395,15 @@ async def side_by_side(items: Sequence[Item], work: Callable[[Item], Awaitable[N
 
 
 def estimate(
-    facts: Sequence[TableFacts],
+    facts: Sequence[TableContext],
     known: Mapping[TableRef, Described],
     *,
     prompt: Prompt,
     privacy: Privacy,
     limits: Limits | None = None,
 ) -> Estimate:
-    """Return what asking about the tables that are not `known` would take, when every answer is complete."""
-    works = open_works(facts, prompt, known, privacy)
+    """Return the estimate for the tables that are not `known`, if every answer is complete."""
+    works = open_tables(facts, prompt, known, privacy)
     calls = plan_calls([work.sized() for work in works.values()], limits or Limits())
     tokens = sum(piece.tokens for call in calls for piece in call) + len(calls) * estimated_tokens(prompt.text)
     return Estimate(len(works), len(calls), tokens)
@@ -414,7 +413,7 @@ LONGEST_TABLE_TEXT: Final = 400
 
 
 LONGEST_COLUMN_TEXT: Final = 300
-"""Characters: well above the 30 and 20 words that are asked for."""
+"""In characters: well above the 30 and 20 words that the prompt asks for."""
 
 
 _FAILURE: Final = re.compile(
@@ -436,14 +435,14 @@ class _Answer(BaseModel):
 
 
 class ColumnAnswer(_Answer):
-    """One column's text; null where there is nothing to say."""
+    """The text of one column; null if it needs none."""
 
     column: str = Field(max_length=200)
     description: str | None = Field(max_length=LONGEST_COLUMN_TEXT)
 
 
 class TableAnswer(_Answer):
-    """One table's text, null where there is nothing to say or nothing was asked, and its columns'."""
+    """The text of one table, null if it needs none or was not asked for, and those of its columns."""
 
     table: str = Field(max_length=300)
     description: str | None = Field(max_length=LONGEST_TABLE_TEXT)
@@ -458,7 +457,7 @@ class DescribeAnswer(_Answer):
 
 @dataclass(slots=True)
 class PieceTexts:
-    """What was answered of a piece. `table_answered`: its own text came, though it may be None."""
+    """The answer about a piece. `table_answered`: the table's own text was answered, though it may be None."""
 
     piece: Piece
     table_answered: bool = False
@@ -467,8 +466,8 @@ class PieceTexts:
 
 
 @dataclass(slots=True)
-class Reading:
-    """An answer as it was taken. `unknown`: names that were not asked for; `refused`: texts that are none."""
+class ParsedAnswer:
+    """A parsed answer. `unknown`: the number of unexpected names; `refused`: of texts that are no descriptions."""
 
     pieces: list[PieceTexts]
     unknown: int = 0
@@ -477,43 +476,43 @@ class Reading:
 
 def read_answer(
     answer: DescribeAnswer, call: tuple[Piece, ...], tables: Labels[TableRef], columns: Mapping[TableRef, Labels[str]]
-) -> Reading:
-    """Return what of an answer is about what was asked; of two texts for one thing the first."""
+) -> ParsedAnswer:
+    """Return the texts in an answer that were asked for; the first of two for the same thing."""
     found = {piece.ref: PieceTexts(piece) for piece in call}
-    reading = Reading(list(found.values()))
+    parsed = ParsedAnswer(list(found.values()))
     for table in answer.tables:
         ref = tables.thing(table.table)
         texts = None if ref is None else found.get(ref)
         if ref is None or texts is None:
-            reading.unknown += 1
+            parsed.unknown += 1
             continue
-        _take_table(table, texts, reading)
+        _take_table(table, texts, parsed)
         for column in table.columns:
-            _take_column(column, texts, columns[ref], reading)
-    return reading
+            _take_column(column, texts, columns[ref], parsed)
+    return parsed
 
 
-def _take_table(table: TableAnswer, texts: PieceTexts, reading: Reading) -> None:
+def _take_table(table: TableAnswer, texts: PieceTexts, parsed: ParsedAnswer) -> None:
     if not texts.piece.asks_table or texts.table_answered:
         return
     if is_failure(table.description):
-        reading.refused += 1
+        parsed.refused += 1
         return
     texts.table_answered, texts.text = True, _clean(table.description)
 
 
-def _take_column(answer: ColumnAnswer, texts: PieceTexts, labels: Labels[str], reading: Reading) -> None:
+def _take_column(answer: ColumnAnswer, texts: PieceTexts, labels: Labels[str], parsed: ParsedAnswer) -> None:
     name = labels.thing(answer.column)
     if name is None or name not in texts.piece.columns:
-        reading.unknown += 1
+        parsed.unknown += 1
     elif is_failure(answer.description):
-        reading.refused += 1
+        parsed.refused += 1
     elif name not in texts.columns:
         texts.columns[name] = _clean(answer.description)
 
 
 def is_failure(text: str | None) -> bool:
-    """Say whether a text speaks of why there is none, instead of being one; None is an answer."""
+    """Say whether a text explains why there is no description; None is a valid answer."""
     return text is not None and _FAILURE.match(text) is not None
 
 

@@ -1,6 +1,6 @@
-"""Descriptions by rules: what keys, joins, types and names say, and what was seen of the rows; nothing about meaning.
+"""Descriptions by rules, from keys, joins, types, names and statistics of rows; they do not explain a meaning.
 
-Values of rows are told where the profile of the facts still holds them. A table gets at most three sentences.
+Values of rows are shown if the profile holds them. A table gets at most three sentences.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ktx_cli.semantic import physical_name, quoted
 from ktx_cli.warehouses import Column, SemanticType, TableKind, TableRef
 
 if TYPE_CHECKING:
-    from ktx_cli.scan.descriptions.facts import Join, TableFacts
+    from ktx_cli.scan.descriptions.facts import Join, TableContext
 
 RULES_VERSION: Final = "rules 2"
-"""Raised when the rules would say something else of the same table."""
+"""Changed when the rules describe the same table differently."""
 
 LOOKUP_COLUMNS: Final = 4
 """A table with more columns is no lookup table."""
@@ -36,8 +36,8 @@ _KINDS: Final = {
 }
 
 
-def describe_by_rules(facts: TableFacts) -> Described:
-    """Return what structure and profile of a table say; the same text for the same facts."""
+def describe_by_rules(facts: TableContext) -> Described:
+    """Return the description of a table; equal contexts give equal texts."""
     columns = {column.name: column_text(facts, column) for column in facts.table.columns}
     return Described(
         ref=facts.ref,
@@ -49,23 +49,23 @@ def describe_by_rules(facts: TableFacts) -> Described:
 
 
 def repeats_name(text: str, name: str) -> bool:
-    """Say whether a text holds no word that is not in the name."""
+    """Say whether a text only repeats words of the name."""
     return set(tokens(text)) <= set(tokens(name))
 
 
-def _table_text(facts: TableFacts) -> str | None:
+def _table_text(facts: TableContext) -> str | None:
     parts = [_what(facts), _notable(facts), _references(facts)]
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part) or None
 
 
-def _what(facts: TableFacts) -> str:
+def _what(facts: TableContext) -> str:
     row, rows = _row(facts), rows_text(facts)
     if row is None:
         return f"{rows}, no key is declared" if rows else ""
     return f"{row}; {rows}" if rows else row
 
 
-def _row(facts: TableFacts) -> str | None:
+def _row(facts: TableContext) -> str | None:
     table = facts.table
     if table.kind in _KINDS:
         return f"{_KINDS[table.kind]} with {plural(len(table.columns), 'column')}"
@@ -78,14 +78,14 @@ def _row(facts: TableFacts) -> str | None:
     return f"One row for each {_and(map(quoted, key))}" if key else None
 
 
-def _other_key(facts: TableFacts) -> tuple[str, ...]:
+def _other_key(facts: TableContext) -> tuple[str, ...]:
     """Return the first unique key, by its columns, that holds no NULL."""
     filled = {column.name for column in facts.table.columns if not column.nullable}
     return min((key.columns for key in facts.table.unique_keys if filled.issuperset(key.columns)), default=())
 
 
-def _linked(facts: TableFacts) -> list[str]:
-    """Return the tables a junction links: those its key is made of references to, at least two."""
+def _linked(facts: TableContext) -> list[str]:
+    """Return the tables that a junction table links: the parents of the references in its key, at least two."""
     key = facts.table.primary_key
     joins = [join for join in facts.joins_out if set(join.child_columns) <= set(key)]
     covered = {column for join in joins for column in join.child_columns}
@@ -94,7 +94,7 @@ def _linked(facts: TableFacts) -> list[str]:
     return _names(join.parent for join in joins)
 
 
-def _is_lookup(facts: TableFacts) -> bool:
+def _is_lookup(facts: TableContext) -> bool:
     columns = facts.table.columns
     others = [join for join in facts.joins_in if join.child != facts.ref]
     has_label = any(
@@ -104,13 +104,13 @@ def _is_lookup(facts: TableFacts) -> bool:
     return small and has_label and bool(others) and not facts.joins_out
 
 
-def _notable(facts: TableFacts) -> str:
-    """Return the dates, measures and codes of a table, and what was seen in them."""
+def _notable(facts: TableContext) -> str:
+    """Return the dates, measures and codes of a table, with their ranges and values."""
     if _is_lookup(facts):
         return ""
     columns, profiles = facts.table.columns, facts.column_profiles()
 
-    def shown(column: Column, seen: Callable[[TableFacts, ColumnProfile | None], str]) -> str:
+    def shown(column: Column, seen: Callable[[TableContext, ColumnProfile | None], str]) -> str:
         parts = seen(facts, profiles.get(column.name)).partition(": ")
         return f"{quoted(column.name)} ({parts[2] or parts[0]})" if parts[0] else quoted(column.name)
 
@@ -122,7 +122,7 @@ def _notable(facts: TableFacts) -> str:
     return "; ".join(f"{kind}: {listing(names, MOST_NOTABLE)}" for kind, names in kinds.items() if names)
 
 
-def _references(facts: TableFacts) -> str:
+def _references(facts: TableContext) -> str:
     linked = bool(_linked(facts))
     parents = _names(join.parent for join in facts.joins_out if join.parent != facts.ref)
     children = _names(join.child for join in facts.joins_in if join.child != facts.ref)
@@ -144,8 +144,8 @@ def _and(words: Iterable[str]) -> str:
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
 
 
-def column_text(facts: TableFacts, column: Column) -> str | None:
-    """Return the sentences about a column, None where there is nothing to say."""
+def column_text(facts: TableContext, column: Column) -> str | None:
+    """Return the sentences about a column; None if it needs none."""
     profile = facts.column_profiles().get(column.name)
     references = [_reference_text(facts, join) for join in facts.joins_out if column.name in join.child_columns]
     sentences = [_key_text(facts, column), *references, _unique_text(facts, column)]
@@ -155,14 +155,14 @@ def column_text(facts: TableFacts, column: Column) -> str | None:
     return " ".join(sentence for sentence in sentences if sentence) or None
 
 
-def _key_text(facts: TableFacts, column: Column) -> str:
+def _key_text(facts: TableContext, column: Column) -> str:
     key = facts.table.primary_key
     if column.name not in key:
         return ""
     return "Key of the table." if len(key) == 1 else f"Part of the key ({', '.join(map(quoted, key))})."
 
 
-def _reference_text(facts: TableFacts, join: Join) -> str:
+def _reference_text(facts: TableContext, join: Join) -> str:
     target = f"{physical_name(join.parent)} ({', '.join(map(quoted, join.parent_columns))})"
     if join.parent == facts.ref:
         target = f"another row of this table ({', '.join(map(quoted, join.parent_columns))})"
@@ -172,13 +172,13 @@ def _reference_text(facts: TableFacts, join: Join) -> str:
     return f"Together, {', '.join(first)} and {last} reference {target}."
 
 
-def _unique_text(facts: TableFacts, column: Column) -> str:
+def _unique_text(facts: TableContext, column: Column) -> str:
     alone = any(key.columns == (column.name,) for key in facts.table.unique_keys)
     return "Unique." if alone and facts.table.primary_key != (column.name,) else ""
 
 
-def _role_text(facts: TableFacts, column: Column, profile: ColumnProfile | None) -> str:
-    """Return what a column is for: a flag, a date, a number in a unit, a code with its values."""
+def _role_text(facts: TableContext, column: Column, profile: ColumnProfile | None) -> str:
+    """Return the role of a column: a flag, a date, a number in a unit, a code with its values."""
     if column.type is SemanticType.BOOLEAN:
         return "Flag: true or false."
     dated = date_text(column)
@@ -191,7 +191,7 @@ def _role_text(facts: TableFacts, column: Column, profile: ColumnProfile | None)
     return _values(facts, column, profile)
 
 
-def _values(facts: TableFacts, column: Column, profile: ColumnProfile | None) -> str:
+def _values(facts: TableContext, column: Column, profile: ColumnProfile | None) -> str:
     if is_linked(facts, column) or is_measure(facts, column):
         return ""
     if profile is None or not (profile.kind is ValueKind.TEXT or is_code(facts, column) or is_flag(column)):
@@ -230,26 +230,26 @@ _UNITS: Final[Mapping[str, str]] = {
     "kwh": "in kilowatt-hours",
     **{code: f"in {code.upper()}" for code in ("usd", "eur", "gbp", "chf", "jpy", "cad", "aud", "sek", "pln", "brl")},
 }
-"""Last word of a name -> the unit; `m`, `s`, `min` and `pct` are not in it, they may mean something else."""
+"""Last word of a name -> the unit; `m`, `s`, `min` and `pct` are left out, because they may mean something else."""
 
 _ZONED: Final = re.compile(r"with time zone|timestamptz|datetimeoffset|timestamp_tz|timestamp_ltz", re.IGNORECASE)
 _CLOCK: Final = re.compile(r"date.*time|timestamp", re.IGNORECASE)
 
 
-def is_linked(facts: TableFacts, column: Column) -> bool:
-    """Say whether a column is of the key or of a join that leads away."""
+def is_linked(facts: TableContext, column: Column) -> bool:
+    """Say whether a column is part of the key or of a foreign key."""
     return column.name in facts.table.primary_key or any(column.name in join.child_columns for join in facts.joins_out)
 
 
-def is_measure(facts: TableFacts, column: Column) -> bool:
+def is_measure(facts: TableContext, column: Column) -> bool:
     """Say whether a column is a number that is named like an amount, and no key."""
     if column.type is not SemanticType.NUMBER or is_linked(facts, column):
         return False
     return bool(_MEASURES.intersection(tokens(column.name)))
 
 
-def unit(facts: TableFacts, column: Column) -> str | None:
-    """Return the unit a name ends with (`in cents` of `total_cents`), None where it is not sure."""
+def unit(facts: TableContext, column: Column) -> str | None:
+    """Return the unit a name ends with (`in cents` for `total_cents`); None if it is not certain."""
     words = tokens(column.name)
     if column.type is not SemanticType.NUMBER or len(words) < 2 or is_linked(facts, column):
         return None
@@ -259,7 +259,7 @@ def unit(facts: TableFacts, column: Column) -> str | None:
     return found
 
 
-def is_code(facts: TableFacts, column: Column) -> bool:
+def is_code(facts: TableContext, column: Column) -> bool:
     """Say whether a column is named like a status, a type or a code, and can be one."""
     if column.type not in (SemanticType.STRING, SemanticType.NUMBER) or is_linked(facts, column):
         return False
@@ -273,7 +273,7 @@ def is_flag(column: Column) -> bool:
 
 
 def date_text(column: Column) -> str:
-    """Return what the type of a column says of time, an empty text where it says nothing."""
+    """Return what the type of a column says about time; empty if nothing."""
     native = column.native_type
     if column.type is not SemanticType.TIME:
         return ""

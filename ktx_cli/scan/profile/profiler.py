@@ -1,7 +1,7 @@
-"""Profiles all tables of a database within its budgets, column by column; a table that fails costs only itself.
+"""Profiles all tables of a database within the budget, column by column; a table that fails costs only itself.
 
-Views and foreign tables of servers are left alone unless `scan.views` asks for them: reading one runs functions with
-its owner's rights, other servers, and statements of any length.
+Views and foreign tables of servers are not read unless `scan.views` allows it: reading one runs functions with its
+owner's rights, statements on other servers, and statements of any length.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ktx_cli.warehouses import (
 )
 
 TOP_VALUES = 10
-"""How many of the most frequent values a profile holds."""
+"""The number of most frequent values in a profile."""
 
 _KINDS: Final[Mapping[type, ValueKind]] = {
     bool: ValueKind.BOOLEAN,
@@ -57,17 +57,17 @@ _KINDS: Final[Mapping[type, ValueKind]] = {
 _ORDERED: Final = (ValueKind.INTEGER, ValueKind.NUMBER, ValueKind.TEXT, ValueKind.TIME)
 _FRACTIONS: Final = frozenset({float, decimal.Decimal})
 _AS_THEY_ARE: Final = frozenset(_KINDS) - _FRACTIONS | {type(None)}
-"""Types whose values Python compares as a database does; of the others some have to be changed."""
+"""The types whose values Python compares as a database does."""
 
 _LONGEST_BYTES: Final = 128
 Fold = Callable[[str], str]
-"""How a database makes texts alike before it compares them."""
+"""Normalizes a text as a database does before it compares texts."""
 
 
 def fold_of(dialect: str, *, exact: bool = False) -> Fold | None:
-    """Return how a dialect makes texts alike, None where it compares them as they are.
+    """Return how a dialect normalizes texts; None if it compares them as they are.
 
-    `exact`: of a column that tells capital letters from small ones.
+    `exact`: for a column that compares letter case.
     """
     if not dialect_named(dialect).folds_texts:
         return None
@@ -75,10 +75,10 @@ def fold_of(dialect: str, *, exact: bool = False) -> Fold | None:
 
 
 def count_sample(table: Table, sample: Sample, dialect: str = "", exact: frozenset[str] = frozenset()) -> SampledTable:
-    """Return the profile of a sample, with the counts and values it rests on.
+    """Return the profile of a sample, with its counts and values.
 
-    Where the dialect takes texts for equal that differ, counts and values are of folded ones; the profile shows them as
-    the table spells them. `exact`: columns that tell capital letters from small ones.
+    If the dialect normalizes texts, counts and values are of normalized ones; the profile shows them as they are in the
+    table. `exact`: columns that compare letter case.
     """
     values = dict(zip(sample.columns, sample.values, strict=True))
     counts: dict[str, dict[Any, int]] = {}
@@ -110,12 +110,12 @@ def unsampled(table: Table, problem: str, kind: ValueKind = ValueKind.OPAQUE) ->
 
 
 def unread(table: Table) -> SampledTable:
-    """Return the profile of a table whose rows are not to be read: its columns count as empty, of their own types."""
+    """Return the profile of a table that must not be read: its columns count as empty, with their declared types."""
     return unsampled(table, NOT_READ, ValueKind.EMPTY)
 
 
 def comparable(value: Any, fold: Fold | None = None) -> Any:
-    """Return the value as others that equal it in the database look; NaN and infinities count as no value."""
+    """Return a value in the same form as all values that equal it in the database; NaN and infinity: None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, decimal.Decimal):
@@ -219,10 +219,10 @@ def _trimmed(text: str) -> str:
 
 
 FAILED = "profiling failed unexpectedly"
-"""The `problem` of a table whose profile a bug of ktx prevented."""
+"""The `problem` of a table whose profile failed because of a bug in ktx."""
 
 NOT_READ = "its rows are not read: scan.views"
-"""The `problem` of a view or foreign table that nobody looked into on purpose."""
+"""The `problem` of a view or foreign table that must not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class ColumnProfile:
 
     `distinct` counts values without NULL, None where values cannot be compared. `minimum` and `maximum` are values,
     `shortest` and `longest` lengths of texts in characters. `top`: the most frequent values with their counts.
-    `problem`: why the column could not be read; all else is then empty.
+    `problem`: why the column could not be read; everything else is empty then.
     """
 
     name: str
@@ -248,12 +248,12 @@ class ColumnProfile:
 
     @property
     def filled(self) -> int:
-        """How many rows of the sample have a value."""
+        """The number of rows of the sample that have a value."""
         return self.rows - self.nulls
 
     @property
     def unique(self) -> bool:
-        """Whether no value stands twice in the sample, which has some."""
+        """Whether the sample has values, and none of them repeats."""
         return self.distinct is not None and 0 < self.distinct == self.filled
 
 
@@ -275,17 +275,16 @@ class TableProfile:
 
     @property
     def complete(self) -> bool:
-        """Whether every row was looked at."""
+        """Whether every row was read."""
         return self.method is SampleMethod.ALL and self.problem is None
 
 
 @dataclass(frozen=True, slots=True)
 class SampledTable:
-    """A profile with the values it was counted from, for as long as relationships are looked for.
+    """A profile with the values of its sample, which the inference of relationships needs.
 
-    `counts`: column -> value -> how often; only columns whose values can be compared. `values`: column -> its values,
-    row by row, NULL as None. `exact`: columns whose texts are compared letter by letter although others of the
-    database are not.
+    `counts`: column -> value -> rows that have it, for columns with comparable values. `values`: column -> values,
+    row by row, NULL as None. `exact`: columns that compare letter case, unlike others of the database.
     """
 
     profile: TableProfile
@@ -295,22 +294,22 @@ class SampledTable:
 
 
 CELLS = 8_000_000
-"""How many values of rows are held at a time, over all tables: wide databases get smaller samples."""
+"""The number of values in memory, over all tables: wide databases get smaller samples."""
 
 FEWEST_ROWS = 500
-"""No table's sample is made smaller than this because of `CELLS`."""
+"""The least number of rows of a sample, whatever `CELLS` allows."""
 
 OUT_OF_TIME = "the time for profiling was up"
-"""Why a table has no profile when `scan.budget.seconds` ended it."""
+"""The `problem` of a table that was not profiled within `scan.budget.seconds`."""
 
-_RUN_WHEN_READ = (TableKind.VIEW, TableKind.FOREIGN)
+_EXECUTED_KINDS = (TableKind.VIEW, TableKind.FOREIGN)
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What profiling a connection may take: rows a table, bytes of values a table, seconds in all, tables at once.
+    """The limits of profiling: rows per table, bytes of values per table, seconds in all, tables at once.
 
-    `views`: whose views and foreign tables may be read.
+    `views`: which views and foreign tables may be read.
     """
 
     rows: int = 10_000
@@ -321,7 +320,7 @@ class Budget:
 
     @classmethod
     def of(cls, settings: Scan) -> Budget:
-        """Return the budget that `scan` of `ktx.yaml` gives."""
+        """Return the budget in `scan` of `ktx.yaml`."""
         own, budget = settings.relationships, settings.budget
         size = budget.megabytes * 1024 * 1024
         return cls(own.profile_sample_rows, size, float(budget.seconds), own.profile_concurrency, settings.views)
@@ -329,9 +328,9 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """All tables with their samples, in the order asked for; `statements` sent, and what the budgets cut.
+    """All tables with their samples, in order; the number of `statements`, and what the budget cut.
 
-    `not_read`: views and foreign tables left alone because of `scan.views`.
+    `not_read`: the number of views and foreign tables that `scan.views` excludes.
     """
 
     tables: tuple[SampledTable, ...]
@@ -342,7 +341,7 @@ class Profiled:
 
     @property
     def cut_by_bytes(self) -> int:
-        """How many tables have a smaller sample because of their width."""
+        """The number of tables with a smaller sample because of their width."""
         return sum(each.profile.cut_by_bytes for each in self.tables)
 
 
@@ -354,11 +353,10 @@ def profile_tables(
     last: Mapping[TableRef, str] | None = None,
     failures: Failures = STRICT,
 ) -> Profiled:
-    """Sample and count every table. Raises `SourceError` only when the source itself is gone.
+    """Sample and count every table. Raises `SourceError` only if the source itself is gone.
 
-    `last`: table -> when it was profiled last, as sortable text. Those that never were come first, then the longest
-    ago, so that what the time did not reach in one run it reaches in the next. `failures`: takes what fails
-    unexpectedly; the strict default raises it.
+    `last`: table -> when it was profiled last, as sortable text; the oldest come first, so that the next run reaches
+    what this one has no time for. `failures` notes unexpected errors; the strict default raises them.
     """
     left_alone = {table.ref: unread(table) for table in tables if not _may_read(table, connector.dialect, budget)}
     asked = [table for table in tables if table.ref not in left_alone]
@@ -376,7 +374,7 @@ def profile_tables(
     ended = threading.Event()
 
     def one(table: Table) -> tuple[SampledTable, int]:
-        if ended.is_set():  # the source is gone: what other threads have not begun is not asked any more
+        if ended.is_set():  # the source is gone: tables that other threads have not started are skipped
             return unsampled(table, FAILED), 0
         try:
             with failures.stage(Stage.PROFILE, table.ref):
@@ -395,7 +393,7 @@ def profile_tables(
 
 
 def _may_read(table: Table, dialect: str, budget: Budget) -> bool:
-    if table.kind not in _RUN_WHEN_READ:
+    if table.kind not in _EXECUTED_KINDS:
         return True
     return budget.views == "always" or (budget.views == "local" and dialect_named(dialect).is_local)
 
@@ -413,7 +411,7 @@ def _each(
 def _profile(
     connector: Connector, table: Table, limits: SampleLimits, exact: frozenset[str]
 ) -> tuple[SampledTable, int]:
-    """Return the profile of one table, and how many statements it took."""
+    """Return the profile of one table, and the number of statements."""
     try:
         sample = read_sample(connector, table, limits, seed=_seed(table))
     except SourceError as error:
@@ -425,14 +423,14 @@ def _profile(
 
 
 def _seed(table: Table) -> int:
-    """Return a number that is the same for a table every time."""
+    """Return a constant number for a table."""
     return int.from_bytes(hashlib.sha256(str(table.ref).encode("utf-8", "surrogatepass")).digest()[:3], "big")
 
 
 class SparingConnector(ForwardingConnector):
-    """Refuses every statement that names one of the tables as `table_path` writes it, which is how all of a scan do.
+    """Refuses every statement that names one of some tables, in the form of `table_path`, which all of a scan use.
 
-    Closing it does not close the connector it stands for.
+    Closing it does not close the inner connector.
     """
 
     def __init__(self, inner: Connector, spared: Iterable[TableRef]) -> None:

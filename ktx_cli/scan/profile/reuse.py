@@ -1,4 +1,4 @@
-"""What a scan of unchanged data would find again: a fingerprint of the data, and the relationships found in it."""
+"""Reuse of the last scan's results if the data did not change: a fingerprint of the data, stored relationships."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _CODE: Final = ("warehouses/sampling.py", "scan/profile/**/*", "scan/relationships/**/*")
 _BODY: Final = re.compile(r"\bas\b\s*\(?\s*((?:select|with|values|from)\b.*)", re.IGNORECASE | re.DOTALL)
 _CALL: Final = re.compile(r'(\w+|"|\])\s*\(')
-_OF_THE_MOMENT: Final = re.compile(
+_VOLATILE: Final = re.compile(
     r"\b(now|today|yesterday|tomorrow|current_\w+|localtime\w*|\w*sample|random\w*|user)\b", re.IGNORECASE
 )
 _PURE: Final = frozenset(
@@ -33,14 +33,14 @@ _PURE: Final = frozenset(
         " row_number rtrim string_agg substr substring sum total trim upper char decimal numeric varchar",
     )
 )
-"""Words a view may have before a parenthesis and still give the same rows every time."""
+"""Words before a parenthesis with which a view still returns the same rows every time."""
 
 
 def data_fingerprint(connector: Connector, tables: Sequence[Table], scan: Scan) -> str | None:
-    """Return a text that differs whenever a scan could find something else; None where nothing is sure.
+    """Return a text that differs if a scan could have other results; None if that cannot be known.
 
-    It covers the data, the structure, the settings and ktx itself. A view whose text may give other rows at another
-    moment, or a generated column that may, leaves nothing sure.
+    It covers the data, the structure, the settings and ktx itself. It cannot be known if a view or generated column may
+    change without a change of the data.
     """
     evidence = connector.evidence() if isinstance(connector, Evident) else None
     if evidence is None or not all(_is_steady(table, connector.dialect) for table in tables):
@@ -49,7 +49,7 @@ def data_fingerprint(connector: Connector, tables: Sequence[Table], scan: Scan) 
 
 
 def hints_digest(hints: FixedHints) -> str:
-    """Return a text that differs when other joins are proposed; those of views are a part of the structure."""
+    """Return a text that differs if other joins are proposed; hints of views are a part of the structure."""
     return _digest(map(repr, hints.fixed))
 
 
@@ -61,7 +61,7 @@ def _stored() -> TypeAdapter[Any]:
 
 
 def relationships_to_json(record: RelationshipRecord) -> str | None:
-    """Return a record as JSON; None where it would not come back equal (a condition on a value without JSON)."""
+    """Return a record as JSON; None if it would not come back equal (a condition on a value without JSON)."""
     from pydantic_core import PydanticSerializationError
 
     try:
@@ -85,14 +85,14 @@ def _is_steady(table: Table, dialect: str) -> bool:
 
 def _is_pure(view_sql: str) -> bool:
     body = _BODY.search(view_sql)
-    if body is None or _OF_THE_MOMENT.search(body[1]):
+    if body is None or _VOLATILE.search(body[1]):
         return False
     return all(name.lower() in _PURE for name in _CALL.findall(body[1]))
 
 
 @functools.cache
 def _code() -> str:
-    """Return a digest of the code and data a scan rests on: an edited checkout keeps its version."""
+    """Return a digest of the code and data of a scan, because an edited checkout keeps its version."""
     package = Path(__file__).parents[2]
     files = sorted(path for each in _CODE for path in package.glob(each) if path.suffix in (".py", ".json"))
     return _digest(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)

@@ -1,8 +1,8 @@
 """Profiles and value lists in the state database: disposable, on this machine only, never committed.
 
-Beside them stands what a scan of unchanged data would find again (`StoredResults`).
+With them it stores the results that a scan of unchanged data reuses (`StoredResults`).
 
-Everything of a connection is replaced at once, so that a value that is withheld from now on is gone. The functions take
+Everything of a connection is replaced at once, so that values that are hidden from now on are gone. The functions take
 an open state database; `project.state.translated` around them names the file in errors.
 """
 
@@ -26,7 +26,7 @@ from ktx_cli.warehouses import SampleMethod, TableRef
 
 
 class MatchKind(StrEnum):
-    """How a value fits what was looked for, the better first."""
+    """How a value matches the search text, the best first."""
 
     EXACT = "exact"
     CASE = "case"
@@ -36,7 +36,7 @@ class MatchKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValueMatch:
-    """A value that fits, and in how many rows it was seen (None: not counted); `complete`: its list is."""
+    """A value that matches, and its number of rows (None: not counted); `complete`: whether its list is."""
 
     connection: str
     ref: TableRef
@@ -49,10 +49,10 @@ class ValueMatch:
 
 @dataclass(frozen=True, slots=True)
 class SearchedLists:
-    """What of a connection was searched: a miss says no more than this.
+    """The value lists of a connection that a search covers.
 
-    `columns`: lists searched, `incomplete` of them without some values; `hidden`: columns that are not listed because
-    of what they hold. Columns of many values are in none of these.
+    `columns`: the number of lists, `incomplete` of them without all values; `hidden`: the number of columns without a
+    list because of private values. Columns with many values are in none of these.
     """
 
     connection: str
@@ -66,7 +66,7 @@ class SearchedLists:
 
 @dataclass(frozen=True, slots=True)
 class ValueMatches:
-    """Matches, the best first, and what was searched; `more`: there are others beyond the limit."""
+    """Matches, the best first, and the searched lists; `more`: there are others beyond the limit."""
 
     matches: tuple[ValueMatch, ...]
     searched: tuple[SearchedLists, ...]
@@ -102,9 +102,9 @@ def save_values(
     profiled_at: Mapping[TableRef, str] | None = None,
     results: StoredResults | None = None,
 ) -> None:
-    """Replace what is stored of a connection, in one transaction. `strict` stores counts and lengths, and no value.
+    """Replace everything stored of a connection, in one transaction. `strict` stores counts and lengths, and no values.
 
-    `profiled_at`: table -> when, as `load_profile_times` returns it. `results`: of these profiles.
+    `profiled_at`: as `load_profile_times` returns it. `results`: of these profiles.
     """
     stamps = profiled_at or {}
     hidden = [[ref.schema, ref.name, column, str(why)] for ref, column, why in dictionary.hidden]
@@ -134,7 +134,7 @@ def save_values(
 
 
 def forget_values(database: sqlite3.Connection, connection: str) -> None:
-    """Delete what is stored of a connection."""
+    """Delete everything stored of a connection."""
     with transaction(database):
         _forget(database, connection)
 
@@ -148,7 +148,7 @@ def load_profiles(database: sqlite3.Connection, connection: str) -> tuple[TableP
 
 
 def load_profile_times(database: sqlite3.Connection, connection: str) -> dict[TableRef, str]:
-    """Return table -> when it was profiled last, in ISO 8601; those that never were are not in it."""
+    """Return table -> when it was profiled last, in ISO 8601."""
     rows = database.execute(
         "SELECT schema_name, table_name, json_extract(profile, '$.profiled') AS at FROM profiles"
         " WHERE connection = ? AND at IS NOT NULL",
@@ -158,7 +158,7 @@ def load_profile_times(database: sqlite3.Connection, connection: str) -> dict[Ta
 
 
 def load_results(database: sqlite3.Connection, connection: str) -> StoredResults | None:
-    """Return the results of the last scan of a connection, None where they could not be kept."""
+    """Return the results of the last scan of a connection; None if they could not be stored."""
     row = database.execute("SELECT value FROM enrichment WHERE kind = ? AND key = ?", (LOOK, connection)).fetchone()
     return None if row is None else StoredResults(*json.loads(row[0]))
 
@@ -171,7 +171,7 @@ def comes_back_equal(profile: TableProfile) -> bool:
 def find_values(
     database: sqlite3.Connection, text: str, connection: str | None = None, limit: int = 50
 ) -> ValueMatches:
-    """Look for a text in the value lists: as it is, whatever its case, at the beginning, anywhere."""
+    """Search the value lists for a text: as it is, in any letter case, at the beginning, anywhere."""
     wanted = {"text": text.strip(), "folded": text.strip().casefold(), "connection": connection, "limit": limit + 1}
     searched = tuple(_searched(database, connection))
     if not wanted["text"]:
@@ -299,7 +299,7 @@ def _column_from_json(stored: dict[str, Any]) -> ColumnProfile:
 class ProfileStore:
     """The profiles and value lists of one connection; `privacy` says which values may be kept.
 
-    Every method raises `StorageError` where the state database does not work.
+    Every method raises `StorageError` if the state database does not work.
     """
 
     database: sqlite3.Connection
@@ -318,7 +318,7 @@ class ProfileStore:
             return load_lists(self.database, self.connection)
 
     def last(self, fingerprint: str) -> tuple[StoredResults, tuple[TableProfile, ...]] | None:
-        """Return the results and profiles of the last scan, None where data or settings were others."""
+        """Return the results and profiles of the last scan; None if data or settings changed."""
         with translated(self.state):
             stored = load_results(self.database, self.connection)
             if stored is None or stored.fingerprint != fingerprint:
@@ -329,7 +329,7 @@ class ProfileStore:
     def save(self, sampled: Sequence[SampledTable], dictionary: Dictionary, results: StoredResults | None) -> None:
         """Replace everything that is stored of the connection."""
         profiled_at, moment = dict(self.profiled_at()), isoformat(now())
-        # What the time did not reach keeps its time, so that it comes before what was reached now.
+        # A table that was not reached keeps its old time, so that it comes first in the next run.
         reached = (each.profile for each in sampled if each.profile.problem not in (OUT_OF_TIME, NOT_READ))
         profiled_at.update((profile.ref, moment) for profile in reached)
         with translated(self.state):
@@ -345,5 +345,5 @@ class ProfileStore:
 
 
 def shown_to_models(sampled: Iterable[SampledTable], privacy: Privacy) -> tuple[TableProfile, ...]:
-    """Return the profiles as a model may see them: values of rows only where `scan.privacy` is `off`."""
+    """Return the profiles as a model may see them: values of rows only if `scan.privacy` is `off`."""
     return tuple(map(without_private if privacy == "off" else without_values, sampled))

@@ -1,7 +1,7 @@
-"""The value dictionary: what stands in columns of few values, so that a filter can be written without a look at rows.
+"""The value dictionary: the values of columns with few values, so that filters can be written without reading rows.
 
-A list comes from the type (native enums), from the sample where that is the whole table, else from one statement a
-table; where that fails or takes too long, the values of the sample stand for it, and the list says it is not complete.
+A list comes from the type (native enums), from the sample if that is the whole table, or else from one statement per
+table; if that fails or takes too long, it has the values of the sample, and is marked as not complete.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ESCAPED: Final = re.compile(r"''|\\(.)")
 
 @dataclass(frozen=True, slots=True)
 class DictionaryLimits:
-    """What is listed: columns of at most `distinct` values (whole numbers: `codes`), `length` characters of each.
+    """The limits of value lists: at most `distinct` values (`codes` for integers), `length` characters of each.
 
-    Tables of more than `rows` rows are not asked; the sample has to do.
+    Tables with more than `rows` rows are not queried; their lists come from the sample.
     """
 
     distinct: int = 200
@@ -45,7 +45,7 @@ class DictionaryLimits:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """The lists of a connection, the columns that are withheld with the reason, and what could not be read."""
+    """The lists of a connection, the hidden columns with the reason, and what could not be read."""
 
     columns: tuple[ColumnValues, ...] = ()
     hidden: tuple[tuple[TableRef, str, Refusal], ...] = ()
@@ -63,10 +63,10 @@ def build_dictionary(
     deadline: float,
     failures: Failures = STRICT,
 ) -> Dictionary:
-    """Return the dictionary of a connection; nothing for `strict`. `deadline`: of `core.clock.monotonic`.
+    """Return the dictionary of a connection; an empty one for `strict`. `deadline`: of `core.clock.monotonic`.
 
-    A table or column that fails costs only itself; `SourceError` only when the source is gone. `failures`: takes what
-    fails unexpectedly, a table each; the strict default raises it.
+    A table or column that fails costs only itself; `SourceError` only if the source is gone. `failures` notes
+    unexpected errors; the strict default raises them.
     """
     if privacy == "strict":
         return Dictionary()
@@ -87,7 +87,7 @@ def build_dictionary(
 def _of_table(
     table: Table, sample: SampledTable, reader: ValueReader, limits: DictionaryLimits
 ) -> tuple[list[ColumnValues], list[tuple[TableRef, str, Refusal]]]:
-    """Return the lists of a table, and the columns whose values are withheld."""
+    """Return the lists of a table, and the columns whose values are hidden."""
     columns: list[ColumnValues] = []
     hidden: list[tuple[TableRef, str, Refusal]] = []
     for found in _lists(table, sample, reader, limits):
@@ -100,7 +100,7 @@ def _of_table(
 
 
 def declared_values(column: Column) -> tuple[str, ...]:
-    """Return the values of a native enum type whose spelling names them (MySQL, DuckDB, ClickHouse), else nothing."""
+    """Return the values in the declaration of a native enum type (MySQL, DuckDB, ClickHouse), if it is one."""
     spelled = _WRAPPED.sub(r"\1", column.native_type.strip())
     found = _ENUM.fullmatch(spelled)
     return tuple(_ESCAPED.sub(_meant, value) for value in _ENUM_VALUE.findall(found[1])) if found else ()

@@ -1,4 +1,4 @@
-"""Joins as the model proposes them: the form of its answer, what bars a proposal, how it is kept."""
+"""Joins that the model proposes: the calls, the form of its answers, and the checks of each proposal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ktx_cli.scan.descriptions.batches import (
     table_json,
     table_labels,
 )
-from ktx_cli.scan.descriptions.facts import Join, TableFacts, join_order, ref_order, sha256_of, structure_hash
+from ktx_cli.scan.descriptions.facts import Join, TableContext, join_order, ref_order, sha256_of, structure_hash
 from ktx_cli.scan.descriptions.model import ROLE, Progress, error_of, ignore_progress, side_by_side
 from ktx_cli.scan.profile.profiler import ColumnProfile
 from ktx_cli.scan.relationships.hints import MODEL_SOURCE, JoinHint
@@ -57,15 +57,15 @@ class JoinsAnswer(_Answer):
 
 @dataclass(frozen=True, slots=True)
 class ProposedJoin:
-    """A join of the model's: `confidence` is its own probability, 0 to 1, and no proof."""
+    """A join that the model proposes, with its own `confidence`, 0 to 1."""
 
     join: Join
     confidence: float
     rationale: str
 
 
-def problem(join: Join, facts: Mapping[TableRef, TableFacts]) -> str | None:
-    """Return why a proposal cannot be a new join, None where it can."""
+def problem(join: Join, facts: Mapping[TableRef, TableContext]) -> str | None:
+    """Return why a proposal cannot be a new join; None if it can."""
     child, parent = facts[join.child], facts[join.parent]
     if len(join.child_columns) != len(join.parent_columns):
         return f"{len(join.child_columns)} columns cannot refer to {len(join.parent_columns)}"
@@ -79,8 +79,8 @@ def problem(join: Join, facts: Mapping[TableRef, TableFacts]) -> str | None:
     return next((reason for own, other in pairs if (reason := _mismatch(child, own, parent, other))), None)
 
 
-def _mismatch(child: TableFacts, own: str, parent: TableFacts, other: str) -> str | None:
-    """Return what bars two columns from being compared. Where values were seen, they count more than declared types."""
+def _mismatch(child: TableContext, own: str, parent: TableContext, other: str) -> str | None:
+    """Return why two columns cannot be compared: by the kinds of their values, or else by their declared types."""
     types = _type(child, own), _type(parent, other)
     if SemanticType.BOOLEAN in types:
         return "a flag refers to nothing"
@@ -90,25 +90,25 @@ def _mismatch(child: TableFacts, own: str, parent: TableFacts, other: str) -> st
     return None if types[0] == types[1] else f"{own} is of type {types[0]}, {other} of type {types[1]}"
 
 
-def _type(facts: TableFacts, name: str) -> SemanticType:
+def _type(facts: TableContext, name: str) -> SemanticType:
     return next(column.type for column in facts.table.columns if column.name == name)
 
 
 def _seen(profile: ColumnProfile | None) -> str | None:
-    """Return what a column holds, None where that was not seen or cannot be compared; all numbers are alike."""
+    """Return the kind of a column's values, all numbers alike; None if it is not known or cannot be compared."""
     if profile is None or profile.kind not in _COMPARABLE:
         return None
     return "numbers" if profile.kind in (ValueKind.INTEGER, ValueKind.NUMBER) else f"{profile.kind.value}s"
 
 
 def identity(join: Join) -> Any:
-    """Return what is equal for two joins of the same columns, in whatever order they stand."""
+    """Return the identity of a join: its columns, regardless of their order."""
     own, theirs = join.child_columns, join.parent_columns
     return join.child, join.parent, len(own), len(theirs), frozenset(zip(own, theirs, strict=False))
 
 
 def to_json(proposal: ProposedJoin) -> list[Any]:
-    """Return what the store keeps."""
+    """Return the stored form of a proposal."""
     join = proposal.join
     ends = [
         [join.child.schema, join.child.name, *join.child_columns],
@@ -118,7 +118,7 @@ def to_json(proposal: ProposedJoin) -> list[Any]:
 
 
 def from_json(value: Any) -> list[ProposedJoin] | None:
-    """Return what the store kept, None where it is no such thing."""
+    """Return stored proposals; None for an invalid value."""
     try:
         return None if value is None else [_proposal(*each) for each in value]
     except (TypeError, ValueError):
@@ -133,16 +133,16 @@ def _proposal(child: list[Any], parent: list[Any], confidence: float, rationale:
 
 PARENTS_PER_COLUMN: Final = 3
 PARENTS_PER_TABLE: Final = 12
-"""How many tables the name of one column, and those of all columns of a table, may point to."""
+"""The number of tables that the name of one column, and the names of all columns of a table, may refer to."""
 
 SHARED: Final = 0.5
-"""The share of words that the names of a column and a table have in common, from which the one may mean the other."""
+"""The least share of common words in the names of a column and of a table it may refer to."""
 
 COMMON: Final = 100
-"""A word in the names of more tables than this says nothing about which of them is meant."""
+"""A word in the names of more tables than this is ignored."""
 
 LOOK_BACK: Final = 50
-"""How many batches in the making a group may still join."""
+"""The number of unfinished batches a group may still join."""
 
 Batch = tuple[TableRef, ...]
 
@@ -150,8 +150,8 @@ Batch = tuple[TableRef, ...]
 def likely_parents(tables: Iterable[Table]) -> dict[TableRef, tuple[TableRef, ...]]:
     """Return table -> the other tables its columns may refer to by their names, the likeliest first.
 
-    A column points to the tables whose names have most words in common with its own (without `id`, `key` ...), at least
-    half of them, one that is no key by its name all of them; and to those whose key has a column of its very name.
+    A column refers to the tables whose names have most words in common with its own (without `id`, `key` ...): at least
+    half of the words, or all if its name does not mean a key; and to tables with a key column of the same name.
     """
     ordered = sorted(tables, key=lambda table: ref_order(table.ref))
     spoken = table_words(table.ref.name for table in ordered)
@@ -204,8 +204,8 @@ def plan_batches(
 ) -> list[Batch]:
     """Return batches of at most `tables` tables and `tokens` estimated tokens (`sizes`).
 
-    Every table is in a batch, and with each of its `parents` in one, as long as `tables` is 2 or more. Only a table
-    alone, or with one parent, may take more than `tokens`.
+    Every table is in a batch with each of its `parents`, if `tables` is at least 2. Only a table alone, or with one
+    parent, may take more than `tokens`.
     """
     batches: list[set[TableRef]] = []
     together: dict[TableRef, set[TableRef]] = {ref: set() for ref in sizes}
@@ -223,7 +223,7 @@ def plan_batches(
 def _groups(
     ref: TableRef, parents: Sequence[TableRef], sizes: Mapping[TableRef, int], *, tables: int, tokens: int
 ) -> list[set[TableRef]]:
-    """Return a table with its parents, in several groups where they are too many for one."""
+    """Return a table with its parents, in several groups if they do not fit one."""
     groups: list[set[TableRef]] = [{ref}]
     taken = sizes[ref]
     for parent in parents if tables > 1 else ():
@@ -238,7 +238,7 @@ def _groups(
 def _placed(
     group: set[TableRef], batches: list[set[TableRef]], sizes: Mapping[TableRef, int], *, tables: int, tokens: int
 ) -> set[TableRef]:
-    """Put a group into the batch that shares most with it and has room, else into a new one; return that batch."""
+    """Add a group to the batch with room that shares most with it, or to a new one; return that batch."""
     fitting = [
         batch
         for batch in batches[-LOOK_BACK:]
@@ -253,13 +253,13 @@ def _placed(
 
 
 KIND: Final = "joins"
-"""The kind of what is kept in the store."""
+"""The kind of these answers in the store."""
 
 BATCH_TOKENS: Final = 40_000
-"""Estimated tokens of one question at most, besides the prompt."""
+"""The estimated tokens of one message, besides the prompt."""
 
 SMALLEST: Final = 2
-"""A batch of so many tables cannot be made smaller: they would not be seen together."""
+"""A batch of this many tables is not split: a join needs two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ class DroppedJoin:
 
 @dataclass(frozen=True, slots=True)
 class FailedBatch:
-    """Tables nothing was proposed for together, with the code and the words of the `LlmError` behind it."""
+    """A batch whose call failed, with the code and message of the `LlmError`."""
 
     tables: Batch
     code: str
@@ -281,8 +281,10 @@ class FailedBatch:
 
 @dataclass(slots=True)
 class Proposals:
-    """What `propose` found, sorted. `unknown`: proposals with a name nobody was asked about. `reused`: batches from the
-    store. `calls`: model calls."""
+    """The result of `propose`, sorted. `unknown`: the number of proposals with an unknown name.
+
+    `reused`: the number of batches from the store; `calls`: of model calls.
+    """
 
     joins: tuple[ProposedJoin, ...] = ()
     dropped: tuple[DroppedJoin, ...] = ()
@@ -294,7 +296,7 @@ class Proposals:
 
 async def propose(
     runtime: LlmRuntime,
-    facts: Sequence[TableFacts],
+    facts: Sequence[TableContext],
     store: EnrichmentStore,
     *,
     prompt: Prompt,
@@ -303,10 +305,10 @@ async def propose(
     concurrency: int = 4,
     on_progress: Progress = ignore_progress,
 ) -> Proposals:
-    """Return the joins the model proposes for all tables. A batch the store has an answer for is not asked again.
+    """Return the joins that the model proposes for all tables; batches with a stored answer need no call.
 
     An error of one call costs only its batch, which is tried once more in smaller ones; any other `LlmError` is raised
-    when no call is under way any more.
+    once no call is running.
     """
     run = _ProposalRun(runtime, store, prompt, privacy, {each.ref: each for each in facts}, on_progress)
     batches = run.plan(run.facts, tables=tables_per_batch, tokens=BATCH_TOKENS)
@@ -318,13 +320,13 @@ async def propose(
 
 @dataclass(slots=True)
 class _ProposalRun:
-    """One run of questions."""
+    """The model calls of one `propose`."""
 
     runtime: LlmRuntime
     store: EnrichmentStore
     prompt: Prompt
     privacy: Privacy
-    facts: Mapping[TableRef, TableFacts]
+    facts: Mapping[TableRef, TableContext]
     on_progress: Progress
     total: int = 0
     done: int = 0
@@ -348,7 +350,7 @@ class _ProposalRun:
         return plan_batches(sizes, self.parents, tables=tables, tokens=tokens)
 
     async def work(self, batch: Batch) -> None:
-        """Get the proposals of a batch; where its call fails by itself, those of smaller ones."""
+        """Get the proposals of a batch; if only its call fails, those of smaller ones."""
         error = await error_of(self._ask(batch))
         if error is not None and len(batch) > SMALLEST:
             for smaller in self._smaller(batch):
@@ -383,7 +385,7 @@ class _ProposalRun:
         self.proposed += found
 
     def _known(self, answer: JoinAnswer) -> ProposedJoin | None:
-        """Return a proposal with the names of the database, None where one of them is unknown."""
+        """Return a proposal with the names in the database; None if one of them is unknown."""
         child, parent = self.labels.thing(answer.child), self.labels.thing(answer.parent)
         if child is None or parent is None:
             return None
@@ -395,7 +397,7 @@ class _ProposalRun:
         return ProposedJoin(Join(child, named[0], parent, named[1]), answer.confidence, one_line(answer.rationale))
 
     def outcome(self) -> Proposals:
-        """Return the proposals, each once, those that cannot be apart."""
+        """Return the proposals without duplicates, and apart from them those that cannot be joins."""
         best: dict[Any, ProposedJoin] = {}
         for each in sorted(self.proposed, key=lambda each: (-each.confidence, join_order(each.join), each.rationale)):
             best.setdefault(identity(each.join), each)
@@ -406,7 +408,7 @@ class _ProposalRun:
         self.result.failed = tuple(sorted(self.failed, key=lambda each: [ref_order(ref) for ref in each.tables]))
         return self.result
 
-    def _table(self, facts: TableFacts) -> str:
+    def _table(self, facts: TableContext) -> str:
         labels, profiles = self.columns[facts.ref], facts.column_profiles()
         head = table_head(facts, self.labels.shown(facts.ref), labels)
         columns = [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ktx_cli.privacy.columns import ValueKind
 from ktx_cli.scan.descriptions.batches import Labels, Piece, encoded, estimated_tokens, message, statistics
 from ktx_cli.scan.descriptions.facts import KnownTexts, gather_facts
-from ktx_cli.scan.descriptions.model import Work
+from ktx_cli.scan.descriptions.model import TableWork
 from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
 from ktx_cli.warehouses.port import TableRef
 from ktx_cli.warehouses.sampling import SampleMethod
@@ -32,7 +32,7 @@ def shown(table: Any, privacy: Any, **changes: Any) -> dict[str, Any]:
     made = dataclasses.replace(table("person", "id int, name text", key="id"), **changes)
     profile = TableProfile(REF, SampleMethod.ALL, 8, 8, True, (NAMES,))
     (facts,) = gather_facts([made], profiles={REF: profile}, texts={REF: KnownTexts({"user": "People we know."})})
-    work = Work(facts, "hash", "person", privacy)
+    work = TableWork(facts, "hash", "person", privacy)
     text = work.json(Piece(REF, ("id", "name"), True, 0))
     parsed: dict[str, Any] = json.loads(text)
     return parsed

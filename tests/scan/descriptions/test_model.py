@@ -11,7 +11,7 @@ from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.routing import RoutedRuntime
 from ktx_cli.prompts.prompts import load_prompt
 from ktx_cli.scan.descriptions.batches import Limits
-from ktx_cli.scan.descriptions.facts import Described, TableFacts, content_hash, gather_facts
+from ktx_cli.scan.descriptions.facts import Described, TableContext, content_hash, gather_facts
 from ktx_cli.scan.descriptions.model import Descriptions, describe, read_answer
 from ktx_cli.testing.model_script import NO_CREDIT, TOO_LONG, UNAUTHORIZED, Failure, Turn, gives, says
 from ktx_cli.testing.model_server import ModelServer
@@ -23,7 +23,7 @@ ONE_EACH = Limits(tables=1)
 REFUSES = says("", stop_reason="refusal")
 
 
-def run(runtime: RoutedRuntime, facts: list[TableFacts], store: Any, **options: Any) -> Descriptions:
+def run(runtime: RoutedRuntime, facts: list[TableContext], store: Any, **options: Any) -> Descriptions:
     given: dict[str, Any] = {"prompt": PROMPT, "privacy": "local", "concurrency": 2, "limits": ALL_IN_ONE, **options}
 
     async def work() -> Descriptions:
@@ -34,7 +34,7 @@ def run(runtime: RoutedRuntime, facts: list[TableFacts], store: Any, **options: 
 
 
 @pytest.fixture
-def facts(shop: list[Table]) -> list[TableFacts]:
+def facts(shop: list[Table]) -> list[TableContext]:
     return gather_facts(shop, profiles={})
 
 

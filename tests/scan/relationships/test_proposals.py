@@ -14,7 +14,7 @@ from ktx_cli.llm.errors import LlmError
 from ktx_cli.llm.routing import RoutedRuntime, create_runtime
 from ktx_cli.privacy.columns import ValueKind
 from ktx_cli.prompts.prompts import load_prompt
-from ktx_cli.scan.descriptions.facts import Join, TableFacts, gather_facts
+from ktx_cli.scan.descriptions.facts import Join, TableContext, gather_facts
 from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
 from ktx_cli.scan.relationships.proposals import Proposals, ProposedJoin, propose
 from ktx_cli.testing.model_script import UNAUTHORIZED, ModelRequest, Reply, gives, says
@@ -52,7 +52,7 @@ def runtime(model_server: ModelServer, tmp_path: Path) -> RoutedRuntime:
 
 def run(runtime: RoutedRuntime, tables: list[Table], store: Store | None = None, **options: Any) -> Proposals:
     profiles = options.pop("profiles", {})
-    facts: list[TableFacts] = gather_facts(tables, profiles=profiles)
+    facts: list[TableContext] = gather_facts(tables, profiles=profiles)
     given: dict[str, Any] = {"prompt": load_prompt("propose_joins"), "privacy": "local", **options}
 
     async def work() -> Proposals:
