@@ -41,6 +41,7 @@ from ktx_cli.core import (
     ResultWarning,
     UsageError,
     did_you_mean,
+    internal_error,
     one_line,
 )
 from ktx_cli.project import mask
@@ -211,7 +212,8 @@ def execute(session: Session, function: Callable[[Session], Result]) -> int:
         result = Result(error=CancelledError("interrupted", hint="run the same command again"))
     except Exception as error:  # noqa: BLE001 - the last line of defence: a bug still keeps the contract
         _debug(session)
-        result = Result(error=_internal(error))
+        hint = "run the command again with --debug to see where"
+        result = Result(error=internal_error(error, hint=hint))
     return finish(session, result)
 
 
@@ -301,11 +303,6 @@ def _note(kind: str, message: str, hint: str | None) -> None:
 def _debug(session: Session) -> None:
     if session.settings.debug:
         streams.write_err(shown(traceback.format_exc()))
-
-
-def _internal(error: Exception) -> KtxError:
-    message = f"ktx failed unexpectedly: {type(error).__name__}"
-    return KtxError(message, code="internal", hint="run the command again with --debug to see where")
 
 
 class ContractGroup(HelpGroup):

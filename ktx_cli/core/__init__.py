@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         StorageError,
         UsageError,
         exit_code_for,
+        internal_error,
     )
     from ktx_cli.core.events import (
         CommandFinished,

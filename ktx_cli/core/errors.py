@@ -148,6 +148,11 @@ class KtxError(Exception):
         return {"code": self.code, "message": self.message, "hint": self.hint, "details": self.details}
 
 
+def internal_error(problem: BaseException, *, where: str = "", hint: str | None = None) -> KtxError:
+    """Return the error to report for a bug of ktx. It has the exception's type alone: its text may hold secrets."""
+    return KtxError(f"ktx failed unexpectedly: {type(problem).__name__}", where=where, hint=hint, code="internal")
+
+
 class UsageError(KtxError):
     """The command line asks for something that cannot be."""
 

@@ -30,6 +30,7 @@ from ktx_cli.core import (
     ResultWarning,
     StepFinished,
     StepStarted,
+    internal_error,
     isoformat,
     listing,
     monotonic,
@@ -111,8 +112,8 @@ def as_error(work: SourceWork, problem: Exception) -> KtxError:
     if isinstance(problem, KtxError):
         return problem
     log.debug("%s failed", work.name, exc_info=problem)
-    message = f"connection `{work.connection}`: ktx failed unexpectedly: {type(problem).__name__}"
-    return KtxError(message, code="internal", hint=Command("ingest", work.connection, "--debug"))
+    where, hint = f"connection `{work.connection}`", Command("ingest", work.connection, "--debug")
+    return internal_error(problem, where=where, hint=hint)
 
 
 def _attempted(work: SourceWork, action: Callable[[], SourceWork]) -> SourceWork:

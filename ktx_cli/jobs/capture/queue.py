@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final
 
-from ktx_cli.core import BusyError, Command, KtxError, ResultWarning, UsageError, isoformat, now
+from ktx_cli.core import BusyError, Command, KtxError, ResultWarning, UsageError, internal_error, isoformat, now
 from ktx_cli.jobs.capture.capture import Captured, CaptureOptions, capture
 from ktx_cli.jobs.capture.records import UNFINISHED, CaptureRequest, MemoryRecord, Status, all_records, find, save
 from ktx_cli.project import Layout, Repository, load_config, prepare_private_folder, storage_error
@@ -84,16 +84,12 @@ def _captured(layout: Layout, record: MemoryRecord, options: CaptureOptions) -> 
     try:
         return capture(record, options)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others have their turn
-        known = error if isinstance(error, KtxError) else _internal(error)
+        known = error if isinstance(error, KtxError) else internal_error(error)
         now_known = find(layout, record.run_id)
         if now_known.status in (Status.QUEUED, Status.INTERRUPTED):
             ended = {"status": Status.FAILED, "reason": known.message, "error": known.to_json()}
             now_known = save(layout, replace(now_known, finished=isoformat(now()), **ended))  # type: ignore[arg-type]
         return Captured(now_known, known)
-
-
-def _internal(error: Exception) -> KtxError:
-    return KtxError(f"ktx failed unexpectedly: {type(error).__name__}", code="internal")
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from ktx_cli.core import (
     StepFinished,
     StepProgress,
     StepStarted,
+    internal_error,
     monotonic,
 )
 from ktx_cli.engine import (
@@ -374,5 +375,5 @@ def _describer(plan: RunPlan, target: Target, state: ScanState) -> Describer | N
 
 def _internal(target: Target, problem: Exception) -> KtxError:
     log.debug("the scan of %s failed", target.connection, exc_info=problem)
-    message = f"connection `{target.connection}`: ktx failed unexpectedly: {type(problem).__name__}"
-    return KtxError(message, code="internal", hint=Command("ingest", target.connection, "--debug"))
+    where, hint = f"connection `{target.connection}`", Command("ingest", target.connection, "--debug")
+    return internal_error(problem, where=where, hint=hint)
