@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import Command, ConfigError, Emit, KtxError, ResultWarning, RunStopped, UsageSoFar
 from ktx_cli.llm import UsageFact
-from ktx_cli.project import Connection, ConnectionContext, Database, KtxConfig, Layout
+from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.scan import Depth, ScanPrompts
+from ktx_cli.sources import has_source
 from ktx_cli.warehouses import dialect_of
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class RunPlan:
     @property
     def reads_sources(self) -> bool:
         """Whether a target is a context source, or a database whose query history is read."""
-        return any(map(_has_source, (self.config.connections[each.connection] for each in self.targets)))
+        return any(map(has_source, (self.config.connections[each.connection] for each in self.targets)))
 
     @property
     def dialects(self) -> dict[str, str]:
@@ -89,11 +90,6 @@ class RunPlan:
 
         dialects = {each: self.dialects.get(each, "") for each in self.config.databases()}
         return Layers(dialects, calendar_of(self.config), self.config.connections.keys())
-
-
-def _has_source(entry: Connection) -> bool:
-    context = getattr(entry, "context", None)
-    return not isinstance(entry, Database) or (isinstance(context, ConnectionContext) and context.query_history.enabled)
 
 
 Exceeded = Callable[[KtxError], None]

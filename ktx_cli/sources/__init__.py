@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         SourceKind,
         WebAddress,
         detected,
+        has_source,
         source_for,
         sources_of,
         topmost,

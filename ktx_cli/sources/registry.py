@@ -125,7 +125,16 @@ def sources_of(entry: project.Connection) -> tuple[Source, ...]:
     """Return the sources of a connection: that of its driver, or those that a database has. Raises as `source_for`."""
     if not isinstance(entry, project.Database):
         return (source_for(entry.driver),)
-    kinds: list[SourceKind] = [project.imported(f"ktx_cli.sources.{name}:SOURCE") for name in OF_DATABASES]
-    return tuple(
-        project.imported(kind.source)() for kind in kinds if kind.of_database is not None and kind.of_database(entry)
-    )
+    return tuple(project.imported(kind.source)() for kind in _kinds_of(entry))
+
+
+def has_source(entry: project.Connection) -> bool:
+    """Say whether a connection is a context source, or a database that has one, such as its query history."""
+    return not isinstance(entry, project.Database) or any(_kinds_of(entry))
+
+
+def _kinds_of(entry: project.Database) -> Iterator[SourceKind]:
+    for name in OF_DATABASES:
+        kind: SourceKind = project.imported(f"ktx_cli.sources.{name}:SOURCE")
+        if kind.of_database is not None and kind.of_database(entry):
+            yield kind
