@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         reconcile_prompt,
         unit_prompt,
     )
-    from ktx_cli.agent_tools.searcher import contents_of, finder, open_searcher, search
+    from ktx_cli.agent_tools.searcher import contents_of, finder, open_searcher, search, value_scans
     from ktx_cli.agent_tools.session import (
         Action,
         Input,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -49,10 +48,9 @@ def _layers(layout: Layout, config: KtxConfig) -> dict[str, Layer]:
 
 def _stored(layout: Layout, config: KtxConfig, layers: Mapping[str, Layer]) -> list[Part]:
     """Return what the state database knows of: values of columns, and documents."""
-    scans = {} if config.scan.privacy == "strict" else read_state(layout, _value_scans) or {}
     values = [
         Values(layers[connection], stamp, functools.partial(_lists, layout, connection))
-        for connection, stamp in scans.items()
+        for connection, stamp in value_scans(layout, config).items()
         if connection in layers and connection in config.connections  # of others, the files may be gone or moved
     ]
     return [*values, *passages_of(layout, config)]
@@ -141,9 +139,12 @@ def _layer(layout: Layout, config: KtxConfig, connection: str) -> Layer:
     return Layer(layout.root, connection, dialect, load, configured)
 
 
-def _value_scans(database: sqlite3.Connection) -> dict[str, str]:
+def value_scans(layout: Layout, config: KtxConfig) -> dict[str, str]:
     """Return connection -> when its values were read, and under which rule; those read under `strict` have none."""
-    return {name: f"{privacy} {finished}" for name, privacy, finished in database.execute(_VALUE_SCANS)}
+    if config.scan.privacy == "strict":
+        return {}
+    rows = read_state(layout, lambda database: database.execute(_VALUE_SCANS).fetchall()) or ()
+    return {name: f"{privacy} {finished}" for name, privacy, finished in rows}
 
 
 def _lists(layout: Layout, connection: str) -> tuple[ColumnValues, ...]:

@@ -19,8 +19,15 @@ from ktx_cli.llm import ToolOutput
 from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.project import Privacy
 from ktx_cli.protection import Named, Refused, check_protected, has_protected, names_in, read_relations, sources_of
-from ktx_cli.semantic import Model, silence_parser
-from ktx_cli.warehouses import Dialect, QueryResult, StatementRefusedError, dialect_named, driver_error_name
+from ktx_cli.semantic import Model
+from ktx_cli.warehouses import (
+    Dialect,
+    QueryResult,
+    StatementRefusedError,
+    dialect_named,
+    driver_error_name,
+    silence_parser,
+)
 
 SETS: Final = frozenset(
     (

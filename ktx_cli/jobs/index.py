@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Literal
 
-from ktx_cli.agent_tools import contents_of
+from ktx_cli.agent_tools import contents_of, value_scans
 from ktx_cli.core import Command, Emit, KtxError, Record, ResultWarning, ignore_events, listing, new_run_id, plural
 from ktx_cli.jobs.health.facts import keep_counts
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed
-from ktx_cli.project import SEMANTIC_NAME, WorkingTree, file_name_warnings, hold_run_lock, read_state, signatures_below
+from ktx_cli.project import SEMANTIC_NAME, WorkingTree, file_name_warnings, hold_run_lock, signatures_below
 from ktx_cli.scan import ends_more, unexpected
 from ktx_cli.search import (
     Refreshed,
@@ -99,8 +99,6 @@ def index_after_run(plan: RunPlan, commit: str | None) -> None:
 
 FIX: Final = Command("index")
 
-_VALUE_SCANS: Final = "SELECT connection, privacy, finished FROM value_scans WHERE privacy <> 'strict'"
-
 
 @dataclass(frozen=True, slots=True)
 class IndexFacts(Record):
@@ -162,8 +160,7 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
         folder, _ = layout.context_paths(connection)
         about = files if entry is None else {**files, **strays}
         signatures[folder] = layer_signature(about, (None if entry is None else dialect_of(entry.driver)) or "")
-    scans = {} if config.scan.privacy == "strict" else read_state(layout, _value_scans) or {}
-    for connection, stamp in scans.items():
+    for connection, stamp in value_scans(layout, config).items():
         folder, _ = layout.context_paths(connection)
         if folder in signatures and connection in config.connections:
             signatures[values_unit(folder)] = values_signature(
@@ -177,14 +174,8 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
     return signatures
 
 
-def _value_scans(database: sqlite3.Connection) -> dict[str, str]:
-    return {name: f"{privacy} {finished}" for name, privacy, finished in database.execute(_VALUE_SCANS)}
-
-
 def _behind(layout: Layout, config: KtxConfig) -> tuple[str, ...]:
     """Return what is behind by the very code a search uses: a file that was only touched is not."""
-    from ktx_cli.agent_tools import contents_of
-    from ktx_cli.project import WorkingTree
     from ktx_cli.search import behind, files_between, identity, open_base
 
     there = identity(layout.search_index)

@@ -148,7 +148,8 @@ def names_in(sql: str, dialect: str, *, tags: bool = False) -> Named | None:
     from sqlglot.errors import SqlglotError
     from sqlglot.optimizer.scope import traverse_scope
 
-    from ktx_cli.semantic import TEMPLATE, silence_parser
+    from ktx_cli.semantic import TEMPLATE
+    from ktx_cli.warehouses import silence_parser
 
     silence_parser()
     text = TEMPLATE.sub("NULL", _TAGS.sub("", sql) if tags else sql)

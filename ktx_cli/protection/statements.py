@@ -13,13 +13,12 @@ from ktx_cli.core import Command, Diagnostic
 from ktx_cli.faces import exp
 from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
 from ktx_cli.semantic import Barred, Column, Model, Source, Visibility
-from ktx_cli.warehouses import dialect_named
+from ktx_cli.warehouses import comparable_name, dialect_named
 
 if TYPE_CHECKING:
     from ktx_cli.protection.relations import Judge
 
 _STORAGE: Final = ("duckdb_", "pragma_")
-_LONGEST_NAME: Final = 63
 _STATISTICS: Final = frozenset({"histogram", "histogram_values"})
 """As a table, DuckDB's own take the name of one; elsewhere they compute."""
 
@@ -163,7 +162,7 @@ def _trees(sql: str, dialect: str) -> list[Any] | None:
     import sqlglot
     from sqlglot.errors import SqlglotError
 
-    from ktx_cli.semantic import silence_parser
+    from ktx_cli.warehouses import silence_parser
 
     silence_parser()
     try:
@@ -188,15 +187,15 @@ def _reads_hidden(trees: Iterable[Any], table: Table, source: Source, dialect: s
     hidden = _hidden(source)
     if not hidden:
         return False
-    stored = {_kept(column.name) for column in source.columns.values() if column.expr is None}
+    stored = {comparable_name(column.name) for column in source.columns.values() if column.expr is None}
     hidden |= dialect_named(dialect).row_ids - stored
     return any(_reads(tree, table, hidden) or _calls(tree, table, stored, dialect) for tree in trees)
 
 
 def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
     """Whether a tree that reads a table names a hidden column of it, or all columns, or columns without their names."""
-    concealed = set(map(_kept, hidden))
-    if any(_kept(node.name) in concealed for node in tree.find_all(exp.Identifier)):
+    concealed = set(map(comparable_name, hidden))
+    if any(comparable_name(node.name) in concealed for node in tree.find_all(exp.Identifier)):
         return True
     if any(not isinstance(node.parent, exp.Count) for node in tree.find_all(exp.Star)):
         return True
@@ -208,7 +207,7 @@ def _reads(tree: Any, table: Table, hidden: set[str]) -> bool:
     if any(alias is not None and alias.args.get("columns") for alias in (item.args.get("alias") for item in items)):
         return True
     rows = _row_names(items, table)
-    return any(_kept(node.name) in rows for node in tree.find_all(exp.Column))
+    return any(comparable_name(node.name) in rows for node in tree.find_all(exp.Column))
 
 
 def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
@@ -216,14 +215,14 @@ def _calls(tree: Any, table: Table, stored: set[str], dialect: str) -> bool:
     if not dialect_named(dialect).attributes_call:
         return False
     rows = _row_names(_items_with(tree, table), table)
-    columns = (node for node in tree.find_all(exp.Column) if node.table and _kept(node.table) in rows)
-    return any(_kept(column.name) not in stored for column in columns)
+    columns = (node for node in tree.find_all(exp.Column) if node.table and comparable_name(node.table) in rows)
+    return any(comparable_name(column.name) not in stored for column in columns)
 
 
 def _items_with(tree: Any, table: Table) -> Iterator[Any]:
     """Yield what behind FROM has the columns of a table: the table itself, and joins in brackets that it is in."""
     for node in tree.find_all(exp.Table):
-        if parts_of(node)[-1:] and _kept(parts_of(node)[-1]) == _kept(table[-1]):
+        if parts_of(node)[-1:] and comparable_name(parts_of(node)[-1]) == comparable_name(table[-1]):
             yield node
             above = node.parent
             while above is not None and not isinstance(above, exp.Select | exp.SetOperation):
@@ -234,9 +233,4 @@ def _items_with(tree: Any, table: Table) -> Iterator[Any]:
 
 def _row_names(items: Iterable[Any], table: Table) -> set[str]:
     """Return the names by which a statement may take a row of items as one value."""
-    return {_kept(table[-1])} | {_kept(item.alias_or_name) for item in items if item.alias_or_name}
-
-
-def _kept(name: str) -> str:
-    """Return a name so that names are alike which a database may take for one: Postgres cuts them at 63 bytes."""
-    return name.encode("utf-8", "surrogatepass")[:_LONGEST_NAME].decode("utf-8", "ignore").casefold()
+    return {comparable_name(table[-1])} | {comparable_name(item.alias_or_name) for item in items if item.alias_or_name}

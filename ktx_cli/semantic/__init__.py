@@ -9,7 +9,7 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.semantic.answer import Answer, CompiledQuery, Prepared, ask_prepared, compile_query, prepare, receipt
     from ktx_cli.semantic.calendar import calendar_of
-    from ktx_cli.semantic.check import Resolver, check_model, read_fragment, silence_parser
+    from ktx_cli.semantic.check import Resolver, check_model, read_fragment
     from ktx_cli.semantic.compile.build import Build, called, column, counted, join, present, subquery
     from ktx_cli.semantic.compile.rows import Rows
     from ktx_cli.semantic.expressions.fragments import TEMPLATE, parse

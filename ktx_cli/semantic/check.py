@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import re
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ from ktx_cli.semantic.model import (
     spelled,
     unknown,
 )
-from ktx_cli.warehouses import SemanticType
+from ktx_cli.warehouses import SemanticType, silence_parser
 
 if TYPE_CHECKING:
     from ktx_cli.semantic.model import Column, Join, Measure, Model, Source
@@ -289,12 +288,6 @@ def template_values(text: str, what: str, parameters: Collection[str], *, policy
     if has_other_braces(text):
         raise _refused(f"{what} holds a template that cannot be read: {one_line(text, 100)}", "write {{ param.NAME }}")
     return {f"{kind}.{name}": 1 for kind, name in found}
-
-
-@functools.cache
-def silence_parser() -> None:
-    """Keep what the parser logs of odd texts off standard error: what is wrong is a problem."""
-    logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 
 def is_aggregate(node: Any) -> bool:

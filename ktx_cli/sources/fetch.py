@@ -32,6 +32,11 @@ def render(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, sort_keys=True, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
 
 
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list; none where it is no list."""
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
 def require_shallow(answer: Any, what: str) -> None:
     """Raise `SourceError` for an answer that nests deeper than anything a source has to say."""
     level = [answer]

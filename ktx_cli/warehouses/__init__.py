@@ -29,7 +29,14 @@ if TYPE_CHECKING:
         value_list,
     )
     from ktx_cli.warehouses.files.connector import READERS
-    from ktx_cli.warehouses.guard.check import CheckedStatement, StatementPolicy, names_are_missing, with_hint
+    from ktx_cli.warehouses.guard.check import (
+        CheckedStatement,
+        StatementPolicy,
+        names_are_missing,
+        silence_parser,
+        with_hint,
+    )
+    from ktx_cli.warehouses.guard.columns import comparable_name
     from ktx_cli.warehouses.guard.functions import EITHER, FunctionList, Server, StatementRefusedError, server_of
     from ktx_cli.warehouses.pool import CachingConnector, ConnectorPool, QueryCache, ended_at
     from ktx_cli.warehouses.port import (

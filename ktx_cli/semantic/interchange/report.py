@@ -144,6 +144,11 @@ class Item:
         self._read.add(key)
         return self.values.get(key)
 
+    def listed(self, key: str) -> list[Any]:
+        """Return a list as it is; an empty one where there is none."""
+        value = self.value(key)
+        return value if isinstance(value, list) else []
+
     def item(self, key: str) -> Item | None:
         """Return a mapping in it."""
         value = self.values.get(key)

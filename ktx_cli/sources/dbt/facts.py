@@ -60,7 +60,7 @@ class _Reader:
         for column in item.items("columns"):
             self._column(column)
         for key in ("tests", "data_tests"):
-            for index, test in enumerate(_listed(item, key)):
+            for index, test in enumerate(item.listed(key)):
                 why = "a test of a whole table says nothing a question can use"
                 self._report.dropped(f"test `{_test(test)[0]}` of `{self._node.shown}`", why, item.at(key, index))
         self._constraints()
@@ -132,9 +132,9 @@ class _Reader:
         self._describe(item, root, what, target)
         rules: list[tuple[str, Place]] = []
         for key in ("tests", "data_tests"):
-            for index, test in enumerate(_listed(item, key)):
+            for index, test in enumerate(item.listed(key)):
                 rules += self._column_test(test, found, root, what, item.at(key, index), target)
-        for index, constraint in enumerate(_listed(item, "constraints")):
+        for index, constraint in enumerate(item.listed("constraints")):
             rules += self._column_constraint(constraint, found, what, item.at("constraints", index))
         self._write_rules(rules, found, what, target)
         item.skip("entity", "dimension", "granularity")
@@ -190,7 +190,7 @@ class _Reader:
     def _constraints(self) -> None:
         """Read the constraints of the whole table: those of one column as that column's."""
         item = self._node.item
-        for index, constraint in enumerate(_listed(item, "constraints")):
+        for index, constraint in enumerate(item.listed("constraints")):
             columns = constraint.get("columns") if isinstance(constraint, Mapping) else None
             place = item.at("constraints", index)
             found = (
@@ -203,11 +203,6 @@ class _Reader:
             what = f"column `{self._node.shown}.{found.name}`"
             rules = list(self._column_constraint(constraint, found, what, place))
             self._write_rules(rules, found, what, f"{self._target}.{found.name}")
-
-
-def _listed(item: Item, key: str) -> list[Any]:
-    value = item.value(key)
-    return value if isinstance(value, list) else []
 
 
 def _test(test: Any) -> tuple[str, Mapping[str, Any]]:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from ktx_cli.core import Hint, Record, ResultWarning, SettingPath, SourceError, listing, one_line
 from ktx_cli.documents import Snapshot
 from ktx_cli.faces import exp
-from ktx_cli.sources.fetch import ApiFetch, Document, require_shallow
+from ktx_cli.sources.fetch import ApiFetch, Document, mappings, require_shallow
 from ktx_cli.sources.http import HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.looker import LookerConnection
 from ktx_cli.sources.port import FetchContext
@@ -161,7 +161,7 @@ def explore_document(model: str, answer: Mapping[str, Any], connections: Mapping
         "looker_connection": answer.get("connection_name"),
         "sql_table_name": answer.get("sql_table_name"),
         "target": target_of(answer.get("sql_table_name"), connection).to_json(),
-        "joins": [_join(each, connection) for each in _mappings(answer.get("joins"))],
+        "joins": [_join(each, connection) for each in mappings(answer.get("joins"))],
         "dimensions": _fields(fields.get("dimensions")),
         "measures": _fields(fields.get("measures")),
         "source_name": source_name(model, name),
@@ -179,7 +179,7 @@ def _join(join: Mapping[str, Any], connection: str | None) -> Document:
 
 
 def _fields(value: Any) -> list[Document]:
-    return sorted((_some(each, _FIELD_KEYS) for each in _mappings(value)), key=lambda each: str(each.get("name")))
+    return sorted((_some(each, _FIELD_KEYS) for each in mappings(value)), key=lambda each: str(each.get("name")))
 
 
 def dashboard_document(answer: Mapping[str, Any]) -> Document:
@@ -187,8 +187,8 @@ def dashboard_document(answer: Mapping[str, Any]) -> Document:
     return {
         **_some(answer, ("id", "title", "description")),
         "folder": _folder(answer),
-        "filters": [_some(each, _FILTER_KEYS) for each in _mappings(answer.get("dashboard_filters"))],
-        "tiles": [_tile(each) for each in _mappings(answer.get("dashboard_elements")) if not each.get("deleted")],
+        "filters": [_some(each, _FILTER_KEYS) for each in mappings(answer.get("dashboard_filters"))],
+        "tiles": [_tile(each) for each in mappings(answer.get("dashboard_elements")) if not each.get("deleted")],
     }
 
 
@@ -237,10 +237,6 @@ def _folder(answer: Mapping[str, Any]) -> str | None:
     folder = answer.get("folder")
     found = folder.get("id") if isinstance(folder, Mapping) else answer.get("folder_id")
     return None if found is None else str(found)
-
-
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
 def _some(value: Mapping[str, Any], keys: Sequence[str]) -> Document:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, SourceError, did_you_mean, listing, one_line
 from ktx_cli.documents import Snapshot
-from ktx_cli.sources.fetch import ApiFetch, Document, require_shallow
+from ktx_cli.sources.fetch import ApiFetch, Document, mappings, require_shallow
 from ktx_cli.sources.http import RETRIED, HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.metabase import MetabaseConnection, MetabaseMappings
 from ktx_cli.sources.metabase.queries import (
@@ -19,7 +19,6 @@ from ktx_cli.sources.metabase.queries import (
     UnresolvedError,
     cards_used,
     id_of,
-    mappings,
     read_query,
     stored_query,
 )

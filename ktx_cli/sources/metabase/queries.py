@@ -45,11 +45,6 @@ def id_of(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def mappings(value: Any) -> list[Mapping[str, Any]]:
-    """Return the mappings of a list; none where it is no list."""
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
-
-
 def read_query(value: Any) -> Query:
     """Return the query of a card; one that cannot be read asks nothing."""
     if not isinstance(value, dict):

@@ -23,8 +23,7 @@ from ktx_cli.sources.query_history.model import (
     cut_warning,
     unavailable,
 )
-from ktx_cli.sources.query_history.statements import quiet
-from ktx_cli.warehouses import DIALECTS, Connector, QueryResult, dialect_named
+from ktx_cli.warehouses import DIALECTS, Connector, QueryResult, dialect_named, quote, silence_parser
 
 Opens = Callable[[], AbstractContextManager[Connector]]
 """Opens the connection; called only where the database's own history is read."""
@@ -192,7 +191,7 @@ def read_postgres(connector: Connector, connection: str, *, window_days: int, no
     Nothing says when a statement last ran, and failed executions are not counted.
     """
     server = _Server(*connector.query(_FACTS).rows[0])
-    schema = _quoted(_require_readable(server, connection))
+    schema = quote(_require_readable(server, connection, connector.dialect), connector.dialect)
     try:
         lost, since = connector.query(_LOST.format(schema=schema)).rows[0]
         found = connector.query(_POSTGRES_STATEMENTS.format(schema=schema), max_rows=MAX_ROWS)
@@ -212,7 +211,7 @@ def read_postgres(connector: Connector, connection: str, *, window_days: int, no
     )
 
 
-def _require_readable(server: _Server, connection: str) -> str:
+def _require_readable(server: _Server, connection: str, dialect: str) -> str:
     """Return the schema of the extension."""
     if server.version < OLDEST_SERVER:
         raise unavailable(
@@ -241,7 +240,7 @@ def _require_readable(server: _Server, connection: str) -> str:
             HistoryGrantError,
             connection,
             f"{server.user} does not see the statements of others",
-            hint=f"run as a superuser: GRANT pg_read_all_stats TO {_quoted(server.user)}",
+            hint=f"run as a superuser: GRANT pg_read_all_stats TO {quote(server.user, dialect)}",
         )
     return server.schema
 
@@ -270,10 +269,6 @@ def _warnings(server: _Server, connection: str, lost: int) -> Iterator[ResultWar
 def _postgres_observation(row: tuple[Any, ...]) -> Observation:
     text, user, calls, rows, mean = row
     return Observation(text, int(calls), user, rows=int(rows), mean_ms=float(mean), slow_ms=float(mean))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 SNOWFLAKE_ORIGIN: Final = "SNOWFLAKE.ACCOUNT_USAGE.QUERY_HISTORY"
@@ -354,7 +349,7 @@ def ends_of(text: str, dialect: str) -> list[int]:
     from sqlglot import tokenize
     from sqlglot.errors import SqlglotError
 
-    quiet()
+    silence_parser()
     try:
         return [token.start for token in tokenize(text, read=dialect) if token.token_type.name == "SEMICOLON"]
     except SqlglotError:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import ConfigError, Hint, SettingPath
 from ktx_cli.faces import exp
 from ktx_cli.semantic import Model, physical_name
-from ktx_cli.warehouses import TableRef, dialect_named
+from ktx_cli.warehouses import TableRef, dialect_named, silence_parser
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -54,7 +52,7 @@ def comments(sql: str, dialect: str) -> str:
 def _tokens(sql: str, dialect: str) -> Sequence[Token]:
     from sqlglot import tokenize
 
-    quiet()
+    silence_parser()
     return tokenize(sql, read=dialect)
 
 
@@ -116,12 +114,6 @@ def _compiled(text: str, where: str) -> re.Pattern[str]:
 
 
 Redact = Callable[[str], str]
-
-
-@functools.cache
-def quiet() -> None:
-    """Keep the parser from writing on stderr what it does not know."""
-    logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 
 Parts = tuple[str, ...]

@@ -219,7 +219,7 @@ class DuckDbCatalog:
     def _drop_broken_views(self, drafts: dict[port.TableRef, TableDraft], catalog: str) -> None:
         # The catalog keeps the columns a view had when it was made; only binding it says whether it still works.
         for ref in [ref for ref, draft in drafts.items() if draft.kind is port.TableKind.VIEW]:
-            name = ".".join(map(quoted, (catalog, ref.schema or "main", ref.name)))
+            name = ".".join(map(DIALECT.quote, (catalog, ref.schema or "main", ref.name)))
             try:
                 self.session.execute(f"EXPLAIN SELECT * FROM {name}")
             except EngineError as error:
@@ -256,7 +256,9 @@ class DuckDbCatalog:
             draft = drafts.get(port.TableRef(schema, table))
             if draft is None:
                 continue
-            names = {spelling: each.name for each in draft.columns for spelling in (each.name, quoted(each.name))}
+            names = {
+                spelling: each.name for each in draft.columns for spelling in (each.name, DIALECT.quote(each.name))
+            }
             columns = tuple(names[expression] for expression in expressions if expression in names)
             if unique and len(columns) == len(expressions):
                 draft.unique_keys.append(port.UniqueKey(columns, name))
@@ -271,8 +273,3 @@ def file_reason(error: Exception) -> str | None:
         return None
     name = one_line(found[1], 60)
     return f"reads the file {name}, which ktx does not allow: use a `files` connection, or make it a table"
-
-
-def quoted(name: str) -> str:
-    """Return the name as a quoted identifier."""
-    return '"' + name.replace('"', '""') + '"'

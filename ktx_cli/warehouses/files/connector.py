@@ -14,7 +14,7 @@ from typing import Any
 from ktx_cli.core import Command, SourceError
 from ktx_cli.warehouses import base
 from ktx_cli.warehouses.base import source_path, unreadable
-from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS, DuckDbSession, quoted
+from ktx_cli.warehouses.duckdb.connector import CLOSED_SETTINGS, DuckDbSession
 from ktx_cli.warehouses.duckdb.dialect import DIALECT
 from ktx_cli.warehouses.port import (
     Column,
@@ -119,7 +119,7 @@ class FilesConnector(DuckDbSession):
         if _is_empty(file):
             self._broken[file.ref] = ObjectProblem(file.ref, "file", "the file is empty")
             return
-        statement = f"CREATE OR REPLACE VIEW {quoted(file.ref.name)} AS SELECT * FROM {_reader(file)}"
+        statement = f"CREATE OR REPLACE VIEW {DIALECT.quote(file.ref.name)} AS SELECT * FROM {_reader(file)}"
         try:
             session.execute(statement, seconds=self.statement_seconds)
         except EngineError as error:

@@ -114,7 +114,7 @@ class _Rules:
         from sqlglot import Dialect, ErrorLevel
         from sqlglot.errors import SqlglotError
 
-        _quiet()
+        silence_parser()
         try:
             speaker = Dialect.get_or_raise(self.dialect)
             tokens = speaker.tokenize(sql)
@@ -161,8 +161,8 @@ class _Rules:
 
 
 @functools.cache
-def _quiet() -> None:
-    """Keep the parser from writing on stderr what it does not know: the guard says it."""
+def silence_parser() -> None:
+    """Keep what the parser logs of odd texts off standard error: who parses says what is wrong."""
     logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 

@@ -147,13 +147,13 @@ class _Scopes:
         result: list[_Item] = []
         inside: exp.Expr = column
         above = column.parent
-        alike = _alike(name)
+        alike = comparable_name(name)
         while above is not None:
             if isinstance(above, exp.Select) or _is_join(above):
                 own = self._of(above)
                 is_sure = any(name in names for names, _ in own)
                 for names, item in own:
-                    if alike in map(_alike, names) or (_ANY in names and not is_sure):
+                    if alike in map(comparable_name, names) or (_ANY in names and not is_sure):
                         result.append(item)
                 if is_sure and isinstance(above, exp.Select) and inside.arg_key not in _BEHIND_FROM:
                     break
@@ -289,8 +289,8 @@ def _is_join(node: exp.Expr) -> bool:
     return not isinstance(inner, exp.Query)
 
 
-def _alike(name: str) -> str:
-    """Return a name so that those are alike which a server may take for one."""
+def comparable_name(name: str) -> str:
+    """Return a name so that those are equal which a server may take for one: Postgres cuts them at 63 bytes."""
     return name.encode("utf-8", "surrogatepass")[:_LONGEST_NAME].decode("utf-8", "ignore").casefold()
 
 

@@ -202,7 +202,7 @@ class SqliteCatalog:
     def _counted(self, name: str, countable: bool) -> int | None:
         measure = "count(*)" if countable else "coalesce(max(rowid), 0)"
         try:
-            ((count,),) = self.session.execute(f"SELECT {measure} FROM main.{_quoted(name)}")
+            ((count,),) = self.session.execute(f"SELECT {measure} FROM main.{DIALECT.quote(name)}")
         except EngineError as error:
             if error.interrupted or error.leaves_damage:
                 raise
@@ -244,10 +244,6 @@ def _spelled(draft: TableDraft, column: str) -> str:
 def _fold(name: str) -> str:
     """Lower the ASCII letters, as SQLite compares names."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in name)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 Result = TypeVar("Result")

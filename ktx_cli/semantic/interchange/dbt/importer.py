@@ -243,7 +243,7 @@ def _add_tests(item: Item, column: ColumnDraft, what: str, draft: SourceDraft, r
     tests: list[str] = []
     references: list[Reference] = []
     for key in ("tests", "data_tests"):
-        for test in _listed(item, key):
+        for test in item.listed(key):
             name, arguments = _test(test)
             label, target = f"test `{name}` of {what}", f"{draft.name}.{column.name}"
             values, to = _values(arguments), _reference(arguments)
@@ -289,11 +289,6 @@ def _is_unique(draft: SourceDraft, field: str) -> bool:
     tested = column is not None and "unique" in column.extra.get("tests", {}).get("dbt", ())
     known = draft.base is not None and draft.base.keyed and draft.base.grain == (field,)
     return tested or known or draft.grain == (field,)
-
-
-def _listed(item: Item, key: str) -> list[Any]:
-    value = item.value(key)
-    return value if isinstance(value, list) else []
 
 
 def _test(test: Any) -> tuple[str, Any]:
