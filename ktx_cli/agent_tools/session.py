@@ -16,7 +16,7 @@ from ktx_cli.agent_tools.layers import Find, Layers, find_in, in_memory
 from ktx_cli.agent_tools.ledger import Ledger
 from ktx_cli.core import Diagnostic, KtxError, Record, listing
 from ktx_cli.documents import RawFile
-from ktx_cli.llm import RuntimeTool, ToolInvocation, ToolOutput
+from ktx_cli.llm import FAILED_CALL, RuntimeTool, ToolInvocation, ToolOutput
 from ktx_cli.project import Privacy, Tree, Workspace
 from ktx_cli.prompts import Skill
 from ktx_cli.protection import Refused
@@ -165,10 +165,6 @@ _TYPES: Final[Mapping[str, Any]] = {
 }
 
 
-_FAILED: Final = "Tool `{name}` failed: "
-"""What the text of a call begins with that reached its tool, and failed there."""
-
-
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A failure no later success made good. `target`: what the call was about, such as `wiki:refunds`."""
@@ -229,7 +225,7 @@ def _unfit(writers: set[str], invocations: Iterable[ToolInvocation]) -> dict[str
     for invocation in invocations:
         if invocation.name not in writers:
             continue
-        if invocation.is_error and not invocation.text.startswith(_FAILED.format(name=invocation.name)):
+        if invocation.is_error and not invocation.text.startswith(FAILED_CALL.format(name=invocation.name)):
             pending[invocation.name] = Failure(f"arguments of {invocation.name}", invocation.name, invocation.text)
         else:
             pending.pop(invocation.name, None)

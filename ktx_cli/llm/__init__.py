@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         resolved_keys,
         resolved_place,
     )
-    from ktx_cli.llm.tools import MAX_RESULT, RuntimeTool, ToolError, ToolOutput, check_tools
+    from ktx_cli.llm.tools import FAILED_CALL, MAX_RESULT, RuntimeTool, ToolError, ToolOutput, check_tools
     from ktx_cli.llm.types import (
         CallFacts,
         Done,

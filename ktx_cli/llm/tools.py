@@ -139,6 +139,10 @@ def shown_to_model(markdown: str) -> str:
     return f"{markdown[:MAX_RESULT]}\n\n(cut: {len(markdown):,} characters in all)"
 
 
+FAILED_CALL: Final = "Tool `{name}` failed: "
+"""What the text of a call begins with that reached its tool, and failed there."""
+
+
 async def invoke(
     tools: Mapping[str, RuntimeTool], name: str, arguments: Mapping[str, Any] | str, call_id: str
 ) -> ToolInvocation:
@@ -162,7 +166,7 @@ async def _outcome(
     given = await _tried(tool, value)
     if isinstance(given, ToolOutput):
         return given, False
-    return ToolOutput(f"Tool `{name}` failed: {_failure(name, given)}"), True
+    return ToolOutput(FAILED_CALL.format(name=name) + _failure(name, given)), True
 
 
 def _failure(name: str, error: BaseException) -> str:

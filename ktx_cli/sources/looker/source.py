@@ -85,7 +85,7 @@ class ProposedSegment(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Record):
     """`table`: parts of the table's name, set only where it is known. `dimensions` are fields of Looker."""
 
     source: str
@@ -99,26 +99,16 @@ class Proposal:
     segments: tuple[ProposedSegment, ...]
     notes: tuple[str, ...]
 
+    json_keys = (
+        "source_name=source", "connection", "table", "target_status=status",
+        "can_write_standalone_source=can_write_source", "lane", "decision", "dimensions", "measures", "segments",
+        "notes",
+    )  # fmt: skip
+
     @property
     def can_write_source(self) -> bool:
         """Whether a source of its own may be written for it."""
         return self.status is TargetStatus.MAPPED
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as a tool shows it."""
-        return {
-            "source_name": self.source,
-            "connection": self.connection,
-            "table": list(self.table) if self.table else None,
-            "target_status": self.status.value,
-            "can_write_standalone_source": self.can_write_source,
-            "lane": self.lane.value,
-            "decision": self.decision.value,
-            "dimensions": list(self.dimensions),
-            "measures": [each.to_json() for each in self.measures],
-            "segments": [each.to_json() for each in self.segments],
-            "notes": list(self.notes),
-        }
 
 
 def propose(
@@ -146,7 +136,7 @@ def propose(
     return Proposal(
         source=source,
         connection=target.connection,
-        table=target.parts if status is TargetStatus.MAPPED else None,
+        table=target.parts or None if status is TargetStatus.MAPPED else None,
         status=status,
         lane=lane,
         decision=_decision(status, lane, bool(measures or segments), source in sources),

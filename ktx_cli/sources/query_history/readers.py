@@ -191,7 +191,7 @@ def read_postgres(connector: Connector, connection: str, *, window_days: int, no
     Nothing says when a statement last ran, and failed executions are not counted.
     """
     server = _Server(*connector.query(_FACTS).rows[0])
-    schema = quote(_require_readable(server, connection, connector.dialect), connector.dialect)
+    schema = quote(_require_readable(server, connection, connector), connector.dialect)
     try:
         lost, since = connector.query(_LOST.format(schema=schema)).rows[0]
         found = connector.query(_POSTGRES_STATEMENTS.format(schema=schema), max_rows=MAX_ROWS)
@@ -211,7 +211,7 @@ def read_postgres(connector: Connector, connection: str, *, window_days: int, no
     )
 
 
-def _require_readable(server: _Server, connection: str, dialect: str) -> str:
+def _require_readable(server: _Server, connection: str, connector: Connector) -> str:
     """Return the schema of the extension."""
     if server.version < OLDEST_SERVER:
         raise unavailable(
@@ -240,7 +240,7 @@ def _require_readable(server: _Server, connection: str, dialect: str) -> str:
             HistoryGrantError,
             connection,
             f"{server.user} does not see the statements of others",
-            hint=f"run as a superuser: GRANT pg_read_all_stats TO {quote(server.user, dialect)}",
+            hint=f"run as a superuser: GRANT pg_read_all_stats TO {quote(server.user, connector.dialect)}",
         )
     return server.schema
 
