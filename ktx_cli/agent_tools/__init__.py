@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         Action,
         Input,
         PageBudget,
-        Records,
         StagedUnit,
         StagedWork,
         Tool,

@@ -9,7 +9,7 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.engine.agents import AgentResult, AgentWork, agents_needed, judge_writes, run_agents, unit_key
     from ktx_cli.engine.definitions import broken_now, broken_sentence, check_definitions, way_out
-    from ktx_cli.engine.gates import Gates, folder, page_warnings
+    from ktx_cli.engine.gates import Gates, page_warnings
     from ktx_cli.engine.lifecycle import ChangeSet, LockedRun, ProjectBase, closing, under_lock, writable_repository
     from ktx_cli.engine.models import Models, Preflight
     from ktx_cli.engine.plan import PreflightFailed, RunPlan, Target

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         OWN_DEFAULT,
         PROVIDER_KEYS,
         ModelRef,
-        ProviderQuestion,
         bindings,
         divergence,
         missing_setting,

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ktx_cli.project.config.blocks import (
         ROLES,
         SUPPORTED_BACKENDS,
-        ConnectionContext,
         Embeddings,
         HistoryFilters,
         Privacy,
@@ -50,11 +49,8 @@ if TYPE_CHECKING:
         SourceConnection,
         Ssl,
         driver_of,
-        drivers,
         example_connection,
         find_model,
-        is_driver,
-        model_of,
         parse_connection,
         wrong_scheme,
     )
@@ -96,7 +92,6 @@ if TYPE_CHECKING:
         SCHEMA_NAME,
         SEMANTIC_NAME,
         WIKI_NAME,
-        EmptyTree,
         Layout,
         Tree,
         WorkingTree,
@@ -108,7 +103,7 @@ if TYPE_CHECKING:
         require_project,
     )
     from ktx_cli.project.lock import RunLock, current_holder, hold_run_lock, host_identity, process_start
-    from ktx_cli.project.merge import Conflict, TextMerge, merge_file
+    from ktx_cli.project.merge import Conflict, merge_file
     from ktx_cli.project.plugins import SOURCES, WAREHOUSES, Kind, PluginError, Question, imported
     from ktx_cli.project.repository.commit_plan import merge_lines
     from ktx_cli.project.repository.commits import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.scan.committed import Base, Committed, RemovedTexts, carried_over, folders, require_some_tables
+    from ktx_cli.scan.committed import Committed, RemovedTexts, carried_over, folders, require_some_tables
     from ktx_cli.scan.descriptions.batches import estimated_tokens
     from ktx_cli.scan.descriptions.describers import Answers, Estimator, ModelDescriber, RuleDescriber, kept_answers
     from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Describer, DescriptionReport
@@ -24,15 +24,8 @@ if TYPE_CHECKING:
         record_scan,
     )
     from ktx_cli.scan.pipeline import ScanJob, scan_connection
-    from ktx_cli.scan.profile.profiler import NOT_READ, OUT_OF_TIME, TableProfile
-    from ktx_cli.scan.profile.store import (
-        ProfileStore,
-        SearchedLists,
-        ValueMatch,
-        ValueMatches,
-        find_values,
-        load_profiles,
-    )
+    from ktx_cli.scan.profile.profiler import NOT_READ, OUT_OF_TIME
+    from ktx_cli.scan.profile.store import ProfileStore, SearchedLists, ValueMatch, ValueMatches, find_values
     from ktx_cli.scan.relationships.record import RELATIONSHIPS
     from ktx_cli.scan.removed_joins import GoneJoin
     from ktx_cli.scan.review import (

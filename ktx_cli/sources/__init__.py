@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         parse_delivery,
         render_delivery,
     )
-    from ktx_cli.sources.document_units import NEIGHBOURS, PAGES, document_units
+    from ktx_cli.sources.document_units import document_units
     from ktx_cli.sources.documents.source import read_folder
     from ktx_cli.sources.git import LEFT_OUT
     from ktx_cli.sources.http import HttpClient, Site, bound
