@@ -81,7 +81,7 @@ def unit_prompt(
         _pins(session),
         _paths("Files of this task, each to be worked through", unit.files, session, made),
         _paths("Files you may read besides", unit.dependencies, session, {}),
-        _peers(session, unit.peers),
+        _peers(unit.peers),
         _notes(unit),
         f"Task: {one_line(visible(unit.label), _LONGEST_LINE)}",
     )
@@ -196,7 +196,7 @@ def _earlier(artifacts: Sequence[str]) -> str:
     return f"; an earlier run made of it: {listing(artifacts, 20)}; edit these rather than write new ones"
 
 
-def _peers(session: ToolSession, peers: Sequence[str]) -> str:
+def _peers(peers: Sequence[str]) -> str:
     if not peers:
         return ""
     rest = f"\n- and {len(peers) - MOST_PEERS} more" if len(peers) > MOST_PEERS else ""

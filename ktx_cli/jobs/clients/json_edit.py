@@ -23,7 +23,7 @@ def add(text: str, container: Path, name: str, entry: dict[str, Any], where: str
     """Return the text with a new entry as the last of an object, which is made where it is missing."""
     parsed = parse(text, where)
     if parsed.root is None:
-        new, insertions = inserted(text, [(len(text), _document(text, parsed, _nested((*container, name), entry)))])
+        new, insertions = inserted(text, [(len(text), _document(text, _nested((*container, name), entry)))])
         return _proved(parsed, Edited(new, insertions, 0), (*container, name), where)
     path, here, there = (*container, name), _object(parsed.root, (), where), 0
     while (found := _only(here, path[: there + 1], where)) is not None:
@@ -94,7 +94,7 @@ def _only(value: Value, path: Path, where: str) -> Member | None:
 # -- putting in ------------------------------------------------------------------------------------------------
 
 
-def _document(text: str, parsed: Parsed, value: Any) -> str:
+def _document(text: str, value: Any) -> str:
     newline = newline_of(text)
     begun = "" if text in ("", BOM) or text.endswith("\n") else newline
     return begun + _written(value, "  ", "", newline) + newline
@@ -106,19 +106,19 @@ def _into(parsed: Parsed, here: Value, key: str, value: Any) -> list[tuple[int, 
     between = text[here.start : here.end] if here.members else text.strip().lstrip(BOM)
     if "\n" not in between and (here.members or here is not parsed.root):
         written = f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
-        return _behind_last(here, here.members[-1], written) if here.members else [(here.start + 1, written)]
+        return _behind_last(here.members[-1], written) if here.members else [(here.start + 1, written)]
     newline = newline_of(text)
     unit = (parsed.root and _indent_of_members(text, parsed.root)) or "  "
     base = _indent(text, here.start)
     indent = _indent_of_members(text, here) or base + unit
     written = f"{newline}{indent}{json.dumps(key)}: {_written(value, unit, indent, newline)}"
     if here.members:
-        return _behind_last(here, here.members[-1], written, text)
+        return _behind_last(here.members[-1], written, text)
     at = _past_comments(text, here.start + 1)
     return [(at, written + ("" if "\n" in text[at : here.end] else newline + base))]
 
 
-def _behind_last(here: Value, last: Member, written: str, text: str | None = None) -> list[tuple[int, str]]:
+def _behind_last(last: Member, written: str, text: str | None = None) -> list[tuple[int, str]]:
     """Put a member behind the last one, on the same line (no `text`) or behind the comments of that line."""
     end = last.value.end if last.comma is None else last.comma + 1
     at = end if text is None else _past_comments(text, end)

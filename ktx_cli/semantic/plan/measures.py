@@ -403,9 +403,9 @@ def from_anywhere(expression: Expression) -> Expression:
     )
 
 
-def path_from(names: Names, start: str, name: Name, via: tuple[str, ...] = ()) -> Path | None:
+def path_from(names: Names, start: str, name: Name) -> Path | None:
     """Return the path from a source to a column's source, None where there is none."""
-    return names.graph.path(start, name.hops, via) if name.hops or via else Path(start)
+    return names.graph.path(start, name.hops) if name.hops else Path(start)
 
 
 def _to_one(names: Names, start: str, name: Name) -> bool:
