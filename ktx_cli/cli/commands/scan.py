@@ -227,7 +227,9 @@ def _all_above(session: Session, relationships: Sequence[ReviewedRelationship], 
     return [TypedDecision(each.name, Decision.ACCEPT, each.connection) for each in chosen]
 
 
-def _reviewed(session: Session, layout: Layout, ids: Sequence[str] | None, found: Listed, wait: float | None) -> Result:
+def _reviewed(
+    session: Session, layout: Layout, ids: Sequence[str] | None, found: RelationshipList, wait: float | None
+) -> Result:
     """Ask about relationships; answers before an interrupt, or before the end of the input, are kept."""
     from ktx_cli.cli.prompts import ask
 
