@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import CONFIG, LONG, SHOP
 from tests.worlds.forks import Forks, shared
-from tests.worlds.workers import fork_workers
+from tests.worlds.workers import fork_workers, start_workers
 from tests.worlds.workers import shared as workers
 
 KTX = Path(sys.executable).with_name("ktx")
@@ -66,9 +66,9 @@ def _quiet(patch: pytest.MonkeyPatch, home: Path) -> None:
 @pytest.fixture(autouse=True)
 def forked_workers() -> Iterator[None]:
     """Have the processes that run statements forked: tests/warehouses starts them as ktx does."""
-    leave = fork_workers(workers())
+    fork_workers(workers())
     yield
-    leave()
+    start_workers()
 
 
 @pytest.fixture

@@ -14,6 +14,9 @@ from ktx_cli.llm.governor import Governor
 from ktx_cli.testing.claude_session import OfflineSession, offline_session
 from ktx_cli.testing.model_script import UNAUTHORIZED, Failure, gives, rate_limited, says
 from ktx_cli.testing.model_server import ModelServer
+from tests.llm.backends.claude_cli.conftest import Stub, stub
+
+__all__ = ["stub"]
 
 Run = Callable[..., Any]
 
@@ -217,10 +220,10 @@ def test_ingest_asks_before_it_writes_and_stops_at_a_refusal(
 
 @pytest.mark.requirement("R58", "R57")
 def test_caching_settings_that_are_ignored_are_named_everywhere(
-    ktx: Run, configure: Run, model_server: ModelServer, session: OfflineSession
+    ktx: Run, configure: Run, stub: Callable[[], Stub], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure("claude-cli", "haiku", "  promptCaching: {cacheTools: false, historyTtl: 1h}\n")
-    model_server.play(lambda request: says("ok"))
+    monkeypatch.setenv("KTX_CLAUDE_CLI_BIN", str(stub().program))
     for args in (("ingest",), ("llm", "probe"), ("llm", "ask", "x")):
         answer = ktx(*args, "--json")
         assert answer.code == 0, answer

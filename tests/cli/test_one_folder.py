@@ -69,8 +69,14 @@ def write(folder: Path, name: str, text: str) -> None:
     path.write_text(text)
 
 
-@pytest.mark.parametrize("compiled", [True, False], ids=["target", "no target"])
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    ("source", "compiled"),
+    [
+        pytest.param(source, compiled, marks=() if compiled or source == "dbt" else pytest.mark.slow)
+        for source in SOURCES
+        for compiled in (True, False)
+    ],
+)
 def test_a_second_run_is_unchanged(ktx: Run, repository: Path, source: str, compiled: bool) -> None:
     for name, text in COMPILED.items() if compiled else ():
         write(repository, name, text)

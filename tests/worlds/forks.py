@@ -31,7 +31,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Protocol
 
 from tests.worlds import workers
-from tests.worlds.workers import Asked, Child, Subprocess, child, fork_workers
+from tests.worlds.workers import Asked, Child, Subprocess, child, fork_workers, start_workers
 from tests.worlds.workers import shared as shared_workers
 
 _LOADED: Final = (
@@ -128,7 +128,8 @@ class Parent:
     """The process that forks, with what it has said of its children. Any thread may ask it and wait for them."""
 
     def __init__(self, modules: Sequence[str], before: Sequence[str] = ()) -> None:
-        command = [*before, sys.executable, "-P", "-c", _START, shared_workers(), *modules]
+        forked = "" if before else shared_workers()  # workers are none of what that program starts
+        command = [*before, sys.executable, "-P", "-c", _START, forked, *modules]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self._ended: dict[int, int] = {}
         self._lock = threading.Lock()
@@ -451,6 +452,7 @@ def _become(asked: Mapping[str, Any], opened: Callable[[], Sequence[int]]) -> No
     sys.stderr.reconfigure(line_buffering=True)
     if asked.get("bound"):
         _give_up_capabilities()
+        start_workers()  # who forks them has all rights
     sys.argv = [str(Path(sys.executable).with_name("ktx")), *asked["arguments"]]
     module = asked.get("module", "ktx_cli")
     importlib.import_module("ktx_cli.cli.main" if module == "ktx_cli" else module).main()

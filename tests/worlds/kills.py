@@ -129,7 +129,7 @@ def _moments(kills: int, seed: int, timing: Timing) -> Iterator[tuple[str, float
     """
     dice = random.Random(seed)
     spans = {
-        BEFORE: timing.commit,
+        BEFORE: timing.commit * 0.6,  # how long it takes to get there differs most
         DURING: timing.committed - timing.commit,
         AFTER: (timing.exit - timing.committed) * 1.1,
     }

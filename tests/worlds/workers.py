@@ -137,16 +137,19 @@ def worker(address: str, command: Sequence[str], *, pass_fds: Sequence[int], env
     return Child(address, {"memory": memory, "looks": looks, "environ": dict(env)}, pass_fds)
 
 
-def fork_workers(address: str) -> Callable[[], None]:
-    """Have the workers of this process forked from now on, where there is an address; return what ends that."""
+def fork_workers(address: str) -> None:
+    """Have the workers of this process forked from now on, where there is an address."""
     from ktx_cli.warehouses.worker import process
 
-    if not address:
-        return lambda: None
+    if address:
+        vars(process)["subprocess"] = Subprocess(functools.partial(worker, address))
 
-    names, before = vars(process), process.subprocess
-    names["subprocess"] = Subprocess(functools.partial(worker, address))
-    return functools.partial(names.__setitem__, "subprocess", before)
+
+def start_workers() -> None:
+    """Have the workers of this process started as ktx does, from now on."""
+    from ktx_cli.warehouses.worker import process
+
+    vars(process)["subprocess"] = subprocess
 
 
 @functools.cache
