@@ -38,7 +38,7 @@ def database(postgres_server: PostgresServer) -> str:
 @pytest.fixture
 def lock(database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Lock a relation as ALTER TABLE does (a materialized view as REFRESH does), until the test is over."""
-    monkeypatch.setattr(base, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(base, "LOCK_SECONDS", 0.2)
     with psycopg.connect(database) as holder:
 
         def take(name: str) -> None:

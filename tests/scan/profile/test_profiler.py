@@ -26,7 +26,7 @@ from ktx_cli.scan.profile.profiler import (
     TableProfile,
     profile_tables,
 )
-from ktx_cli.warehouses import base
+from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.dialect import table_path
 from ktx_cli.warehouses.port import (
     Column,
@@ -281,7 +281,7 @@ def test_time_that_runs_out_on_the_way_costs_the_tables_behind(monkeypatch: pyte
 def test_a_locked_table_costs_itself(make: Make, postgres_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import psycopg
 
-    monkeypatch.setattr(base, "LOCK_SECONDS", 1)
+    monkeypatch.setattr(base, "LOCK_SECONDS", 0.2)
     connector = make("postgres", "CREATE TABLE busy (a int, b int, c int)", "CREATE TABLE free (a int)")
     tables = connector.introspect(Scope()).tables
     database = connector.place.rpartition("/")[2]  # type: ignore[attr-defined]
@@ -325,7 +325,10 @@ def test_a_role_that_may_only_select_profiles_json_wide_tables_and_columns_it_ma
 
 
 @pytest.mark.postgres
-def test_a_server_that_loses_the_session_is_a_lost_source(make: Make, postgres_server: Any) -> None:
+def test_a_server_that_loses_the_session_is_a_lost_source(
+    make: Make, postgres_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "RETURN_SECONDS", 0.5)
     connector = make("postgres", *(f"CREATE TABLE t{number} (id int)" for number in range(8)))
     tables = connector.introspect(Scope()).tables
     database = connector.place.rpartition("/")[2]  # type: ignore[attr-defined]

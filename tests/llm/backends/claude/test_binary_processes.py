@@ -194,7 +194,7 @@ def test_a_process_gets_the_hosts_environment_its_folder_and_no_retries_of_its_o
 def test_a_process_cancelled_while_it_starts_is_ended_with_what_it_started(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(binary, "TERMINATE_SECONDS", 0.5)
+    monkeypatch.setattr(binary, "TERMINATE_SECONDS", 0.1)
     path = program(STUBBORN)
 
     async def ask(turns: int) -> None:
