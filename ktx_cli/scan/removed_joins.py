@@ -151,8 +151,8 @@ def with_gone(
         if each.id in found:
             continue
         declared = _is_declared(each, tables)
-        kept = status_of(each) is JoinStatus.DISABLED if declared else each in before.gone or _matters(each, status_of)
-        if kept:
+        matters = each in before.gone or each.status is Status.ACCEPTED or status_of(each) in _DECIDED
+        if status_of(each) is JoinStatus.DISABLED if declared else matters:
             reason = DECLARED if declared else _reason(each, tables, unlikely.get(each.id))
             gone.append(replace(each, status=Status.REJECTED, reason=reason))
     kept_ids = {each.id for each in gone}
@@ -180,10 +180,6 @@ def returned_relationships(
         for id in sorted(before.waiting - known.waiting, key=repr)
         if id in found and missing_end(found[id], tables) is None and status_of(found[id]) is JoinStatus.REVIEW
     )
-
-
-def _matters(relationship: Relationship, status_of: StatusOf) -> bool:
-    return relationship.status is Status.ACCEPTED or status_of(relationship) in _DECIDED
 
 
 def _is_declared(relationship: Relationship, tables: Mapping[TableRef, Table]) -> bool:

@@ -293,6 +293,9 @@ class ReviewedRelationship:
         }
 
 
+Reviewed = Mapping["RelationshipId | None", ReviewedRelationship]
+
+
 @dataclass(frozen=True, slots=True)
 class RelationshipReview:
     """The recorded relationships of a connection in order, with their status and the files it comes from.
@@ -327,9 +330,8 @@ def read_review(base: Base, connection: str, copies: ParsedCopies) -> Relationsh
     authored = AuthoredSources.read(base, connection)
     tables = {table.ref: table for table in committed.snapshot.tables or ()}
     resolver = StatusResolver(connection, committed.shards, authored, tables)
-    found = resolver.resolve_record(records.relationships)
-    declared = resolver.resolve(declared_relationships(tables.values()))
-    return RelationshipReview(connection, found, committed.shards, authored, declared)
+    found, declared = resolver.resolve_record(records.relationships), declared_relationships(tables.values())
+    return RelationshipReview(connection, found, committed.shards, authored, resolver.resolve(declared))
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,11 +358,8 @@ class StatusResolver:
         opposites = set(map(_opposite_id, relationships))
         declared = [each for each in declared_relationships(self.tables.values()) if each.id in opposites]
         found = self._resolve_alone((*relationships, *declared), gone, waiting)
-        by_id: dict[RelationshipId | None, ReviewedRelationship] = {each.relationship.id: each for each in found}
-        return tuple(
-            _with_decision(self._beside_opposite(each, by_id.get(_opposite_id(each.relationship))))
-            for each in found[: len(relationships)]
-        )
+        known: Reviewed = {each.relationship.id: each for each in found}
+        return tuple(_with_decision(self._beside_opposite(each, known)) for each in found[: len(relationships)])
 
     def _resolve_alone(
         self, found: Sequence[Relationship], gone: Collection[RelationshipId], waiting: Collection[RelationshipId]
@@ -406,9 +405,10 @@ class StatusResolver:
         """Return the join as it is in its shard, whoever wrote it."""
         return None if join.shard is None else find_join(self.shards[join.shard].entry(join.source), join)
 
-    def _beside_opposite(self, each: ReviewedRelationship, other: ReviewedRelationship | None) -> ReviewedRelationship:
+    def _beside_opposite(self, each: ReviewedRelationship, known: Reviewed) -> ReviewedRelationship:
         """Return a relationship with its status beside its opposite: a join of the opposite is not its own."""
         found = each.relationship
+        other = known.get(_opposite_id(found))
         if other is None or _is_declared(found) or (each.status in JOINED and not self._is_join_of(other, each)):
             return each
         own = JoinStatus(found.status.value)

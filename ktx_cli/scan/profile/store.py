@@ -114,7 +114,7 @@ def save_values(
             "INSERT INTO value_scans VALUES (?, ?, ?, ?)",
             (connection, privacy, isoformat(now()), json.dumps(hidden if privacy != "strict" else [])),
         )
-        profiles = (without_values(each) if privacy == "strict" else without_private(each) for each in sampled)
+        profiles = (without_values(each.profile) if privacy == "strict" else without_private(each) for each in sampled)
         database.executemany(
             "INSERT INTO profiles VALUES (?, ?, ?, ?)",
             ((connection, each.ref.schema, each.ref.name, _profile_text(each, stamps)) for each in profiles),
@@ -190,20 +190,17 @@ def find_values(
 def without_private(sampled: SampledTable) -> TableProfile:
     """Return the profile without values of columns whose values may not be kept."""
     columns = (
-        _bare(each) if _is_private(sampled, each) else each  # its values that can be compared are all in `counts`
+        _column_without_values(each)
+        if _is_private(sampled, each)
+        else each  # its values that can be compared are all in `counts`
         for each in sampled.profile.columns
     )
     return replace(sampled.profile, columns=tuple(columns))
 
 
-def without_values(sampled: SampledTable) -> TableProfile:
-    """Return the profile without any value."""
-    return bare(sampled.profile)
-
-
-def bare(profile: TableProfile) -> TableProfile:
+def without_values(profile: TableProfile) -> TableProfile:
     """Return a profile without any value."""
-    return replace(profile, columns=tuple(map(_bare, profile.columns)))
+    return replace(profile, columns=tuple(map(_column_without_values, profile.columns)))
 
 
 def _is_private(sampled: SampledTable, column: ColumnProfile) -> bool:
@@ -211,7 +208,7 @@ def _is_private(sampled: SampledTable, column: ColumnProfile) -> bool:
     return found is not None and found.personal
 
 
-def _bare(column: ColumnProfile) -> ColumnProfile:
+def _column_without_values(column: ColumnProfile) -> ColumnProfile:
     return replace(column, minimum=None, maximum=None, top=())
 
 
@@ -324,7 +321,7 @@ class ProfileStore:
             if stored is None or stored.fingerprint != fingerprint:
                 return None
             profiles = load_profiles(self.database, self.connection)
-        return stored, profiles if self.privacy == "off" else tuple(map(bare, profiles))
+        return stored, profiles if self.privacy == "off" else tuple(map(without_values, profiles))
 
     def save(self, sampled: Sequence[SampledTable], dictionary: Dictionary, results: StoredResults | None) -> None:
         """Replace everything that is stored of the connection."""
@@ -346,4 +343,4 @@ class ProfileStore:
 
 def shown_to_models(sampled: Iterable[SampledTable], privacy: Privacy) -> tuple[TableProfile, ...]:
     """Return the profiles as a model may see them: values of rows only if `scan.privacy` is `off`."""
-    return tuple(map(without_private if privacy == "off" else without_values, sampled))
+    return tuple(without_private(each) if privacy == "off" else without_values(each.profile) for each in sampled)
