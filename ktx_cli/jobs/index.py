@@ -1,4 +1,4 @@
-"""The search index: brought up to date with the files, and whether it is."""
+"""Brings the search index up to date with the files, and reports whether it is."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ from ktx_cli.runs import find_run
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What came back: the text, or the object, and what it took."""
+    """The reply of a model: the text or the object, and the facts of the call."""
 
     value: Any
     facts: CallFacts

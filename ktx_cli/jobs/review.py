@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 
 COMMAND = Command("scan", "relationships")
 SHOWN = frozenset({JoinStatus.ACCEPTED, JoinStatus.MANUAL, JoinStatus.REVIEW})
-"""What is listed unless something else is asked for."""
+"""The statuses that are listed by default."""
 
 Typed = Callable[[ReviewedRelationship], Command]
 """Makes the command that names a relationship, for hints."""
@@ -215,7 +215,7 @@ class Decided(Record):
 
     @property
     def warning(self) -> ResultWarning | None:
-        """What to say where there is nothing to decide, because the join the other way round stands."""
+        """The warning where there is nothing to decide, because the join in the other direction is accepted."""
         opposite, connection = self.reviewed.opposite, self.reviewed.connection
         if opposite is None or not opposite.is_join:
             return None
@@ -230,7 +230,7 @@ class Decided(Record):
 
 @dataclass(slots=True)
 class DecisionReport(Record):
-    """What a run decided. `commit` None: nothing was committed. `held`: path and why it was left alone."""
+    """The decisions of a run. `commit` None: nothing was committed. `held`: path and why it was left alone."""
 
     run_id: str
     project_dir: Path
@@ -278,7 +278,7 @@ class DecisionReport(Record):
 
 @dataclass(frozen=True, slots=True)
 class DecideRequest:
-    """What to decide, among which connections (none: all), and how long to wait for another run (seconds)."""
+    """Decisions to make, the connections they are about (none: all), and the seconds to wait for another run."""
 
     project_dir: Path
     choices: Sequence[TypedDecision]

@@ -26,7 +26,7 @@ _LONGEST: Final = 100_000
 """Bytes of a first line that are looked at."""
 
 _BEGINS: Final = b'{"at": "'
-"""What every line begins with; a full disk, or a kill, leaves half of one."""
+"""The beginning of every line; a full disk, or a kill, leaves half of one."""
 
 
 class CommandLog:
@@ -117,7 +117,7 @@ _LOOKS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CommandFailure:
-    """How a command ended. `report`: its envelope; `run_id`, `project_dir`: None where it did not come so far."""
+    """A command that failed. `report`: its envelope; `run_id`, `project_dir`: None where it did not get that far."""
 
     exit_code: int
     code: str

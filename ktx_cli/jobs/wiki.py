@@ -61,14 +61,14 @@ class WrittenPage:
 
 @dataclass(frozen=True, slots=True)
 class WikiReport:
-    """What was found in how many pages."""
+    """The diagnostics of a check, and the number of pages."""
 
     pages: int
     findings: tuple[Diagnostic, ...]
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many findings there are of each code."""
+        """The number of diagnostics of each code."""
         return dict(sorted(Counter(each.code for each in self.findings).items()))
 
     def to_json(self) -> dict[str, Any]:

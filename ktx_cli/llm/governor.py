@@ -24,24 +24,25 @@ from ktx_cli.project import RateLimit
 Result = TypeVar("Result")
 Notify = Callable[[RateLimitWait], None]
 Sleep = Callable[[float], Awaitable[None]]
-Waited = Callable[[float], None]
+AddWait = Callable[[float], None]
+"""Takes the seconds that were spent on a wait."""
 OnWait = Callable[[float, str], None]
-"""Is told of a pause once, however many calls wait for its end: the seconds, and the code of the error behind it."""
+"""Called once for each pause, however many calls wait for its end: with the seconds, and the code of the error."""
 
 _HOLDS_SLOT: Final = contextvars.ContextVar("ktx_llm_holds_slot", default=False)
 
 
 def _ignore(seconds: float) -> None:
-    """Drop the seconds."""
+    """Ignore the seconds."""
 
 
-def tell_nobody(seconds: float, reason: str) -> None:
-    """Drop the news of a pause."""
+def ignore_wait(seconds: float, reason: str) -> None:
+    """Ignore a pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateSignal:
-    """What a provider said of its limits. `utilization` is 0 to 1; `retry_after` seconds; `resets_at` Unix seconds."""
+    """The state of a provider's limits. `utilization` is 0 to 1; `retry_after` seconds; `resets_at` Unix seconds."""
 
     status: Literal["allowed", "warning", "rejected"]
     utilization: float | None = None
@@ -61,7 +62,7 @@ class Governor:
         sleep: Sleep = asyncio.sleep,
         rng: random.Random | None = None,
         tick_seconds: float = 1.0,
-        on_wait: OnWait = tell_nobody,
+        on_wait: OnWait = ignore_wait,
     ) -> None:
         if max_concurrency < 1:
             raise ValueError("max_concurrency must be at least 1")
@@ -74,7 +75,7 @@ class Governor:
         self._rng = rng or random.Random()
         self._tick = tick_seconds
         self._on_wait = on_wait
-        self._told = 0.0
+        self._announced_until = 0.0
         self._paused_until = 0.0
         self._reason = "rate_limit"
         self._rejections = 0
@@ -97,17 +98,17 @@ class Governor:
         *,
         notify: Notify,
         may_retry: Callable[[], bool] = lambda: True,
-        waited: Waited = _ignore,
+        add_wait: AddWait = _ignore,
         backend: str = "",
     ) -> Result:
         """Run `operation(attempt)` in a slot; `attempt` counts from 0. A failure that may pass is tried again.
 
-        `waited` is told the seconds that were spent on waits. Raises `LlmError` (`rate_limit`) instead of a wait longer
+        `add_wait` takes the seconds that were spent on waits. Raises `LlmError` (`rate_limit`) instead of a wait longer
         than `maxWaitMs`.
         """
         attempt = 0
         while True:
-            async with self.slot(notify, waited=waited, backend=backend):
+            async with self.slot(notify, add_wait=add_wait, backend=backend):
                 signals = self._signals
                 try:
                     result = await operation(attempt)
@@ -121,14 +122,14 @@ class Governor:
             self._note_failure(failure)
             if not failure.retryable or attempt >= self.max_attempts or not may_retry():
                 raise failure
-            with self._timed(waited):
+            with self._timed(add_wait):
                 await self._after_failure(failure, attempt, notify)
 
     @contextlib.asynccontextmanager
-    async def slot(self, notify: Notify, *, waited: Waited = _ignore, backend: str = "") -> AsyncIterator[None]:
+    async def slot(self, notify: Notify, *, add_wait: AddWait = _ignore, backend: str = "") -> AsyncIterator[None]:
         """Hold one of the slots, once no pause holds and one is free; cancelled while waiting, none is taken."""
         nested = _HOLDS_SLOT.get()
-        with self._timed(waited):
+        with self._timed(add_wait):
             await self._enter(notify, backend, nested=nested)
         holds = _HOLDS_SLOT.set(True)
         try:
@@ -140,15 +141,15 @@ class Governor:
                 self._wake()
 
     @contextlib.contextmanager
-    def _timed(self, waited: Waited) -> Iterator[None]:
+    def _timed(self, add_wait: AddWait) -> Iterator[None]:
         started = self._clock()
         try:
             yield
         finally:
-            waited(max(0.0, self._clock() - started))
+            add_wait(max(0.0, self._clock() - started))
 
     def observe(self, signal: RateSignal) -> None:
-        """Take in what a provider said."""
+        """Take account of a signal of a provider."""
         if not self.rate_limit.enabled:
             return
         self._signals += 1
@@ -185,7 +186,7 @@ class Governor:
         self._paused_until = max(self._paused_until, until)
 
     def _note_failure(self, error: LlmError) -> None:
-        """Let every call know of a refusal, also where the refused call is not tried again."""
+        """Slow down all calls after a refusal, also where the refused call is not tried again."""
         if error.code == "rate_limit":
             self.observe(RateSignal("rejected", retry_after=error.retry_after, resets_at=error.resets_at))
         elif error.retryable and self.rate_limit.enabled:
@@ -232,8 +233,8 @@ class Governor:
 
     async def _wait_until(self, moment: float, reason: str, notify: Notify) -> None:
         seconds = round(max(0.0, moment - self._clock()), 3)
-        if moment > self._told:  # calls that wait for the same moment, or an earlier one, are one pause
-            self._told = moment
+        if moment > self._announced_until:  # calls that wait for the same moment, or an earlier one, are one pause
+            self._announced_until = moment
             self._on_wait(seconds, reason)
         notify(RateLimitWait("started", seconds, reason))
         while (left := moment - self._clock()) > 0:

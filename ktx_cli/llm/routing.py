@@ -13,7 +13,7 @@ from ktx_cli.core import KtxError, ResultWarning, new_run_id
 from ktx_cli.llm.agent_loop import Backend, CallRecord, CallSpec, LoopJournal, ModelTurn, Outcome, Watch, watch_nothing
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.executor import RunHandle, RunRequest, chosen_tools, render_messages, span
-from ktx_cli.llm.governor import Governor, OnWait, tell_nobody
+from ktx_cli.llm.governor import Governor, OnWait, ignore_wait
 from ktx_cli.llm.port import Abort
 from ktx_cli.llm.schemas import object_schema
 from ktx_cli.llm.settings import ModelRef, model_for, unsupported
@@ -51,7 +51,7 @@ class Shared:
             ask,
             notify=record.emit,
             may_retry=lambda: record.spec.kind != "probe",
-            waited=record.wait,
+            add_wait=record.wait,
             backend=record.spec.backend,
         )
 
@@ -299,7 +299,7 @@ class RoutedRuntime:
                     attempt,
                     notify=record.emit,
                     may_retry=lambda: self._may_retry(spec, record),
-                    waited=record.wait,
+                    add_wait=record.wait,
                     backend=spec.backend,
                 )
             except LlmError as error:
@@ -335,7 +335,7 @@ def create_runtime(
     usage_sink: UsageSink = ignore_usage,
     warn: Callable[[ResultWarning], None] | None = None,
     max_concurrency: int | None = None,
-    on_wait: OnWait = tell_nobody,
+    on_wait: OnWait = ignore_wait,
     watch: Watch = watch_nothing,
 ) -> RoutedRuntime:
     """Return the runtime for a project; no process is started and nothing is asked until the first call.

@@ -1,4 +1,4 @@
-"""The server over HTTP: one address a project, `/health`, and in front of both who may talk to it."""
+"""The server over HTTP: one path for each project, `/health`, and in front of both the access policy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not served. `reason` is a word of the audit log; `hint` what helps."""
+    """A request that is not served. `reason` is a word of the audit log; `hint` what helps."""
 
     status: int
     reason: str
@@ -71,7 +71,7 @@ class HostName:
 
 @dataclass(frozen=True, slots=True)
 class AccessPolicy:
-    """Looks at what a request says of itself. `token`: what clients must show; None for none."""
+    """The requests that the server accepts, by host, origin and token. `token`: None where clients need none."""
 
     hosts: tuple[HostName, ...]
     origins: frozenset[str] = frozenset()
@@ -81,7 +81,7 @@ class AccessPolicy:
     def of(
         cls, host: str, *, allowed_hosts: Iterable[str] = (), allowed_origins: Iterable[str] = (), token: str | None
     ) -> AccessPolicy:
-        """Return the guard of a server that listens on `host`; `UsageError` for names that are none."""
+        """Return the policy of a server that listens on `host`; `UsageError` for invalid names."""
         own = () if host in EVERYWHERE else (HostName(host.lower()),)
         loopback = tuple(map(HostName, LOOPBACK_NAMES))
         return cls((*loopback, *own, *map(_named, allowed_hosts)), frozenset(map(_origin, allowed_origins)), token)
@@ -155,7 +155,7 @@ MOST_REQUESTS: Final = 256
 HEADER_SECONDS: Final = 10.0
 BODY_SECONDS: Final = 30.0
 SEND_SECONDS: Final = 30.0
-"""How long a client may take to send its headers, to send its body, and to take a piece of the answer."""
+"""The seconds a client has to send its headers, to send its body, and to take a piece of the answer."""
 
 DRAINED_BODY: Final = 8 * LARGEST_BODY
 DRAIN_SECONDS: Final = 2.0
@@ -192,7 +192,7 @@ class Sessions(StreamableHTTPSessionManager):
 
     @property
     def count(self) -> int:
-        """How many sessions are open."""
+        """The number of open sessions."""
         return len(self._server_instances)
 
 
@@ -349,10 +349,10 @@ class Served:
 
 @dataclass(slots=True)
 class HttpServer:
-    """What uvicorn runs. `instance`: what `/health` answers with, so that a start is told from the one before."""
+    """The application that uvicorn runs. `instance`: in the answer of `/health`, to tell one start from another."""
 
     served: tuple[Served, ...]
-    guard: AccessPolicy
+    policy: AccessPolicy
     instance: str
     load: Load = field(default_factory=Load)
     _app: ASGIApp = field(init=False)
@@ -362,7 +362,7 @@ class HttpServer:
         routes += [Route(each.path, _Endpoint(each.sessions)) for each in self.served]
         app = Starlette(routes=routes, exception_handlers={SlowClientError: self._slow})
         app.router.redirect_slashes = False
-        self._app = _with_cors(app, self.guard) if self.guard.origins else app
+        self._app = _with_cors(app, self.policy) if self.policy.origins else app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
@@ -384,7 +384,7 @@ class HttpServer:
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         method, path = scope["method"], scope["path"]
-        refusal = self.guard.refusal(method, path, scope["headers"])
+        refusal = self.policy.refusal(method, path, scope["headers"])
         if refusal is not None or path == HEALTH_PATH:
             return refusal
         if not any(each.path == path for each in self.served):
@@ -435,11 +435,11 @@ class _Endpoint:
         await self._sessions.handle_request(scope, receive, send)
 
 
-def _with_cors(app: ASGIApp, guard: AccessPolicy) -> ASGIApp:
+def _with_cors(app: ASGIApp, policy: AccessPolicy) -> ASGIApp:
     """Let browsers read answers on the pages that were allowed by name."""
     return CORSMiddleware(
         app,
-        allow_origins=sorted(guard.origins),
+        allow_origins=sorted(policy.origins),
         allow_methods=["GET", "POST", "DELETE"],
         allow_headers=["authorization", "content-type", "mcp-session-id", "mcp-protocol-version", "last-event-id"],
         expose_headers=["mcp-session-id"],

@@ -191,7 +191,7 @@ class AuditLog:
     transport: str
     privacy: bool = False
     problem: str | None = None
-    """Why the last line could not be written; None where it could."""
+    """The reason why the last line could not be written; None where it could."""
     _queue: queue.Queue[dict[str, Any] | None] = field(default_factory=lambda: queue.Queue(WAITING))
     _lost: int = 0
     _thread: threading.Thread | None = None

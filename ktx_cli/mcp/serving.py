@@ -45,7 +45,7 @@ from ktx_cli.mcp.tool import Options
 from ktx_cli.project import Layout, load_config, mask
 
 GRACE_SECONDS: Final = 5
-"""How long requests under way may take to end once the server is asked to."""
+"""The seconds that requests in progress have to end once the server is asked to."""
 
 LOOK_SECONDS: Final = 10
 MOST_CONNECTIONS: Final = 1024
@@ -56,7 +56,7 @@ Started = Callable[[ServerState], None]
 
 @dataclass(slots=True)
 class Ending:
-    """Why a server ended: the signal it got, if one."""
+    """The end of a server: the signal it got, if any."""
 
     signal: int | None = None
 
@@ -78,10 +78,10 @@ def serve_http(settings: ServerSettings, environ: Mapping[str, str], started: St
         for each in served:
             stack.callback(remove_server_state, each.project.project.layout, instance)
             write_server_state(each.project.project.layout, state)
-        guard = AccessPolicy.of(
+        policy = AccessPolicy.of(
             settings.host, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins, token=token
         )
-        anyio.run(_run, HttpServer(served, guard, instance), bound, lambda: started(state), ending)
+        anyio.run(_run, HttpServer(served, policy, instance), bound, lambda: started(state), ending)
     return ending
 
 
@@ -204,7 +204,7 @@ def leave(code: int) -> NoReturn:
 
 
 _QUIET: Final = {"mcp": logging.ERROR, "uvicorn": logging.ERROR, "asyncio": logging.ERROR}
-"""What these warn of is what clients do; refused requests stand in the audit log."""
+"""Loggers whose warnings are about what clients do; refused requests are in the audit log."""
 
 
 class _Line(logging.Formatter):

@@ -1,4 +1,4 @@
-"""What a tool of the server is: its place in the contract, and the one function below it that it calls."""
+"""A tool of the server: its schemas in the contract, and the function that it calls."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Paged(Output):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a server was started.
+    """The options a server was started with.
 
     `read_only`: without the tools that write. `privacy`: values of rows stay here. `attributes`: of the caller, for row
     policies.
@@ -67,7 +67,7 @@ class Options:
 
 @dataclass(slots=True)
 class Call:
-    """One call of a tool, while it lasts. `report`: how far it is, from 0 to 1, and doing what."""
+    """One call of a tool, while it lasts. `report`: takes its progress from 0 to 1, and what it is doing."""
 
     project: ServedProject
     options: Options
@@ -76,13 +76,13 @@ class Call:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """On whose behalf this call asks: as the server was started and `ktx.yaml` has it now."""
+        """The attributes of the caller: as the server was started and `ktx.yaml` has them now."""
         config = self.project.config()
         return attributes_of_caller(config.mcp.user_attributes, self.options.attributes)
 
     @property
     def watch(self) -> Watch:
-        """What a long question of the floors below tells, and asks."""
+        """The watch of this call: it reports progress, and stops the work when nobody waits."""
         return Watch(self.stopped, self.report)
 
 
@@ -242,7 +242,7 @@ _LONGEST_DETAILS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What a call gave: `data` as its output schema has it, or the error."""
+    """The answer of a call: `data` as its output schema has it, or the error."""
 
     data: Mapping[str, Any] | None = None
     error: KtxError | None = None

@@ -134,6 +134,7 @@ if TYPE_CHECKING:
         StateEnrichmentStore,
         Warn,
         check_private_folder,
+        ignore_warning,
         is_damage,
         is_hidden,
         open_for_writing,
@@ -142,7 +143,6 @@ if TYPE_CHECKING:
         read_state,
         transaction,
         translated,
-        unheard,
     )
     from ktx_cli.project.workspace import Workspace, checked_path
     from ktx_cli.project.yaml_splice import Edit, lookup

@@ -18,7 +18,7 @@ from pathlib import Path
 from ktx_cli.core import BusyError, Emit, Waiting, ignore_events, isoformat
 from ktx_cli.project.files import remove_leftovers
 from ktx_cli.project.layout import Layout
-from ktx_cli.project.state import Warn, open_for_writing, transaction, translated, unheard
+from ktx_cli.project.state import Warn, ignore_warning, open_for_writing, transaction, translated
 
 NAME = "run"
 _HELD_HERE: set[str] = set()
@@ -79,7 +79,7 @@ def hold_run_lock(
     command: str,
     wait_seconds: float = 0.0,
     emit: Emit = ignore_events,
-    warn: Warn = unheard,
+    warn: Warn = ignore_warning,
 ) -> Iterator[tuple[RunLock, sqlite3.Connection]]:
     """Hold the project's run lock for a block; yields it and the open state database.
 

@@ -153,7 +153,7 @@ def _is_open(path: Path) -> bool:
 _HIDING: Final = b"# Added by ktx: nothing in this folder is ever committed.\n*\n"
 
 
-def unheard(warning: ResultWarning) -> None:
+def ignore_warning(warning: ResultWarning) -> None:
     """Drop a warning."""
 
 
@@ -233,7 +233,7 @@ def _hide(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def open_for_writing(layout: Layout, warn: Warn = unheard) -> Iterator[sqlite3.Connection]:
+def open_for_writing(layout: Layout, warn: Warn = ignore_warning) -> Iterator[sqlite3.Connection]:
     """Open the database in WAL mode, creating and migrating it; on leaving, the WAL is folded back and gone.
 
     The connection is in autocommit mode; use `transaction`. A damaged file is moved aside, and `warn` is told.
@@ -632,7 +632,7 @@ class StateEnrichmentStore:
 
 
 @contextlib.contextmanager
-def open_enrichment_store(layout: Layout, warn: Warn = unheard) -> Iterator[StateEnrichmentStore]:
+def open_enrichment_store(layout: Layout, warn: Warn = ignore_warning) -> Iterator[StateEnrichmentStore]:
     """Lend the project's store for one run; errors as `open_for_writing`."""
     with open_for_writing(layout, warn) as database:
         yield StateEnrichmentStore(layout, database)

@@ -1,4 +1,4 @@
-"""Answers a compiled question, with a receipt: which rows, by which joins and conditions, and notes for the reader."""
+"""Compiles and answers questions, with a receipt: which rows, by which joins and conditions, and notes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _declarer(build: Build, condition: Expression, chain: Sequence[str]) -> str 
 
 
 def _longest(paths: Mapping[str, Path]) -> list[Path]:
-    """Return the paths that are no beginning of another one."""
+    """Return the paths that no other path begins with."""
     found = list(paths.values())
     return [
         path
@@ -199,7 +199,7 @@ def _totals(query: Query, compiled: Callable[[Query], CompiledQuery]) -> Compile
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A question ready to be asked any number of times: compiled, with what looks at the joins of its facts.
+    """A question ready to be asked any number of times: compiled, with the probes of the joins of its facts.
 
     It holds for one model, the same query and attributes, and the day it was prepared on.
     """
@@ -217,7 +217,7 @@ def prepare(
     graph: Graph | None = None,
     probed: bool = True,
 ) -> Prepared:
-    """Return a question ready to be asked, with `probed` False without a look at the joins.
+    """Return a question ready to be asked; with `probed` False its joins are not probed.
 
     Raises `SemanticError` where it has no right answer.
     """
@@ -252,7 +252,7 @@ def ask_prepared(
 ) -> Answer:
     """Return the answer of a question that was prepared, in `compiled_in` seconds; raises as `ask`.
 
-    `probing`: the connection on which the joins are looked at, where it is another one.
+    `probing`: the connection that joins are probed on, where it is another one.
     """
     started = monotonic()
     asked = prepared.asked
@@ -272,13 +272,8 @@ def ask_prepared(
 
 def _total_row(asked: CompiledQuery, totals: CompiledQuery, connector: Connector) -> tuple[Any, ...] | None:
     """Return the total of every measure of the answer in its order, None for one that has none."""
-    row = _only_row(connector, totals.sql)
-    if row is None:
+    rows = connector.query(totals.sql, max_rows=1).rows
+    if not rows:
         return None
-    found = dict(zip((output.asked for output in totals.plan.outputs), row, strict=True))
-    return tuple(found.get(output.asked) for output in asked.plan.outputs)
-
-
-def _only_row(connector: Connector, sql: str) -> tuple[Any, ...] | None:
-    rows = connector.query(sql, max_rows=1).rows
-    return tuple(rows[0]) if rows else None
+    values = dict(zip((output.asked for output in totals.plan.outputs), rows[0], strict=True))
+    return tuple(values.get(output.asked) for output in asked.plan.outputs)

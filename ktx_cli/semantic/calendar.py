@@ -124,7 +124,7 @@ _OF_ONE_MACHINE: Final = frozenset({"localtime", "posixrules", "Factory"})
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How values of one column are read: `zone` is the question's time zone, `own_zone` the column's.
+    """The zones in which values of one column are read: `zone` is the question's time zone, `own_zone` the column's.
 
     Names are of the IANA list. Without `zone` the calendar's counts, then UTC; without `own_zone` timestamps without a
     zone mean UTC. Raises `SemanticError` (code `unknown_name`) for a zone that is not on the list.
@@ -165,7 +165,7 @@ MAX_COUNT: Final = 100_000
 """The largest count of a span."""
 
 UNITS: Final = tuple(grain for grain in GRAINS if grain not in (FISCAL_QUARTER, FISCAL_YEAR))
-"""What a span may count."""
+"""The units that a span may count."""
 
 _MOMENT: Final = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:(?<=:\d{2}:\d{2})\.(\d+))? ?([Zz]|[+-]\d{2}:?\d{2})?)?",

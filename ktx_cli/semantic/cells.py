@@ -476,7 +476,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What the time dimensions of a row denote together: moments from `start` to before `end`; `grain` of a period."""
+    """The period that the times of a row denote together: moments from `start` to before `end`; `grain` of a period."""
 
     start: datetime
     end: datetime

@@ -242,7 +242,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """What a fragment names. `opaque`: it calls a function nothing is known of, which may be an aggregate.
+    """The names in a fragment. `opaque`: it calls a function nothing is known of, which may be an aggregate.
 
     `nested`: it has an aggregate inside another one.
     """

@@ -21,10 +21,10 @@ from ktx_cli.semantic.plan.plan import Leaf, RowFilter
 from ktx_cli.warehouses import SemanticType
 
 MOST_CHECKED: Final = 12
-"""How many literals of one question are looked for in the database."""
+"""The largest number of literals of one question that are looked for in the database."""
 
 MOST_CANDIDATES: Final = 500
-"""How many values of a column are read to find those near a literal."""
+"""The number of values of a column that are read to find those near a literal."""
 
 LONGEST_VALUE: Final = 120
 """Longer values, in characters, are not suggested."""
@@ -107,7 +107,7 @@ class ValueCheck:
 
 @dataclass(slots=True)
 class ValueFindings:
-    """What a check found: numbers of comparisons no row meets and of periods without rows.
+    """The results of a check: numbers of comparisons no row meets and of periods without rows.
 
     `candidates`: other values of a comparison's column, those that begin alike first. `newest`: the time of a fact's
     newest row.

@@ -1,4 +1,4 @@
-"""What the definitions of an answer say about its numbers: scales of columns, `format` and `unit` of measures."""
+"""Number formats of an answer, from its definitions: scales of columns, `format` and `unit` of measures."""
 
 from __future__ import annotations
 

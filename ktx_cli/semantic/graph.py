@@ -42,7 +42,7 @@ class Edge:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What a `via` may call it, the best first."""
+        """The names that a `via` may give it, the best first."""
         own = "+".join(pair[0 if self.to_one else 1] for pair in self.pairs)
         return tuple(dict.fromkeys(filter(None, (self.alias, own, self.target))))
 

@@ -224,7 +224,7 @@ class GuardedConnector(ForwardingConnector):
 
 
 def guard_of(layout: Layout, config: KtxConfig, connection: str, model: Model) -> ConnectionGuard:
-    """Return the guard for statements compiled from a model."""
+    """Return the guard for statements that are compiled from a model."""
     tables = [source.table for source in model.sources.values() if source.table is not None]
     return ConnectionGuard.of(layout, config, connection, tables).for_compiled
 

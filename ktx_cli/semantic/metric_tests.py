@@ -18,10 +18,10 @@ from ktx_cli.semantic.query import DEFAULT_LIMIT, MOST_ROWS, Query, parse_query
 from ktx_cli.warehouses import Connector
 
 _NOISE: Final = Decimal("1e-9")
-"""How much of its size a binary fraction may be off: adding in another order gives other last digits."""
+"""The relative error allowed in a binary fraction: adding in another order gives other last digits."""
 
 _SHOWN: Final = 5
-"""How many rows that break an invariant are told."""
+"""The number of rows reported that break an invariant, at most."""
 
 _OF_THE_TEST: Final = frozenset({"timeout", "read_only"})
 """Codes of errors besides the semantic layer's that fail a test; others are about the connection."""
@@ -29,7 +29,7 @@ _OF_THE_TEST: Final = frozenset({"timeout", "read_only"})
 
 @dataclass(frozen=True, slots=True)
 class TestResult(Record):
-    """How one test ended. `expected` and `got` are plain data; `error`: why there is nothing to compare."""
+    """The result of one test. `expected` and `got` are plain data; `error`: why there is nothing to compare."""
 
     __test__ = False
 

@@ -1,4 +1,4 @@
-"""What a connection's semantic layer is once its files are read: sources with columns, joins, measures, segments."""
+"""The semantic layer of a connection after its files are read: sources with columns, joins, measures, segments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRAINS = (SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR, FISCAL_QUARTER,
 
 
 class Visibility(StrEnum):
-    """Who may use a column, a measure or a source.
+    """The people who may use a column, a measure or a source.
 
     `internal`: definitions, filters and aggregates, but no dimension and no list. `hidden`: definitions alone.
     """
@@ -32,7 +32,7 @@ class Visibility(StrEnum):
 
 
 class Relationship(StrEnum):
-    """How many rows of the other source belong to one of this, and back."""
+    """The number of rows of the other source for one of this, and the other way round."""
 
     MANY_TO_ONE = "many_to_one"
     ONE_TO_MANY = "one_to_many"
@@ -259,7 +259,7 @@ PROBLEM_KEYS: Final[Mapping[str, str]] = {
     **{name: name for name in ("severity", "code", "message", "path", "line", "hint")},
     "source": "object",
 }
-"""What the JSON output has of a diagnostic of a semantic layer, whose object is the source it is about."""
+"""The keys of a diagnostic of a semantic layer in JSON output; its object is the source it is about."""
 
 
 def layer_diagnostic(
@@ -271,7 +271,7 @@ def layer_diagnostic(
 
 @dataclass(frozen=True, slots=True)
 class CalendarSettings:
-    """How time is cut: `week_start` is `monday` or `sunday`; `fiscal_year_start` a month, 1 to 12."""
+    """The periods that time is cut into: `week_start` is `monday` or `sunday`; `fiscal_year_start` a month, 1 to 12."""
 
     week_start: str = "monday"
     fiscal_year_start: int = 1

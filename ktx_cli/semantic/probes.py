@@ -1,4 +1,4 @@
-"""What joins did to the rows of a fact: how many found nothing, and whether one doubled any."""
+"""Probes of joins: how many rows of a fact they leave unmatched, and whether one counts rows twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Unmatched:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How many rows of a fact the answer is made of, and what its joins missed.
+    """The number of rows of a fact in the answer, and the rows that its joins missed.
 
     `rows`: after policies, the question's filters, its time range, and what all measures leave out. `counted`: by the
     number of an aggregate with conditions of its own, after these too.

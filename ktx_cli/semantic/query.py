@@ -11,19 +11,19 @@ from ktx_cli.core import did_you_mean, listing
 from ktx_cli.semantic.model import GRAINS, SemanticError
 
 DEFAULT_LIMIT: Final = 1000
-"""How many rows an answer has at most, unless it is asked for more."""
+"""The largest number of rows of an answer, unless the question asks for more."""
 
 MOST_ROWS: Final = 100_000
-"""How many rows can be asked for."""
+"""The largest number of rows that a question may ask for."""
 
 LONGEST: Final = 10_000
-"""How many characters one expression may have."""
+"""The largest number of characters of one expression."""
 
 MOST_ITEMS: Final = 200
-"""How many measures, dimensions or conditions one question may have."""
+"""The largest number of measures, dimensions or conditions of one question."""
 
 _DIRECTION: Final = re.compile(r"(.*\S)(?:\s+|\s*:\s*)(asc|desc)", re.IGNORECASE | re.DOTALL)
-"""What to sort by and in which direction: `revenue desc`, or `revenue:desc` as on the command line."""
+"""A name to sort by and a direction: `revenue desc`, or `revenue:desc` as on the command line."""
 
 _Item = TypeVar("_Item")
 
@@ -57,7 +57,7 @@ class QueryFilter:
 
 @dataclass(frozen=True, slots=True)
 class QueryOrder:
-    """What to sort by."""
+    """A name to sort by."""
 
     field: str
     descending: bool = False

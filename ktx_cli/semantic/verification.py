@@ -24,10 +24,10 @@ from ktx_cli.semantic.probes import is_over_time
 from ktx_cli.warehouses import Connector, QueryResult, ended_at, is_interruptible
 
 SECONDS: Final = 30.0
-"""How long checking every row may take before it stops with what it has."""
+"""The seconds after which a check of every row stops with what it has."""
 
 SAMPLE: Final = 10
-"""How many rows a sample has at most: the first, the last, and others evenly between them."""
+"""The largest number of rows of a sample: the first, the last, and others evenly between them."""
 
 LEAST_SECONDS: Final = 0.05
 SHARE: Final = 0.2
@@ -49,7 +49,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was recomputed: `rows` of the answer and how many `numbers` in them, what was not, what differed.
+    """The result of recomputing: `rows` of the answer with their `numbers`, what was not recomputed, what differed.
 
     `sampled`: whether a sample was wanted, not every row. `skipped`: columns that were not recomputed, with the reason.
     `stopped`: why fewer rows were checked than wanted.

@@ -81,7 +81,7 @@ def test_how_long_a_failure_waits(errors: list[LlmError], seconds: float, reason
     clock, seen, waits = Clock(), list[RateLimitWait](), list[float]()
     paced = governor(clock, retry={"jitter": False})
     operation, attempts = fails(*errors)
-    assert asyncio.run(paced.call(operation, notify=seen.append, waited=waits.append)) == "done"
+    assert asyncio.run(paced.call(operation, notify=seen.append, add_wait=waits.append)) == "done"
     assert sum(clock.slept) == pytest.approx(seconds)
     assert sum(waits) == pytest.approx(seconds)
     assert attempts == list(range(len(errors) + 1))

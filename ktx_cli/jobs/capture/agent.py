@@ -35,12 +35,12 @@ ROLE: Final = "candidateExtraction"
 
 @dataclass(frozen=True, slots=True)
 class CaptureResult:
-    """What the agent's part came to."""
+    """The result of the agent's part of a capture."""
 
     work: SourceWork
     """The one source, with the outcome of its one unit."""
     conflicts: tuple[Mapping[str, Any], ...]
-    """What it left as it is, for a person to decide."""
+    """The contradictions that it left for a person to decide."""
     agents: AgentResult
 
     @property

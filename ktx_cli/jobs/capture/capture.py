@@ -70,7 +70,7 @@ ROLES: Final = (ROLE, "repair")
 
 @dataclass(frozen=True, slots=True)
 class CaptureOptions:
-    """How a capture is made. `wait_seconds`: for another run; `patient`: the first interrupt lets the loop end."""
+    """The options of a capture. `wait_seconds`: for another run; `patient`: the first interrupt lets the loop end."""
 
     project_dir: Path
     environ: Mapping[str, str]
@@ -83,7 +83,7 @@ class CaptureOptions:
 
 @dataclass(slots=True)
 class Captured:
-    """How a capture ended. `error`: what the command ends with, None where the text is remembered or said nothing."""
+    """The end of a capture. `error`: of the command, None where the text is remembered or has nothing to remember."""
 
     record: MemoryRecord
     error: KtxError | None = None

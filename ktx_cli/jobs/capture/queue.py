@@ -117,7 +117,7 @@ def _alone(layout: Layout) -> Iterator[None]:
 
 
 GO: Final = b"g"
-"""What is sent before the pipe is closed on purpose: the process goes on alone."""
+"""The bytes sent before the pipe is closed on purpose: the process goes on alone."""
 
 
 class Tether:

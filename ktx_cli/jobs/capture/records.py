@@ -1,4 +1,4 @@
-"""What is to be remembered: the text, where it belongs, how it is read; refused before anything of it is stored."""
+"""Captures as records: the text, where it belongs, how it is read; refused before any of it is stored."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ class CaptureRequest:
 
     @property
     def label(self) -> str:
-        """What people know it by, in a line without anything personal."""
+        """A label that people know it by, in one line without personal data."""
         return f"{masked_words(self.name)}" if self.name else f'"{masked_words(self.text)}"'
 
     @property
     def sha256(self) -> str:
-        """What tells it from every other text: the same words for the same scope are the same."""
+        """The key of the text: the same words for the same scope have the same one."""
         parts = [normalised(self.text), self.connection or "", self.user or ""]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -257,12 +257,12 @@ class MemoryRecord:
 
     @property
     def request(self) -> CaptureRequest:
-        """What was asked."""
+        """The request of the capture."""
         return CaptureRequest(self.content, **{name: getattr(self, name) for name in _ASKED})
 
     @property
     def characters(self) -> int:
-        """How long its text is."""
+        """The length of its text."""
         return len(self.content)
 
     def seen(self) -> MemoryRecord:

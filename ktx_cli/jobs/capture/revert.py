@@ -22,7 +22,7 @@ COMMAND: Final = Command("memory", "revert")
 
 @dataclass(slots=True)
 class Reverted:
-    """What a revert did: its run, its commit, and the files that are as they were, or without what was captured."""
+    """The result of a revert: its run, its commit, and the files that are restored, or without what was captured."""
 
     record: MemoryRecord
     run_id: str

@@ -47,7 +47,7 @@ from ktx_cli.wiki import Graph, Page, field_line, line_of, load_graph
 
 
 class ChangeKind(StrEnum):
-    """What happened to a table, or to a part of one."""
+    """The kind of a change to a table, or to a part of one."""
 
     TABLE_ADDED = "table_added"
     TABLE_REMOVED = "table_removed"

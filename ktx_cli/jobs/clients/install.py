@@ -60,7 +60,7 @@ DEFAULT_NAME = "ktx"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for. `scope`: None is the client's first. `variables`: what the project's secrets are in.
+    """An installation to make. `scope`: None is the client's first. `variables`: what the project's secrets are in.
 
     `attributes`: of the caller, as `--user-attribute` takes them; None: those of the entry that is there.
     """
@@ -76,7 +76,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class _Edits:
-    """What is put in or taken out, while it is put together; nothing is written before all of it is."""
+    """The edits of an installation in progress; nothing is written before all are complete."""
 
     where: Where
     wanted: Wanted
@@ -355,7 +355,7 @@ class InstallReport(Record):
 
     @property
     def error(self) -> PartialError | None:
-        """What was left alone, None where nothing was."""
+        """The error for files that were left alone, None where there are none."""
         left = [each for outcome in self.outcomes for each in outcome.left]
         if not left:
             return None

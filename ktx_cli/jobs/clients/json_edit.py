@@ -242,7 +242,7 @@ class Value:
 
     @property
     def tree(self) -> Any:
-        """What the value says, for comparing: members in their order, duplicates too, scalars as written."""
+        """The value for comparing: members in their order, duplicates too, scalars as written."""
         if self.kind == "object":
             return ("object", *((member.key, member.value.tree) for member in self.members))
         if self.kind == "array":
@@ -407,7 +407,7 @@ class Edited:
 
 
 class Editor(Protocol):
-    """What the module of a format does; every function raises `ConfigError` for a text it cannot read or edit."""
+    """The functions of a format's module; each raises `ConfigError` for a text it cannot read or edit."""
 
     def entries(self, text: str, container: Path, where: str) -> dict[str, Any]:
         """Return the entries below a key."""

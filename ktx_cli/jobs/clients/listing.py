@@ -115,7 +115,7 @@ def _look_at_skills(state: ClientState, install: Install | None, where: Where, s
 
 
 class _Sign(IntEnum):
-    """Why a client seems to be here, the strongest first."""
+    """The signs that a client is installed, the strongest first."""
 
     INSTALLED = 0
     IN_PROJECT = 1

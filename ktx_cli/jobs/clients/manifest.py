@@ -1,4 +1,4 @@
-"""What was put into the files of clients, with enough to take it out again; nothing that was there before is copied."""
+"""The record of what was put into files of clients, enough to take it out again, without a copy of earlier contents."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Staging:
 
     @property
     def changes(self) -> list[ConfigChange]:
-        """What will change, in the order it was asked for."""
+        """The changes, in the order in which they were staged."""
         found = (ConfigChange(path, real, self._seen.get(real), after) for real, (path, after) in self._new.items())
         return [change for change in found if change.before != change.after]
 

@@ -40,7 +40,7 @@ Folder = Literal["project", "home", "claude", "claude_skills", "codex", "xdg", "
 
 @dataclass(frozen=True, slots=True)
 class ClientPlace:
-    """Where a client looks, in one scope.
+    """The files that a client reads, in one scope.
 
     `files`: its configuration, the first that is there, else the first (() for none). `container`: the key its servers
     are under. `skills`: the folder of skills, None where it takes none from files. `rules`: they are Cursor's rules.
@@ -231,7 +231,7 @@ def found_program(environ: Mapping[str, str], name: str = NAME) -> Path | None:
 
 
 PREFIX: Final = "ktx-"
-"""How the names of all skills begin, those of other versions too."""
+"""The prefix of the names of all skills, also of other versions."""
 
 NAMES: Final = (f"{PREFIX}analytics", f"{PREFIX}admin")
 

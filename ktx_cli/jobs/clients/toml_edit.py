@@ -17,7 +17,7 @@ from ktx_cli.jobs.clients.json_edit import BOM, Edited, Path, inserted, newline_
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER = re.compile(r"(?:^|(?<=\ufeff))[ \t]*\[.*$", re.MULTILINE)
-"""What may be the head of a table; within a text of several lines it is none, which the proof finds out."""
+"""The possible head of a table; a match inside a multi-line string is not one, which the final check finds out."""
 
 _FILLING = re.compile(r"(?:^[ \t]*(?:#[^\n]*)?(?:\n|\Z))+\Z", re.MULTILINE)
 """Blank lines and comments at the end of a piece of text: they belong to what follows."""

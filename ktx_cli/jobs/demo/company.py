@@ -43,7 +43,7 @@ WAREHOUSE_ID = "warehouse"
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """What was made.
+    """The company as it was generated.
 
     `rows` counts the rows by `schema.table`, views left out. `first_day` and `last_day` bound the orders.
     """

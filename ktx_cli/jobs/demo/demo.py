@@ -139,7 +139,7 @@ SOURCES: Final[Mapping[str, Mapping[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ContextCounts:
-    """How much a project knows of its warehouse.
+    """The amount of context that a project has about its warehouse.
 
     `descriptions` of sources and columns; `rules` say of a column that it is unique, never empty, or which values it
     has; `joins` count a pair of columns once; `pages` are those of the wiki.
@@ -173,7 +173,7 @@ class ContextCounts:
 
 @dataclass(frozen=True, slots=True)
 class SecondHalf:
-    """What the context sources brought. `refused`: what the question got before them."""
+    """The context that the sources brought. `refused`: the error of the question before them."""
 
     ingest: IngestReport
     before: ContextCounts
@@ -183,7 +183,7 @@ class SecondHalf:
 
     @property
     def to_add(self) -> list[tuple[str, str]]:
-        """What a model would add: the source, and what of it."""
+        """The things that a model would add: the source, and what of it."""
         return [(work.name, each) for work in self.ingest.sources for each in work.left_for_a_model]
 
     def to_json(self) -> dict[str, Any]:
@@ -237,12 +237,12 @@ def _refusal(model: Model) -> str:
 
 
 SHOWN_JOINS = 3
-"""How many of the found joins the demo shows."""
+"""The number of inferred joins that the demo shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
-    """What the demo built: the folder, the rows of each table, the scan with a question, the context sources."""
+    """The demo as it was built: the folder, the rows of each table, the scan with a question, the context sources."""
 
     folder: Path
     seed: int

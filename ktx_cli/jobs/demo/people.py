@@ -167,7 +167,7 @@ class Staff:
 
 @dataclass(frozen=True, slots=True)
 class Customer:
-    """What the order generator needs to know of a customer.
+    """The facts of a customer that the order generator needs.
 
     `signup` is a day offset, negative before the first day. `addresses` are ids; the first is the billing address.
     """

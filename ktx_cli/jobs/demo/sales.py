@@ -30,7 +30,7 @@ COUPONS = ("SPRING10", "WELCOME10", "ROOTS10")
 _SHIP_LAG = Weighted([(0, 30.0), (1, 40.0), (2, 21.0), (3, 5.0), (4, 2.0), (6, 2.0)])
 _LINE_COUNT = Weighted([(1, 34.0), (2, 28.0), (3, 20.0), (4, 12.0), (5, 6.0)])
 _SEASON = (0.55, 0.65, 0.85, 1.0, 1.0, 0.8, 0.6, 0.55, 0.7, 0.7, 0.8, 0.95)
-"""How likely a wish becomes an order, January to December."""
+"""The probability that a wish becomes an order, January to December."""
 
 _PRICE_LEVEL = {2023: 92, 2024: 96, 2025: 100}
 """Selling price in percent of today's list price, by year."""
@@ -51,7 +51,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What payments, refunds and tickets need to know of an order; `day` is a day offset, `total` in cents."""
+    """The facts of an order that payments, refunds and tickets need; `day` is a day offset, `total` in cents."""
 
     id: int
     customer_id: int

@@ -174,7 +174,7 @@ PROJECT = "project"
 
 @dataclass(frozen=True, slots=True)
 class Repaired(Record):
-    """What `--fix` did about a check; `error`: why it could not."""
+    """A repair that `--fix` made; `error`: why it could not."""
 
     check: str
     message: str

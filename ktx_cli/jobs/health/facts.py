@@ -46,7 +46,7 @@ Edge = frozenset[frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Counts(Record):
-    """What is in the files of one connection.
+    """The contents of the files of one connection, counted.
 
     `sources`: the tables a scan found; `own_sources`: those people wrote; `columns` and `measures`: of both. `joins`:
     each once, from whichever of its two sources it is written. `relationships`: found joins by what holds for them,
@@ -170,8 +170,8 @@ def _listed(entry: Mapping[str, Any], key: str) -> list[Any]:
 
 
 _SECRETS = {None: "ok", "skip": "unverified", "warn": "unresolved", "fail": "unresolved"}
-_STANDING = ("accepted", "manual")
-"""What holds for a found join that stands."""
+_ACTIVE = ("accepted", "manual")
+"""The statuses of an inferred join that is in effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +184,11 @@ class ConnectionStatus:
     counts: Counts
     last_scan: LastScan | None
     secrets: CheckResult | None = None
-    """What is wrong with its secret references; None: they resolve."""
+    """The problem with its secret references; None: they resolve."""
     last_fetch: LastFetch | None = None
     """Of a context source, or of a database's query history."""
     moment: datetime = field(default_factory=now)
-    """When this was asked."""
+    """The time of these facts."""
     disabled: bool = False
     """Whether ktx.yaml has something wrong about it, so that nothing reads it."""
 
@@ -199,26 +199,26 @@ class ConnectionStatus:
 
     @property
     def joins(self) -> int | None:
-        """How many found joins stand; None: no scan looked at the rows."""
+        """The number of inferred joins in effect; None: no scan read rows."""
         counts = self.counts.relationships
-        return None if counts is None else sum(counts.get(standing, 0) for standing in _STANDING)
+        return None if counts is None else sum(counts.get(standing, 0) for standing in _ACTIVE)
 
     @property
     def to_review(self) -> int | None:
-        """How many inferred joins wait for a person; None: no scan looked at the rows."""
+        """The number of inferred joins to review; None: no scan read rows."""
         counts = self.counts.relationships
         return None if counts is None else counts.get("review", 0)
 
     @property
     def age_seconds(self) -> int | None:
-        """How long ago a database was scanned last, or a source fetched; None: never."""
+        """The time since a database was scanned or a source was fetched; None: never."""
         if not self.is_database:
             return self.fetch_age_seconds
         return None if self.last_scan is None else seconds_since(self.last_scan.finished, self.moment)
 
     @property
     def fetch_age_seconds(self) -> int | None:
-        """How long ago a source, or a database's query history, was fetched; None: never."""
+        """The time since a source, or a database's query history, was fetched; None: never."""
         return None if self.last_fetch is None else seconds_since(self.last_fetch.finished, self.moment)
 
     def to_json(self) -> dict[str, Any]:

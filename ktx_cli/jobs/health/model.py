@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Level(StrEnum):
-    """How a check came out."""
+    """The level of a check's result."""
 
     OK = "ok"
     WARN = "warn"
@@ -44,12 +44,12 @@ class Level(StrEnum):
 
     @property
     def severity(self) -> Severity | None:
-        """How bad what the check found is; None where nothing is wrong."""
+        """The severity of a result; None where nothing is wrong."""
         return {Level.WARN: Severity.WARNING, Level.FAIL: Severity.ERROR}.get(self)
 
 
 class Concern(StrEnum):
-    """What a failed check is about; it decides the exit code of `ktx doctor`."""
+    """The concern of a failed check; it decides the exit code of `ktx doctor`."""
 
     SETUP = "setup"
     AUTH = "auth"
@@ -78,7 +78,7 @@ def concern_of(error: KtxError) -> Concern:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult(Record):
-    """How a check came out: its level, a sentence, and the exact command or edit that helps."""
+    """The result of a check: its level, a sentence, and the exact command or edit that helps."""
 
     check: str
     level: Level
@@ -86,7 +86,7 @@ class CheckResult(Record):
     hint: str | None = None
     concern: Concern = Concern.OTHER
     repair: Repair | None = field(default=None, compare=False, repr=False)
-    """What `ktx doctor --fix` does about it, None where a person has to decide."""
+    """The repair that `ktx doctor --fix` makes, None where a person has to decide."""
     location: Location = field(default_factory=Location)
     secret: str | None = None
     """The setting of the secret that cannot be resolved."""
@@ -94,14 +94,14 @@ class CheckResult(Record):
 
     @property
     def diagnostic(self) -> Diagnostic | None:
-        """What is wrong; None where nothing is."""
+        """The diagnostic; None where nothing is wrong."""
         severity = self.level.severity
         return None if severity is None else Diagnostic(self.check, severity, self.message, self.location, self.hint)
 
 
 @dataclass(frozen=True)
 class CheckContext:
-    """What checks may look at; not `live`: nothing is asked that may take long or wait for a person."""
+    """The facts that checks may use; not `live`: nothing is asked that may take long or wait for a person."""
 
     layout: Layout
     loaded: LoadedConfig

@@ -75,7 +75,7 @@ class LlmFacts:
 
     @property
     def findings(self) -> list[CheckResult]:
-        """What a check says of them."""
+        """The sentence of a check about them."""
         session = [] if self.session is None else [self.session.finding]
         note = [] if self.note is None else [self.note]
         return [*note, *session, *(model.finding for model in self.models), *_caching(self.caching)]
@@ -211,10 +211,10 @@ def _credentials(context: CheckContext, backend: str) -> KtxError | None:
 
 CLAUDE, PROBE = "claude", "probe"
 _AGAIN: Final = Command("-m", "pip", "install", "--force-reinstall", "claude-agent-sdk", program=sys.executable)
-"""What puts the binary ktx was tested with in the place of one that is not isolated as it must be."""
+"""The command that installs the binary ktx was tested with, in place of one without the required isolation."""
 
 _NO_POLICY: Final = Command("config", "set", "llm.provider.claude.allow_managed_policy", "false")
-"""What has ktx refuse to run with what an organisation brings along."""
+"""The command that has ktx refuse to run with an organisation's own configuration."""
 
 
 def check_settings(context: CheckContext) -> list[CheckResult]:

@@ -241,7 +241,7 @@ def _absent(repository: Repository, layout: Layout, connection: str) -> list[Hel
 
 WIKI, SEMANTIC = "wiki", "semantic"
 MOST = 20
-"""How many findings of a kind are told one by one."""
+"""The largest number of results of a kind that are listed one by one."""
 
 
 def check_wiki(context: CheckContext) -> list[CheckResult]:

@@ -41,7 +41,7 @@ from ktx_cli.project import (
 from ktx_cli.runs import last_runs
 
 PATHS: Final = (CONFIG_NAME, SEMANTIC_NAME, WIKI_NAME, RAW_NAME, PROMPTS_NAME, "evals")
-"""What of a project ktx reads or writes."""
+"""The paths of a project that ktx reads or writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Surroundings:
 
     @property
     def findings(self) -> list[CheckResult]:
-        """What stands among the checks."""
+        """The results that are listed among the checks."""
         return [self.embeddings.finding]
 
     @property

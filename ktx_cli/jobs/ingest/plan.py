@@ -18,7 +18,7 @@ INGEST: Final = Command("ingest")
 
 @dataclass(frozen=True, slots=True)
 class IngestRequest:
-    """What to do: which connections (none: all), how, and for how long to wait for another run (seconds).
+    """A run to plan: its connections (none: all), its options, and the seconds to wait for another run.
 
     `depth` None: as deep as the configuration allows. `max_usd` (at list prices), `max_tokens`: what models may take.
     `run_id`: where somebody waits for this very run; its model is then checked before anything is read.

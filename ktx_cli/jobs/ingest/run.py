@@ -295,7 +295,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ScanState:
-    """What scans take from earlier runs, and where they keep what the next ones take."""
+    """The stores in which scans keep results for the scans after them."""
 
     previous: Mapping[str, PreviousScan] = field(default_factory=dict)
     """Connection -> what its last scan left."""

@@ -17,12 +17,12 @@ HOW: Final[Mapping[str, str]] = {
     "having": "keeps finished rows",
     "segment": "a segment of the question",
 }
-"""What a filter does, by where it stands."""
+"""The effect of a filter, by its kind in the receipt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """How a question would be answered; `receipt` is that of the answer, without numbers of rows."""
+    """An explained question; `receipt` is that of the answer, without numbers of rows."""
 
     connection: str
     sql: str

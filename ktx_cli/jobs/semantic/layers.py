@@ -1,4 +1,4 @@
-"""What the semantic layers of a project have, and their exchange with other tools; nothing is opened but files."""
+"""The contents of a project's semantic layers, and their exchange with other tools; only files are read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """One source as a list shows it, with how much it has."""
+    """A source in a list, with the numbers of its columns and measures."""
 
     connection: str
     source: Source
@@ -80,7 +80,7 @@ class Layers:
         return Index(each for shown in self.shown for each in documents(shown)).search(query, limit)
 
     def warnings(self) -> list[ResultWarning]:
-        """Say where files have errors, which keep something out of what is shown."""
+        """Return a warning for each model whose files have errors, which hide some of it."""
         return [warning for model in self.models if (warning := broken_files(model)) is not None]
 
 

@@ -297,7 +297,7 @@ _TIME: Final = "metric_time"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and by whom.
+    """A question to the semantic layer, and who asks it.
 
     `query`: as JSON has it. `grain`: for the dimensions that are times and have none; where none is a time,
     `metric_time` becomes one. `parameters`: texts, read as their declarations say. `attributes`: of the caller, for

@@ -458,7 +458,7 @@ class TestReport:
 
     @property
     def failed(self) -> int:
-        """How many failed."""
+        """The number of checks that failed."""
         return sum(not result.passed for _, result in self.results)
 
     def to_json(self) -> dict[str, Any]:

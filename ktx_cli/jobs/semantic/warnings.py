@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 SECONDS: Final = 2.0
-"""How long the check may take; a question that took longer itself gets none, for the check reads the same columns."""
+"""The seconds the check may take; a question that took longer gets none, since the check reads the same columns."""
 
 _FEW: Final = 8
 """Up to how many values of a column are all named where none is near."""
@@ -37,7 +37,7 @@ _WIDEST: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """What the value list of a column says: its values, and whether the scan saw them all."""
+    """The value list of a column: its values, and whether the scan saw them all."""
 
     values: tuple[Any, ...] = ()
     complete: bool = False

@@ -1,1 +1,1 @@
-"""What the MCP server answers from: one project, held open."""
+"""The project behind the MCP server: its caches, its runs and its state."""

@@ -191,7 +191,7 @@ def row_values_redacted(sql: str, model: Model | None, *, privacy: bool) -> Iter
 
 
 class Stop:
-    """Whether nobody waits any more, and what to end then; for several threads."""
+    """A flag that nobody waits any more, with the work to end then; safe for several threads."""
 
     def __init__(self) -> None:
         self._set = False
@@ -227,7 +227,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who waits for an answer. `report`: how far it is, from 0 to 1, and doing what."""
+    """The client that waits for an answer. `report`: takes the progress from 0 to 1, and what is being done."""
 
     stop: Stop = field(default_factory=Stop)
     report: Callable[[float, str], None] = lambda progress, message: None

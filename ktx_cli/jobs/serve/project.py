@@ -1,4 +1,4 @@
-"""Answers kept for a while, so that the pages of one are pages of the same answer."""
+"""A project held open by a server, with caches; answers are kept, so that all pages of one are of the same answer."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ or where who may read it has changed."""
 
 @dataclass(slots=True)
 class ServedProject:
-    """What a server keeps of a project; may be used by many threads. Close it in the end.
+    """A project held open by a server, with its caches; may be used by many threads. Close it in the end.
 
     Files are looked at with every question: an edit of `ktx.yaml` or of the semantic layer is seen by the next one.
     """

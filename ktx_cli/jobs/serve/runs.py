@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 
 STARTING_SECONDS: Final = 90.0
-"""How long a start waits for the run to have its model checked and the run lock."""
+"""The seconds a start waits until the model of the run is checked and it has the run lock."""
 
 ENDING_SECONDS: Final = 20.0
-"""How long a cancelled run has to end before the call returns."""
+"""The seconds a cancelled run has to end before the call returns."""
 
 _KEPT: Final = 50
 """Runs of which it is kept what they printed."""
@@ -52,7 +52,7 @@ _LONGEST_RESULT: Final = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class IngestWish:
-    """What a client asks for. `connections`: none means all."""
+    """A run that a client asks for. `connections`: none means all."""
 
     connections: Sequence[str] = ()
     no_llm: bool = False
@@ -241,7 +241,7 @@ def _so_far(layout: Layout, run_id: str) -> tuple[Mapping[str, int], list[str]]:
 
 
 AGAIN_SECONDS: Final = 5.0
-"""How long after a process began somebody who only looks does not start another."""
+"""The seconds after the start of a process in which a reader does not start another."""
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""How a server over HTTP is asked to run, and the token its clients must show."""
+"""The settings of a server over HTTP, and the token its clients must show."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class ServedFolder:
 
     @property
     def path(self) -> str:
-        """Where the server answers for it."""
+        """The URL at which the server answers for it."""
         return f"/mcp/{self.name}" if self.name else "/mcp"
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings(Record):
-    """How a server was asked to run. `port` 0: whichever is free. No token is in it.
+    """The settings of a server. `port` 0: whichever is free. No token is in it.
 
     `user_attributes`: of the caller, for row policies.
     """

@@ -86,7 +86,7 @@ class AgentsAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What to set up. What is None or empty stays as it is."""
+    """The answers to setup's questions. None or empty: that setting stays as it is."""
 
     llm: ModelAnswer | None = None
     embeddings: EmbeddingAnswer | None = None

@@ -288,7 +288,7 @@ Keep = Callable[[str, str], str]
 
 @dataclass(slots=True)
 class Planned:
-    """What `ktx.yaml` will say. `connections`: the ids of those the answers are about."""
+    """The planned `ktx.yaml`. `connections`: the ids of those the answers are about."""
 
     text: bytes
     connections: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What setup is asked to do, and what it did."""
+"""The request to setup, and its result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ktx_cli.warehouses import ConnectionTest
 
 @dataclass(frozen=True, slots=True)
 class SetupRequest:
-    """What to set up, and where. `test` false: saved without connecting, and without asking a model."""
+    """A project to set up. `test` false: saved without connecting, and without asking a model."""
 
     project_dir: Path
     environ: Mapping[str, str]
@@ -33,7 +33,7 @@ class SetupRequest:
 
 @dataclass(slots=True)
 class SetupReport:
-    """What setup did; `commit` None: `ktx.yaml` was not committed.
+    """The result of setup; `commit` None: `ktx.yaml` was not committed.
 
     `tests`: of each connection that was set up what its test found, None where none was made. `error`: why the first
     build, or the installation into agent clients, did not come to its end; what was set up before is saved.
@@ -56,7 +56,7 @@ class SetupReport:
 
     @property
     def next_steps(self) -> list[str]:
-        """What is worth typing now: the next step, and after a build a question."""
+        """The commands to run next: the next step, and after a build a question."""
         if not self.has_connections:
             return [first_database(self.project_dir) or Command("setup", "--help")]
         if self.build is None:

@@ -337,7 +337,7 @@ def existing_folder(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What would happen. `steps`: pairs of what and how; `diff`: lines of a unified diff of `ktx.yaml`."""
+    """A plan of what setup would do. `steps`: pairs of what and how; `diff`: lines of a unified diff of `ktx.yaml`."""
 
     project_dir: Path
     steps: tuple[tuple[str, str], ...]

@@ -1,4 +1,4 @@
-"""What all parts of one statement share: names, clock, the named queries in front of it, what the receipt tells.
+"""The state that all parts of one statement share: names, clock, named queries before it, facts for the receipt.
 
 Where times are texts, as in SQLite, both sides of a comparison are brought into one form here:
 `2024-01-31 00:00:00` is not equal to its date there."""
@@ -163,7 +163,7 @@ _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9_]+")
 
 @dataclass(slots=True)
 class FactUse:
-    """What the statement does with one fact, for the receipt and the probe.
+    """The use of one fact in the statement, for the receipt and the probe.
 
     `overlapping`: a row may be in several groups. `by_key`: rows are told apart by the fact's grain.
     """

@@ -31,7 +31,7 @@ class Periods:
 
     @property
     def kind(self) -> DateOrTimestamp:
-        """What a period's start is."""
+        """The kind of a period's start."""
         return "date" if self.counted_by == DAY else "timestamp"
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What an expression over one time says of it: its year, its month as a text, the day it is cut to."""
+"""Parts of a time that an expression computes: its year, its month as a text, the day it is cut to."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from ktx_cli.warehouses import Dialect, dialect_named
 
 _MARK: Final = "ktx_template_"
 _FAULTS: Final = (SqlglotError, ValueError, LookupError, AttributeError, TypeError, RecursionError, AssertionError)
-"""What the parser raises of texts it did not foresee, besides its own errors."""
+"""The exceptions that the parser raises for unforeseen texts, besides its own errors."""
 
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
@@ -188,7 +188,7 @@ def has_other_braces(text: str) -> bool:
 
 
 COUNT, SUM, OTHER = "count", "sum", "other"
-"""What an aggregate gives for no rows: 0 in any case, 0 inside a formula, nothing."""
+"""The value of an aggregate without rows: 0 in any case, 0 inside a formula, NULL."""
 
 _IGNORES_NULL: Final = (
     exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance,

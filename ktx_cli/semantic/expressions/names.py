@@ -53,7 +53,7 @@ class Expression:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What makes two expressions the same."""
+        """The key by which two expressions are the same."""
         return self.tree, self.names, self.home, self.via
 
 

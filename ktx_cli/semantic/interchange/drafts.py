@@ -14,7 +14,7 @@ from ktx_cli.semantic.load.joins import table_parts
 from ktx_cli.semantic.model import Model, Place, Source, Visibility
 
 TAKEN: Final = "the table has a column of that name, or the name has a dot"
-"""Why a computed column has another name."""
+"""The reason why a computed column has another name."""
 
 
 @dataclass(slots=True)
@@ -245,7 +245,7 @@ _TOKEN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a piece of SQL names: `columns` inside aggregates (all, where it has none), those `outside` them.
+    """The names in a piece of SQL: `columns` inside aggregates (all, where it has none), those `outside` them.
 
     `numbers`: columns that are added up. `type`: the ktx type of what it gives, None where that does not show.
     """

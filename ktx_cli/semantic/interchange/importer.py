@@ -22,7 +22,7 @@ _LEFT_OUT: Final = frozenset({"target", "dbt_packages", "dbt_modules", "node_mod
 
 
 class _Format(NamedTuple):
-    """How a format is read, and which files it has."""
+    """The reader of a format, and the files it has."""
 
     read: Callable[[Mapping[str, str], Model | None], Imported]
     suffixes: tuple[str, ...]
@@ -34,12 +34,12 @@ _FORMATS: Final[Mapping[str, _Format]] = {
     "osi": _Format(import_osi, (*_YAML, ".json")),
 }
 FORMATS: Final = tuple(_FORMATS)
-"""What can be imported."""
+"""The formats that can be imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What became of imported files, by path in the project.
+    """The imported files by path in the project, and what became of each.
 
     `written`: new or replaced. `same`: as they were. `kept`: people's own files, left alone -> the text that was not
     written.

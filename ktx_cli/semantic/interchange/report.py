@@ -1,4 +1,4 @@
-"""What an import or export gives: texts of files, and what became of everything the input says."""
+"""The result of an import or export: texts of files, and what became of each part of the input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktx_cli.semantic.model import Place
 
 
 class Kind(StrEnum):
-    """What became of a part of the input."""
+    """The outcome for a part of the input."""
 
     KEPT = "kept"
     APPROXIMATED = "approximated"
@@ -22,7 +22,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fidelity(Record):
-    """What became of one part of the input.
+    """The outcome for one part of the input.
 
     `what` names it, `why` says what differs or why it is gone (empty where it is kept as it is), `place` is where it
     stands in the input, `target` what it became, such as `orders.revenue`; None where it became nothing.
@@ -99,7 +99,7 @@ class Item:
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """The location of the item."""
         return self._locate()
 
     def at(self, *steps: str | int) -> Place:

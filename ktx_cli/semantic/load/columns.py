@@ -170,7 +170,7 @@ def _read_rules(entry: Entry, draft: ColumnDraft) -> None:
 
 
 PRIORITY = ("user", "ai", "dbt", "db", "ktx")
-"""Whose description counts, best first; then any other."""
+"""The origins of descriptions, best first; then any other."""
 
 
 def read_descriptions(entry: Entry) -> dict[str, str]:

@@ -22,7 +22,7 @@ class Named(Protocol):
 
     @property
     def place(self) -> Place | None:
-        """Where it stands."""
+        """The location of the definition."""
         ...
 
 
@@ -73,7 +73,7 @@ class Entry:
 
     @property
     def place(self) -> Place:
-        """Where the mapping stands."""
+        """The location of the mapping."""
         return self.file.place(*self.steps)
 
     def at(self, *steps: Step) -> Place:

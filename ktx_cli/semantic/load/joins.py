@@ -18,7 +18,7 @@ RELATIONSHIPS = tuple(relationship.value for relationship in Relationship)
 PROVENANCES = ("formal", "inferred", "manual")
 
 Key = tuple[str, str, str | None]
-"""What makes two joins of a source the same: `to`, `on` with single blanks, the alias."""
+"""The key by which two joins of a source are the same: `to`, `on` with single blanks, the alias."""
 
 
 def join_key(join: Join) -> Key:
@@ -60,7 +60,7 @@ _CONSTANTS: Final = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What the two sides of a join are called: `own` declares it; `columns` are its columns, `dialect` its SQL's."""
+    """The names of the two sides of a join: `own` declares it; `columns` are its columns, `dialect` its SQL's."""
 
     own: str
     to: str

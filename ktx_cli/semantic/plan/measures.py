@@ -17,12 +17,12 @@ from ktx_cli.semantic.plan.plan import Leaf, Nested, Treatment, added
 from ktx_cli.warehouses import SemanticType
 
 PLAIN = Treatment()
-"""How rows are seen where nothing is said."""
+"""The treatment of rows by a plain aggregate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the measures around one add to it: conditions and how rows are seen; `open`: those being followed."""
+    """The conditions and the treatment of rows that the measures around one add to it; `open`: those being followed."""
 
     conditions: tuple[Expression, ...] = ()
     treatment: Treatment = PLAIN
@@ -32,7 +32,7 @@ class Context:
 NO_CONTEXT = Context()
 
 _AS_MUCH: Final = (exp.Paren, exp.Cast, exp.Round, exp.Abs, exp.Ceil, exp.Floor)
-"""What gives 0 for 0."""
+"""The functions that give 0 for 0."""
 
 
 def _askable(source: Source) -> list[str]:

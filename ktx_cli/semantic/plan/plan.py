@@ -108,7 +108,7 @@ class Dimension:
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """How an aggregate sees rows besides its conditions.
+    """The treatment of rows by an aggregate besides its conditions: its time, window, snapshots, offset and grouping.
 
     `time`: the fact's column that counts as its time. `keep`: numbers of the dimensions it is grouped by, None for all.
     """
@@ -151,7 +151,7 @@ class Leaf:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What makes two leaves the same."""
+        """The key by which two leaves are the same."""
         nested = None if self.nested is None else self.nested.formulas
         keys = () if self.nested is None else tuple(key.key for key in self.nested.keys)
         return (
@@ -196,7 +196,7 @@ class TimeRange:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to sort by: a tree whose numbers are leaves, or dimensions (-1 is the first)."""
+    """An expression to sort by: a tree whose numbers are leaves, or dimensions (-1 is the first)."""
 
     tree: exp.Expr
     descending: bool
@@ -228,7 +228,7 @@ class Plan:
 
     @property
     def composed(self) -> tuple[str, ...]:
-        """What the question adds up by itself: measures that no source defines, and aggregates in its conditions."""
+        """The aggregates of the question itself: measures that no source defines, and those in its conditions."""
         own = {measure.expr for measure in self.query.measures}
         formulas = [output.asked for output in self.outputs if output.ref is None and output.asked in own]
         aggregates = [leaf.aggregate.text for leaf in self.leaves if leaf.home is None]
@@ -256,7 +256,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a dimension says of a time: its tree, whose numbered places stand for `reads`.
+    """A dimension computed from a time: its tree, whose numbered places stand for `reads`.
 
     `part` None: nobody can tell. `calendar`: the join by which its value is looked up for a day. `grain`: what the
     value of the tree is cut to besides.

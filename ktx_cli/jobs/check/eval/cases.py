@@ -163,7 +163,7 @@ class EvalCase(Block):
 
     @property
     def kind(self) -> Literal["query", "sql", "ask"]:
-        """What is asked: the semantic layer, a database or the model."""
+        """The kind of the question: to the semantic layer, a database or the model."""
         return "ask" if self.ask else "sql" if self.sql is not None else "query"
 
 
@@ -204,7 +204,7 @@ class Case:
 
     @property
     def digest(self) -> str:
-        """What tells this case from one of its name that asks or expects something else."""
+        """A digest of what the case asks and expects."""
         asked = self.asked
         expected: Mapping[str, Any] | None = None if asked.expect is None else asked.expect.to_json()
         facts = [asked.kind, asked.query, asked.sql, asked.question if asked.ask else None, self.connection]

@@ -34,12 +34,12 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.jobs.check.eval.cases import Case, Expectation
-from ktx_cli.project import Layout, Warn, open_for_writing, read_state, transaction, translated, unheard
+from ktx_cli.project import Layout, Warn, ignore_warning, open_for_writing, read_state, transaction, translated
 
 Row = Sequence[Any]
 
 MOST_TOO_MANY: Final = 1_000
-"""How many rows more than expected an answer may have for them to be told apart; one with more is another answer."""
+"""The surplus of rows up to which an answer is compared row by row; one with more is another answer."""
 
 _NULL, _NUMERIC, _TEXT, _NESTED = range(4)
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([+-]\d\d(:?\d\d)?|Z)?)?")
@@ -48,7 +48,7 @@ _NUMBER: Final = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,4})?")
 
 @dataclass(frozen=True, slots=True)
 class CaseAnswer:
-    """What came out, values as JSON takes them.
+    """The answer of a case, values as JSON takes them.
 
     `ordered`: whether the question says in which order. `formats`: how the numbers of each column are printed, where
     that was asked for.
@@ -241,7 +241,7 @@ def _value_text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Past(Record):
-    """How a case ended. `digest`: of what was asked and expected; `passed`: when that was last fulfilled, if ever."""
+    """The stored result of a case. `digest`: of what was asked and expected; `passed`: when it last passed, if ever."""
 
     digest: str
     status: str
@@ -263,7 +263,9 @@ def read_history(layout: Layout) -> dict[str, Past]:
         return read_state(layout, ask) or {}
 
 
-def write_history(layout: Layout, ended: Mapping[str, Past], known: Collection[str], warn: Warn = unheard) -> None:
+def write_history(
+    layout: Layout, ended: Mapping[str, Past], known: Collection[str], warn: Warn = ignore_warning
+) -> None:
     """Keep how cases ended, and forget those that are in no file any more (`known`); raises `StorageError`."""
     rows = [(name, p.digest, p.status, p.finished, p.passed, p.milliseconds) for name, p in ended.items()]
     with open_for_writing(layout, warn) as database, translated(layout.state), transaction(database):
@@ -276,10 +278,10 @@ Status = Literal["pass", "regress", "fail", "new", "error", "skip"]
 
 STATUSES: Final[tuple[Status, ...]] = ("pass", "regress", "fail", "error", "new", "skip")
 WRONG: Final = frozenset({"regress", "fail", "error"})
-"""What a command does not end with 0 for."""
+"""The statuses for which a command does not end with 0."""
 
 SHOWN_ROWS: Final = 100
-"""How many rows of an answer, and of each side of a difference, stand in the envelope."""
+"""The largest number of rows of an answer, and of each side of a difference, in the envelope."""
 
 _NAMED: Final = 5
 _ABOUT_THE_WAY: Final = frozenset({EXIT_NOT_READY, EXIT_UNREACHABLE, EXIT_LIMIT})
@@ -287,7 +289,7 @@ _ABOUT_THE_WAY: Final = frozenset({EXIT_NOT_READY, EXIT_UNREACHABLE, EXIT_LIMIT}
 
 @dataclass(frozen=True, slots=True)
 class Taken(Record):
-    """What the model took that was asked: its tokens, and their price in dollars, None where it is not known."""
+    """The usage of the model that was asked: its tokens, and their price in dollars, None where it is not known."""
 
     model: str
     tokens: int
@@ -298,7 +300,7 @@ class Taken(Record):
 
 @dataclass(slots=True)
 class CaseResult(Record):
-    """How one case ended. `reason`: why it was skipped; `query`: what the model asked; `before`: the last time."""
+    """The result of one case. `reason`: why it was skipped; `query`: what the model asked; `before`: the last time."""
 
     case: Case
     status: Status
@@ -314,7 +316,7 @@ class CaseResult(Record):
 
     @property
     def milliseconds(self) -> int:
-        """How long it took."""
+        """The milliseconds it took."""
         return round(self.seconds * 1000)
 
     @property
@@ -346,7 +348,7 @@ class CaseResult(Record):
 
 @dataclass(slots=True)
 class EvalReport(Record):
-    """How all cases that were run ended, in their order. `seconds`: all together, with what they share."""
+    """The results of all cases that were run, in their order. `seconds`: all together, with what they share."""
 
     results: list[CaseResult] = field(default_factory=list)
     seconds: float = 0.0
@@ -354,12 +356,12 @@ class EvalReport(Record):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many ended how."""
+        """The number of cases of each status."""
         return {status: sum(result.status == status for result in self.results) for status in STATUSES}
 
     @property
     def tokens(self) -> int:
-        """What models took, all together."""
+        """The usage of models, all together."""
         return sum(result.taken.tokens for result in self.results if result.taken is not None)
 
     @property
@@ -371,7 +373,7 @@ class EvalReport(Record):
 
     @property
     def milliseconds(self) -> int:
-        """How long it took."""
+        """The milliseconds it took."""
         return round(self.seconds * 1000)
 
     json_keys = ("cases=results", "counts", "milliseconds", "tokens", "cost_usd=usd", "saved")

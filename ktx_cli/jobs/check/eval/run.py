@@ -56,7 +56,7 @@ from ktx_cli.semantic import Model, QueryServices, calendar_of, layer_ids, load_
 from ktx_cli.warehouses import ConnectorPool, dialect_of
 
 MOST_ROWS: Final = 100_000
-"""How many rows an answer may have that is compared."""
+"""The largest number of rows of an answer that is compared."""
 
 Warn = Callable[[ResultWarning], None]
 
@@ -65,7 +65,7 @@ STEP: Final = "evals"
 
 @dataclass(frozen=True, slots=True)
 class EvalRequest:
-    """What to run. `accept`: new answers become what is expected; `save`: how cases ended is kept for the next run."""
+    """The cases to run. `accept`: new answers become the expected ones; `save`: keep the results for the next run."""
 
     layout: Layout
     config: KtxConfig
@@ -279,7 +279,7 @@ class Interview:
 
 
 MOST_ACCEPTED: Final = 1_000
-"""How many rows are written into a file: nobody reviews more."""
+"""The largest number of rows written into a file: nobody reviews more."""
 
 
 def accept(layout: Layout, results: Sequence[CaseResult], warn: Callable[[ResultWarning], object]) -> None:

@@ -63,11 +63,11 @@ class Rule:
     name: str
     """For example `undescribed-table`."""
     severity: Severity
-    """How bad a diagnostic of this rule usually is."""
+    """The usual severity of a diagnostic of this rule."""
     summary: str
-    """What the rule finds, in one sentence."""
+    """The summary of the rule, in one sentence."""
     explanation: str
-    """Why it matters, and what to do about it."""
+    """The reason it matters, and the way to fix it."""
     check: Check
     """Return the diagnostics of a project."""
     bad: Files
@@ -81,7 +81,7 @@ class Rule:
 
     @property
     def group(self) -> str:
-        """What the codes of rules about the same subject begin with: `KTX1`."""
+        """The prefix of the codes of rules about the same subject: `KTX1`."""
         return self.code[:4]
 
     def diagnostic(self, message: str, location: Location, hint: str, severity: Severity | None = None) -> Diagnostic:
@@ -93,7 +93,7 @@ COVERAGE: Final = "KTX1"
 WIKI: Final = "KTX2"
 LAYER: Final = "KTX3"
 GROUPS: Final[Mapping[str, str]] = {COVERAGE: "Coverage of descriptions", WIKI: "The wiki", LAYER: "The semantic layer"}
-"""What the codes of a group begin with, and what its rules are about."""
+"""The prefix of the codes of a group -> the subject of its rules."""
 
 
 @functools.cache
@@ -180,7 +180,7 @@ def _codes(values: Sequence[str], option: str) -> list[str]:
 
 
 _TIERS: Final = ("high", "mid", "low")
-"""How often a table is queried, most often first; unknown comes behind them, `unused` last."""
+"""Classes of how often a table is queried, most often first; unknown comes behind them, `unused` last."""
 
 _UNUSED: Final = "unused"
 _BY_RULES: Final = TEXT_KEYS["rules"]
@@ -188,7 +188,7 @@ _BY_RULES: Final = TEXT_KEYS["rules"]
 
 @dataclass(frozen=True, slots=True)
 class Share(Record):
-    """How many of how many parts have a description."""
+    """The parts with a description, of all parts."""
 
     described: int = 0
     total: int = 0
@@ -211,7 +211,7 @@ class Share(Record):
 
 @dataclass(frozen=True, slots=True)
 class Coverage(Record):
-    """How much of a connection (or of all) has a description."""
+    """The share of a connection (or of all) that has a description."""
 
     tables: Share = Share()
     columns: Share = Share()
@@ -373,12 +373,12 @@ class LintedProject:
 
     @functools.cached_property
     def coverage(self) -> Mapping[str, Coverage]:
-        """How much of each examined semantic layer is described."""
+        """The share of each examined semantic layer that is described."""
         return {layer.model.connection: layer.coverage() for layer in self.described_layers}
 
     @functools.cached_property
     def layer_problems(self) -> list[tuple[str, Diagnostic]]:
-        """What `ktx sl validate --no-data` reports, by connection."""
+        """The diagnostics of `ktx sl validate --no-data`, by connection."""
         return [
             problem
             for name in self.linted_layers
@@ -408,14 +408,14 @@ class LintedProject:
 
     @functools.cached_property
     def page_problems(self) -> list[Diagnostic]:
-        """What `ktx wiki lint` reports of the examined pages, and of files without a page where all are examined."""
+        """The diagnostics of `ktx wiki lint` for the examined pages, and for files without a page if all are."""
         paths = None if self.connection is None else {page.path for page in self.pages}
         linted = lint_wiki(self.layout, self.config, wiki=self.graph.wiki, models=self.layers)
         return [diagnostic for diagnostic in linted.findings if paths is None or diagnostic.location.path in paths]
 
     @functools.cached_property
     def changed_targets(self) -> list[ChangedTarget]:
-        """What the examined pages refer to that was changed or removed since they were committed."""
+        """The references of the examined pages to things that changed or went since the pages were committed."""
         changed, warnings = changed_targets(self.layout, self.config, self.graph, self.layers, self.pages)
         for warning in warnings:
             self.warn(warning)
@@ -430,14 +430,14 @@ def _row_counts(database: sqlite3.Connection) -> dict[str, dict[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """What `ktx lint` found."""
+    """The result of `ktx lint`."""
 
     coverage: Mapping[str, Coverage]
-    """How much of each connection is described."""
+    """The share of each connection that is described."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """The worst first."""
     pages: int = 0
-    """How many pages were examined."""
+    """The number of pages that were examined."""
 
     @property
     def total(self) -> Coverage:
@@ -480,7 +480,7 @@ _KEYS: Final[Mapping[str, str]] = {
     "level": "severity",
     **{name: name for name in ("message", "hint", "path", "line", "connection")},
 }
-"""What the JSON output has of a diagnostic."""
+"""The keys of a diagnostic in JSON output."""
 
 
 def _hint_of_all(diagnostic: Diagnostic) -> Hint | None:

@@ -240,7 +240,7 @@ class ChangedTarget:
     last: LastChange
     """The commit of the page."""
     changes: tuple[str, ...]
-    """What changed, in words; empty: the part is gone."""
+    """A description of the change; empty: the part is gone."""
 
     @property
     def line(self) -> int:
@@ -254,7 +254,7 @@ class ChangedTarget:
 
     @property
     def hint(self) -> Hint:
-        """What to do about it, with the command that shows the change."""
+        """The hint, with the command that shows the change."""
         difference = Command(
             "diff", self.last.commit[:10], "--", f"{SEMANTIC_NAME}/{self.target.connection}", program="git"
         )

@@ -34,11 +34,11 @@ from ktx_cli.sources import LEFT_OUT, PROJECT_FILES, Folder, SourceKind, detecte
 from ktx_cli.warehouses import READERS, ConnectionSpec, source_path, warehouse_of
 
 MAX_DEPTH: Final = 3
-"""How many folders below the first are looked into."""
+"""The depth to which folders are searched."""
 
 MAX_ENTRIES: Final = 10_000
 MAX_SECONDS: Final = 0.5
-"""Where looking ends, in a home folder or on a slow disk: what was not seen is not offered."""
+"""The bound of the search in a home folder or on a slow disk: what it does not reach is not offered."""
 
 _OWN: Final = frozenset({RAW_NAME, SEMANTIC_NAME, WIKI_NAME})
 _OF_DBT: Final = frozenset({"target", "seeds"})
@@ -90,17 +90,17 @@ def _listed(folder: Path) -> tuple[list[str], list[str]]:
 
 
 HEAD_BYTES: Final = 64
-"""How much of a file is read to see which database it is."""
+"""The bytes of a file that are read to detect its database."""
 MOST_FILES: Final = 20
-"""How many databases are offered: a folder with more of them is a cache of some program."""
+"""The largest number of databases offered: a folder with more of them is a cache of some program."""
 
 SEVERAL: Final = 2
-"""How many data files make a folder a database."""
+"""The number of data files that make a folder a database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What could be connected. `fields`: by `ktx.yaml` key, `driver` left out. `id`: what its id should be like."""
+    """A database to connect. `fields`: by `ktx.yaml` key, without `driver`. `id`: a proposal for its id."""
 
     driver: str
     label: str
@@ -169,7 +169,7 @@ def free_id(wanted: str, taken: Collection[str]) -> str:
 
 
 _Place = tuple[str, ...]
-"""What tells two databases apart, however their settings are written."""
+"""The key of a database, however its settings are written."""
 
 
 def database_offers(folder: Path, environ: Mapping[str, str], config: KtxConfig) -> list[Offer]:

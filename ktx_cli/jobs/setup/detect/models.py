@@ -1,4 +1,4 @@
-"""Who could run the models and the embeddings: the local Claude Code session, keys, gateways, local packages."""
+"""Detects what can run models and embeddings: the local Claude Code session, keys, gateways, local packages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS: Final = 0.2
 ANSWER_SECONDS: Final = 0.5
-"""How long all of an answer may take, connecting included."""
+"""The seconds that all of an answer may take, connecting included."""
 
 MAX_BYTES: Final = 1_000_000
 
@@ -205,7 +205,7 @@ class ModelOffer:
 
     @property
     def value(self) -> str:
-        """What tells an offer from the others: of a gateway the address too."""
+        """The key of an offer: of a gateway with its address."""
         return f"{self.backend} {self.settings.get('base_url', '')}".strip()
 
 
@@ -362,7 +362,7 @@ _MEANT: Final = ("ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION", "CLAUDE_CODE_
 
 @dataclass(frozen=True, slots=True)
 class VertexFound:
-    """What is known. `problem`: why it cannot be used now."""
+    """A detected backend. `problem`: why it cannot be used now."""
 
     project: str = ""
     location: str = ""

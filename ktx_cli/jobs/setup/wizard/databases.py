@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MANY_TABLES: Final = 50
 """From how many tables on a person is asked which are wanted, though they are in one schema."""
 MOST_OFFERS: Final = 12
-"""How many databases are offered at most: a menu fits a screen."""
+"""The largest number of databases offered, so that a menu fits a screen."""
 
 
 def databases_step(work: WizardRun) -> None:
@@ -65,7 +65,7 @@ def sources_step(work: WizardRun) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a test and a look at the structure found. `schemas`: how many tables each has."""
+    """The results of a connection test and an introspection. `schemas`: the number of tables in each."""
 
     summary: str
     warnings: list[str]
@@ -132,7 +132,7 @@ OTHER, NONE = "other", "none"
 
 @dataclass(frozen=True, slots=True)
 class ConnectionGroup:
-    """What is asked for: databases or context sources."""
+    """A group of connections to ask for: databases or context sources."""
 
     noun: str
     question: str

@@ -364,12 +364,12 @@ class WizardRun:
 
     @property
     def prompter(self) -> Prompter:
-        """What tells and asks."""
+        """The prompter of the terminal."""
         return self.dialog.prompter
 
     @property
     def config(self) -> KtxConfig:
-        """What `ktx.yaml` says now."""
+        """The settings in `ktx.yaml` now."""
         return load_config(self.layout.config).config
 
     def say_once(self, text: str) -> None:

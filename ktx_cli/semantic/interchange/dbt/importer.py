@@ -306,13 +306,13 @@ def _values(arguments: Any) -> list[str]:
 
 
 NO_ONE_TABLE: Final = "no scanned database has its table, or several have"
-"""Why a semantic model is left out where the tables are known."""
+"""The reason to leave out a semantic model where the tables are known."""
 
 _BRACES: Final = re.compile(r"^\{\{(.*)\}\}$", re.DOTALL)
 
 
 Relation = tuple[str, ...]
-"""What `model:` of a semantic model refers to: `("ref", name)` or `("source", source, table)`."""
+"""The reference in `model:` of a semantic model: `("ref", name)` or `("source", source, table)`."""
 
 
 def import_dbt(
@@ -408,7 +408,7 @@ def _quoted(part: str) -> str:
 
 
 class _Models:
-    """What dbt says of models and sources that became sources, or that the manifest has."""
+    """The texts of dbt about models and sources that became sources, or that the manifest has."""
 
     def __init__(
         self, configs: Mapping[str, Item], semantics: list[dbt.Semantic], sources: Sources, report: Report

@@ -32,7 +32,7 @@ class Found:
 
     @property
     def ref(self) -> str:
-        """What it is called in reports."""
+        """Its name in reports."""
         return f"{self.semantic.draft.name}.{self.name}"
 
     def sql(self, home: dbt.Semantic) -> str:

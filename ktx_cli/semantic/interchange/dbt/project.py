@@ -344,7 +344,7 @@ _FAULTS: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 TARGET_NAME: Final = "target.name"
-"""What dbt calls the name of the profile's target: the one name that is known without a call."""
+"""The variable with the name of the profile's target: the one name that is known without a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +358,7 @@ class Call:
 
     @property
     def shown(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
         return self.name if self.name == TARGET_NAME else f"{self.name}()"
 
     def argument(self, index: int, name: str) -> Any:

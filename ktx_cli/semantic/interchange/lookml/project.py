@@ -27,7 +27,7 @@ from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
 from ktx_cli.semantic.model import Place
 
 MAX_DEPTH: Final = 50
-"""How deep blocks may nest."""
+"""The largest depth of nested blocks."""
 
 _BLANK: Final = re.compile(r"(?:\s+|#[^\n]*)+")
 _KEY: Final = re.compile(r"[\w+.-]+")

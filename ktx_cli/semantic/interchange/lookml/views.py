@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     pass
 
 UNKNOWN_TABLE: Final = "the scanned database has no such table"
-"""Why a view is left out where only known tables count."""
+"""The reason to leave out a view where only known tables count."""
 
 _TABLE_NAME: Final = "SQL_TABLE_NAME"
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a field became: a column and its ktx type, or a measure (`kind` None)."""
+    """The column and its ktx type that a field became, or the measure (`kind` None)."""
 
     name: str
     kind: str | None
