@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import yaml
 
 from ktx_cli.core.errors import ConfigError
-from ktx_cli.core.yaml_text import MAX_DEPTH, TAG_PREFIX, Source, scalar_value
+from ktx_cli.core.yaml_text import MAX_DEPTH, TAG_PREFIX, YamlText, scalar_value
 
 _LONGEST_SIMPLE_KEY: Final = 1000
 """Characters; parsers look for the colon of a key within 1,024."""
@@ -279,7 +279,7 @@ def load(text: str | bytes, *, where: str) -> Any:
     duplicate keys, unknown tags, nesting deeper than `MAX_DEPTH`, aliases that expand without measure, NUL and
     bytes that are not UTF-8 (or UTF-16 with a byte order mark).
     """
-    return _read(Source(text, where), _build)
+    return _read(YamlText(text, where), _build)
 
 
 def compose(text: str | bytes, *, where: str) -> Node | None:
@@ -287,10 +287,10 @@ def compose(text: str | bytes, *, where: str) -> Node | None:
 
     Raises `ConfigError` as `load` does, except for what only the values show (duplicate keys, undefined aliases).
     """
-    return _read(Source(text, where), _compose)
+    return _read(YamlText(text, where), _compose)
 
 
-def _read(source: Source, reader: Callable[[Source], _Result]) -> _Result:
+def _read(source: YamlText, reader: Callable[[YamlText], _Result]) -> _Result:
     """Run a reader over the text; again when it failed at what is text in YAML 1.2: a tab, a colon."""
     with _collector_paused(source):
         for _ in range(_MOST_TABS):
@@ -303,14 +303,14 @@ def _read(source: Source, reader: Callable[[Source], _Result]) -> _Result:
         raise ConfigError(message, hint="put those texts in double quotes, with \\t for the tab")
 
 
-def _build(source: Source) -> Any:
+def _build(source: YamlText) -> Any:
     builder = _Builder(source)
     for event in _events(source):
         builder.take(event)
     return builder.root
 
 
-def _compose(source: Source) -> Node | None:
+def _compose(source: YamlText) -> Node | None:
     root: Node | None = None
     open_nodes: list[tuple[Node, list[Node]]] = []
     for event in _events(source):
@@ -359,7 +359,7 @@ def _child(node: Node | None, step: str | int) -> tuple[Node, Node] | None:
     return None
 
 
-def _events(source: Source) -> Iterator[Any]:
+def _events(source: YamlText) -> Iterator[Any]:
     """Yield the events of the single document, without those of stream and document.
 
     Depth is bounded here, before anything nested is built: the C scanner itself does not recurse.
@@ -397,7 +397,7 @@ class _Builder:
 
     __slots__ = ("anchors", "budget", "key", "root", "source", "stack", "top")
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: YamlText) -> None:
         self.source = source
         self.root: Any = None
         self.top: Any = None
@@ -480,14 +480,14 @@ class _Builder:
         return value
 
 
-def _check_collection_tag(event: Any, container: Any, source: Source) -> None:
+def _check_collection_tag(event: Any, container: Any, source: YamlText) -> None:
     if event.tag is None or event.tag == "!":
         return
     if event.tag != TAG_PREFIX + ("map" if type(container) is dict else "seq"):
         raise source.tag_error(event)
 
 
-def _node(event: Any, source: Source) -> Node:
+def _node(event: Any, source: YamlText) -> Node:
     mark = event.start_mark
     node = Node("", mark.index, event.end_mark.index, mark.line, mark.column, anchor=event.anchor)
     kind = type(event)
@@ -512,7 +512,7 @@ def _close(node: Node, children: list[Node], event: Any) -> None:
 
 
 @contextlib.contextmanager
-def _collector_paused(source: Source) -> Iterator[None]:
+def _collector_paused(source: YamlText) -> Iterator[None]:
     """Pause the garbage collector for a big text: a loaded document has no cycles it could find."""
     if len(source.text) < _GC_PAUSE_FROM or not gc.isenabled():
         yield

@@ -39,11 +39,11 @@ def line_hint(line: int, where: str) -> str:
     return f"correct line {line} of {where}"
 
 
-class Source:
+class YamlText:
     """A text to parse, decoded, with its name for errors.
 
-    `text` has no byte order mark. `text_for_parser` has the same length and the same places; characters the
-    1.1 parser would misread stand in it as private ones, which `original` turns back.
+    `text` has no byte order mark. `text_for_parser` has the same length and the same places; characters that
+    the 1.1 parser would misread are private ones in it, which `original` turns back.
     """
 
     __slots__ = ("_back", "hidden_tab", "text", "text_for_parser", "where")
@@ -177,7 +177,7 @@ def _encoding(data: bytes) -> str:
     return "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8"
 
 
-def scalar_value(event: Any, source: Source) -> Any:
+def scalar_value(event: Any, source: YamlText) -> Any:
     """Return the value of a scalar event: by its tag, its quotes, or what it means plain."""
     if source.hidden_tab is not None and source.hidden_tab in event.value and event.style != "|":
         raise source.error(event.start_mark, "a tab stands where an indentation is expected", TAB_HINT)
@@ -189,7 +189,7 @@ def scalar_value(event: Any, source: Source) -> Any:
     return _tagged_value(text, event, source)
 
 
-def _plain_value(text: str, event: Any, source: Source) -> Any:
+def _plain_value(text: str, event: Any, source: YamlText) -> Any:
     """Return what a plain scalar means in the YAML 1.2 core schema."""
     if text in _WORDS:
         return _WORDS[text]
@@ -205,7 +205,7 @@ def _plain_value(text: str, event: Any, source: Source) -> Any:
     return float("nan") if special.group(1) is None else float(special.group(1) + "inf")
 
 
-def _tagged_value(text: str, event: Any, source: Source) -> Any:
+def _tagged_value(text: str, event: Any, source: YamlText) -> Any:
     """Return the value of a scalar with an explicit standard tag other than `!!str`."""
     kind = event.tag.removeprefix(TAG_PREFIX) if event.tag.startswith(TAG_PREFIX) else ""
     if kind == "float" and _FLOAT.fullmatch(text):
@@ -217,7 +217,7 @@ def _tagged_value(text: str, event: Any, source: Source) -> Any:
     return value
 
 
-def _integer(text: str, event: Any, source: Source) -> int:
+def _integer(text: str, event: Any, source: YamlText) -> int:
     try:
         return int(text, {"o": 8, "x": 16}.get(text[1:2], 10))
     except ValueError as error:

@@ -1,4 +1,7 @@
-"""Imported files as items of a connection's files: what people wrote in the same files stays theirs."""
+"""Items that context sources write into the files of a semantic layer; people's items in the same files stay theirs.
+
+A `Source` in this module is one of the semantic layer; the other kind is called a context source.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +43,10 @@ _BY_TOOL: Final = ("descriptions", "default_time_dimension", "tags", "freshness"
 
 @dataclass(slots=True)
 class Wanted:
-    """What a source wants of project files: path -> item -> value, and path -> the raw files it comes from.
+    """The items that a context source writes: path -> item -> value, and path -> the raw files they come from.
 
-    `soft`: items that may be there already as somebody else has them, which is nothing to speak of. `left`: folders
-    whose files stay as they are, but for the manifest's.
+    `soft`: items that somebody else may have written already, which is not reported. `left`: folders whose files stay
+    as they are, except for those of the manifest.
     """
 
     items: dict[str, dict[Steps, Any]] = field(default_factory=dict)
@@ -52,7 +55,7 @@ class Wanted:
     left: set[str] = field(default_factory=set)
 
     def add(self, path: str, steps: Steps, value: Any, raw: str, *, soft: bool = False) -> None:
-        """Want an item; the first one that is said of it counts."""
+        """Add an item; its first value counts."""
         if soft:
             self.soft.add((path, owned.text_of(steps)))
         self.items.setdefault(path, {}).setdefault(steps, value)
@@ -82,9 +85,9 @@ def leave_broken(context: ProjectContext, connection: str, wanted: Wanted) -> Re
 
 
 def model_without_ours(context: ProjectContext, connection: str) -> Model:
-    """Return the semantic layer of a connection as if the source had written none of its files but the manifest.
+    """Return the semantic layer of a connection without what the context source wrote outside of the manifest.
 
-    What is imported into it then does not depend on the last import.
+    An import into it does not depend on the last import.
     """
     before, folder = context.models[connection], f"{Layout.context_paths(connection)[0]}/"
     ours = [path for path in context.owned if path.startswith(folder) and f"/{SCHEMA_NAME}/" not in path]
@@ -116,7 +119,7 @@ def best_of(reports: Iterable[Iterable[Fidelity]]) -> list[Fidelity]:
 def want_files(
     files: Mapping[str, str], report: Iterable[Fidelity], connection: str, tree: Tree, tool: str, wanted: Wanted
 ) -> None:
-    """Want the items of imported files, each in the file that has its source's name, else in the one of that import."""
+    """Add the items of imported files, each in the file of its source's name, else in the file of that import."""
     folder = Layout.context_paths(connection)[0]
     there = {file.document["name"]: file.path for file in read_files(tree, connection).own}
     raws: dict[str, set[str]] = {}
@@ -134,7 +137,7 @@ def want_files(
 
 
 def _free_path(path: str, tree: Tree, tool: str) -> str:
-    """Return the path, or one beside it where a file about another source has it."""
+    """Return the path, or one beside it where a file about another source is at that path."""
     content = tree.read(path)
     if content is None or text_of(content).startswith(IMPORT_HEADER.format(tool=tool)):
         return path
@@ -173,7 +176,7 @@ def _parts(entry: Mapping[str, Any]) -> dict[Steps, Any]:
 
 
 def write(wanted: Wanted, context: ProjectContext, tool: str) -> Written:
-    """Write what is wanted into the overlay, and take out what the source wants no more.
+    """Write the items into the overlay, and remove those that the context source no longer writes.
 
     A file that cannot be changed in place is left as it is, and named.
     """
@@ -212,9 +215,9 @@ def _kept(path: str, items: list[str], tool: str) -> ResultWarning:
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """What is said of one table. `parts`: its name, outermost first, without the parts the source does not know.
+    """The texts about one table. `parts`: its name, outermost first, without parts unknown to the context source.
 
-    `columns`: name -> text. `raw`: the raw file that says it.
+    `columns`: name -> text. `raw`: the raw file they are from.
     """
 
     parts: tuple[str, ...]
@@ -239,7 +242,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A table's entry: the shard it is in, its name there, the parts of the table's name, and what stands in it."""
+    """The entry of a table: the shard it is in, its name there, the parts of the table's name, and its values."""
 
     path: str
     name: str
@@ -353,8 +356,8 @@ def _folded(parts: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table of the manifest: the connection it is in, and its source."""
+class LayerTable:
+    """A table of the manifest: its connection, and its source in the semantic layer."""
 
     connection: str
     source: Source
@@ -374,9 +377,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What another tool calls a table; an empty part is not known.
+    """The name of a table in another tool; an empty part is not known.
 
-    `schema_end`: how its schema ends where the tool puts something before it; counts only to choose among several.
+    `schema_end`: the end of its schema where the tool adds a prefix; counts only to choose among several.
     """
 
     name: str
@@ -407,13 +410,13 @@ class Tables:
     """The tables of all databases of a project."""
 
     def __init__(self, models: Mapping[str, Model]) -> None:
-        self._by_name: dict[str, list[Table]] = {}
+        self._by_name: dict[str, list[LayerTable]] = {}
         for connection, model in sorted(models.items()):
             for source in model.sources.values():
                 if source.generated and source.table:
-                    self._by_name.setdefault(source.table[-1].casefold(), []).append(Table(connection, source))
+                    self._by_name.setdefault(source.table[-1].casefold(), []).append(LayerTable(connection, source))
 
-    def find(self, name: Name) -> list[Table]:
+    def find(self, name: Name) -> list[LayerTable]:
         """Return the tables a name may mean; case does not count, nor do parts that one side does not know."""
         found = [each for each in self._by_name.get(name.name.casefold(), ()) if _fits(each.source, name)]
         if len(found) > 1 and name.schema_end:
@@ -434,12 +437,12 @@ def _schema(source: Source) -> str:
     return table[-2].casefold() if len(table) > 1 else ""
 
 
-def _without_copies(found: Iterable[Table]) -> list[Table]:
+def _without_copies(found: Iterable[LayerTable]) -> list[LayerTable]:
     """Return one source a table: the one with the table's own name, where a second source is over the same table."""
-    groups: dict[tuple[str, tuple[str, ...]], list[Table]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[LayerTable]] = {}
     for each in found:
         groups.setdefault((each.connection, each.source.table or ()), []).append(each)
-    kept: list[Table] = []
+    kept: list[LayerTable] = []
     for (_, parts), several in groups.items():
         own = [each for each in several if each.source.name == parts[-1]]
         kept += own if own else several

@@ -11,7 +11,7 @@ from ktx_cli.semantic import Kind, UnresolvedError, import_dbt, quoted, relation
 from ktx_cli.sources.dbt.project import STEERS, Node, Project
 from ktx_cli.sources.ownership import Steps, join_step, text_of
 from ktx_cli.sources.port import ProjectContext
-from ktx_cli.sources.table_texts import Table, Wanted, best_of, leave_broken, model_without_ours, want_files
+from ktx_cli.sources.table_texts import LayerTable, Wanted, best_of, leave_broken, model_without_ours, want_files
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import Column, Fidelity, Item, Place, Relation, Report, Source
@@ -41,13 +41,13 @@ class Facts:
     wanted: Wanted
     references: list[Reference]
 
-    def add(self, node: Node, table: Table) -> None:
+    def add(self, node: Node, table: LayerTable) -> None:
         """Add what is said of a table and its columns."""
         _Reader(self, node, table).read()
 
 
 class _Reader:
-    def __init__(self, facts: Facts, node: Node, table: Table) -> None:
+    def __init__(self, facts: Facts, node: Node, table: LayerTable) -> None:
         self._node, self._table, self._facts, self._report = node, table, facts, facts.report
         self._root: Steps = ("tables", table.source.name)
         self._target = f"{table.connection}/{table.source.name}"
@@ -252,7 +252,7 @@ That it is dbt's, and goes with its test, stands in `owned` of the manifest of t
 class Reference:
     """A column whose values are those of `field` of the relation `to`."""
 
-    table: Table
+    table: LayerTable
     column: str
     to: Relation
     field: str
@@ -262,7 +262,7 @@ class Reference:
 
 def add_joins(
     references: Iterable[Reference],
-    tables: Mapping[Relation, Table],
+    tables: Mapping[Relation, LayerTable],
     owned: Mapping[str, Mapping[str, str]],
     wanted: Wanted,
     report: Report,
@@ -289,7 +289,7 @@ def add_joins(
         report.kept(each.what, each.place, f"{each.table.connection}/{own.name} -> {other.name}")
 
 
-def _why_not(each: Reference, target: Table | None, wanted: Wanted) -> str | None:
+def _why_not(each: Reference, target: LayerTable | None, wanted: Wanted) -> str | None:
     if target is None:
         return f"`{'.'.join(each.to[1:])}` is no table that was found"
     if target.connection != each.table.connection:
@@ -302,7 +302,7 @@ def _why_not(each: Reference, target: Table | None, wanted: Wanted) -> str | Non
     return None
 
 
-def _is_unique(table: Table, column: str, wanted: Wanted) -> bool:
+def _is_unique(table: LayerTable, column: str, wanted: Wanted) -> bool:
     """Say whether a key of the database or a test says that no two rows have the same value."""
     source = table.source
     if source.keyed and source.grain == (column,):
@@ -312,7 +312,7 @@ def _is_unique(table: Table, column: str, wanted: Wanted) -> bool:
     return bool(tested and tested.get("unique"))
 
 
-def _is_there(each: Reference, field: str, target: Table, owned: Mapping[str, Mapping[str, str]]) -> bool:
+def _is_there(each: Reference, field: str, target: LayerTable, owned: Mapping[str, Mapping[str, str]]) -> bool:
     """Say whether somebody else joins the two by these columns, from either side, under whatever alias."""
     sides = ((each.table, target.source, (each.column, field)), (target, each.table.source, (field, each.column)))
     for table, other, pair in sides:
@@ -325,7 +325,7 @@ def _is_there(each: Reference, field: str, target: Table, owned: Mapping[str, Ma
 
 
 def _want(
-    table: Table, other: Source, pair: tuple[str, str], relationship: str, each: Reference, wanted: Wanted
+    table: LayerTable, other: Source, pair: tuple[str, str], relationship: str, each: Reference, wanted: Wanted
 ) -> None:
     join = _join(other, pair, relationship)
     steps: Steps = ("tables", table.source.name, "joins", join_step(join))
@@ -339,7 +339,7 @@ def _join(other: Source, pair: tuple[str, str], relationship: str) -> dict[str, 
 
 def want_semantics(
     files: Mapping[str, str],
-    tables: Mapping[Relation, Table],
+    tables: Mapping[Relation, LayerTable],
     context: ProjectContext,
     wanted: Wanted,
     warnings: list[ResultWarning],

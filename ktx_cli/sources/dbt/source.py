@@ -18,7 +18,7 @@ from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts, Reference, add_j
 from ktx_cli.sources.git import Origin, check_files, fetch_files
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.registry import Detected, Folder, topmost
-from ktx_cli.sources.table_texts import Name, Table, Tables, Wanted, manifest_models, write
+from ktx_cli.sources.table_texts import LayerTable, Name, Tables, Wanted, manifest_models, write
 
 _FILES: Final = dbt.project_files((*dbt.YAML, dbt.DOCS), {manifest.PATH: manifest.MOST_BYTES})
 _MOST_WARNINGS: Final = 20
@@ -110,9 +110,9 @@ def _with_reduced(snapshot: Snapshot, context: FetchContext) -> Snapshot:
     return replace(snapshot, files=files, fetched=fetched)
 
 
-def _tables(project: dbt.Project, tables: Tables, report: Report) -> tuple[dict[Relation, Table], list[_Missed]]:
+def _tables(project: dbt.Project, tables: Tables, report: Report) -> tuple[dict[Relation, LayerTable], list[_Missed]]:
     """Return the table of each relation that has exactly one; the others are reported, and returned."""
-    found: dict[Relation, Table] = {}
+    found: dict[Relation, LayerTable] = {}
     missed: list[_Missed] = []
     for node in project.nodes:
         what = f"{node.kind} `{node.shown}`"
@@ -132,7 +132,7 @@ def _tables(project: dbt.Project, tables: Tables, report: Report) -> tuple[dict[
     return found, missed
 
 
-def _detail(several: list[Table]) -> str:
+def _detail(several: list[LayerTable]) -> str:
     names = [f"{each.connection}: {each.text}" for each in several]
     return f"several tables could be its own: {listing(names)}" if names else NO_TABLE
 
