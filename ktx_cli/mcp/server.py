@@ -25,7 +25,7 @@ from ktx_cli.core import KtxError, isoformat, monotonic, now, one_line
 from ktx_cli.jobs.serve.daemon import RotatingLines
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.mcp import prompts
-from ktx_cli.mcp.tool import Call, Options, ServerTool, ToolAnswer, called, error_data
+from ktx_cli.mcp.tool import Call, Options, ServerTool, ToolAnswer, call_tool, error_data
 from ktx_cli.privacy import secrets
 from ktx_cli.project import MASK, Layout, prepare_private_folder
 from ktx_cli.runs import masked
@@ -84,7 +84,7 @@ class ProjectServer:
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         call = Call(self.project, self.options, _progress(context))
         try:
-            answer = await called(await self.tools(), params.name, params.arguments or {}, call, self._slots())
+            answer = await call_tool(await self.tools(), params.name, params.arguments or {}, call, self._slots())
         finally:
             call.stopped.set()
         return _result(answer)

@@ -129,13 +129,13 @@ def warning_texts(warnings: Iterable[ResultWarning]) -> list[str]:
     return list(dict.fromkeys(visible(each.message + (f" ({each.hint})" if each.hint else "")) for each in warnings))
 
 
-def shown(value: Any) -> Any:
+def reveal_hidden(value: Any) -> Any:
     """Return data with the hidden characters of all its texts shown; the same again when it is done twice."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, Mapping):
-        return {visible(str(key)): shown(each) for key, each in value.items()}
-    return [shown(each) for each in value] if isinstance(value, list | tuple) else value
+        return {visible(str(key)): reveal_hidden(each) for key, each in value.items()}
+    return [reveal_hidden(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def page_of(part: str, items: Sequence[Any], offset: int, limit: int | None = None) -> dict[str, Any]:
@@ -170,41 +170,41 @@ LONGEST: Final = 24_000
 _LINE_WARNINGS: Final = 2_000
 
 
-def fitted(output: Output, offset: int = 0) -> dict[str, Any]:
+def fit_answer(output: Output, offset: int = 0) -> dict[str, Any]:
     """Return an answer as JSON, cut to the budget; `offset`: where its page begins.
 
     Raises `KtxError` where what cannot be cut is too long alone.
     """
     dumps = output.model_dump(mode="json", by_alias=True)
-    data = {name: each if name in output.verbatim else shown(each) for name, each in dumps.items()}
+    data = {name: each if name in output.verbatim else reveal_hidden(each) for name, each in dumps.items()}
     data["warnings"] = _short(data["warnings"])
-    over = len(dumped(data)) - LONGEST
+    over = len(compact_json(data)) - LONGEST
     if over <= 0:
         return data
     if not isinstance(output, Paged):
-        raise _too_long(len(dumped(data)))
+        raise _too_long(len(compact_json(data)))
     whole = data[output.part]
     kept = _most(data, output.part, whole)
     if kept == 0:
-        raise _too_long(len(dumped(data)))
+        raise _too_long(len(compact_json(data)))
     data[output.part] = whole[:kept]
     data["truncated"], data["next_offset"] = True, offset + kept
     return data
 
 
-def dumped(data: Any) -> str:
+def compact_json(data: Any) -> str:
     """Return an answer as the text an agent reads."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 def _most(data: dict[str, Any], part: str, whole: Any) -> int:
     """Return how many items (or characters) from the beginning fit."""
-    room = LONGEST - len(dumped({**data, part: whole[:0]})) - 40
+    room = LONGEST - len(compact_json({**data, part: whole[:0]})) - 40
     if isinstance(whole, str):
         return _most_text(whole, room)
     kept = 0
     for item in whole:
-        room -= len(dumped(item)) + 1
+        room -= len(compact_json(item)) + 1
         if room < 0:
             break
         kept += 1
@@ -214,8 +214,8 @@ def _most(data: dict[str, Any], part: str, whole: Any) -> int:
 def _most_text(whole: str, room: int) -> int:
     """Return how many characters fit as JSON has them, to the end of a line where there is one."""
     kept = min(len(whole), max(room, 0))
-    while kept and len(dumped(whole[:kept])) > room + 2:
-        kept = min(kept - 1, int(kept * (room + 2) / len(dumped(whole[:kept]))))
+    while kept and len(compact_json(whole[:kept])) > room + 2:
+        kept = min(kept - 1, int(kept * (room + 2) / len(compact_json(whole[:kept]))))
     line = whole.rfind("\n", 0, kept) + 1
     return line if line > kept // 2 else kept
 
@@ -250,19 +250,19 @@ class ToolAnswer:
     @property
     def text(self) -> str:
         """The answer as the agent reads it."""
-        return dumped(self.data if self.error is None else {"error": error_data(self.error)})
+        return compact_json(self.data if self.error is None else {"error": error_data(self.error)})
 
 
 def error_data(error: KtxError) -> dict[str, Any]:
     """Return an error as JSON, nothing hidden in its texts, its details left out where they are long."""
-    data: dict[str, Any] = shown(error.to_json())
+    data: dict[str, Any] = reveal_hidden(error.to_json())
     data |= {key: data[key] and data[key][:_LONGEST_TEXT] for key in ("message", "hint")}
-    if len(dumped(data["details"])) > _LONGEST_DETAILS:
+    if len(compact_json(data["details"])) > _LONGEST_DETAILS:
         data["details"] = {}
     return data
 
 
-async def called(
+async def call_tool(
     tools: Mapping[str, ServerTool], name: str, arguments: Mapping[str, Any], call: Call, limit: anyio.CapacityLimiter
 ) -> ToolAnswer:
     """Return the answer of a call; whatever goes wrong is an answer too. Cancelling it ends the waiting at once."""
@@ -275,7 +275,7 @@ async def called(
         value = _checked(tool, arguments)
 
         def run() -> dict[str, Any]:
-            return fitted(tool.run(call, value), getattr(value, "offset", 0))
+            return fit_answer(tool.run(call, value), getattr(value, "offset", 0))
 
         return ToolAnswer(await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=limit))
     except KtxError as error:

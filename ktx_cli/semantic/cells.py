@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from ktx_cli.semantic import model
 from ktx_cli.semantic.calendar import later, literal, period_of
-from ktx_cli.semantic.compile.build import Build, called, column, counted, present, subquery
+from ktx_cli.semantic.compile.build import Build, as_column, column, count_of, is_present, subquery
 from ktx_cli.semantic.compile.rows import Rows, dimension_value, in_range, needs_ranks, row_conditions
 from ktx_cli.semantic.expressions.fragments import distinct_columns, with_condition
 from ktx_cli.semantic.expressions.names import Expression, Name, filled, placeholder, placeholders
@@ -95,13 +95,13 @@ class Cells:
             except NotPlacedError as error:
                 self.unplaced.setdefault(number, str(error))
             else:
-                aggregates[number] = called(value, f"a{number}")
+                aggregates[number] = as_column(value, f"a{number}")
         kept = [output for output in outputs if self.reason(output) is None]
         if not kept:
             return {}, {}
         formulas = [each for each in kept if leaf_of(each) is None]
         selected = [
-            called(filled(formula.formula, lambda number: column(f"a{number}", _AGGREGATES)), f"v{index}")
+            as_column(filled(formula.formula, lambda number: column(f"a{number}", _AGGREGATES)), f"v{index}")
             for index, formula in enumerate(formulas)
         ]
         inner = exp.select(*aggregates.values(), copy=False)
@@ -142,7 +142,7 @@ class Cells:
             filters, asked = self._without_ranges(rows, treatment, axis, build.plan.filters)
             conditions = self._in_stretch(rows, treatment, axis, dimensions, asked)
             conditions += row_conditions(rows, build.plan, filters)
-            count = rows.select([counted()]).where(*conditions, copy=False)
+            count = rows.select([count_of()]).where(*conditions, copy=False)
             ((found,),) = self._run(build.with_queries(count).sql(build.dialect)).rows
             if int(found):
                 return False
@@ -248,11 +248,11 @@ class Cells:
     def _keeps_the_same(self, fact: str, time: Name | None, axis: TimeAxis, condition: Expression, ends: Ends) -> bool:
         """Say whether a condition is true of the rows in a stretch of time, and of no others."""
         rows, over = Rows(self._build.again(), fact, time=time), _of_column(axis.over)
-        known = present(rows.bind(over))
+        known = is_present(rows.bind(over))
         within = known if ends == (None, None) else in_range(rows, TimeRange(over, *ends))
         true = exp.paren(rows.bind(condition), copy=False)
         both_true = exp.and_(true.copy(), within.copy())
-        counts = [counted(each) for each in (true, within, both_true)]
+        counts = [count_of(each) for each in (true, within, both_true)]
         (found,) = self._run(rows.build.with_queries(rows.select(counts)).sql(rows.build.dialect)).rows
         return len({int(each) for each in found}) == 1
 
@@ -268,7 +268,7 @@ class Cells:
         rows = Rows(self._build.again(), edge.target)
         days = TimeRange(_of_column(Name((), edge.pairs[0][1])), period.start, period.end)
         wanted = rows.build.syntax.null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect))
-        query = rows.select([counted(), counted(wanted)]).where(in_range(rows, days), copy=False)
+        query = rows.select([count_of(), count_of(wanted)]).where(in_range(rows, days), copy=False)
         ((every, having),) = self._run(rows.build.with_queries(query).sql(rows.build.dialect)).rows
         return bool(int(having)) or (value is None and not int(every))
 
@@ -276,7 +276,7 @@ class Cells:
         rows = Rows(self._build.again(), edge.target)
         day = rows.bind(_of_column(Name((), edge.pairs[0][1])))
         wanted = rows.build.syntax.null_safe(rows.bind(expression), _literal(value, None, rows.build.dialect))
-        ends = rows.select([called(exp.Min(this=day), "first"), called(exp.Max(this=day.copy()), "last")])
+        ends = rows.select([as_column(exp.Min(this=day), "first"), as_column(exp.Max(this=day.copy()), "last")])
         (found,) = self._run(rows.build.with_queries(ends.where(wanted)).sql(rows.build.dialect)).rows
         first, last = _as_day(found[0]), _as_day(found[1])
         if first is None or last is None:
@@ -287,7 +287,7 @@ class Cells:
             exp.LTE(this=day.copy(), expression=_literal(found[1], None, rows.build.dialect)),
             exp.Not(this=exp.paren(wanted)),
         ]
-        others = rows.select([counted()]).where(*between, copy=False)
+        others = rows.select([count_of()]).where(*between, copy=False)
         ((count,),) = self._run(rows.build.with_queries(others).sql(rows.build.dialect)).rows
         return None if int(count) else (first, last)
 
@@ -332,10 +332,10 @@ def _aggregated(rows: Rows, leaf: Leaf, conditions: Sequence[exp.Expr]) -> exp.S
 
 def _combinations(rows: Rows, parts: Sequence[exp.Expr], conditions: Sequence[exp.Expr]) -> exp.Select:
     """Return the query of how many combinations of values rows have, none of the values missing."""
-    selected = [called(part, f"c{number}") for number, part in enumerate(parts)]
-    there = [present(part.copy()) for part in parts]
+    selected = [as_column(part, f"c{number}") for number, part in enumerate(parts)]
+    there = [is_present(part.copy()) for part in parts]
     query = rows.select(selected).distinct(copy=False).where(*there, *conditions, copy=False)
-    return exp.select(counted(), copy=False).from_(subquery(query, "combinations"), copy=False)
+    return exp.select(count_of(), copy=False).from_(subquery(query, "combinations"), copy=False)
 
 
 def _at_moment(
@@ -350,7 +350,7 @@ def _at_moment(
     over = _of_column(axis.over)
     if semi.take == "average":
         each = _aggregated(rows, leaf, conditions)
-        each.expressions[0].replace(called(each.expressions[0].copy(), "value"))
+        each.expressions[0].replace(as_column(each.expressions[0].copy(), "value"))
         inner = subquery(each.group_by(rows.bind(over), copy=False), "moments")
         return exp.select(exp.Avg(this=column("value", "moments")), copy=False).from_(inner, copy=False)
     build, plan = rows.build, rows.build.plan

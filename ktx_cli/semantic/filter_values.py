@@ -13,7 +13,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from ktx_cli.semantic.answer import CompiledQuery
-from ktx_cli.semantic.compile.build import Build, column, identifier, present, subquery, without_booleans
+from ktx_cli.semantic.compile.build import Build, column, identifier, is_present, subquery, without_booleans
 from ktx_cli.semantic.compile.rows import Rows, in_range
 from ktx_cli.semantic.expressions.names import filled, placeholder
 from ktx_cli.semantic.model import Column, Source, Visibility
@@ -302,7 +302,7 @@ def _candidates(build: Build, number: int, comparison: Comparison) -> Iterator[e
     elif comparison.column.type is SemanticType.STRING:
         values = exp.select(exp.Alias(this=_text(of), alias=identifier("v"))).distinct(copy=False)
         values = values.from_(build.relation(comparison.source, _ROWS), copy=False)
-        values = values.where(present(of.copy()), copy=False)
+        values = values.where(is_present(of.copy()), copy=False)
         value = column("v", "source_values")
         query = _selected(number, _CANDIDATE, value).from_(subquery(values, "source_values"), copy=False)
         short = exp.LTE(this=exp.Length(this=value.copy()), expression=exp.Literal.number(LONGEST_VALUE))

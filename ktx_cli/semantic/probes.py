@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ktx_cli.core import plural
 from ktx_cli.semantic.calendar import capacity
-from ktx_cli.semantic.compile.build import Build, called, counted, present, subquery
+from ktx_cli.semantic.compile.build import Build, as_column, count_of, is_present, subquery
 from ktx_cli.semantic.compile.rows import Joined, Rows, in_range, row_conditions
 from ktx_cli.semantic.compile.statement import Compiled
 from ktx_cli.semantic.expressions.names import Expression
@@ -87,16 +87,16 @@ def plan_probe(build: Build, fact: str) -> ProbePlan:
     where = kept.where
     of_leaves = kept.of_leaves()
     joins = list(rows.joins.values())
-    counts: list[exp.Expr] = [called(counted(), "joined")]
-    counts.append(called(exp.Subquery(this=_count(build, fact, where)), "alone"))
+    counts: list[exp.Expr] = [as_column(count_of(), "joined")]
+    counts.append(as_column(exp.Subquery(this=_count(build, fact, where)), "alone"))
     by_key = build.use(fact).by_key
-    counts.append(called(exp.Subquery(this=_count_repeated(build, fact)) if by_key else exp.null(), "repeated"))
+    counts.append(as_column(exp.Subquery(this=_count_repeated(build, fact)) if by_key else exp.null(), "repeated"))
     for number, joined in enumerate(joins):
         missing, found = rows.missed(joined)
-        counts.append(called(counted(missing), f"null_{number}"))
-        counts.append(called(counted(exp.and_(exp.not_(exp.paren(missing.copy())), found)), f"dangling_{number}"))
-    counts.append(called(kept.of_all(), "kept"))
-    counts += [called(count, f"counted_{number}") for number, count in of_leaves.items()]
+        counts.append(as_column(count_of(missing), f"null_{number}"))
+        counts.append(as_column(count_of(exp.and_(exp.not_(exp.paren(missing.copy())), found)), f"dangling_{number}"))
+    counts.append(as_column(kept.of_all(), "kept"))
+    counts += [as_column(count, f"counted_{number}") for number, count in of_leaves.items()]
     query = rows.select(counts)
     for condition in where:
         query = query.where(condition.copy(), copy=False)
@@ -158,10 +158,10 @@ class _RowCounts:
         """Return the count of the rows that meet the conditions."""
         conditions = [*(condition.copy() for condition in self._conditions), *own]
         if not conditions:
-            return counted()
+            return count_of()
         if not any(condition.find(exp.Query) for condition in conditions):
-            return counted(exp.and_(*conditions, copy=False))
-        query = self._rows.select([counted()])
+            return count_of(exp.and_(*conditions, copy=False))
+        query = self._rows.select([count_of()])
         return exp.Subquery(this=query.where(*(each.copy() for each in self.where), *conditions, copy=False))
 
     def of_all(self) -> exp.Expr:
@@ -206,7 +206,7 @@ def require_periods(compiled: Compiled, connector: Connector) -> None:
     build = compiled.build
     for grain, condition in build.limits:
         too_many = exp.Case(ifs=[exp.If(this=condition.copy(), true=exp.Literal.number(1))])
-        query = exp.select(called(too_many, "too_many"), copy=False)
+        query = exp.select(as_column(too_many, "too_many"), copy=False)
         query.set("with_", compiled.tree.args["with_"].copy())
         if connector.query(query.sql(build.dialect), max_rows=1).rows[0][0] is not None:
             message = f"fill would show more than {capacity(grain):,} periods of a {grain}"
@@ -227,7 +227,7 @@ def _leaves(rows: Rows) -> list[Leaf]:
 
 
 def _count(build: Build, fact: str, where: list[exp.Expr]) -> exp.Select:
-    query = Rows(build, fact).select([counted()])
+    query = Rows(build, fact).select([count_of()])
     for condition in where:
         query = query.where(condition.copy(), copy=False)
     return query
@@ -237,10 +237,11 @@ def _count_repeated(build: Build, fact: str) -> exp.Select:
     """Return the query of how many values of the fact's grain several of its rows have."""
     rows = Rows(build, fact)
     keys = [rows.own(name) for name in rows.fact.grain]
-    several = exp.GT(this=counted(), expression=exp.Literal.number(1))
-    query = rows.select([called(exp.Literal.number(1), "one")]).group_by(*keys, copy=False).having(several, copy=False)
+    several = exp.GT(this=count_of(), expression=exp.Literal.number(1))
+    ones = rows.select([as_column(exp.Literal.number(1), "one")])
+    query = ones.group_by(*keys, copy=False).having(several, copy=False)
     inner = subquery(query, "repeated")
-    return exp.select(counted()).from_(inner, copy=False)
+    return exp.select(count_of()).from_(inner, copy=False)
 
 
 def _not_unique(fact: Source, repeated: int) -> SemanticError:
@@ -274,8 +275,8 @@ def _has_twice(build: Build, edge: Edge, connector: Connector) -> bool:
     rows = Rows(build, edge.target)
     keys = [rows.own(other) for _, other in edge.pairs]
     query = rows.select([exp.Literal.number(1)])
-    for condition in (present(key.copy()) for key in keys):
+    for condition in (is_present(key.copy()) for key in keys):
         query = query.where(condition, copy=False)
-    several = exp.GT(this=counted(), expression=exp.Literal.number(1))
+    several = exp.GT(this=count_of(), expression=exp.Literal.number(1))
     query = query.group_by(*keys, copy=False).having(several, copy=False).limit(1, copy=False)
     return bool(connector.query(build.with_queries(query).sql(build.dialect), max_rows=1).rows)

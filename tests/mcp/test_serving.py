@@ -33,12 +33,12 @@ ASKED = {
 PRINTS = """
 import os, sys
 from ktx_cli.mcp import tool
-inner = tool.dumped
+inner = tool.compact_json
 def noisy(data):
     print("printed by a library")
     os.write(1, b"written below Python\\n")
     return inner(data)
-tool.dumped = noisy
+tool.compact_json = noisy
 sys.argv = ["ktx", "mcp", "stdio"]
 from ktx_cli.cli.main import main
 main()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.core.errors import KtxError
-from ktx_cli.mcp.tool import LONGEST, Output, Paged, dumped, fitted, page_of
+from ktx_cli.mcp.tool import LONGEST, Output, Paged, compact_json, fit_answer, page_of
 
 
 class Items(Paged):
@@ -33,8 +33,8 @@ class Whole(Output):
 def pages(make: Any, part: str, whole: Any) -> list[dict[str, Any]]:
     found, offset = [], 0
     while True:
-        page = fitted(make(whole[offset:]), offset)
-        assert len(dumped(page)) <= LONGEST
+        page = fit_answer(make(whole[offset:]), offset)
+        assert len(compact_json(page)) <= LONGEST
         found.append(page)
         if page["next_offset"] is None:
             assert not page["truncated"]
@@ -56,26 +56,26 @@ def test_pages_of_a_text_are_the_text(text: str) -> None:
 
 
 def test_a_page_ends_with_a_line_where_it_can() -> None:
-    page = fitted(Text(text="a line of some words\n" * 5_000))
+    page = fit_answer(Text(text="a line of some words\n" * 5_000))
     assert page["text"].endswith("\n")
 
 
 def test_what_cannot_be_cut_and_a_first_item_that_is_too_long_are_errors() -> None:
     for output in (Whole(text="x" * LONGEST), Items(items=["x" * LONGEST])):
         with pytest.raises(KtxError, match="characters") as caught:
-            fitted(output)
+            fit_answer(output)
         assert caught.value.hint
 
 
 def test_hidden_characters_are_shown_but_in_values_of_rows() -> None:
-    assert fitted(Whole(text="a\u200bb"))["text"] == "a⟨U+200B⟩b"
-    assert fitted(Items(items=["a\u200bb"], warnings=["\u202e"])) | {"truncated": False} == {
+    assert fit_answer(Whole(text="a\u200bb"))["text"] == "a⟨U+200B⟩b"
+    assert fit_answer(Items(items=["a\u200bb"], warnings=["\u202e"])) | {"truncated": False} == {
         "items": ["a\u200bb"], "warnings": ["⟨U+202E⟩"], "truncated": False, "next_offset": None
     }  # fmt: skip
 
 
 def test_many_warnings_leave_room_for_the_answer() -> None:
-    page = fitted(Items(items=["a"], warnings=["w" * 500] * 100))
+    page = fit_answer(Items(items=["a"], warnings=["w" * 500] * 100))
     assert page["items"] == ["a"] and page["warnings"][-1] == "and 96 more warnings"
 
 

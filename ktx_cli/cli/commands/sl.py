@@ -67,14 +67,14 @@ def read(
     as_yaml: Annotated[bool, Option("--yaml", help="The texts of its files, as they stand.")] = False,
 ) -> Result:
     """Show a source: columns, measures, joins, segments, everything its files say put together."""
-    from ktx_cli.jobs.semantic.layers import described, find_source, source_files
+    from ktx_cli.jobs.semantic.layers import describe_source, find_source, source_files
 
     layout, _, layers = _layers(session, connection, internal)
     if as_yaml:
         of, files = source_files(layout, layers, name)
         data = {"connection": of, "name": name, "files": [{"path": path, "text": text} for path, text in files]}
         return Result(data, [Lines(tuple(_file_lines(files)))])
-    data = described(*find_source(layers, name))
+    data = describe_source(*find_source(layers, name))
     return Result(data, _source_blocks(data))
 
 

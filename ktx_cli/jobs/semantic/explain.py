@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ktx_cli.core import plural
-from ktx_cli.jobs.semantic.question import Question, shaped, the_layer
+from ktx_cli.jobs.semantic.question import Question, choose_layer, complete_query
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.semantic import LoadLayer, broken_files_named, database_of, load_layer, require_defined
 
@@ -54,11 +54,11 @@ def explain_question(
     """Return how a question would be answered; `SemanticError` where it has no right answer."""
     from ktx_cli.semantic import compile_query, receipt
 
-    connection = the_layer(layout, config, question.connection)
+    connection = choose_layer(layout, config, question.connection)
     database_of(config, connection)
     model = load(layout, config, connection)
     with broken_files_named(model):
-        asked = compile_query(model, shaped(question, model), attributes=question.attributes)
+        asked = compile_query(model, complete_query(question, model), attributes=question.attributes)
     require_defined(config, connection, asked.plan)
     columns = [
         {"name": each.name, "kind": "dimension", "of": each.asked, "granularity": each.grain}
@@ -111,15 +111,12 @@ def verification_lines(verified: Mapping[str, Any] | None) -> Iterator[str]:
         return
     if verified["rows"]:
         rows = f"{verified['rows']:,} of {plural(verified['of'], 'row')}"
-        why = f" ({verified['stopped']})" if verified["stopped"] else " (a sample)" if _is_part(verified) else ""
+        is_part = verified["sampled"] and verified["rows"] < verified["of"]
+        why = f" ({verified['stopped']})" if verified["stopped"] else " (a sample)" if is_part else ""
         yield f"verified: {plural(verified['numbers'], 'number')} in {rows}, recomputed from raw rows{why}"
     elif verified["stopped"]:
         yield f"not verified: {verified['stopped']}"
     yield from (f"not verified: `{name}`: {why}" for name, why in verified["skipped"].items())
-
-
-def _is_part(verified: Mapping[str, Any]) -> bool:
-    return bool(verified["sampled"]) and verified["rows"] < verified["of"]
 
 
 def _unmatched(join: Mapping[str, Any]) -> str:

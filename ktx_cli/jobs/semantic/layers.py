@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, KtxError, PartialError, ResultWarning, UsageError, listing, picked, plural
-from ktx_cli.jobs.semantic.question import some_layers, the_layer
+from ktx_cli.jobs.semantic.question import choose_layer, selected_layers
 from ktx_cli.jobs.semantic.sql import only_database
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, connection_of, write_atomic
 from ktx_cli.search import Found, Index, VisibleModel, documents
@@ -88,7 +88,7 @@ def read_layers(
     layout: Layout, config: KtxConfig, connection: str | None, *, internal: bool = False, load: LoadLayer = load_layer
 ) -> Layers:
     """Read the semantic layer of a connection, or of all; `UsageError` where the one named has none."""
-    models = [load(layout, config, each) for each in some_layers(layout, config, connection)]
+    models = [load(layout, config, each) for each in selected_layers(layout, config, connection)]
     return Layers(tuple(VisibleModel(model, internal) for model in models))
 
 
@@ -163,7 +163,7 @@ _MEASURE: Final = ("name", "expr", "filter", "segments", "visibility", "time", "
 _JOIN: Final = ("to", "alias", "on", "relationship", "source=provenance")
 
 
-def described(shown: VisibleModel, source: Source) -> dict[str, Any]:
+def describe_source(shown: VisibleModel, source: Source) -> dict[str, Any]:
     """Return a resolved source: what is hidden is left out and counted, what is not said is None or empty."""
     from ktx_cli.semantic import time_of
 
@@ -181,7 +181,8 @@ def described(shown: VisibleModel, source: Source) -> dict[str, Any]:
         or (time.column if time and time.column in [each.name for each in columns] else None),
         "columns": [picked(each, _COLUMN) | {"visibility": shown.visibility(source, each).value} for each in columns],
         "measures": [
-            {**picked(each, _MEASURE), "special": specials(each), "description": each.description} for each in measures
+            {**picked(each, _MEASURE), "special": special_keys(each), "description": each.description}
+            for each in measures
         ],
         "joins": [picked(each, _JOIN) for each in source.joins],
         "segments": [picked(each, ("name", "expr", "description")) for each in source.segments.values()],
@@ -193,7 +194,7 @@ def described(shown: VisibleModel, source: Source) -> dict[str, Any]:
     }
 
 
-def specials(measure: Measure) -> dict[str, Any]:
+def special_keys(measure: Measure) -> dict[str, Any]:
     """Return what makes a measure more than an aggregate, by the keys of its file."""
     found: dict[str, Any] = {}
     if (semi := measure.semi_additive) is not None:
@@ -274,7 +275,7 @@ def export_model(layout: Layout, config: KtxConfig, *, connection: str | None, o
 
     Raises `UsageError` (which connection) and `StorageError`.
     """
-    chosen = the_layer(layout, config, connection)
+    chosen = choose_layer(layout, config, connection)
     text, report = export_osi(load_layer(layout, config, chosen))
     if output is not None:
         write_atomic(output, text.encode())

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic import Answer, Column, GuardedConnector, Model, Parameter, QueryServices, Source, Verified
 
 
-def the_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
+def choose_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
     """Return the connection to ask: the one named, else the only usable one with a semantic layer.
 
     Raises `UsageError` where it is not in `ktx.yaml` or has no layer, and where there is none, or several to choose;
@@ -64,7 +64,7 @@ def the_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
     raise UsageError(message, hint=choose, details={"candidates": found})
 
 
-def some_layers(layout: Layout, config: KtxConfig, connection: str | None) -> list[str]:
+def selected_layers(layout: Layout, config: KtxConfig, connection: str | None) -> list[str]:
     """Return the connections whose files to read: the one named, else all; `UsageError` for one without files."""
     known = layer_ids(layout)
     if connection is None:
@@ -126,7 +126,7 @@ class LayerAnswer:
             return None
         verified = self.receipt["verified"]
         first = verified["mismatches"][0] if verified and verified["mismatches"] else None
-        where = "" if first is None or not values else f", the first is {_cell(first)}"
+        where = "" if first is None or not values else f", the first is {_mismatch_text(first)}"
         checked = "" if verified is None else f" of {verified['numbers']:,} checked"
         numbers = f"{plural(self.mismatches, 'number')}{checked}"
         hint = Hint(
@@ -139,12 +139,12 @@ class LayerAnswer:
         return KtxError(message, hint=hint, details=details, code="not_verified")
 
 
-def _cell(mismatch: Mapping[str, Any]) -> str:
+def _mismatch_text(mismatch: Mapping[str, Any]) -> str:
     """Return one number that differs, in words."""
     row = ", ".join("NULL" if each is None else str(each) for each in mismatch["row"])
     values = ("NULL" if each is None else each for each in (mismatch["answered"], mismatch["verified"]))
-    answered, again = values
-    return f"`{mismatch['column']}`{f' of {row}' if row else ''}: {answered}, recomputed {again}"
+    answered, recomputed = values
+    return f"`{mismatch['column']}`{f' of {row}' if row else ''}: {answered}, recomputed {recomputed}"
 
 
 def ask_layer(
@@ -169,10 +169,10 @@ def ask_layer(
     from ktx_cli.semantic import ask_prepared
 
     started = monotonic()
-    connection = the_layer(layout, config, question.connection)
+    connection = choose_layer(layout, config, question.connection)
     model = services.load(layout, config, connection)
     guard = services.guard(layout, config, connection, model)
-    query = shaped(question, model)
+    query = complete_query(question, model)
     loaded = (monotonic() - started) * 1000
     asked_at = now or datetime.now(UTC)
     opened = guard.open(config, layout=layout, environ=environ, opener=services.opener)
@@ -184,13 +184,13 @@ def ask_layer(
         with _schema_changes_named(connection):
             answer = ask_prepared(prepared, connector, probing=probing, compiled_in=monotonic() - begun)
         receipt = dict(answer.receipt)
-        again = _verified(answer, connector, question.verified)
+        verified = _verify_answer(answer, connector, question.verified)
         named = suggest is True and config.scan.privacy != "strict"
         warnings = [] if suggest is None else _value_warnings(answer, connector, layout, connection, suggest=named)
     receipt["timing_ms"] = {"load": round(loaded, 2), **receipt["timing_ms"]}
-    if again is not None:
-        receipt["timing_ms"]["verify"] = round(again.milliseconds, 2)
-    receipt["verified"] = None if again is None else again.to_json()
+    if verified is not None:
+        receipt["timing_ms"]["verify"] = round(verified.milliseconds, 2)
+    receipt["verified"] = None if verified is None else verified.to_json()
     rows, too_large = json_rows(answer.rows, max_bytes)
     totals = None if answer.totals is None else json_rows([answer.totals])[0][0]
     return LayerAnswer(
@@ -200,8 +200,8 @@ def ask_layer(
         answer.sql,
         receipt,
         None if totals is None else dict(zip(answer.columns[-len(totals) :], totals, strict=True)),
-        _cut(answer, too_large, query.get("limit", DEFAULT_LIMIT)),
-        0 if again is None else len(again.mismatches),
+        _cut_reason(answer, too_large, query.get("limit", DEFAULT_LIMIT)),
+        0 if verified is None else len(verified.mismatches),
         tuple(warnings),
         _formats(answer, layout, connection) if formats else (),
     )
@@ -267,14 +267,14 @@ def _native_types(layout: Layout, connection: str, table: tuple[str, ...]) -> Ma
     return {each.name.casefold(): each.native_type for each in columns}
 
 
-def _cut(answer: Answer, too_large: bool, limit: int) -> str | None:
+def _cut_reason(answer: Answer, too_large: bool, limit: int) -> str | None:
     """Return why rows were left out; an answer cut before its limit held all the bytes a session may."""
     if too_large or (answer.truncated and len(answer.rows) < limit):
         return "bytes"
     return "rows" if answer.truncated else None
 
 
-def _verified(answer: Answer, connector: GuardedConnector, wanted: bool | None) -> Verified | None:
+def _verify_answer(answer: Answer, connector: GuardedConnector, wanted: bool | None) -> Verified | None:
     """Recompute every row of an answer, none, or (`wanted` None) a sample where its numbers are over time."""
     from ktx_cli.semantic import verify, verify_sample
 
@@ -332,25 +332,25 @@ def read_attributes(texts: Sequence[str] | None) -> dict[str, Any]:
     return found
 
 
-def shaped(question: Question, model: Model) -> dict[str, Any]:
+def complete_query(question: Question, model: Model) -> dict[str, Any]:
     """Return the query with the grain and the parameters in their places."""
     query = dict(question.query)
     if question.grain is not None:
         query["dimensions"] = _with_grain(list(query.get("dimensions") or ()), question.grain, model)
     if question.parameters:
         declared = {name: each for source in model.sources.values() for name, each in source.parameters.items()}
-        typed = {name: _typed(text, declared.get(name)) for name, text in question.parameters.items()}
+        typed = {name: _parameter_value(text, declared.get(name)) for name, text in question.parameters.items()}
         query["parameters"] = {**(query.get("parameters") or {}), **typed}
     return query
 
 
 def _with_grain(dimensions: list[Any], grain: str, model: Model) -> list[Any]:
-    cut = [{**_object(each), "granularity": grain} if _is_bare_time(each, model) else each for each in dimensions]
+    cut = [{**_as_object(each), "granularity": grain} if _is_bare_time(each, model) else each for each in dimensions]
     has_time = any(each != other for each, other in zip(cut, dimensions, strict=True))
     return cut if has_time else [*cut, {"field": _TIME, "granularity": grain}]
 
 
-def _object(dimension: Any) -> dict[str, Any]:
+def _as_object(dimension: Any) -> dict[str, Any]:
     return {"field": dimension} if isinstance(dimension, str) else dict(dimension)
 
 
@@ -358,7 +358,7 @@ def _is_bare_time(dimension: Any, model: Model) -> bool:
     """Whether a dimension is a time that is not cut yet."""
     if not isinstance(dimension, str | dict):
         return False
-    asked = _object(dimension)
+    asked = _as_object(dimension)
     if asked.get("granularity") is not None or not isinstance(asked.get("field"), str):
         return False
     return asked["field"] == _TIME or any(each.type is SemanticType.TIME for each in _columns(asked["field"], model))
@@ -372,7 +372,7 @@ def _columns(reference: str, model: Model) -> list[Column]:
     return [column for each in sources if (column := each.column(leaf)) is not None]
 
 
-def _typed(text: str, parameter: Parameter | None) -> Any:
+def _parameter_value(text: str, parameter: Parameter | None) -> Any:
     """Return a text as its parameter's type has it; one that does not fit stays, to be refused by its name."""
     if parameter is None or parameter.type in (SemanticType.STRING, SemanticType.TIME):
         return text

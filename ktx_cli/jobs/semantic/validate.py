@@ -21,7 +21,7 @@ from ktx_cli.core import (
     plural,
     severity_counts,
 )
-from ktx_cli.jobs.semantic.question import some_layers
+from ktx_cli.jobs.semantic.question import selected_layers
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.semantic import (
     NO_CONNECTION,
@@ -37,11 +37,12 @@ from ktx_cli.semantic import (
     Relationship,
     Rows,
     SemanticError,
-    called,
+    as_column,
     check_model,
     column,
-    counted,
+    count_of,
     guard_of,
+    is_present,
     join,
     layer_diagnostic,
     layer_ids,
@@ -49,7 +50,6 @@ from ktx_cli.semantic import (
     load_layers,
     parameter_values,
     placeholder,
-    present,
     run_test,
     subquery,
     unknown,
@@ -258,10 +258,11 @@ class Statements:
         build = self._build()
         rows = Rows(build, source.name, alias="source_rows")
         keys = [self._value(rows, name) for name in names]
-        query = self._kept(rows, rows.select([called(counted(), "n")]), keys if not nulls else [], conditions)
-        several = exp.GT(this=counted(), expression=exp.Literal.number(1))
+        query = self._kept(rows, rows.select([as_column(count_of(), "n")]), keys if not nulls else [], conditions)
+        several = exp.GT(this=count_of(), expression=exp.Literal.number(1))
         query = query.group_by(*(key.copy() for key in keys), copy=False).having(several, copy=False)
-        counts = [called(counted(), "repeated_values"), called(exp.Sum(this=column("n", "repeated")), "their_rows")]
+        total = exp.Sum(this=column("n", "repeated"))
+        counts = [as_column(count_of(), "repeated_values"), as_column(total, "their_rows")]
         return self._text(build, exp.select(*counts, copy=False).from_(subquery(query, "repeated"), copy=False))
 
     def unmatched(self, source: Source, declared: Join) -> str:
@@ -284,8 +285,8 @@ class Statements:
         places = [f"k{number}" for number in range(len(pairs))]
         missing = exp.or_(*(_is_null(column(place, "near_side")) for place in places))
         nowhere = exp.and_(exp.not_(exp.paren(missing.copy())), _is_null(column(places[0], "far_side")))
-        counts = {"all_rows": counted(), "null_keys": counted(missing), "dangling": counted(nowhere)}
-        query = exp.select(*(called(count, name) for name, count in counts.items()), copy=False).from_(
+        counts = {"all_rows": count_of(), "null_keys": count_of(missing), "dangling": count_of(nowhere)}
+        query = exp.select(*(as_column(count, name) for name, count in counts.items()), copy=False).from_(
             subquery(near_query, "near_side"), copy=False
         )
         equal = [exp.EQ(this=column(place, "near_side"), expression=column(place, "far_side")) for place in places]
@@ -308,7 +309,7 @@ class Statements:
     ) -> exp.Select:
         """Return the query of rows that have values there and meet a join's constants."""
         for key in there:
-            query = query.where(present(key.copy()), copy=False)
+            query = query.where(is_present(key.copy()), copy=False)
         for each in conditions:
             term = exp.EQ(this=self._value(rows, each.column), expression=exp.convert(each.value))
             query = query.where(term, copy=False)
@@ -316,7 +317,7 @@ class Statements:
 
 
 def _numbered(keys: Iterable[exp.Expr]) -> list[exp.Expr]:
-    return [called(key.copy(), f"k{number}") for number, key in enumerate(keys)]
+    return [as_column(key.copy(), f"k{number}") for number, key in enumerate(keys)]
 
 
 def _is_null(value: exp.Expr) -> exp.Is:
@@ -413,7 +414,7 @@ def _models(layout: Layout, config: KtxConfig, connection: str | None, load: Loa
     bare = [model for each in candidates if (model := load(layout, config, each)).sealed is not None]
     if connection is not None and bare:
         return bare
-    found = [load(layout, config, each) for each in some_layers(layout, config, connection)]
+    found = [load(layout, config, each) for each in selected_layers(layout, config, connection)]
     return found if any(model.connection in config.connections for model in found) else [*found, *bare[:1]]
 
 
@@ -493,7 +494,7 @@ def run_tests(
     Raises `UsageError`, `SemanticError` for a name no source has, and what opening a connection raises; a connection
     without tests is not opened.
     """
-    models = load_layers(layout, config, some_layers(layout, config, connection))
+    models = load_layers(layout, config, selected_layers(layout, config, connection))
     _require_known(names, models, {})
     report = TestReport()
     for model in models:

@@ -95,7 +95,8 @@ def _unmatched_values(
         each = wanted[number]
         near = _near(each, lists.get(_key(each), _Values()), found.candidates.get(number, ())) if names[number] else ""
         nothing = ", so the condition excludes nothing" if each.negated else ""
-        message = f"no row{_seen(each)} has `{one_line(each.text(dialect), 200)}`{nothing}{near}"
+        visible = " you may see" if each.source.policies else ""
+        message = f"no row{visible} has `{one_line(each.text(dialect), 200)}`{nothing}{near}"
         yield ResultWarning("no_such_value", message, column=each.name)
     for number in sorted(found.empty):
         period = since[number]
@@ -150,10 +151,6 @@ def _or(values: Sequence[str], word: str, *, quote: bool = True) -> str:
 
 def _moment(text: str) -> str:
     return one_line(text, _WIDEST).replace("T00:00:00", "").removesuffix(" 00:00:00")
-
-
-def _seen(each: Comparison) -> str:
-    return " you may see" if each.source.policies else ""
 
 
 def _unchecked(asked: CompiledQuery, wanted: Sequence[Comparison], since: Sequence[Recency], why: str) -> ResultWarning:

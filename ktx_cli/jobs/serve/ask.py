@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from ktx_cli.agent_tools import count_columns, refused_text, rows_of_values
 from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, SourceError, one_line
-from ktx_cli.jobs.semantic.question import LayerAnswer, Question, ask_layer, the_layer
+from ktx_cli.jobs.semantic.question import LayerAnswer, Question, ask_layer, choose_layer
 from ktx_cli.jobs.semantic.sql import SqlAnswer, only_database, run_sql
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.state import user_attributes_required
@@ -55,7 +55,7 @@ def ask_served(
     Raises as `ask_layer`, and `KtxError` (`not_verified`) for numbers that a second computation does not agree with.
     """
     config = project.config()
-    connection = the_layer(project.layout, config, question.connection)
+    connection = choose_layer(project.layout, config, question.connection)
     model = project.load_layer(project.layout, config, connection)
 
     def ask() -> LayerAnswer:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.agent_tools import missing_name, passage_of, resolved, visible
 from ktx_cli.core import Command, Hint, KtxError, UsageError, did_you_mean, one_line, plural, yaml
-from ktx_cli.jobs.semantic.layers import Layers, described, find_source, read_layers, source_files
-from ktx_cli.jobs.semantic.question import the_layer
+from ktx_cli.jobs.semantic.layers import Layers, describe_source, find_source, read_layers, source_files
+from ktx_cli.jobs.semantic.question import choose_layer
 from ktx_cli.jobs.semantic.validate import Validation, validate_layers
 from ktx_cli.jobs.serve.ask import Watch, may_quote_rows
 from ktx_cli.jobs.serve.project import ServedProject
@@ -112,9 +112,9 @@ class Entities:
 
 
 def entities(project: ServedProject, connection: str | None, targets: Sequence[str], *, privacy: bool) -> Entities:
-    """Return the sources, tables and columns of these names; raises as `the_layer`."""
+    """Return the sources, tables and columns of these names; raises as `choose_layer`."""
     config = project.config()
-    chosen = the_layer(project.layout, config, connection)
+    chosen = choose_layer(project.layout, config, connection)
     shown = VisibleModel(project.load_layer(project.layout, config, chosen))
     wanted, missed = resolved(shown, targets)
     redacted = privacy or config.scan.privacy == "strict"
@@ -153,7 +153,7 @@ def _pieces(
 
 def _open_facts(shown: VisibleModel, source: Source, privacy: bool) -> dict[str, Any]:
     """Return what may be told of a source: no expression that names what is not shown, with `privacy` no values."""
-    facts = described(shown, source)
+    facts = describe_source(shown, source)
     for part in ("columns", "measures", "segments"):
         for each in facts[part]:
             for key in ("expr", "filter"):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ktx_cli.jobs.semantic.question import Question
 from ktx_cli.jobs.semantic.sql import DEFAULT_ROWS
-from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Output, Paged, dumped, tool, warning_texts
+from ktx_cli.mcp.tool import Call, Connection, Input, Offset, Output, Paged, compact_json, tool, warning_texts
 from ktx_cli.semantic import DEFAULT_LIMIT, GRAINS, LONGEST, MOST_ITEMS, MOST_ROWS
 
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST)]
@@ -209,7 +209,7 @@ def sl_query(call: Call, value: AskLayer) -> LayerRows:
 def _parts(parts: dict[str, Any], include: list[Part]) -> tuple[dict[str, Any], list[str]]:
     """Return the parts that were asked for, without those too long to stand beside rows, which are named."""
     kept = {name: part for name, part in parts.items() if name in include}
-    long = [name for name, part in kept.items() if len(dumped(part)) > _LONGEST_PART] if len(include) > 1 else []
+    long = [name for name, part in kept.items() if len(compact_json(part)) > _LONGEST_PART] if len(include) > 1 else []
     hints = [f"{name} is too long to stand beside the rest: ask again with include: [{name}]" for name in long]
     return {name: part for name, part in kept.items() if name not in long}, hints
 

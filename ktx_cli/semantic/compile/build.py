@@ -87,7 +87,7 @@ def readable_times(tree: exp.Expr, read: Read, syntax: Dialect) -> Iterator[exp.
             if side.column is None or side.form is None:
                 continue
             missing = exp.Is(this=side.tree.copy(), expression=exp.null())
-            yield exp.or_(missing, present(side.comparable(syntax)), *_both_numbers(sides, syntax), copy=False)
+            yield exp.or_(missing, is_present(side.comparable(syntax)), *_both_numbers(sides, syntax), copy=False)
 
 
 def _compared(node: exp.Expr, read: Read, syntax: Dialect) -> exp.Expr:
@@ -240,7 +240,7 @@ class Build:
     def _physical(self, source: Source) -> exp.Expr:
         if source.table is not None:
             return table(*source.table)
-        return named(self.add(f"{source.name}__sql", self._body(source)))
+        return cte(self.add(f"{source.name}__sql", self._body(source)))
 
     def _body(self, source: Source) -> exp.Expr:
         what = f"the sql of `{source.name}`"
@@ -253,10 +253,10 @@ class Build:
         """Return the query with its own named queries in front of the statement, where it may have none inside."""
         if self.syntax.nests_with or not body.ctes:
             return body
-        for cte in body.ctes:
-            inner = self.add(f"{source.name}__{cte.alias}", cte.this)
-            for used in [node for node in body.find_all(exp.Table) if node.name == cte.alias and not node.db]:
-                used.replace(aliased(named(inner), used.alias or cte.alias))
+        for part in body.ctes:
+            inner = self.add(f"{source.name}__{part.alias}", part.this)
+            for used in [node for node in body.find_all(exp.Table) if node.name == part.alias and not node.db]:
+                used.replace(aliased(cte(inner), used.alias or part.alias))
         body.set("with_", None)
         return body
 
@@ -275,7 +275,7 @@ class Build:
             query = query.where(exp.paren(self._own(source, condition, readable)), copy=False)
             query = query.where(*(exp.paren(condition) for condition in readable), copy=False)
             self.policies[f"{source.name}.{policy.name}"] = None
-        return named(self.add(f"{source.name}__allowed", self.syntax.fenced(query)))
+        return cte(self.add(f"{source.name}__allowed", self.syntax.fenced(query)))
 
     def _own(self, source: Source, condition: Expression, readable: dict[exp.Expr, None]) -> exp.Expr:
         """Return a policy's condition, or a column it reads; what its times must meet for it to hold is added.
@@ -327,12 +327,12 @@ def column(name: str, relation: str | None = None) -> exp.Column:
     return exp.column(identifier(name), None if relation is None else identifier(relation))
 
 
-def present(value: exp.Expr) -> exp.Expr:
+def is_present(value: exp.Expr) -> exp.Expr:
     """Return the condition that a value is there."""
     return exp.Not(this=exp.Is(this=value, expression=exp.null()))
 
 
-def counted(condition: exp.Expr | None = None) -> exp.Expr:
+def count_of(condition: exp.Expr | None = None) -> exp.Expr:
     """Return the count of all rows, or of those that meet a condition."""
     if condition is None:
         return exp.Count(this=exp.Star(), big_int=True)
@@ -344,12 +344,12 @@ def subquery(query: exp.Expr, name: str) -> exp.Subquery:
     return exp.Subquery(this=query, alias=exp.TableAlias(this=identifier(name)))
 
 
-def called(value: exp.Expr, name: str) -> exp.Alias:
+def as_column(value: exp.Expr, name: str) -> exp.Alias:
     """Return a value as a column of that name."""
     return exp.Alias(this=value, alias=identifier(name))
 
 
-def named(name: str) -> exp.Table:
+def cte(name: str) -> exp.Table:
     """Return a named query as a relation."""
     return exp.Table(this=identifier(name))
 

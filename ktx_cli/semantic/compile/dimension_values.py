@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ktx_cli.core import listing
 from ktx_cli.semantic.calendar import truncate, within
-from ktx_cli.semantic.compile.build import Build, aliased, called, column, identifier, join, named, subquery
+from ktx_cli.semantic.compile.build import Build, aliased, as_column, column, cte, identifier, join, subquery
 from ktx_cli.semantic.compile.rows import (
     Rows,
     counted_by,
@@ -39,7 +39,7 @@ def dimension_rows(build: Build) -> exp.Expr:
     where = row_conditions(rows, plan)
     if plan.time_range is not None:
         where.append(in_range(rows, plan.time_range))
-    query = rows.select([called(value, f"d{index}") for index, value in enumerate(values)]).distinct(copy=False)
+    query = rows.select([as_column(value, f"d{index}") for index, value in enumerate(values)]).distinct(copy=False)
     return query.where(*where, copy=False)
 
 
@@ -221,7 +221,7 @@ def _values(build: Build, group: Group) -> exp.Select:
     for number in group.numbers:
         dimension = plan.dimensions[number]
         read = build.names.model.sources[sources_of(build, dimension)[0]].column(dimension.expression.names[0].column)
-        selected.append(called(cut_value(rows, dimension, bound(dimension.expression), read), f"d{number}"))
+        selected.append(as_column(cut_value(rows, dimension, bound(dimension.expression), read), f"d{number}"))
     conditions = [bound(condition.expression) for condition in plan.filters if _inside(build, group, condition)]
     query = rows.select(selected).distinct(copy=False)
     for condition in conditions:
@@ -274,7 +274,7 @@ def _seen_times(build: Build, numbers: Sequence[int]) -> exp.Select:
             continue
         if len(numbers) == 1:
             name = seen_periods(build, fact, time, grains[numbers[0]])
-            queries.append(exp.select(called(column("period", name), f"d{numbers[0]}")).from_(named(name)))
+            queries.append(exp.select(as_column(column("period", name), f"d{numbers[0]}")).from_(cte(name)))
         else:
             queries.append(_seen_together(build, fact, time, grains))
     query: exp.Expr = queries[0]
@@ -294,7 +294,7 @@ def _seen_together(build: Build, fact: str, time: Name, grains: Mapping[int, str
     if build.plan.time_range is not None:
         where.append(in_range(rows, build.plan.time_range))
     where.append(exp.Not(this=exp.Is(this=next(iter(starts.values())).copy(), expression=exp.null())))
-    query = rows.select([called(start, f"d{number}") for number, start in starts.items()]).distinct(copy=False)
+    query = rows.select([as_column(start, f"d{number}") for number, start in starts.items()]).distinct(copy=False)
     return query.where(*where, copy=False)
 
 
@@ -327,7 +327,7 @@ def labelled(
     """
     if all(reading.is_plain and reading.grain in (grain, None) for reading in readings.values()):
         return periods, {index: column("period", periods) for index in readings}
-    query = exp.select(called(column("period", periods), "period"), copy=False).from_(named(periods), copy=False)
+    query = exp.select(as_column(column("period", periods), "period"), copy=False).from_(cte(periods), copy=False)
     kind: DateOrTimestamp = "date" if counted_by(grain) == DAY else "timestamp"
     period = column("period", periods)
     of_period = Column("period", SemanticType.TIME, natural_granularity=DAY if kind == "date" else None)
@@ -347,7 +347,7 @@ def labelled(
         on = exp.EQ(this=column(_KEY, name), expression=day)
         join(query, aliased(exp.Table(this=identifier(name)), name), on, "LEFT")
         selected |= {index: column(f"d{index}", name) for index in own}
-    query = query.select(*(called(selected[index], f"d{index}") for index in sorted(selected)), copy=False)
+    query = query.select(*(as_column(selected[index], f"d{index}") for index in sorted(selected)), copy=False)
     name = build.add(f"{fact}__axis", query)
     return name, {index: column(f"d{index}", name) for index in readings}
 
@@ -356,9 +356,9 @@ def _of_calendar(build: Build, fact: str, edge: Edge, readings: Mapping[int, Rea
     """Return the name of the query of a calendar's days with the values of dimensions."""
     rows = Rows(build, edge.target)
     key = build.names.model.sources[edge.target].column(edge.pairs[0][1])
-    selected = [called(truncate(rows.own(edge.pairs[0][1]), DAY, kind_of(key), build.clock(key)), _KEY)]
+    selected = [as_column(truncate(rows.own(edge.pairs[0][1]), DAY, kind_of(key), build.clock(key)), _KEY)]
     for index, reading in readings.items():
-        selected.append(called(_value(build, fact, rows, edge, reading), f"d{index}"))
+        selected.append(as_column(_value(build, fact, rows, edge, reading), f"d{index}"))
     return build.add(f"{edge.target}__days", rows.select(selected))
 
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from ktx_cli.core import listing
 from ktx_cli.semantic.calendar import truncate, within
-from ktx_cli.semantic.compile.build import Build, column, identifier, join, named
+from ktx_cli.semantic.compile.build import Build, column, cte, identifier, join
 from ktx_cli.semantic.expressions.fragments import percentile_of
 from ktx_cli.semantic.expressions.names import Expression, Name, placeholder
 from ktx_cli.semantic.graph import Edge, Path
@@ -364,7 +364,7 @@ def rank_query(relation: str, value: exp.Expr, keys: Sequence[str], where: Seque
     count = exp.Window(this=exp.Count(this=value.copy(), big_int=True), partition_by=[part.copy() for part in parts])
     columns = {"x": value, "r": rank, "n": count}
     selected += [exp.Alias(this=part, alias=identifier(name)) for name, part in columns.items()]
-    return exp.select(*selected, copy=False).from_(named(relation), copy=False).where(*where, copy=False)
+    return exp.select(*selected, copy=False).from_(cte(relation), copy=False).where(*where, copy=False)
 
 
 def weighed(fraction: exp.Expr, relation: str, dialect: str) -> exp.Expr:

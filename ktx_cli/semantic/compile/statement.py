@@ -13,13 +13,13 @@ from sqlglot import exp
 from ktx_cli.semantic.compile.build import (
     Build,
     aliased,
-    called,
+    as_column,
     column,
-    counted,
+    count_of,
+    cte,
     identifier,
+    is_present,
     join,
-    named,
-    present,
     subquery,
     without_booleans,
 )
@@ -240,8 +240,8 @@ class BranchBuilder:
         result: list[exp.Expr] = []
         for number, leaf in self.branch.leaves.items():
             bind = self.rows.bind if value is None else value.bind
-            tree = bind(leaf.aggregate)
-            result.append(called(with_condition(tree, self._condition(leaf, value), self.build.dialect), f"m{number}"))
+            tree = with_condition(bind(leaf.aggregate), self._condition(leaf, value), self.build.dialect)
+            result.append(as_column(tree, f"m{number}"))
         return result
 
     def _condition(self, leaf: Leaf, stage: Stage | None = None) -> exp.Expr | None:
@@ -289,9 +289,9 @@ class BranchBuilder:
                 ranked = exp.Case(ifs=[exp.If(this=condition, true=ranked)])
             name = self.build.add(f"{self.branch.fact}__ranks", rank_query(name, ranked, keys, conditions))
             conditions = []
-            outer = [called(weighed(percentile[1], name, self.build.dialect), f"m{next(iter(self.branch.leaves))}")]
-        selected = [called(column(key, name), key) for key in keys]
-        query = exp.select(*selected, *outer, copy=False).from_(named_query(name), copy=False)
+            outer = [as_column(weighed(percentile[1], name, self.build.dialect), f"m{next(iter(self.branch.leaves))}")]
+        selected = [as_column(column(key, name), key) for key in keys]
+        query = exp.select(*selected, *outer, copy=False).from_(aliased_cte(name), copy=False)
         query = query.where(*conditions, copy=False)
         return grouped(query, [column(key, name) for key in keys])
 
@@ -315,14 +315,14 @@ class BranchBuilder:
             message = f"{self.build.dialect} has no percentile that could be averaged over time"
             hint = "take the last or the first value instead: semi_additive: {take: last}"
             raise SemanticError(message, hint=hint, code="definition")
-        selected = [*_dimension_columns(values), called(over, "t"), *self._aggregates()]
+        selected = [*_dimension_columns(values), as_column(over, "t"), *self._aggregates()]
         inner = grouped(self._joined(self.rows.select(selected), where), [*values.values(), over])
         name = self.build.add(f"{self.branch.fact}__by_time", inner)
-        outer = [called(column(f"d{number}", name), f"d{number}") for number in values]
+        outer = [as_column(column(f"d{number}", name), f"d{number}") for number in values]
         for number in self.branch.leaves:
             mean = with_condition(exp.Avg(this=column(f"m{number}", name)), None, self.build.dialect)
-            outer.append(called(mean, f"m{number}"))
-        query = exp.select(*outer, copy=False).from_(named_query(name), copy=False)
+            outer.append(as_column(mean, f"m{number}"))
+        query = exp.select(*outer, copy=False).from_(aliased_cte(name), copy=False)
         return grouped(query, [column(f"d{number}", name) for number in values])
 
     def _tuples(self, leaf: Leaf, values: dict[int, exp.Expr], where: list[exp.Expr]) -> exp.Select:
@@ -336,17 +336,17 @@ class BranchBuilder:
             for distinct_column in distinct_columns(leaf.aggregate.tree)
         ]
         condition = self._condition(leaf)
-        kept = [present(part.copy()) for part in parts]
+        kept = [is_present(part.copy()) for part in parts]
         wanted = exp.and_(*kept, *([] if condition is None else [condition]), copy=False)
         selected = [
-            called(exp.Case(ifs=[exp.If(this=wanted.copy(), true=part)]), f"c{n}") for n, part in enumerate(parts)
+            as_column(exp.Case(ifs=[exp.If(this=wanted.copy(), true=part)]), f"c{n}") for n, part in enumerate(parts)
         ]
         inner = self.rows.select([*_dimension_columns(values), *selected]).distinct(copy=False)
         name = self.build.add(f"{self.branch.fact}__tuples", self._joined(inner, where))
         number = next(iter(self.branch.leaves))
-        outer: list[exp.Expr] = [called(column(f"d{n}", name), f"d{n}") for n in values]
-        outer.append(called(exp.Count(this=column("c0", name), big_int=True), f"m{number}"))
-        query = exp.select(*outer, copy=False).from_(named_query(name), copy=False)
+        outer: list[exp.Expr] = [as_column(column(f"d{n}", name), f"d{n}") for n in values]
+        outer.append(as_column(exp.Count(this=column("c0", name), big_int=True), f"m{number}"))
+        query = exp.select(*outer, copy=False).from_(aliased_cte(name), copy=False)
         return grouped(query, [column(f"d{n}", name) for n in values])
 
 
@@ -364,17 +364,17 @@ def grouped(query: exp.Select, keys: Sequence[exp.Expr]) -> exp.Select:
     if real:
         return query.group_by(*(key.copy() for key in real), copy=False)
     if keys:
-        return query.having(exp.GT(this=counted(), expression=exp.Literal.number(0)), copy=False)
+        return query.having(exp.GT(this=count_of(), expression=exp.Literal.number(0)), copy=False)
     return query
 
 
-def named_query(name: str) -> exp.Expr:
+def aliased_cte(name: str) -> exp.Expr:
     """Return a named query as a relation under its own name."""
-    return aliased(exp.Table(this=identifier(name)), name)
+    return aliased(cte(name), name)
 
 
 def _dimension_columns(values: dict[int, exp.Expr]) -> list[exp.Expr]:
-    return [called(value.copy(), f"d{number}") for number, value in values.items()]
+    return [as_column(value.copy(), f"d{number}") for number, value in values.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,10 +390,11 @@ def compile_plan(build: Build) -> Compiled:
     """Return the statement of a plan."""
     plan = build.plan
     relation, whole = combined(build)
-    columns = [called(_dimension(relation, index), dimension.name) for index, dimension in enumerate(plan.dimensions)]
+    dimensions = enumerate(plan.dimensions)
+    columns = [as_column(_dimension(relation, index), dimension.name) for index, dimension in dimensions]
     value = _Values(build, relation, whole)
-    columns += [called(value.of(output.formula), output.name) for output in plan.outputs]
-    query = value.joined(exp.select(*columns, copy=False).from_(named_query(relation), copy=False))
+    columns += [as_column(value.of(output.formula), output.name) for output in plan.outputs]
+    query = value.joined(exp.select(*columns, copy=False).from_(aliased_cte(relation), copy=False))
     for condition in plan.having:
         query = query.where(exp.paren(value.of(condition), copy=False), copy=False)
     order = _order(plan, value)
@@ -472,9 +473,9 @@ def _two_level(build: Build, number: int, leaf: Leaf, branch: Branch) -> exp.Exp
     try:
         relation, whole = combined(build)
         value = _Values(build, relation, whole)
-        columns = [called(_dimension(relation, index), f"d{number}") for index, number in enumerate(branch.kept)]
-        columns += [called(value.of(output.formula), output.name) for output in outputs]
-        query = value.joined(exp.select(*columns, copy=False).from_(named_query(relation), copy=False))
+        columns = [as_column(_dimension(relation, index), f"d{number}") for index, number in enumerate(branch.kept)]
+        columns += [as_column(value.of(output.formula), output.name) for output in outputs]
+        query = value.joined(exp.select(*columns, copy=False).from_(aliased_cte(relation), copy=False))
     finally:
         build.plan = outer_plan
     name = build.add(f"{leaf.fact}__by_key", query)
@@ -486,8 +487,8 @@ def _two_level(build: Build, number: int, leaf: Leaf, branch: Branch) -> exp.Exp
     else:
         name = build.add(f"{leaf.fact}__ranks", rank_query(name, percentile[0], groups, ()))
         total = weighed(percentile[1], name, build.dialect)
-    selected = [*(called(column(key, name), key) for key in groups), called(total, f"m{number}")]
-    result = exp.select(*selected, copy=False).from_(named_query(name), copy=False)
+    selected = [*(as_column(column(key, name), key) for key in groups), as_column(total, f"m{number}")]
+    result = exp.select(*selected, copy=False).from_(aliased_cte(name), copy=False)
     if groups:
         result = result.group_by(*(column(key, name) for key in groups), copy=False)
     return result
@@ -510,16 +511,16 @@ def _together(build: Build, parts: dict[str, tuple[int, ...]]) -> str:
         stacked.append(_header(parts, dimensions))
     for name, numbers in parts.items():
         own = {f"m{number}" for number in numbers}
-        columns = [called(column(key, name), key) for key in dimensions]
-        columns += [called(column(key, name) if key in own else exp.null(), key) for key in measures]
-        stacked.append(exp.select(*columns, copy=False).from_(named_query(name), copy=False))
+        columns = [as_column(column(key, name), key) for key in dimensions]
+        columns += [as_column(column(key, name) if key in own else exp.null(), key) for key in measures]
+        stacked.append(exp.select(*columns, copy=False).from_(aliased_cte(name), copy=False))
     query: exp.Expr = stacked[0]
     for other in stacked[1:]:
         query = exp.union(query, other, distinct=False, copy=False)
     rows = build.add("stacked", query)
-    picked = [called(column(key, rows), key) for key in dimensions]
-    picked += [called(_any(build, key, column(key, rows)), key) for key in measures]
-    result = exp.select(*picked, copy=False).from_(named_query(rows), copy=False)
+    picked = [as_column(column(key, rows), key) for key in dimensions]
+    picked += [as_column(_any(build, key, column(key, rows)), key) for key in measures]
+    result = exp.select(*picked, copy=False).from_(aliased_cte(rows), copy=False)
     if dimensions:
         result = result.group_by(*(column(key, rows) for key in dimensions), copy=False)
     return build.add("combined", result)
@@ -534,13 +535,13 @@ def _any(build: Build, key: str, value: exp.Expr) -> exp.Expr:
 def _header(parts: dict[str, tuple[int, ...]], dimensions: Sequence[str]) -> exp.Select:
     """Return a query without rows that gives every column its type."""
     names = list(parts)
-    columns = [called(column(key, names[0]), key) for key in dimensions]
+    columns = [as_column(column(key, names[0]), key) for key in dimensions]
     columns += [
-        called(column(f"m{number}", name), f"m{number}") for name, numbers in parts.items() for number in numbers
+        as_column(column(f"m{number}", name), f"m{number}") for name, numbers in parts.items() for number in numbers
     ]
-    query = exp.select(*columns, copy=False).from_(named_query(names[0]), copy=False)
+    query = exp.select(*columns, copy=False).from_(aliased_cte(names[0]), copy=False)
     for name in names[1:]:
-        join(query, named_query(name), None)
+        join(query, aliased_cte(name), None)
     return query.where(exp.false(), copy=False)
 
 
@@ -549,19 +550,19 @@ def _filled(build: Build, relation: str, parts: dict[str, tuple[int, ...]]) -> s
     plan = build.plan
     filled = filled_time(build.names, plan)
     time, grain = filled.number, filled.grain
-    seen = exp.select(called(column(f"d{time}", relation), "period")).from_(named_query(relation))
-    seen = seen.where(present(column(f"d{time}", relation)))
+    seen = exp.select(as_column(column(f"d{time}", relation), "period")).from_(aliased_cte(relation))
+    seen = seen.where(is_present(column(f"d{time}", relation)))
     periods = filled_periods(build, [build.add("shown_periods", seen)], grain)
     fact = plan.leaves[plan.wanted[0]].fact if plan.wanted else ""
     periods, values = labelled(build, fact, periods, grain, filled.readings)
     others = [f"d{index}" for index in range(len(plan.dimensions)) if index not in values]
-    combinations = exp.select(*(called(column(key, relation), key) for key in others)).from_(named_query(relation))
+    combinations = exp.select(*(as_column(column(key, relation), key) for key in others)).from_(aliased_cte(relation))
     grid = exp.select(
         *(
-            called(values[index] if index in values else column(f"d{index}", "others"), f"d{index}")
+            as_column(values[index] if index in values else column(f"d{index}", "others"), f"d{index}")
             for index in range(len(plan.dimensions))
         )
-    ).from_(named(periods))
+    ).from_(cte(periods))
     if others:
         join(grid, subquery(combinations.distinct(), "others"), None)
     numbers = tuple(number for own in parts.values() for number in own)
@@ -588,7 +589,7 @@ class _Values:
             kept = plan.leaves[number].treatment.keep or ()
             pairs = [(column(f"d{index}", self._relation), column(f"d{index}", name)) for index in kept]
             equal = [self._build.syntax.null_safe(one, two) for one, two in pairs]
-            join(query, named_query(name), exp.and_(*equal, copy=False) if equal else None, "LEFT")
+            join(query, aliased_cte(name), exp.and_(*equal, copy=False) if equal else None, "LEFT")
         return query
 
     def _value(self, number: int) -> exp.Expr:

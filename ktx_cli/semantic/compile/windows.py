@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from sqlglot import exp
 
 from ktx_cli.semantic.calendar import later, literal, nests, next_period, overflow, period_of, shift, spine, truncate
-from ktx_cli.semantic.compile.build import Build, column, identifier, named, present
+from ktx_cli.semantic.compile.build import Build, column, cte, identifier, is_present
 from ktx_cli.semantic.compile.rows import Rows, counted_by, cut, in_range, row_conditions
 from ktx_cli.semantic.expressions.names import Expression, Name
 from ktx_cli.semantic.model import DAY, SECOND, WEEK, Cumulative, Span
@@ -58,7 +58,7 @@ def seen_periods(build: Build, fact: str, over: Name, grain: str, seen: Expressi
         where = row_conditions(rows, build.plan)
         if build.plan.time_range is not None:
             where.append(in_range(rows, build.plan.time_range))
-        where.append(present(start.copy()))
+        where.append(is_present(start.copy()))
         query = rows.select([exp.Alias(this=start, alias=identifier("period"))]).distinct(copy=False)
         query = query.where(*where, copy=False)
         name = build.add(f"{fact}__periods", query)
@@ -89,9 +89,9 @@ def _shares(build: Build, leaf: Leaf, time: Name, grain: str) -> bool:
 def _union(build: Build, names: list[str]) -> str:
     key = "union." + ".".join(names)
     if key not in build.periods:
-        query: exp.Expr = exp.select(column("period", names[0])).from_(named(names[0]))
+        query: exp.Expr = exp.select(column("period", names[0])).from_(cte(names[0]))
         for name in names[1:]:
-            query = exp.union(query, exp.select(column("period", name)).from_(named(name)), distinct=True, copy=False)
+            query = exp.union(query, exp.select(column("period", name)).from_(cte(name)), distinct=True, copy=False)
         build.periods[key] = build.add("seen_periods", query)
     return build.periods[key]
 
@@ -105,7 +105,7 @@ def _end(build: Build, seen: str, grain: str, kind: DateOrTimestamp, *, last: bo
             moment = instant(value) - timedelta(microseconds=1) if last else instant(value)
             return literal(period_of(moment, grain, build.names.model.calendar), kind, build.dialect)
     pick = exp.Max if last else exp.Min
-    return exp.Subquery(this=exp.select(pick(this=column("period", seen))).from_(named(seen)))
+    return exp.Subquery(this=exp.select(pick(this=column("period", seen))).from_(cte(seen)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.jobs.semantic.question import Question, shaped
+from ktx_cli.jobs.semantic.question import Question, complete_query
 from ktx_cli.semantic.model import Column, Model, Parameter, Source
 from ktx_cli.warehouses.port import SemanticType
 
@@ -41,8 +41,8 @@ MONTH = {"granularity": "month"}
 )
 def test_the_grain(asked: list[Any], cut: list[Any]) -> None:
     query = {"measures": ["m"], "dimensions": asked}
-    assert shaped(Question(query, grain="month"), MODEL)["dimensions"] == cut
-    assert shaped(Question(query), MODEL) == query
+    assert complete_query(Question(query, grain="month"), MODEL)["dimensions"] == cut
+    assert complete_query(Question(query), MODEL) == query
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_grain(asked: list[Any], cut: list[Any]) -> None:
 )
 def test_parameters_have_their_declared_types(name: str, text: str, value: object) -> None:
     query = {"measures": ["m"], "parameters": {"kept": 1, name: "replaced"}}
-    found = shaped(Question(query, parameters={name: text}), MODEL)["parameters"]
+    found = complete_query(Question(query, parameters={name: text}), MODEL)["parameters"]
     assert found == {"kept": 1, name: value}
     assert type(found[name]) is type(value)
     assert query["parameters"][name] == "replaced"

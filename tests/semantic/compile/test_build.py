@@ -9,7 +9,7 @@ import pytest
 from sqlglot import exp
 
 from ktx_cli.semantic.answer import compile_query
-from ktx_cli.semantic.compile.build import Build, column, identifier, named, table
+from ktx_cli.semantic.compile.build import Build, column, cte, identifier, table
 from ktx_cli.semantic.model import Column, Model, Policy, SemanticError, Source
 from ktx_cli.warehouses.port import SemanticType
 from tests.semantic.golden.world import ATTRIBUTES, NOW, shop_model
@@ -40,7 +40,7 @@ def test_tables_by_the_parts_of_their_names(parts: tuple[str, ...], dialect: str
 def test_names_are_in_quotes() -> None:
     assert column("a b", "t").sql() == '"t"."a b"'
     assert column("a").sql() == '"a"'
-    assert named("x").sql() == identifier("x").sql() == '"x"'
+    assert cte("x").sql() == identifier("x").sql() == '"x"'
 
 
 def test_no_two_queries_have_one_name_nor_that_of_a_table() -> None:

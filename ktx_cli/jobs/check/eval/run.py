@@ -47,7 +47,7 @@ from ktx_cli.jobs.check.eval.results import (
     read_history,
     write_history,
 )
-from ktx_cli.jobs.semantic.question import Question, ask_layer, the_layer
+from ktx_cli.jobs.semantic.question import Question, ask_layer, choose_layer
 from ktx_cli.jobs.semantic.sql import only_database, run_sql
 from ktx_cli.llm import NO_BACKEND, RuntimeTool, ToolOutput, project_runtime, run_async
 from ktx_cli.project import EVALS_NAME, Edit, KtxConfig, Layout, WorkingTree, Workspace, apply, read_bytes, write_atomic
@@ -126,7 +126,7 @@ class Asker:
 
     def _ask_layer(self, case: Case, query: Mapping[str, Any], connection: str | None) -> CaseAnswer:
         with _which(case):
-            chosen = the_layer(self.request.layout, self.request.config, connection)
+            chosen = choose_layer(self.request.layout, self.request.config, connection)
         return self._reached(chosen, lambda: self._query(case, query, chosen))
 
     def _query(self, case: Case, query: Mapping[str, Any], connection: str) -> CaseAnswer:

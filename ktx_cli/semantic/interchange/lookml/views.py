@@ -463,16 +463,12 @@ def _numbers(column: str, text: str) -> str:
     parts = re.split(r",(?![^\[(]*[\])])|\s+OR\s+", text, flags=re.IGNORECASE)
     several = [each for part in parts if (each := part.strip())]
     wanted = [_number(column, each) for each in several if not _is_negative(each)]
-    refused = [_number(column, _inner(each)) for each in several if _is_negative(each)]
+    refused = [_number(column, each[4:].strip()) for each in several if _is_negative(each)]
     return _combined(column, wanted, refused)
 
 
 def _is_negative(text: str) -> bool:
     return text.lower().startswith("not ") and text.lower() != "not null"
-
-
-def _inner(text: str) -> str:
-    return text[4:].strip()
 
 
 def _number(column: str, text: str) -> str:
