@@ -145,12 +145,7 @@ class Subject:
 
 
 class SourceContract:
-    """The tests; see the module for what a subclass gives."""
-
-    @pytest.fixture
-    def case(self) -> SourceCase:
-        """Return the source under test; a subclass overrides this."""
-        raise NotImplementedError
+    """The tests. A subclass has a fixture `case` that returns a `SourceCase`, the source under test."""
 
     @pytest.fixture
     def subject(self, case: SourceCase, tmp_path: Path) -> Iterator[Subject]:
