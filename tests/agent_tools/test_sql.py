@@ -199,24 +199,34 @@ def test_values_do_not_become_names_of_columns(shop: Callable[..., Any]) -> None
 
 
 @pytest.mark.table(
-    ("driver", "told"),
+    ("dialect", "driver", "told"),
     [
-        (ConversionException("Could not convert string 'a'ada' to INT32"), "refused it with ConversionException"),
-        (ConversionException("Overflow in multiplication of INT64 (77 * 9)!"), "refused it with ConversionException"),
-        (sqlite3.OperationalError("bad JSON path: 'ada'"), "refused it with OperationalError"),
-        (sqlite3.OperationalError("no such column: ada"), "refused it with OperationalError"),
-        (sqlite3.OperationalError("no such column: nowhere"), "no such column: nowhere"),
-        (BinderException('column "nowhere" not found'), 'connection `shop`: column "nowhere" not found'),
+        (
+            "duckdb",
+            ConversionException("Could not convert string 'a'ada' to INT32"),
+            "refused it with ConversionException",
+        ),
+        (
+            "duckdb",
+            ConversionException("Overflow in multiplication of INT64 (77 * 9)!"),
+            "refused it with ConversionException",
+        ),
+        ("sqlite", sqlite3.OperationalError("bad JSON path: 'ada'"), "refused it with OperationalError"),
+        ("sqlite", sqlite3.OperationalError("no such column: ada"), "refused it with OperationalError"),
+        ("sqlite", sqlite3.OperationalError("no such column: nowhere"), "no such column: nowhere"),
+        ("duckdb", BinderException('column "nowhere" not found'), 'connection `shop`: column "nowhere" not found'),
     ],
 )
-def test_what_a_database_says_of_rows_is_not_told(driver: Exception, told: str, shop: Callable[..., Any]) -> None:
+def test_what_a_database_says_of_rows_is_not_told(
+    dialect: str, driver: Exception, told: str, shop: Callable[..., Any]
+) -> None:
     """A statement can have it quote a value so that nobody can tell where the value ends."""
 
     def refuse(connection: str, sql: str, limit: int) -> Any:
         raise SourceError(f"connection `shop`: {driver}", code="query") from driver
 
     for privacy in ("off", "local", "strict"):
-        made = shop(run_sql=refuse, privacy=privacy)
+        made = shop(run_sql=refuse, privacy=privacy, connections={"shop": dialect})
         text = made.ok("sql_execution", sql="SELECT CAST('a''' || nowhere AS INTEGER) FROM orders")
         assert told in text
         assert not {"ada", "77"} & set(re.findall(r"\w+", text))
