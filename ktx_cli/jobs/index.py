@@ -148,7 +148,7 @@ def _compared(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> In
 
 
 def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]) -> dict[str, str]:
-    """Return the signatures of all units as `jobs.search.contents_of` has them, where that needs nothing loaded."""
+    """Return the signatures of all units as `agent_tools.contents_of` has them, where that needs nothing loaded."""
     signatures = dict(pages)
     layers: dict[str, dict[str, str]] = defaultdict(dict)
     for path, signature in signatures_below(layout.root, SEMANTIC_NAME, SUFFIXES, irregular=True).items():

@@ -15,7 +15,7 @@ from ktx_cli.core import file_stem
 from ktx_cli.scan.descriptions.facts import GENERATED_KEYS, mappings_in
 from ktx_cli.scan.relationships.record import Cardinality, Relationship, RelationshipRecord, Status
 from ktx_cli.semantic import Entry, Shard, physical_name, quoted, render_shard, source_names
-from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef
+from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef, ref_order
 
 Joins = dict[TableRef, list[dict[str, str]]]
 DECLARED: Final = "declared"
@@ -35,7 +35,7 @@ def entries(
     by_ref = {table.ref: table for table in tables}
     known = record or RelationshipRecord()
     joins: Joins = defaultdict(list)
-    ordered = sorted(by_ref.values(), key=lambda table: (table.ref.schema or "", table.ref.name))
+    ordered = sorted(by_ref.values(), key=lambda table: ref_order(table.ref))
     for relationship in declared_relationships(ordered):
         _add_joins(joins, relationship, names, "formal")
     by_hand = {each.id for each in manual}
@@ -206,7 +206,7 @@ def plan_shards(
     renamed = _renamed(generated, names)
     placed: dict[str, dict[str, Entry]] = {}
     plan = ShardPlan(removed=tuple(sorted(gone)))
-    for ref in sorted(generated, key=lambda ref: (ref.schema or "", ref.name)):
+    for ref in sorted(generated, key=ref_order):
         physical = physical_name(ref)
         path, name = index.primary.get(physical, (f"{folder}/{file_stem(ref.schema or 'main')}.yaml", ""))
         entry = generated[ref]

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         decimal_places,
         is_interruptible,
         parse_name,
+        ref_order,
         scope_from_options,
     )
     from ktx_cli.warehouses.registry import (

@@ -42,6 +42,11 @@ class TableRef:
         return self.name if self.schema is None else f"{self.schema}.{self.name}"
 
 
+def ref_order(ref: TableRef) -> tuple[str, str]:
+    """Return the sort key of a table."""
+    return ref.schema or "", ref.name
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column as the database describes it; `native_type` is the database's own spelling."""

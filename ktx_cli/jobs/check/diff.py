@@ -42,6 +42,7 @@ from ktx_cli.warehouses import (
     UniqueKey,
     open_connection,
     parse_name,
+    ref_order,
 )
 from ktx_cli.wiki import Graph, Page, field_line, line_of, load_graph
 
@@ -337,7 +338,7 @@ def changes_between(before: Iterable[Table], now: Iterable[Table], *, names_only
     """
     old, new = {table.ref: table for table in before}, {table.ref: table for table in now}
     changes: list[SchemaChange] = []
-    for ref in sorted({*old, *new}, key=_order):
+    for ref in sorted({*old, *new}, key=ref_order):
         if ref not in old:
             changes.append(SchemaChange(ChangeKind.TABLE_ADDED, ref, after=_size(new[ref])))
         elif ref not in new:
@@ -345,10 +346,6 @@ def changes_between(before: Iterable[Table], now: Iterable[Table], *, names_only
         else:
             changes += _of_table(old[ref], new[ref], names_only)
     return changes
-
-
-def _order(ref: TableRef) -> tuple[str, str]:
-    return ref.schema or "", ref.name
 
 
 def _size(table: Table) -> str:

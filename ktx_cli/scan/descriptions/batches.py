@@ -11,10 +11,10 @@ from typing import Any, Final, Generic, TypeVar
 
 from ktx_cli.core import one_line
 from ktx_cli.project import Privacy
-from ktx_cli.scan.descriptions.facts import TableContext, ref_order
+from ktx_cli.scan.descriptions.facts import TableContext
 from ktx_cli.scan.profile.profiler import ColumnProfile
 from ktx_cli.semantic import physical_name
-from ktx_cli.warehouses import Column, TableKind, TableRef
+from ktx_cli.warehouses import Column, TableKind, TableRef, ref_order
 
 LOOK_BACK: Final = 50
 """The number of unfinished calls a group may still join: thousands of tables are placed in linear time."""

@@ -17,7 +17,7 @@ from ktx_cli.scan.relationships.hints import FixedHints, recorded_hints
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.stages import connection_warning
 from ktx_cli.semantic import Entry
-from ktx_cli.warehouses import Column, Table, TableRef
+from ktx_cli.warehouses import Column, Table, TableRef, ref_order
 
 Source = Literal["ai", "rules"]
 TEXT_KEYS: Final[Mapping[Source, str]] = {"ai": "ai", "rules": "ktx"}
@@ -84,11 +84,6 @@ class Described:
     source: Source
     text: str | None
     columns: Mapping[str, str]
-
-
-def ref_order(ref: TableRef) -> tuple[str, str]:
-    """Return the sort key of a table."""
-    return ref.schema or "", ref.name
 
 
 def join_order(join: Join) -> tuple[Any, ...]:
