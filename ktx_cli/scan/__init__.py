@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         record_scan,
     )
     from ktx_cli.scan.pipeline import ScanJob, scan_connection
-    from ktx_cli.scan.profile.profiler import NOT_READ, OUT_OF_TIME
+    from ktx_cli.scan.profile.profiler import Unsampled
     from ktx_cli.scan.profile.store import ProfileStore, SearchedLists, ValueMatch, ValueMatches, find_values
     from ktx_cli.scan.relationships.record import RELATIONSHIPS
     from ktx_cli.scan.removed_joins import GoneJoin

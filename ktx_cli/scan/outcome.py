@@ -26,7 +26,7 @@ from ktx_cli.core import (
 from ktx_cli.project import transaction
 from ktx_cli.scan.committed import LinkedFiles, RemovedTexts, carried_over, has_comments, require_some_tables
 from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Described, DescriptionReport, Source, mappings_in, updated_record
-from ktx_cli.scan.profile.profiler import FAILED, NOT_READ, OUT_OF_TIME, Profiled, TableProfile
+from ktx_cli.scan.profile.profiler import Profiled, TableProfile, Unsampled
 from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.removed_joins import CommittedJoins, GoneJoin, JoinChanges, gone_joins, gone_warnings
 from ktx_cli.scan.review import ReviewedRelationship, status_counts
@@ -476,7 +476,7 @@ def _unread(profiles: Iterator[TableProfile]) -> Iterator[_Unread]:
     for profile in profiles:
         if profile.problem is None:
             yield from (_Unread(profile.ref, each.name, each.problem) for each in profile.columns if each.problem)
-        elif profile.problem not in (OUT_OF_TIME, NOT_READ, FAILED):
+        elif profile.unsampled is Unsampled.ERROR:
             yield _Unread(profile.ref, None, profile.problem)
 
 

@@ -22,13 +22,12 @@ from ktx_cli.scan.outcome import (
     unprofiled_warnings,
 )
 from ktx_cli.scan.profile.profiler import (
-    FAILED,
-    NOT_READ,
     Budget,
     Profiled,
     SampledTable,
     SparingConnector,
     TableProfile,
+    Unsampled,
     profile_tables,
     unsampled,
 )
@@ -167,7 +166,7 @@ class _RowScan:
         shown = () if job.describer is None else shown_to_models(profiled.tables, settings.privacy)
         if hints is None:
             hints, report = self._hints(shown, report)
-        unread = [each.profile.ref for each in profiled.tables if each.profile.problem == NOT_READ]
+        unread = [each.profile.ref for each in profiled.tables if each.profile.unsampled is Unsampled.NOT_READ]
         sparing: Connector = SparingConnector(self.connector, unread) if unread else self.connector
         discovery = self._infer(sparing, profiled, hints, until)
         found = with_failed_parts(
@@ -192,7 +191,7 @@ class _RowScan:
         """Return the results of the last scan, which read the same data."""
         with ScanStep("profile", self.job.connection, self.job.emit) as step:
             step.summary = f"{plural(len(profiles), 'table')}, nothing changed since the last look"
-        not_read = sum(each.problem == NOT_READ for each in profiles)
+        not_read = sum(each.unsampled is Unsampled.NOT_READ for each in profiles)
         profiled = Profiled(tuple(map(SampledTable, profiles)), 0, 0, not_read=not_read)
         return self._results(
             profiled, relationships_from_json(last.relationships), () if self.job.describer is None else profiles
@@ -203,7 +202,7 @@ class _RowScan:
         warnings: tuple[ResultWarning, ...] = ()
         with self.failures.stage(Stage.DIAGNOSTICS):
             warnings = tuple(unprofiled_warnings(self.job.connection, self.connector, profiled))
-        unread = frozenset(each.ref for each in profiles if each.problem == NOT_READ)
+        unread = frozenset(each.ref for each in profiles if each.unsampled is Unsampled.NOT_READ)
         # The tables that took no part in the inference of joins because of a failure.
         failed = frozenset(
             each.table for each in self.failures.found() if each.stage is Stage.RELATIONSHIPS and each.table is not None
@@ -228,7 +227,7 @@ class _RowScan:
     def _profile(self) -> Profiled:
         job, tables = self.job, self.tables
         with ScanStep("profile", job.connection, job.emit) as step:
-            profiled = Profiled(tuple(unsampled(table, FAILED) for table in tables), 0, 0)
+            profiled = Profiled(tuple(unsampled(table, Unsampled.FAILED) for table in tables), 0, 0)
             with self.failures.stage(Stage.PROFILE):
                 profiled = profile_tables(
                     self.connector,
@@ -255,8 +254,7 @@ class _RowScan:
                 )
                 joins, candidates = len(discovery.accepted()), len(discovery.relationships)
                 step.summary = f"{plural(joins, 'join')} among {plural(candidates, 'candidate')}"
-            # One warning for all tables that are not read is enough.
-            return replace(discovery, problems=tuple(each for each in discovery.problems if NOT_READ not in each))
+            return discovery
         return Discovery(dict(self.record.keys), self.record.relationships)
 
     def _store_values(
@@ -279,7 +277,7 @@ class _RowScan:
                 failures=failures,
             )
             failed = {each.table for each in failures.noted if each.stage is Stage.VALUES}
-            failed |= {each.profile.ref for each in profiled.tables if each.profile.problem == FAILED}
+            failed |= {each.profile.ref for each in profiled.tables if each.profile.unsampled is Unsampled.FAILED}
             if failed:
                 kept = tuple(each for each in store.lists() if each.ref in failed)
                 dictionary = replace(dictionary, columns=(*dictionary.columns, *kept))
@@ -303,7 +301,7 @@ def _reusable(
     """Return the results for the next scan; None if not everything was read, or not everything can be stored."""
     profiles = [each.profile for each in profiled.tables]
     unread = (column.problem for each in profiles for column in each.columns)
-    if any(each.problem not in (None, NOT_READ) for each in profiles) or any(unread):
+    if any(each.unsampled not in (None, Unsampled.NOT_READ) for each in profiles) or any(unread):
         return None
     text = relationships_to_json(found)
     return None if text is None else StoredResults(fingerprint, hints_digest(hints), text)

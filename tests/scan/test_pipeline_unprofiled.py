@@ -11,11 +11,11 @@ from ktx_cli.core.errors import ResultWarning, SourceError
 from ktx_cli.privacy.columns import ValueKind
 from ktx_cli.scan.outcome import MOST_REASONS, unprofiled_warnings
 from ktx_cli.scan.profile.profiler import (
-    OUT_OF_TIME,
     ColumnProfile,
     Profiled,
     SampledTable,
     TableProfile,
+    Unsampled,
     unread,
     unsampled,
 )
@@ -42,7 +42,10 @@ def table(name: str, schema: str | None = "mart") -> Table:
 
 def warnings(problems: Mapping[str, str], server: object = None, **facts: int) -> list[ResultWarning]:
     source: Any = server or Server()
-    tables = tuple(unsampled(table(name), problem) for name, problem in problems.items())
+    tables = tuple(
+        unsampled(table(name), *((why,) if isinstance(why, Unsampled) else (Unsampled.ERROR, why)))
+        for name, why in problems.items()
+    )
     return unprofiled_warnings("shop", source, Profiled(tables, 0, 0, **facts))
 
 
@@ -110,7 +113,7 @@ def test_columns_are_counted_apart() -> None:
     column = ColumnProfile("x", ValueKind.OPAQUE, 0, problem="bad cast of 'secret'")
     ref = TableRef("mart", "a")
     profile = TableProfile(ref, SampleMethod.ALL, 1, 1, True, (column,))
-    both = (SampledTable(profile), unsampled(table("b"), "bad cast of 'other'"))
+    both = (SampledTable(profile), unsampled(table("b"), Unsampled.ERROR, "bad cast of 'other'"))
     (warning,) = unprofiled_warnings("shop", Server(), Profiled(both, 0, 0))  # type: ignore[arg-type]
     assert "the rows of 1 table and 1 column could not be read (mart.a.x, mart.b)" in warning.message
 
@@ -123,7 +126,7 @@ def test_views_are_counted_on_one_line_and_are_no_failure() -> None:
 
 
 def test_what_the_time_did_not_reach_is_counted() -> None:
-    (warning,) = warnings({"a": OUT_OF_TIME, "b": OUT_OF_TIME}, out_of_time=2)
+    (warning,) = warnings(dict.fromkeys("ab", Unsampled.OUT_OF_TIME), out_of_time=2)
     assert warning.code == "profile_out_of_time"
     assert "2 tables of 2 not looked at, the time was up; the next run begins with them" in warning.message
     assert warning.details["left"] == 2

@@ -96,8 +96,8 @@ def _source(context: CheckContext, connection: str) -> list[CheckResult]:
 
 PROFILES = "profiles"
 
-Unread = list[tuple[TableRef, str]]
-"""Tables without a profile, and why."""
+Unread = list[tuple[TableRef, str, str]]
+"""Tables without a profile, with the kind of the reason (see `Unsampled`) and the reason."""
 
 
 def check_profiles(context: CheckContext) -> list[CheckResult]:
@@ -118,11 +118,11 @@ def check_profiles(context: CheckContext) -> list[CheckResult]:
 def unread_tables(database: sqlite3.Connection, connection: str) -> Unread:
     """Return the tables of a connection whose rows the last look did not reach, by schema and name."""
     rows = database.execute(
-        "SELECT schema_name, table_name, json_extract(profile, '$.problem') FROM profiles"
-        " WHERE connection = ? AND json_extract(profile, '$.problem') IS NOT NULL ORDER BY 1, 2",
+        "SELECT schema_name, table_name, json_extract(profile, '$.unsampled'), json_extract(profile, '$.problem')"
+        " FROM profiles WHERE connection = ? AND json_extract(profile, '$.problem') IS NOT NULL ORDER BY 1, 2",
         (connection,),
     )
-    return [(TableRef(schema, name), why) for schema, name, why in rows]
+    return [(TableRef(schema, name), kind, why) for schema, name, kind, why in rows]
 
 
 def _unreadable(context: CheckContext, scan: LastScan) -> list[CheckResult]:
@@ -151,14 +151,14 @@ def _left_out(connection: str, unread: Unread, seconds: int) -> Iterator[CheckRe
     """Yield what failed, and apart from it what the settings leave out."""
     if not unread:
         return
-    from ktx_cli.scan import NOT_READ, OUT_OF_TIME
+    from ktx_cli.scan import Unsampled
 
-    meant = [str(ref) for ref, why in unread if why == NOT_READ]
-    failed = [table for table in unread if table[1] != NOT_READ]
+    meant = [str(ref) for ref, kind, _ in unread if kind == Unsampled.NOT_READ]
+    failed = [table for table in unread if table[1] != Unsampled.NOT_READ]
     if failed:
         tables = listing(_grouped(failed), 3)
         message = f"connection `{connection}`: the rows of {plural(len(failed), 'table')} were not looked at: {tables}"
-        late = any(why == OUT_OF_TIME for _, why in failed)
+        late = any(kind == Unsampled.OUT_OF_TIME for _, kind, _ in failed)
         more = ("config", "set", "scan.budget.seconds", seconds * 2) if late else ("connection", "test", connection)
         yield CheckResult(PROFILES, Level.WARN, message, Hint("{} && {}", Command(*more), Command("scan", connection)))
     if meant:
@@ -171,8 +171,8 @@ def _left_out(connection: str, unread: Unread, seconds: int) -> Iterator[CheckRe
 
 def _grouped(unread: Unread) -> Iterable[str]:
     """Yield each reason once, with the tables it is about."""
-    for why in dict.fromkeys(why for _, why in unread):
-        tables = listing(str(ref) for ref, reason in unread if reason == why)
+    for why in dict.fromkeys(why for _, _, why in unread):
+        tables = listing(str(ref) for ref, _, reason in unread if reason == why)
         yield f"{tables} ({one_line(why, 160)})"
 
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final
 
 from ktx_cli.core import Command, SourceError, monotonic
@@ -102,16 +103,16 @@ def count_sample(table: Table, sample: Sample, dialect: str = "", exact: frozens
     return SampledTable(profile, counts, values, exact)
 
 
-def unsampled(table: Table, problem: str, kind: ValueKind = ValueKind.OPAQUE) -> SampledTable:
-    """Return the profile of a table that could not be sampled."""
+def unsampled(table: Table, why: Unsampled, problem: str = "", kind: ValueKind = ValueKind.OPAQUE) -> SampledTable:
+    """Return the profile of a table that was not sampled; `problem`: the error of the database."""
     columns = tuple(ColumnProfile(column.name, kind, 0) for column in table.columns)
-    profile = TableProfile(table.ref, SampleMethod.HEAD, 0, table.row_estimate, False, columns, problem=problem)
-    return SampledTable(profile)
+    counted = (SampleMethod.HEAD, 0, table.row_estimate, False)
+    return SampledTable(TableProfile(table.ref, *counted, columns, problem=problem or PROBLEMS[why], unsampled=why))
 
 
 def unread(table: Table) -> SampledTable:
     """Return the profile of a table that must not be read: its columns count as empty, with their declared types."""
-    return unsampled(table, NOT_READ, ValueKind.EMPTY)
+    return unsampled(table, Unsampled.NOT_READ, kind=ValueKind.EMPTY)
 
 
 def comparable(value: Any, fold: Fold | None = None) -> Any:
@@ -218,11 +219,25 @@ def _trimmed(text: str) -> str:
     return text.rstrip(" ")
 
 
-FAILED = "profiling failed unexpectedly"
-"""The `problem` of a table whose profile failed because of a bug in ktx."""
+class Unsampled(StrEnum):
+    """Why a table has no sample.
 
-NOT_READ = "its rows are not read: scan.views"
-"""The `problem` of a view or foreign table that must not be read."""
+    `failed`: a bug in ktx. `not_read`: a view or foreign table that `scan.views` excludes. `out_of_time`:
+    `scan.budget.seconds` was used up. `error`: the database gave an error.
+    """
+
+    FAILED = "failed"
+    NOT_READ = "not_read"
+    OUT_OF_TIME = "out_of_time"
+    ERROR = "error"
+
+
+PROBLEMS: Final[Mapping[Unsampled, str]] = {
+    Unsampled.FAILED: "profiling failed unexpectedly",
+    Unsampled.NOT_READ: "its rows are not read: scan.views",
+    Unsampled.OUT_OF_TIME: "the time for profiling was up",
+}
+"""What is said of a table without a sample, if there is no error to quote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +276,8 @@ class ColumnProfile:
 class TableProfile:
     """One table: how it was sampled, and its columns in the table's order.
 
-    `row_count`: rows of the whole table, exact where `exact_count`. `problem`: why there is no sample at all.
+    `row_count`: rows of the whole table, exact where `exact_count`. `problem`: why there is no sample at all;
+    `unsampled`: the kind of this reason.
     """
 
     ref: TableRef
@@ -272,6 +288,7 @@ class TableProfile:
     columns: tuple[ColumnProfile, ...]
     cut_by_bytes: bool = False
     problem: str | None = None
+    unsampled: Unsampled | None = None
 
     @property
     def complete(self) -> bool:
@@ -298,9 +315,6 @@ CELLS = 8_000_000
 
 FEWEST_ROWS = 500
 """The least number of rows of a sample, whatever `CELLS` allows."""
-
-OUT_OF_TIME = "the time for profiling was up"
-"""The `problem` of a table that was not profiled within `scan.budget.seconds`."""
 
 _EXECUTED_KINDS = (TableKind.VIEW, TableKind.FOREIGN)
 
@@ -375,19 +389,19 @@ def profile_tables(
 
     def one(table: Table) -> tuple[SampledTable, int]:
         if ended.is_set():  # the source is gone: tables that other threads have not started are skipped
-            return unsampled(table, FAILED), 0
+            return unsampled(table, Unsampled.FAILED), 0
         try:
             with failures.stage(Stage.PROFILE, table.ref):
                 return _profile(connector, table, limits, exact.get(table.ref, frozenset()))
         except BaseException:
             ended.set()
             raise
-        return unsampled(table, FAILED), 0
+        return unsampled(table, Unsampled.FAILED), 0
 
     for done, (sampled, sent) in enumerate(_each(one, asked, budget), start=1):
         found[sampled.profile.ref] = sampled
         statements += sent
-        late += sampled.profile.problem == OUT_OF_TIME
+        late += sampled.profile.unsampled is Unsampled.OUT_OF_TIME
         progress(done, len(asked))
     return Profiled(tuple(found[table.ref] for table in tables), statements, rows, late, len(left_alone))
 
@@ -418,13 +432,18 @@ def _profile(
         if error.code == "connection":
             raise
         late = error.code == "timeout" and limits.deadline is not None and monotonic() >= limits.deadline
-        return unsampled(table, OUT_OF_TIME if late else why(error)), error.details.get("statements", 0)
+        found = unsampled(table, Unsampled.OUT_OF_TIME) if late else unsampled(table, Unsampled.ERROR, why(error))
+        return found, error.details.get("statements", 0)
     return count_sample(table, sample, connector.dialect, exact), sample.statements
 
 
 def _seed(table: Table) -> int:
     """Return a constant number for a table."""
     return int.from_bytes(hashlib.sha256(str(table.ref).encode("utf-8", "surrogatepass")).digest()[:3], "big")
+
+
+class SparedTableError(SourceError):
+    """A statement names a table whose rows must not be read."""
 
 
 class SparingConnector(ForwardingConnector):
@@ -438,9 +457,10 @@ class SparingConnector(ForwardingConnector):
         self._spared = tuple(table_path(ref, inner.dialect) for ref in spared)
 
     def query(self, sql: str, parameters: Sequence[Any] = (), *, max_rows: int = 1000) -> QueryResult:
-        """Run one statement. Raises `SourceError` with `NOT_READ` for one that names a spared table."""
+        """Run one statement. Raises `SparedTableError` for one that names a spared table."""
         if any(path in sql for path in self._spared):
-            raise SourceError(NOT_READ, hint=Command("config", "set", "scan.views", "always"), code="query")
+            always = Command("config", "set", "scan.views", "always")
+            raise SparedTableError(PROBLEMS[Unsampled.NOT_READ], hint=always, code="query")
         return super().query(sql, parameters, max_rows=max_rows)
 
     def close(self) -> None:

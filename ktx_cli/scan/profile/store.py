@@ -19,7 +19,7 @@ from typing import Any, Final
 from ktx_cli.core import isoformat, now, plain_value
 from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.project import LOOK, Privacy, transaction, translated
-from ktx_cli.scan.profile.profiler import NOT_READ, OUT_OF_TIME, ColumnProfile, SampledTable, TableProfile
+from ktx_cli.scan.profile.profiler import ColumnProfile, SampledTable, TableProfile, Unsampled
 from ktx_cli.scan.profile.values import Dictionary
 from ktx_cli.semantic import ColumnValues, load_lists
 from ktx_cli.warehouses import SampleMethod, TableRef
@@ -266,6 +266,7 @@ def _to_json(profile: TableProfile) -> dict[str, Any]:
         "exact_count": profile.exact_count,
         "cut_by_bytes": profile.cut_by_bytes,
         "problem": profile.problem,
+        "unsampled": profile.unsampled,
         "columns": [_column_to_json(column) for column in profile.columns],
     }
 
@@ -283,8 +284,9 @@ def _column_to_json(column: ColumnProfile) -> dict[str, Any]:
 def _from_json(ref: TableRef, stored: dict[str, Any]) -> TableProfile:
     stored.pop("profiled", None)
     columns = tuple(_column_from_json(column) for column in stored.pop("columns"))
-    method = SampleMethod(stored.pop("method"))
-    return TableProfile(ref=ref, method=method, columns=columns, **stored)
+    method, why = SampleMethod(stored.pop("method")), stored.pop("unsampled", None)
+    unsampled = None if why is None else Unsampled(why)
+    return TableProfile(ref=ref, method=method, columns=columns, unsampled=unsampled, **stored)
 
 
 def _column_from_json(stored: dict[str, Any]) -> ColumnProfile:
@@ -326,8 +328,9 @@ class ProfileStore:
     def save(self, sampled: Sequence[SampledTable], dictionary: Dictionary, results: StoredResults | None) -> None:
         """Replace everything that is stored of the connection."""
         profiled_at, moment = dict(self.profiled_at()), isoformat(now())
+        late = (Unsampled.OUT_OF_TIME, Unsampled.NOT_READ)
         # A table that was not reached keeps its old time, so that it comes first in the next run.
-        reached = (each.profile for each in sampled if each.profile.problem not in (OUT_OF_TIME, NOT_READ))
+        reached = (each.profile for each in sampled if each.profile.unsampled not in late)
         profiled_at.update((profile.ref, moment) for profile in reached)
         with translated(self.state):
             save_values(

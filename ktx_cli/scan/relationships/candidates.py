@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import SourceError
-from ktx_cli.scan.profile.profiler import comparable, fold_of
+from ktx_cli.scan.profile.profiler import SparedTableError, comparable, fold_of
 from ktx_cli.scan.relationships.columns import Candidate, Family, Overlap, are_alike, core, marks
 from ktx_cli.scan.relationships.ranker import ColumnFeatures, Competition, candidate_features, key_coverage
 from ktx_cli.scan.relationships.record import Check
@@ -109,7 +109,8 @@ class Prober:
     ) -> dict[ColumnFacts, Overlap]:
         """Look up each column alone, because the values of one of them made the common statement fail."""
         if len(children) == 1:
-            self.problems.append(f"values of {children[0]} could not be looked up in {key}: {error}")
+            if not isinstance(error, SparedTableError):
+                self.problems.append(f"values of {children[0]} could not be looked up in {key}: {error}")
             return {}
         return {child: overlap for each in children for child, overlap in self._look_up(key, [each]).items()}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import SourceError, monotonic, plural
 from ktx_cli.project import Relationships
-from ktx_cli.scan.profile.profiler import SampledTable
+from ktx_cli.scan.profile.profiler import SampledTable, SparedTableError
 from ktx_cli.scan.relationships.candidates import (
     EXACT_ROWS,
     Prober,
@@ -126,7 +126,8 @@ class RowChecks:
     def _note(self, what: str, error: SourceError) -> None:
         if error.code == "connection":
             raise error
-        self.problems.append(f"{what}: {error.message}")
+        if not isinstance(error, SparedTableError):  # one warning for all tables that are not read is enough
+            self.problems.append(f"{what}: {error.message}")
 
 
 def _is_small_enough(child: TableFacts, parent: TableFacts) -> bool:

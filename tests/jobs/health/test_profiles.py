@@ -13,7 +13,7 @@ from ktx_cli.jobs.health.model import CheckResult
 from ktx_cli.jobs.health.status import project_status
 from ktx_cli.jobs.ingest.plan import IngestRequest
 from ktx_cli.jobs.ingest.run import ingest
-from ktx_cli.scan.profile.profiler import NOT_READ, OUT_OF_TIME
+from ktx_cli.scan.profile.profiler import PROBLEMS, Unsampled
 from ktx_cli.scan.stages import Depth
 from tests.jobs.conftest import Built
 
@@ -39,11 +39,12 @@ def finding(project: Path, check: str) -> CheckResult:
     return status
 
 
-def unread(project: Path, table: str, why: str) -> None:
+def unread(project: Path, table: str, kind: Unsampled, why: str) -> None:
     """Store that the last look did not reach a table."""
     with sqlite3.connect(project / ".ktx" / "state.sqlite") as state:
         state.execute(
-            "UPDATE profiles SET profile = json_set(profile, '$.problem', ?) WHERE table_name = ?", (why, table)
+            "UPDATE profiles SET profile = json_set(profile, '$.unsampled', ?, '$.problem', ?) WHERE table_name = ?",
+            (kind, why, table),
         )
     state.close()
 
@@ -55,14 +56,16 @@ def test_a_scan_that_reached_all_tables_leaves_nothing_to_say(shop_project: Path
 
 
 @pytest.mark.parametrize(
-    ("why", "hint"),
+    ("kind", "why", "hint"),
     [
-        (OUT_OF_TIME, "ktx config set scan.budget.seconds 1800 && ktx scan shop"),
-        ("no permission", "ktx connection test shop && ktx scan shop"),
+        (Unsampled.OUT_OF_TIME, "the time was up", "ktx config set scan.budget.seconds 1800 && ktx scan shop"),
+        (Unsampled.ERROR, "no permission", "ktx connection test shop && ktx scan shop"),
     ],
 )
-def test_tables_that_were_left_out_are_named_with_the_reason(scanned_project: Path, why: str, hint: str) -> None:
-    unread(scanned_project, "orders", why)
+def test_tables_that_were_left_out_are_named_with_the_reason(
+    scanned_project: Path, kind: Unsampled, why: str, hint: str
+) -> None:
+    unread(scanned_project, "orders", kind, why)
     found = finding(scanned_project, "profiles")
     assert found.message == f"connection `shop`: the rows of 1 table were not looked at: orders ({why})"
     assert (found.level.value, found.hint) == ("warn", hint)
@@ -70,7 +73,7 @@ def test_tables_that_were_left_out_are_named_with_the_reason(scanned_project: Pa
 
 
 def test_views_that_nobody_wants_read_are_said_and_are_no_warning(scanned_project: Path) -> None:
-    unread(scanned_project, "orders", NOT_READ)
+    unread(scanned_project, "orders", Unsampled.NOT_READ, PROBLEMS[Unsampled.NOT_READ])
     found = finding(scanned_project, "profiles")
     assert found.message == "connection `shop`: 1 view not read, as scan.views says: orders"
     assert (found.level.value, found.hint) == ("ok", "ktx config set scan.views always && ktx scan shop")

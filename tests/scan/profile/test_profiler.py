@@ -17,15 +17,7 @@ import pytest
 from ktx_cli.core.errors import SourceError
 from ktx_cli.privacy.columns import ValueKind
 from ktx_cli.scan.profile import profiler
-from ktx_cli.scan.profile.profiler import (
-    NOT_READ,
-    OUT_OF_TIME,
-    Budget,
-    ColumnProfile,
-    Profiled,
-    TableProfile,
-    profile_tables,
-)
+from ktx_cli.scan.profile.profiler import Budget, ColumnProfile, Profiled, TableProfile, Unsampled, profile_tables
 from ktx_cli.warehouses import base, server
 from ktx_cli.warehouses.dialect import table_path
 from ktx_cli.warehouses.port import (
@@ -188,7 +180,7 @@ def test_two_schemas_with_the_same_table(make: Make, driver: str) -> None:
 @ENGINES
 def test_a_scan_without_time_looks_at_nothing(make: Make, driver: str) -> None:
     found = profiled(make(driver, *ORDERS), seconds=0.0)
-    assert {each.profile.problem for each in found.tables} == {OUT_OF_TIME}
+    assert {each.profile.unsampled for each in found.tables} == {Unsampled.OUT_OF_TIME}
     assert (found.out_of_time, found.statements) == (len(found.tables), 0)
 
 
@@ -270,7 +262,7 @@ def test_time_that_runs_out_on_the_way_costs_the_tables_behind(monkeypatch: pyte
     for module in ("ktx_cli.scan.profile.profiler", "ktx_cli.warehouses.sampling"):
         monkeypatch.setattr(f"{module}.monotonic", lambda: float(next(clock)))
     found = profile_tables(Scripted(lambda sql: [1]), simple_tables(4), Budget(seconds=2.5, concurrency=1))
-    assert [each.profile.problem for each in found.tables] == [None, None, OUT_OF_TIME, OUT_OF_TIME]
+    assert [each.profile.unsampled for each in found.tables] == [None, None, *2 * [Unsampled.OUT_OF_TIME]]
     assert found.out_of_time == 2
 
 
@@ -418,11 +410,12 @@ def test_views_and_foreign_tables_are_read_where_the_settings_say_so(views: Any,
         name for name in map(str, TableKind) if any(table_path(TableRef("s", name), dialect) in s for s in source.sent)
     }
     assert read == wanted
-    assert {str(each.profile.ref.name) for each in found.tables if each.profile.problem != NOT_READ} == wanted
+    unread = [each for each in found.tables if each.profile.unsampled is Unsampled.NOT_READ]
+    assert {each.profile.ref.name for each in found.tables if each not in unread} == wanted
     assert found.not_read == 4 - len(wanted)
     assert [each.profile.ref for each in found.tables] == [table.ref for table in tables]
-    left = [column for each in found.tables if each.profile.problem == NOT_READ for column in each.profile.columns]
-    assert {(column.kind, column.rows) for column in left} <= {(ValueKind.EMPTY, 0)}
+    columns = [column for each in unread for column in each.profile.columns]
+    assert {(column.kind, column.rows) for column in columns} <= {(ValueKind.EMPTY, 0)}
 
 
 def test_what_was_not_reached_comes_first_and_then_the_longest_ago() -> None:

@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.privacy.columns import ValueKind
-from ktx_cli.scan.profile.profiler import TOP_VALUES, ColumnProfile, comparable, count_sample, fold_of, unsampled
+from ktx_cli.scan.profile.profiler import (
+    TOP_VALUES,
+    ColumnProfile,
+    Unsampled,
+    comparable,
+    count_sample,
+    fold_of,
+    unsampled,
+)
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 from ktx_cli.warehouses.sampling import Sample, SampleMethod
 
@@ -169,7 +177,7 @@ def test_what_cannot_be_compared_has_no_counts() -> None:
 
 
 def test_a_table_without_a_sample_says_why() -> None:
-    found = unsampled(table("a", "b"), "it is locked").profile
+    found = unsampled(table("a", "b"), Unsampled.ERROR, "it is locked").profile
     assert (found.problem, found.rows, found.complete) == ("it is locked", 0, False)
     assert [each.name for each in found.columns] == ["a", "b"]
 

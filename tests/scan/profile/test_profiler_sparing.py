@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import SourceError
-from ktx_cli.scan.profile.profiler import NOT_READ, SparingConnector
+from ktx_cli.scan.profile.profiler import PROBLEMS, SparingConnector, Unsampled
 from ktx_cli.warehouses.port import QueryResult, Scope, TableRef
 
 
@@ -36,7 +36,7 @@ def test_only_statements_that_name_a_spared_table_are_refused() -> None:
         for name in ("`s`.`v`", "`s`.`a``b`"):
             with pytest.raises(SourceError) as caught:
                 sparing.query(f"SELECT count(*) FROM (SELECT 1 FROM {name}) AS x")
-            assert (caught.value.message, caught.value.code) == (NOT_READ, "query")
+            assert (caught.value.message, caught.value.code) == (PROBLEMS[Unsampled.NOT_READ], "query")
             assert caught.value.hint == "ktx config set scan.views always"
         assert sparing.query("SELECT 1 FROM `s`.`vv`", (2,), max_rows=3).rows == ((3, 2),)
         assert [sparing.dialect, sparing.test(Scope()), sparing.introspect(Scope())] == ["mysql", "tested", "read"]

@@ -15,7 +15,7 @@ from ktx_cli.privacy.columns import Refusal
 from ktx_cli.privacy.signs import Sign
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing, read_state
-from ktx_cli.scan.profile.profiler import SampledTable, count_sample, unsampled
+from ktx_cli.scan.profile.profiler import SampledTable, Unsampled, count_sample, unsampled
 from ktx_cli.scan.profile.store import (
     MatchKind,
     SearchedLists,
@@ -103,7 +103,7 @@ def test_profiles_come_back_as_they_were_but_for_what_is_withheld(database: sqli
 
 def test_a_table_without_a_sample_is_kept_with_its_problem(database: sqlite3.Connection) -> None:
     table = Table(ORDERS, TableKind.TABLE, (Column("a", "text", SemanticType.STRING),))
-    save_values(database, "shop", [unsampled(table, "no")], Dictionary(), privacy="local")
+    save_values(database, "shop", [unsampled(table, Unsampled.ERROR, "no")], Dictionary(), privacy="local")
     (profile,) = load_profiles(database, "shop")
     assert (profile.problem, profile.complete) == ("no", False)
 
