@@ -81,6 +81,7 @@ def _proxy(session: OfflineSession, folder: Path) -> Iterator[tuple[int, Path]]:
     pem = folder / "authority.pem"
     authority.cert_pem.write_to_path(str(pem))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sslsocket_class = _Accepted
     authority.issue_cert(API_HOST).configure_cert(context)
     server = _Proxy(session, context)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
@@ -91,6 +92,13 @@ def _proxy(session: OfflineSession, folder: Path) -> Iterator[tuple[int, Path]]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Accepted(ssl.SSLSocket):
+    """Counts as connected: `wrap_socket` leaves a socket open whose client has hung up before it looks."""
+
+    def getpeername(self) -> Any:
+        """Return nothing, and do not fail."""
 
 
 class _Proxy(socketserver.ThreadingTCPServer):
