@@ -13,6 +13,7 @@ from ktx_cli.semantic import verification
 from ktx_cli.semantic.answer import ask, compile_query
 from ktx_cli.semantic.verification import Mismatch, Verified, verify, verify_sample
 from ktx_cli.warehouses import pool
+from ktx_cli.warehouses.guard.check import check
 from ktx_cli.warehouses.port import Connector, QueryResult
 from tests.semantic.golden.engines import opened
 from tests.semantic.golden.questions import QUESTIONS
@@ -244,3 +245,19 @@ def test_a_value_that_depends_on_the_order_of_rows_is_left_out(shop: Connector) 
     found = verified(shop, query)
     assert found.skipped == {"any_value_orders_amount": "its value may depend on the order of the rows"}
     assert (found.numbers, found.mismatches) == (found.of, ())
+
+
+def test_what_recomputes_a_row_is_sent_as_it_was_compiled(shop: Connector, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard reads it once then, which takes most of the time of a row."""
+    sent: list[str] = []
+
+    def query(sql: str, parameters: Any = (), *, max_rows: int = 1000) -> QueryResult:
+        sent.append(sql)
+        return asked(sql, parameters, max_rows=max_rows)
+
+    question = {"measures": ["orders.revenue"], "dimensions": ["orders.status"]}
+    rows = ask(shop_model(), question, shop, attributes=ATTRIBUTES, now=NOW, probed=False).rows
+    asked = shop.query
+    monkeypatch.setattr(shop, "query", query)
+    assert verified(shop, question, rows).rows == len(sent) > 1
+    assert [sql for sql in sent if check(sql, "duckdb", max_rows=1).sql != sql] == []

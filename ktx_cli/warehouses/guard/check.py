@@ -84,7 +84,9 @@ def check(
             qualify(tree, schema_of)
         headers = written_headers(query, tree, dialect)
         text = syntax.rendered(tree if prefix else limited(tree, max_rows))
-        rules.parse(text, again=True)  # what is sent is checked too, not only what it was written from
+        if text != query:
+            rules.parse(text)  # what is sent is checked too, not only what it was written from
+        rules.require_built_in(text)
     except RecursionError:
         raise refused("size", "it", "is nested too deep", hint=_TOO_DEEP) from None
     except _PARSER_FAULTS as error:
@@ -99,9 +101,9 @@ class _Rules:
         self.functions = functions
         self.tables = tables
 
-    def parse(self, sql: str, *, again: bool = False) -> Any:
-        """Return the tree of the one query in the text (`again`: in what is sent); raises `StatementRefusedError`."""
-        tree = without_hints(self._tree(sql, again))
+    def parse(self, sql: str) -> Any:
+        """Return the tree of the one query in the text; raises `StatementRefusedError`."""
+        tree = without_hints(self._tree(sql))
         tree = as_query(tree) if self.syntax.pivots_are_statements else tree
         require_root(tree)
         for node in tree.walk():
@@ -110,7 +112,7 @@ class _Rules:
         require_bounded(tree, self.functions)
         return tree
 
-    def _tree(self, sql: str, again: bool) -> exp.Expr:
+    def _tree(self, sql: str) -> exp.Expr:
         from sqlglot import Dialect, ErrorLevel
         from sqlglot.errors import SqlglotError
 
@@ -120,8 +122,6 @@ class _Rules:
             tokens = speaker.tokenize(sql)
             require_plain(sql, tokens)
             require_shallow(tokens)
-            if self.syntax.has_several_servers and again:
-                self._require_built_in(tokens)
             parser = speaker.parser(error_level=ErrorLevel.IMMEDIATE)
             trees = parser.parse(tokens, sql)
         except SqlglotError as error:
@@ -132,8 +132,13 @@ class _Rules:
             raise refused("statements", found, "where one is wanted", hint=READING)
         return statements[0]
 
-    def _require_built_in(self, tokens: Sequence[Any]) -> None:
+    def require_built_in(self, sql: str) -> None:
         """Raise for a call in the text that is sent of what the server has not built in, whatever the parser knows."""
+        if not self.syntax.has_several_servers:
+            return
+        from sqlglot import tokenize
+
+        tokens = tokenize(sql, self.dialect)
         known = self.functions.names | self.functions.allowed
         name = strange_call(tokens, known, self.syntax.grammar_words())
         if name is not None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlglot import Dialect
+from sqlglot.parser import Parser
 
 from ktx_cli.core.errors import KtxError, NotSupportedError, UsageError
 from ktx_cli.warehouses.dialect import DIALECTS
@@ -176,6 +177,8 @@ def test_the_server_is_known_by_its_version(version: str, lists: tuple[str, ...]
         ("SELECT POINT(1, 2)", True, True, False),
         ("SELECT a REGEXP 'x' FROM t", True, True, True),
         ("SELECT LEVENSHTEIN(a, b) FROM t", False, False, False),
+        ("SELECT ANY_VALUE(a) FROM t LIMIT 11", True, True, False),  # sent as it is
+        ("SELECT COUNT_IF(a) FROM t LIMIT 11", False, False, False),
         ("SELECT COALESCE(a, b), CAST(a AS CHAR(3)), a IN (1, 2) FROM t AS u (a, b)", True, True, True),
     ],
 )
@@ -185,6 +188,19 @@ def test_what_is_built_in_depends_on_the_server(sql: str, mysql: bool, older: bo
             assert check(sql, "mysql", max_rows=10, server=server_of(version)).sql
         else:
             assert refusal(sql, "mysql", server=server_of(version))
+
+
+def test_a_statement_that_is_sent_as_it_is_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    parse = Parser.parse
+    monkeypatch.setattr(Parser, "parse", lambda self, tokens, sql: [read.append(sql), parse(self, tokens, sql)][1])
+    for sql in ("SELECT a FROM t LIMIT 11", "SELECT a FROM t", "select a from t limit 11"):
+        assert check(sql, "duckdb", max_rows=10).sql == "SELECT a FROM t LIMIT 11"
+    assert read == [
+        "SELECT a FROM t LIMIT 11",
+        *("SELECT a FROM t", "SELECT a FROM t LIMIT 11"),
+        *("select a from t limit 11", "SELECT a FROM t LIMIT 11"),
+    ]
 
 
 def test_what_mysql_has_is_on_no_other_list() -> None:
