@@ -369,7 +369,10 @@ def test_answers_nobody_uses_any_more_are_dropped_and_those_in_use_stay(
     assert probes == 0, "what is in use is not asked for again"
 
 
-def test_an_error_that_stops_the_questions_ages_nothing(two: Path, model_server: ModelServer, change: Change) -> None:
+def test_an_error_that_stops_the_questions_ages_nothing(
+    two: Path, model_server: ModelServer, change: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "KEPT_RUNS", 2)
     ingest(request(two))
     change(two, "ALTER TABLE orders ADD COLUMN more TEXT")
     first = kept(two)
