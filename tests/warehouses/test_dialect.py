@@ -18,6 +18,7 @@ from ktx_cli.warehouses import dialect as dialects
 from ktx_cli.warehouses.dialect import DIALECTS, Dialect, dialect_named, quote
 from ktx_cli.warehouses.guard.check import check
 from ktx_cli.warehouses.registry import dialect_of
+from ktx_cli.warehouses.worker.process import EngineError
 
 VALUE = exp.column("at")
 
@@ -85,3 +86,35 @@ def test_a_process_imports_the_dialects_it_asks_for_and_no_parser() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['ktx_cli.warehouses.dialect', 'ktx_cli.warehouses.mysql.dialect'] False"
+
+
+def driver_error(*args: object, **facts: object) -> Exception:
+    error = Exception(*args)
+    for name, value in facts.items():
+        setattr(error, name, value)
+    return error
+
+
+@pytest.mark.table(
+    ("dialect", "error", "about_the_statement"),
+    [
+        ("duckdb", EngineError("duckdb", "BinderException", "no column ghost"), True),
+        ("duckdb", EngineError("duckdb", "ConversionException", "'ada' is not a number"), False),
+        ("sqlite", driver_error("no such column: ghost"), True),
+        ("sqlite", driver_error("no such column: ada"), False),
+        ("sqlite", driver_error('near "FORM": syntax error'), True),
+        ("sqlite", driver_error("bad JSON path: 'ada'"), False),
+        ("postgres", driver_error(sqlstate="42501"), True),
+        ("postgres", driver_error(sqlstate="42P01", diag=SimpleNamespace(statement_position="8")), True),
+        ("redshift", driver_error(sqlstate="42P01", diag=SimpleNamespace(statement_position="8")), True),
+        ("postgres", driver_error(sqlstate="42601", diag=SimpleNamespace(statement_position=None)), False),
+        ("mysql", driver_error(1146, "no table"), True),
+        ("mysql", driver_error(1366, "'ada' is not a number"), False),
+        ("mysql", driver_error(), False),
+        ("trino", driver_error(error_name="COLUMN_NOT_FOUND"), True),
+        ("trino", driver_error(error_name="INVALID_CAST_ARGUMENT"), False),
+        ("snowflake", driver_error("no column ghost"), False),
+    ],
+)
+def test_errors_that_are_about_the_statement_alone(dialect: str, error: Exception, about_the_statement: bool) -> None:
+    assert dialect_named(dialect).is_statement_error(error, "SELECT ghost FORM orders") is about_the_statement
