@@ -245,7 +245,7 @@ def rest_lines(shown: VisibleModel, source: Source) -> Iterator[str]:
     for policy in source.policies:
         yield f"policy: {policy.name} (rows are limited to what a caller may see; only people change it)"
     for segment in source.segments.values():
-        expr = one_line(segment.expr, LONGEST_TEXT) if shown.tells(source, segment.expr) else "(not shown)"
+        expr = one_line(segment.expr, LONGEST_TEXT) if shown.can_show(source, segment.expr) else "(not shown)"
         yield f"segment: {segment.name} = {expr}{_described(segment.description)}"
     for measure in shown.measures(source):
         yield f"measure: {_measure(shown, source, measure)}"
@@ -261,8 +261,8 @@ def names_of(shown: VisibleModel, source: Source) -> str:
 
 
 def _measure(shown: VisibleModel, source: Source, measure: Measure) -> str:
-    expr = one_line(measure.expr, LONGEST_TEXT) if shown.tells(source, measure.expr) else "(not shown)"
-    filtered = measure.filter if measure.filter and shown.tells(source, measure.filter) else None
+    expr = one_line(measure.expr, LONGEST_TEXT) if shown.can_show(source, measure.expr) else "(not shown)"
+    filtered = measure.filter if measure.filter and shown.can_show(source, measure.filter) else None
     only = f" where {one_line(filtered, LONGEST_TEXT)}" if filtered else ""
     segments = f" in {', '.join(measure.segments)}" if measure.segments else ""
     return f"{measure.name} = {expr}{only}{segments}{_described(measure.description)}"

@@ -90,7 +90,7 @@ class ConnectionReport(Record):
             ],
             relationships=outcome.status_counts if outcome.has_rows else None,
             declared=outcome.declared,
-            joins=_standing_joins(outcome) if outcome.has_rows else (),
+            joins=_joins_in_effect(outcome) if outcome.has_rows else (),
             gone=outcome.plan.gone,
             descriptions=outcome.descriptions,
             failures=outcome.failures,
@@ -156,7 +156,7 @@ class ConnectionReport(Record):
         return round(self.seconds, 3)
 
 
-def _standing_joins(outcome: ScanOutcome) -> tuple[ReviewedRelationship, ...]:
+def _joins_in_effect(outcome: ScanOutcome) -> tuple[ReviewedRelationship, ...]:
     stand = [each for each in outcome.plan.reviewed if each.status in (JoinStatus.ACCEPTED, JoinStatus.MANUAL)]
     return tuple(sorted(stand, key=lambda each: (-each.relationship.probability, each.name)))
 

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
         storage_error,
         write_atomic,
     )
-    from ktx_cli.project.git import Git, GitResult, came_along, condensed, find_git, find_program
+    from ktx_cli.project.git import Git, GitResult, condensed, find_git, find_program, is_in_project
     from ktx_cli.project.layout import (
         CONFIG_NAME,
         DATABASE_SOURCE,

@@ -28,7 +28,7 @@ _PROJECTS: Final[collections.deque[Path]] = collections.deque(maxlen=64)
 """The projects this process looked for a program from last; what lies in any of them is passed over for all."""
 
 
-def came_along(program: Path, project_dir: Path) -> bool:
+def is_in_project(program: Path, project_dir: Path) -> bool:
     """Whether a program, or the link that names it, lies in the project or in the repository around it."""
     within = boundary(project_dir)
     link = Path(os.path.realpath(program.parent)) / program.name
@@ -52,7 +52,7 @@ def find_program(
         found = shutil.which(name, path=str(Path.cwd() / entry))
         if found is None:
             continue
-        if not any(came_along(Path(found), project) for project in projects):
+        if not any(is_in_project(Path(found), project) for project in projects):
             return Path(found), passed
         passed = passed or Path(found)
     return None, passed

@@ -272,7 +272,7 @@ def _entity(
 
 def _expression_text(shown: VisibleModel, source: Source, expr: str) -> str:
     """Return an expression as its own summary, unless it names what is not shown."""
-    return expr if shown.tells(source, expr) else f"of {source.name}"
+    return expr if shown.can_show(source, expr) else f"of {source.name}"
 
 
 def _document(shown: VisibleModel, kind: str, id: str, summary: str, fields: tuple[Field, ...]) -> Document:
@@ -325,7 +325,7 @@ class VisibleModel:
         """Return the measures of a source, in its order."""
         return [each for each in source.measures.values() if self._may(each.visibility)]
 
-    def tells(self, source: Source, expr: str) -> bool:
+    def can_show(self, source: Source, expr: str) -> bool:
         """Whether an expression of a source has no name in it of a column that is not shown."""
         shown = {each.name.casefold() for each in self.columns(source)}
         others = {name.casefold() for name in source.columns} - shown

@@ -317,10 +317,6 @@ _SAMPLE: Final = 4_000
 _STEP: Final = "vectors"
 
 
-def nobody() -> None:
-    """Return no embedder."""
-
-
 def model_of(database: sqlite3.Connection) -> str | None:
     """Return the model and the length of the vectors of an index, None where it has none."""
     return get_meta(database, "vectors")

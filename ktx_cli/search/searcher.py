@@ -28,7 +28,7 @@ from ktx_cli.llm import Embedder
 from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
 from ktx_cli.search.corpus import DOCUMENT, Contents, Document, Found, Scope, files_between
 from ktx_cli.search.index import Identity, Store, add, changing, identity, open_index, remove
-from ktx_cli.search.ranking import EMBEDDED, Vectors, embed_missing, found, fused, nearest, no_vectors, nobody, rank
+from ktx_cli.search.ranking import EMBEDDED, Vectors, embed_missing, found, fused, nearest, no_vectors, rank
 from ktx_cli.wiki import FOLDER
 
 if TYPE_CHECKING:
@@ -195,6 +195,10 @@ _QUERIES: Final = 256
 _Warnings = list[ResultWarning]
 
 
+def no_embedder() -> None:
+    """Return no embedder."""
+
+
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
     """What was found, and what there is to know about the search."""
@@ -214,7 +218,7 @@ class Searcher:
     path: Path
     contents: Callable[[], Contents]
     tree: Tree
-    embedder: Callable[[], Embedder | None] = nobody
+    embedder: Callable[[], Embedder | None] = no_embedder
     look_seconds: float = LOOK_SECONDS
     _base: Base | None = None
     _look_at: float = 0.0
@@ -398,7 +402,7 @@ def refresh(
     contents: Contents,
     tree: Tree,
     *,
-    embedder: Callable[[], Embedder | None] = nobody,
+    embedder: Callable[[], Embedder | None] = no_embedder,
     emit: Emit = ignore_events,
 ) -> Refreshed:
     """Bring the index at `path` up to date; the caller holds the run lock.

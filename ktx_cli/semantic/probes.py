@@ -171,8 +171,8 @@ class _RowCounts:
         if not all(conditions) or not leaves:
             return self.count()
         own = {tuple(each.key for each in found): found for found in conditions}
-        each_own = [exp.and_(*self._bound(found), copy=False) for found in own.values()]
-        return self.count(exp.paren(exp.or_(*each_own, copy=False), copy=False))
+        alternatives = [exp.and_(*self._bound(found), copy=False) for found in own.values()]
+        return self.count(exp.paren(exp.or_(*alternatives, copy=False), copy=False))
 
     def _bound(self, conditions: Sequence[Expression]) -> list[exp.Expr]:
         return [exp.paren(self._rows.bind(condition), copy=False) for condition in conditions]

@@ -106,8 +106,8 @@ class ApiFetch:
         self._skipped.append(Skipped(path, error.message, retry=status in RETRIED))
         self.keep(path)
 
-    def tell(self, done: int, total: int) -> None:
-        """Say how far it is."""
+    def report(self, done: int, total: int) -> None:
+        """Report the progress of the fetch."""
         self.context.emit(StepProgress("fetch", done, total, self.context.connection))
 
     def snapshot(self, origin: str, warnings: Iterable[ResultWarning] = ()) -> Snapshot:

@@ -36,7 +36,7 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-"""What stands at a pointer that leads to nothing."""
+"""The value at a pointer that leads to nothing."""
 
 
 def steps_of(pointer: Pointer) -> Steps:
@@ -248,11 +248,11 @@ def apply(
 
 
 def write(
-    workspace: Workspace, path: str, wanted: Mapping[Pointer, Any], owned: Mapping[str, str], *, anew: bool = False
+    workspace: Workspace, path: str, wanted: Mapping[Pointer, Any], owned: Mapping[str, str], *, overwrite: bool = False
 ) -> Applied:
-    """Bring a file of an overlay to what a source wants of it now: see `apply`. `anew`: whatever stands there goes."""
+    """Bring a file of an overlay to what a source wants of it now: see `apply`. `overwrite`: ignore its content."""
     before = workspace.read(path)
-    applied = apply(None if anew else before, wanted, owned, where=path)
+    applied = apply(None if overwrite else before, wanted, owned, where=path)
     if applied.text == before:
         return applied
     workspace.apply({path: applied.text})

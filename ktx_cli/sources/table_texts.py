@@ -193,7 +193,7 @@ def write(wanted: Wanted, context: ProjectContext, tool: str) -> Written:
             # An import by hand says of itself that the next one replaces it.
             by_hand = not before and text_of(present or b"").startswith(IMPORT_HEADER.format(tool=tool))
             items: dict[Pointer, Any] = dict(wanted.items.get(path, {}).items())
-            applied = owned.write(context.workspace, path, items, before, anew=by_hand)
+            applied = owned.write(context.workspace, path, items, before, overwrite=by_hand)
         except KtxError as error:
             warnings.append(ResultWarning("not_written", error.message, hint=error.hint, path=path))
             now[path] = before

@@ -387,24 +387,24 @@ class _ByMeaning:
 
     def __init__(self, vectors: Sequence[Sequence[float]]) -> None:
         self._vectors = vectors
-        self._standing: list[int] = []
+        self._kept: list[int] = []
         self._numpy = _numpy()
         self._rows = None if self._numpy is None else self._numpy.empty((len(vectors), len(vectors[0])))
 
     def near(self, number: int) -> list[int]:
-        similar = zip(self._standing, self._similar(self._vectors[number]), strict=True)
+        similar = zip(self._kept, self._similar(self._vectors[number]), strict=True)
         return [place for place, cosine in similar if round(cosine, 6) >= ALIKE]
 
     def _similar(self, own: Sequence[float]) -> list[float]:
         if self._rows is not None:
-            found: list[float] = (self._rows[: len(self._standing)] @ self._numpy.asarray(own)).tolist()
+            found: list[float] = (self._rows[: len(self._kept)] @ self._numpy.asarray(own)).tolist()
             return found
-        return [sum(map(operator.mul, own, self._vectors[place])) for place in self._standing]
+        return [sum(map(operator.mul, own, self._vectors[place])) for place in self._kept]
 
     def add(self, number: int) -> None:
         if self._rows is not None:
-            self._rows[len(self._standing)] = self._vectors[number]
-        self._standing.append(number)
+            self._rows[len(self._kept)] = self._vectors[number]
+        self._kept.append(number)
 
 
 def _numpy() -> Any:

@@ -215,9 +215,9 @@ def state_of(delivery: Delivery, record: MemoryRecord) -> FileState | None:
 def with_state(delivery: Delivery, record: MemoryRecord, artifacts: Iterable[str], *, whole: bool) -> Delivery:
     """Return the manifest with a capture that landed; not `whole`: it may be captured again."""
     known = state_of(delivery, record)
-    came = {*artifacts, *(() if known is None else known.artifacts)}
+    written = {*artifacts, *(() if known is None else known.artifacts)}
     status = FileStatus.DONE if whole else FileStatus.FAILED
-    return Delivery({**delivery.files, raw_path(record): FileState(record.sha256, status, tuple(sorted(came)))})
+    return Delivery({**delivery.files, raw_path(record): FileState(record.sha256, status, tuple(sorted(written)))})
 
 
 def without_state(delivery: Delivery, record: MemoryRecord) -> Delivery:

@@ -241,12 +241,12 @@ class _Capture:
         """Write how it ended: by what is in the commit, not by what the agent said."""
         report = self.report
         files = {path for path in (*report.committed, *report.ignored) if path != MANIFEST}
-        came = {each for each in result.work.produced() if path_of(each) not in report.held_paths} if files else set()
-        self.error = self._error(result, sorted(came))
+        saved = {each for each in result.work.produced() if path_of(each) not in report.held_paths} if files else set()
+        self.error = self._error(result, sorted(saved))
         self._save(
             status=_status(result, self.error, files),
             reason=self.error.message if self.error is not None else "" if files else _nothing(result),
-            artifacts=tuple(sorted({*self.record.artifacts, *came})),
+            artifacts=tuple(sorted({*self.record.artifacts, *saved})),
             files=tuple(sorted({*self.record.files, *files})),
             conflicts=result.conflicts,
             commits=self.record.with_commit(report.commit),
@@ -254,11 +254,11 @@ class _Capture:
             error=None if self.error is None else self.error.to_json(),
         )
 
-    def _error(self, result: CaptureResult, came: Sequence[str]) -> KtxError | None:
+    def _error(self, result: CaptureResult, saved: Sequence[str]) -> KtxError | None:
         outcome, stopped, held = result.outcome, result.agents.stopped, self.report.held
         details = {"run_id": self.record.run_id}
         if result.conflicts:
-            return _conflict(result, came, self.record)
+            return _conflict(result, saved, self.record)
         if outcome.status is not UnitStatus.DONE:
             if stopped is not None:
                 return stopped
@@ -292,9 +292,9 @@ def _nothing(result: CaptureResult) -> str:
     return "everything in it is said already" if is_known else "the model found nothing in it worth keeping"
 
 
-def _conflict(result: CaptureResult, came: Sequence[str], record: MemoryRecord) -> PartialError:
+def _conflict(result: CaptureResult, saved: Sequence[str], record: MemoryRecord) -> PartialError:
     about = listing(dict.fromkeys(str(each["artifact"]) for each in result.conflicts))
-    rest = f"the rest is captured: {listing(came)}" if came else "nothing else was captured"
+    rest = f"the rest is captured: {listing(saved)}" if saved else "nothing else was captured"
     message = f"the text contradicts what is accepted: {about}, which stays as it is; {rest}"
     hint = Hint("{}; to change it, capture the text with --replace", Command("memory", "show", record.run_id))
     details = {"run_id": record.run_id, "conflicts": [dict(each) for each in result.conflicts]}

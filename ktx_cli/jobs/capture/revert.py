@@ -94,8 +94,8 @@ class _Revert:
                 raise KtxError(message, hint=Command("fetch", program="git"), code="git")
             after, before = repository.tree(commit), repository.tree(repository.parent_of(commit))
             for path in sorted(dict(set(after.blobs().items()) ^ set(before.blobs().items())).keys() - {MANIFEST}):
-                now_there = workspace.read(path)
-                merged = merge_files(path, after.read(path), before.read(path), now_there, text_merge=merge_lines)
+                current = workspace.read(path)
+                merged = merge_files(path, after.read(path), before.read(path), current, text_merge=merge_lines)
                 if isinstance(merged, Conflict):
                     lost[path] = merged.reason
                 else:

@@ -182,7 +182,7 @@ def _install_entry(
     outcome.name, outcome.path, outcome.entry = name, configuration.path, value
     if recorded is not None and recorded.name != name and entries.get(recorded.name) == recorded.value:
         configuration.take(recorded)
-    made = _standing(configuration, name, value, recorded, outcome) if name in entries else None
+    made = _found_entry(configuration, name, value, recorded, outcome) if name in entries else None
     if made is None:
         outcome.action = "updated" if recorded and recorded.name in entries else "added"
         made = configuration.put(name, value)
@@ -192,7 +192,7 @@ def _install_entry(
     return made
 
 
-def _standing(
+def _found_entry(
     configuration: Configuration, name: str, value: dict[str, Any], recorded: Entry | None, outcome: ClientOutcome
 ) -> Entry | None:
     """Return the record of an entry that stays as it is; None for an older one of ours, which is taken out."""

@@ -252,7 +252,7 @@ def examine(
     context = CheckContext(layout, loaded, environ, live=True)
     diagnosis = Diagnosis(_answers(context, checks), project_dir=project_dir)
     if fix:
-        _mend(context, diagnosis, checks)
+        _repair_all(context, diagnosis, checks)
     return diagnosis
 
 
@@ -312,7 +312,7 @@ def _without_settings(
     return Diagnosis({**answers, "config": [finding]}, problem=error, project_dir=layout.root)
 
 
-def _mend(context: CheckContext, diagnosis: Diagnosis, checks: Sequence[Check]) -> None:
+def _repair_all(context: CheckContext, diagnosis: Diagnosis, checks: Sequence[Check]) -> None:
     """Repair what can be repaired, once each, and run the checks concerned again."""
     touched = []
     for check in checks:

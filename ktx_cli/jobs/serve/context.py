@@ -157,11 +157,11 @@ def _open_facts(shown: VisibleModel, source: Source, privacy: bool) -> dict[str,
     for part in ("columns", "measures", "segments"):
         for each in facts[part]:
             for key in ("expr", "filter"):
-                if isinstance(each.get(key), str) and not shown.tells(source, each[key]):
+                if isinstance(each.get(key), str) and not shown.can_show(source, each[key]):
                     each[key] = _NOT_SHOWN
     for join, each in zip(source.joins, facts["joins"], strict=True):
         target = shown.model.sources.get(join.to)
-        if not shown.tells(source, each["on"]) or (target is not None and not shown.tells(target, each["on"])):
+        if not shown.can_show(source, each["on"]) or (target is not None and not shown.can_show(target, each["on"])):
             each["on"] = _NOT_SHOWN
     names = {each["name"] for each in facts["columns"]}
     facts["grain"] = [each for each in facts["grain"] if each in names]

@@ -42,8 +42,8 @@ def _askable(source: Source) -> list[str]:
 
 def _without_measures(source: Source | None, written: str, example: str | None = None) -> SemanticError:
     owner = "SOURCE" if source is None else source.name
-    nobody = "no source has any" if source is None else f"{owner} has none"
-    message = f"there is no measure `{written}`: {nobody}"
+    reason = "no source has any" if source is None else f"{owner} has none"
+    message = f"there is no measure `{written}`: {reason}"
     hint = f"aggregate a column: {example or f'count({owner}.COLUMN)'}, sum({owner}.COLUMN)"
     return SemanticError(message, hint=hint, code="unknown_name", details={"candidates": []})
 

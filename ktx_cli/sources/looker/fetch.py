@@ -296,7 +296,7 @@ class _Fetch:
             document = self._explore(model, explore)
             if document is not None:
                 self._targets[model, explore] = Target.stored(document.get("target"))
-            self._gathered.tell(done, len(named))
+            self._gathered.report(done, len(named))
 
     def _explore(self, model: str, explore: str) -> Document | None:
         """Return an explore, None where it cannot be read or its connection is not wanted."""
@@ -345,7 +345,7 @@ class _Fetch:
                 document = self._content(path, str(each["id"]), moment, ask, document_of)
             if document is not None:
                 self._gathered.put(path, with_targets(document, self._targets))
-            self._gathered.tell(done, len(wanted))
+            self._gathered.report(done, len(wanted))
 
     def _content(
         self,

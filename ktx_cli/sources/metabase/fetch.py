@@ -194,7 +194,7 @@ class _Fetch:
         while queue:
             number = queue.pop()
             card = self._card(number, moments.get(number))
-            self._gathered.tell(len(seen) - len(queue), len(seen))
+            self._gathered.report(len(seen) - len(queue), len(seen))
             if card is not None:
                 self._cards[number] = card
                 new = [each for each in card.references if each not in seen]

@@ -28,8 +28,8 @@ from ktx_cli.project import (
     KtxConfig,
     Layout,
     SecretRef,
-    came_along,
     find_program,
+    is_in_project,
     prepare_private_folder,
     resolve_plain,
     values_of,
@@ -74,7 +74,7 @@ def find_claude(*, cli_path: str | None, project_dir: Path, environ: Mapping[str
             place = SettingPath(origin) if origin == _SETTING else Variable(origin)
             hint = Hint("correct {}, or remove it", place)
             raise _unusable(backend, f"{origin} names {path}, which is no program that can be run", hint)
-        if origin == _SETTING and came_along(path, project_dir):
+        if origin == _SETTING and is_in_project(path, project_dir):
             message = f"{origin} names {path}, which lies in the project: it could have come with it, so it is not run"
             again = Command("config", "set", _SETTING, "~/.local/bin/claude")
             raise _unusable(backend, message, again)
