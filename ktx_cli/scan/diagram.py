@@ -290,20 +290,20 @@ def _mermaid_edge(names: dict[str, str], edge: Edge) -> str:
 
 
 def edge_label(edge: Edge) -> str:
-    """Return what a join goes by, and in brackets where it comes from unless a key declares it."""
+    """Return the columns of a join, and its origin in brackets unless a key declares it."""
     columns = ", ".join(mine if mine == theirs else f"{mine} = {theirs}" for mine, theirs in edge.pairs)
     origin = "" if edge.origin == "formal" else f"({edge.origin})"
     return f"{columns} {origin}".strip() or "joined"
 
 
 def _quoted(text: str) -> str:
-    """Return the text in quotes; what would end it, or mean something there, becomes an entity code."""
+    """Return the text in quotes, with entity codes for special characters."""
     flat = _DIRECTION.sub(r"\1_", visible(one_line(text, _NAME_LENGTH))) or "_"
     return '"' + "".join(_ENTITIES.get(character, character) for character in flat) + '"'
 
 
 def visible(text: str, instead: str = "\N{REPLACEMENT CHARACTER}") -> str:
-    """Return text without what nobody sees or no file can hold: marks of direction, lone surrogates, no characters."""
+    """Return the text without unprintable characters: marks of direction, lone surrogates, noncharacters."""
     return "".join(character if character.isprintable() else instead for character in text)
 
 
@@ -347,9 +347,9 @@ def dot(diagram: Diagram) -> str:
 
 
 def draw_svg(text: str, *, seconds: float = DRAWING_SECONDS, project_dir: Path | None = None) -> str:
-    """Return the SVG of a DOT text; `project_dir`: where no program is run from, by default the current folder's.
+    """Return the SVG of a DOT text; no program in `project_dir` is run (default: the project of the current folder).
 
-    Raises `NotReadyError` when Graphviz is not installed, `KtxError` when `dot` refuses or takes too long.
+    Raises `NotReadyError` if Graphviz is not installed, `KtxError` if `dot` refuses or takes too long.
     """
     program, passed = find_program("dot", project_dir=project_dir)
     if program is None and passed is not None:

@@ -255,7 +255,7 @@ def _by_hand(
 
 
 def gone_warnings(connection: str, gone: Sequence[GoneJoin], held: Collection[str]) -> list[ResultWarning]:
-    """Return a warning about the joins that are gone, except for those of files that were held back."""
+    """Return a warning about the joins that are gone, except for those of held files."""
     named = [f"{each.name} ({each.reason})" for each in gone if each.shard not in held]
     if not named:
         return []

@@ -149,7 +149,7 @@ def _count(column: Column, values: list[Any], fold: Fold | None) -> tuple[Column
 
 
 def _finite_numbers(types: set[type], counted: Iterable[Any]) -> bool:
-    """Whether the numbers among the values, all that might have to be changed, are none but finite ones."""
+    """Whether all values are of comparable types, and the numbers among them finite."""
     if not types <= _AS_THEY_ARE | _FRACTIONS:
         return False
     return all(map(math.isfinite, (value for value in counted if type(value) in _FRACTIONS)))

@@ -143,7 +143,7 @@ def _lists(table: Table, sample: SampledTable, reader: ValueReader, limits: Dict
 
 
 def _is_lookup(profile: ColumnProfile, sample: SampledTable, limits: DictionaryLimits) -> bool:
-    """Whether the sample speaks for few values: texts, booleans, and whole numbers that stand for something."""
+    """Whether the sample suggests few values: texts, booleans, and integers that are codes."""
     if not profile.distinct:
         return False
     if profile.kind is ValueKind.INTEGER:
@@ -169,10 +169,10 @@ def _cut(value: Any, length: int) -> Any:
 
 
 COLUMNS_AT_ONCE = 40
-"""How many columns one statement lists: SQLite takes no union of more than 500 parts, and its rows are as wide."""
+"""The number of columns per statement: SQLite takes no union of more than 500 parts, and its rows are as wide."""
 
 Counts = dict[Any, int]
-"""Value -> in how many rows it stands."""
+"""Value -> its number of rows."""
 
 
 @dataclass(slots=True)
@@ -187,7 +187,7 @@ class ValueReader:
     statements: int = 0
 
     def read(self, table: Table, columns: Sequence[Column]) -> dict[str, Counts | None]:
-        """Return column -> all its values, None where it has more than `most`; without those that could not be read.
+        """Return column -> all its values, None if it has more than `most`; without those that could not be read.
 
         Raises `SourceError` only when the source is gone.
         """
@@ -221,7 +221,7 @@ class ValueReader:
             yield column.name, None if lists is None else self._few(lists[0])
 
     def _lists(self, listing: Listing) -> list[Counts] | None:
-        """Return the values of every column of a statement; None where there were more rows than expected."""
+        """Return the values of every column of a statement; None if it returned more rows than expected."""
         self.statements += 1
         result = self.connector.query(listing.sql, max_rows=listing.rows + 1)
         if len(result.rows) > listing.rows:
@@ -244,16 +244,16 @@ class ValueReader:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A statement and how its rows are read: `read` gives (place of the column, value, count), or None for NULL."""
+    """A statement, and a function that reads its rows: (position of the column, value, count), or None for NULL."""
 
     sql: str
     rows: int
-    """More rows than these mean that the lists are cut somewhere."""
+    """The number of rows above which a list is cut."""
     columns: int
     flagged: bool
 
     def read(self, row: Sequence[Any]) -> tuple[int, Any, int] | None:
-        """Return which column a row is about, one of its values, and in how many rows of the table it stands."""
+        """Return the column of a row, one of its values, and the number of rows of the table with it."""
         count = int(row[-1])
         if self.flagged:
             place = next(at for at in range(self.columns) if int(row[self.columns + at]) == 0)
@@ -264,7 +264,7 @@ class Listing:
 
 
 def list_values(table: Table, columns: Sequence[Column], dialect: str, *, most: int, text: int) -> Listing:
-    """Return one statement for all columns: grouping sets where the dialect has them, else a union.
+    """Return one statement for all columns: grouping sets if the dialect has them, else a union.
 
     `most`: how many values of a column are wanted; one more is read, to know that there are more. `text`: at how many
     characters values are cut.

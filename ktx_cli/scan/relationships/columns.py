@@ -167,20 +167,20 @@ def _alike_table(base: tuple[str, ...], table: TableFacts) -> float:
     return score if table.numbered == table.words else max(score, table_alike(base, table.numbered))
 
 
-def table_alike(base: tuple[str, ...], spoken: tuple[str, ...]) -> float:
+def table_alike(base: tuple[str, ...], name: tuple[str, ...]) -> float:
     """Return how well words match a table's name: all of them, those after a role (`billing address`), or the last."""
-    if not base or not spoken:
+    if not base or not name:
         return 0.0
     # Words that begin with different letters are not alike, which is sooner seen here than by a call.
-    best, first, first_spoken = 0.0, base[0][:1], spoken[0][:1]
+    best, first, first_of_table = 0.0, base[0][:1], name[0][:1]
     for weight, letter, part in _parts(base):
-        if letter == first_spoken and weight > best:
-            best = max(best, weight * phrase_alike(part, spoken))
-    for weight, letter, part in _parts_of_table(spoken, len(base)):
+        if letter == first_of_table and weight > best:
+            best = max(best, weight * phrase_alike(part, name))
+    for weight, letter, part in _parts_of_table(name, len(base)):
         if letter == first and weight > best:
             best = max(best, weight * phrase_alike(base, part))
-    if len(base) > 1 and len(spoken) > 1 and best < 0.72:
-        best = max(best, 0.72 * phrase_alike(base[-1:], spoken[-1:]))
+    if len(base) > 1 and len(name) > 1 and best < 0.72:
+        best = max(best, 0.72 * phrase_alike(base[-1:], name[-1:]))
     return best
 
 
@@ -193,13 +193,13 @@ def _parts(base: tuple[str, ...]) -> tuple[tuple[float, str, tuple[str, ...]], .
 
 
 @functools.lru_cache(maxsize=100_000)
-def _parts_of_table(spoken: tuple[str, ...], size: int) -> tuple[tuple[float, str, tuple[str, ...]], ...]:
+def _parts_of_table(name: tuple[str, ...], size: int) -> tuple[tuple[float, str, tuple[str, ...]], ...]:
     """Return the parts of a table's name that `size` words may match: weight, first letter, words."""
-    if len(spoken) == 1:
+    if len(name) == 1:
         return ()
-    parts = [(0.82, spoken[-1:]), (0.7, spoken[:-1]), (0.5, spoken[:1])]
-    if 1 < size < len(spoken):
-        parts.append((0.85, spoken[-size:]))
+    parts = [(0.82, name[-1:]), (0.7, name[:-1]), (0.5, name[:1])]
+    if 1 < size < len(name):
+        parts.append((0.85, name[-size:]))
     return tuple((weight, part[0][:1], part) for weight, part in parts)
 
 
@@ -345,11 +345,11 @@ def gather(
     names = [table.ref.name for table, _ in chosen]
     local = local_key_words(_first_keys(chosen))
     splitter = Splitter([*names, *(column.name for table, _ in chosen for column in table.columns)])
-    spoken = table_words(names)
+    words_of = table_words(names)
     found: list[TableFacts] = []
     for table, sample in chosen:
         with failures.stage(Stage.RELATIONSHIPS, table.ref):
-            found.append(_table(table, sample, splitter.split(spoken[table.ref.name]), len(found), splitter, local))
+            found.append(_table(table, sample, splitter.split(words_of[table.ref.name]), len(found), splitter, local))
     _mark_peculiar(found)
     return DatabaseFacts(dialect, found, tuple(table for table, _ in relations))
 
@@ -373,11 +373,11 @@ def _mark_peculiar(tables: Sequence[TableFacts]) -> None:
 
 
 def _table(
-    table: Table, sampled: SampledTable, spoken: tuple[str, ...], number: int, splitter: Splitter, local: frozenset[str]
+    table: Table, sampled: SampledTable, name: tuple[str, ...], number: int, splitter: Splitter, local: frozenset[str]
 ) -> TableFacts:
-    facts = TableFacts(table, sampled, spoken, number)
+    facts = TableFacts(table, sampled, name, number)
     last = tokens(table.ref.name)[-1]
-    facts.numbered = (*spoken, last) if last.isdigit() and spoken[-1] != last else spoken
+    facts.numbered = (*name, last) if last.isdigit() and name[-1] != last else name
     prefix = own_prefix(column.name for column in table.columns)
     letters = string_prefix([column.name for column in table.columns])
     for position, (column, profile) in enumerate(zip(table.columns, sampled.profile.columns, strict=True)):
@@ -467,8 +467,8 @@ def core(table: TableFacts) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=100_000)
-def _core(spoken: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(word for word in spoken if not _is_mark(word)) or spoken
+def _core(name: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for word in name if not _is_mark(word)) or name
 
 
 def marks(table: TableFacts) -> frozenset[str]:

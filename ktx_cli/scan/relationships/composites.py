@@ -85,8 +85,8 @@ def _is_prefixed(other: ColumnFacts, member: ColumnFacts) -> bool:
 
 def _is_table(words: tuple[str, ...], member: ColumnFacts) -> bool:
     """Whether words end with the name of the member's table; a role may come before it."""
-    spoken = member.table.words
-    return max(phrase_alike(words, spoken), phrase_alike(words[-len(spoken) :], spoken)) >= TABLE_MATCH
+    name = member.table.words
+    return max(phrase_alike(words, name), phrase_alike(words[-len(name) :], name)) >= TABLE_MATCH
 
 
 def _by_table(other: ColumnFacts, member: ColumnFacts, names: NameIndex) -> Likeness | None:
@@ -446,8 +446,7 @@ def _branch(
     names: NameIndex,
 ) -> PolymorphicBranch | None:
     words = tuple(word for word in tokens(str(kind)) if word)  # a sentinel text names nothing
-    spoken = names.tables(words)
-    named = {number: score for number, score in spoken.items() if score >= MIN_VALUE_MATCH}
+    named = {number: score for number, score in names.tables(words).items() if score >= MIN_VALUE_MATCH}
     for number in names.meant(words):
         named.setdefault(number, MIN_VALUE_MATCH)
     options = [(score, key) for number, score in named.items() for key in by_table.get(number, ())]

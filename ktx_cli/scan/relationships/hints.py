@@ -62,7 +62,7 @@ def hints_of(sources: Iterable[HintSource], facts: DatabaseFacts, keys: Iterable
 
 
 def _ends(hint: JoinHint, tables: dict[TableRef, TableFacts]) -> Ends:
-    """Return the columns of both ends; none where one of them is not known."""
+    """Return the columns of both ends; none if one of them is not known."""
     if hint.child not in tables or hint.parent not in tables:
         return (), ()
     return _columns(tables[hint.child], hint.child_columns), _columns(tables[hint.parent], hint.parent_columns)

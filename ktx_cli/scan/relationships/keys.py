@@ -202,12 +202,12 @@ def _is_dense(column: ColumnFacts) -> bool:
 
 
 @functools.lru_cache(maxsize=100_000)
-def _aliases(spoken: tuple[str, ...], numbered: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], float], ...]:
+def _aliases(name: tuple[str, ...], numbered: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], float], ...]:
     """Return the words a key of a table may use for it, with weights: `order` for `order header` and `sales order`."""
-    found = [(each, 1.0) for each in dict.fromkeys((spoken, numbered))]
-    if len(spoken) > 1:
-        found.append((spoken[:-1], 0.9 if spoken[-1] in _HEADS else 0.5))
-        found.append((spoken[-1:], 0.8))
+    found = [(each, 1.0) for each in dict.fromkeys((name, numbered))]
+    if len(name) > 1:
+        found.append((name[:-1], 0.9 if name[-1] in _HEADS else 0.5))
+        found.append((name[-1:], 0.8))
     return tuple(found)
 
 
@@ -489,14 +489,14 @@ def _junction(table: TableFacts, refers: Mapping[ColumnFacts, Candidate]) -> tup
     members = sorted(refers, key=lambda column: column.position)
     parents = {refers[column].key for column in members}
     others = [c for c in table.columns if c not in refers and c.family is not Family.OTHER and not c.has_word("time")]
-    spoken = sum(
+    named = sum(
         any(phrase_alike((word,), (other,)) >= 0.7 for word in table.words for other in parent.table.words)
         for parent in parents
     )
-    if not 2 <= len(members) <= 3 or len(parents) != len(members) or (len(others) > 1 and spoken < 2):
+    if not 2 <= len(members) <= 3 or len(parents) != len(members) or (len(others) > 1 and named < 2):
         return None
     rows = table.sampled.profile.rows
-    if any(column.profile.nulls or (column.unique and others and spoken < 2) for column in members):
+    if any(column.profile.nulls or (column.unique and others and named < 2) for column in members):
         return None
     sizes = range(2, len(members) + 1)
     groups = (group for size in sizes for group in combinations(members, size))

@@ -57,7 +57,7 @@ def _vocabulary() -> Mapping[str, list[str]]:
 
 @functools.cache
 def _concepts() -> Mapping[str, frozenset[str]]:
-    """Return word -> the concepts it may stand for (`rep` -> person)."""
+    """Return word -> the concepts it may mean (`rep` -> person)."""
     text = files("ktx_cli.scan.relationships").joinpath("concepts.json").read_text("utf-8")
     found: dict[str, set[str]] = {}
     for concept, listed in json.loads(text).items():
@@ -67,19 +67,19 @@ def _concepts() -> Mapping[str, frozenset[str]]:
 
 
 def concept_words() -> Iterable[str]:
-    """Return all words that stand for a concept."""
+    """Return all words that mean a concept."""
     return _concepts()
 
 
 @functools.lru_cache(maxsize=100_000)
-def concepts(spoken: tuple[str, ...]) -> frozenset[str]:
+def concepts(name: tuple[str, ...]) -> frozenset[str]:
     """Return the concepts of the last word of a name that has any.
 
     A name that ends in `by` (`approved by`) stands for a person.
     """
-    if (len(spoken) > 1 and spoken[-1] in words("agent")) or (spoken and _is_done_by(spoken[-1])):
+    if (len(name) > 1 and name[-1] in words("agent")) or (name and _is_done_by(name[-1])):
         return frozenset({"person"})
-    for word in reversed(spoken):
+    for word in reversed(name):
         known = _concepts().get(stem(word))
         if known:
             return known

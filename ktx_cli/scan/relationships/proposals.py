@@ -154,8 +154,8 @@ def likely_parents(tables: Iterable[Table]) -> dict[TableRef, tuple[TableRef, ..
     half of the words, or all if its name does not mean a key; and to tables with a key column of the same name.
     """
     ordered = sorted(tables, key=lambda table: ref_order(table.ref))
-    spoken = table_words(table.ref.name for table in ordered)
-    stems = {table.ref: frozenset(map(stem, spoken[table.ref.name])) for table in ordered}
+    words_of = table_words(table.ref.name for table in ordered)
+    stems = {table.ref: frozenset(map(stem, words_of[table.ref.name])) for table in ordered}
     by_word: dict[str, list[TableRef]] = defaultdict(list)
     by_key: dict[str, list[TableRef]] = defaultdict(list)
     for table in ordered:
