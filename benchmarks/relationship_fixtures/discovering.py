@@ -75,17 +75,17 @@ def _hidden(table: Table, primary_keys: Mapping[str, tuple[str, ...]]) -> Table:
 
 
 def _answer(found: Any, seconds: float) -> Answer:
-    links = [(_reference(edge), edge) for edge in found.relationships]
+    links = [(_reference(each), each) for each in found.relationships]
     keys = (PrimaryKey(ref.name, tuple(columns)) for ref, columns in found.primary_keys.items() if columns)
     return Answer(
         frozenset(keys),
-        frozenset(link for link, edge in links if edge.status == "accepted"),
-        frozenset(link for link, edge in links if edge.status == "review"),
-        tuple((link, f"{edge.status} {edge.probability:.2f}: {edge.reason}") for link, edge in links),
+        frozenset(link for link, each in links if each.status == "accepted"),
+        frozenset(link for link, each in links if each.status == "review"),
+        tuple((link, f"{each.status} {each.probability:.2f}: {each.reason}") for link, each in links),
         found.queries,
         seconds,
     )
 
 
-def _reference(edge: Any) -> Reference:
-    return Reference(edge.child.name, tuple(edge.child_columns), edge.parent.name, tuple(edge.parent_columns))
+def _reference(found: Any) -> Reference:
+    return Reference(found.child.name, tuple(found.child_columns), found.parent.name, tuple(found.parent_columns))

@@ -88,15 +88,15 @@ def scan(project: Path) -> str | None:
 
 
 def said(project: Path, accept: tuple[str, ...] = (), reject: tuple[str, ...] = (), **more: Any) -> DecisionReport:
-    choices = [TypedDecision(edge, Decision.ACCEPT) for edge in accept] + [
-        TypedDecision(edge, Decision.REJECT) for edge in reject
+    choices = [TypedDecision(each, Decision.ACCEPT) for each in accept] + [
+        TypedDecision(each, Decision.REJECT) for each in reject
     ]
     return decide(DecideRequest(project, choices, **more))[0]
 
 
 def join_status_counts(project: Path) -> dict[str, str]:
-    edges = list_relationships(Layout(project), statuses=frozenset(JoinStatus)).relationships
-    return {edge.name: edge.status.value for edge in edges}
+    relationships = list_relationships(Layout(project), statuses=frozenset(JoinStatus)).relationships
+    return {each.name: each.status.value for each in relationships}
 
 
 def git(project: Path, *words: str) -> str:
@@ -127,7 +127,7 @@ def test_a_scan_finds_what_is_listed(project: Path) -> None:
     assert {found[CUSTOMER], found[LINE]} == {"accepted"}
     assert {found[PARCEL], found[WHO]} == {"review"}
     shown = list_relationships(Layout(project))
-    assert {edge.name for edge in shown.relationships} == {
+    assert {each.name for each in shown.relationships} == {
         name for name, status in found.items() if status != "rejected"
     }
     assert (shown.warnings, shown.declared) == ([], 0)
@@ -141,12 +141,12 @@ def test_listing_runs_no_git(project: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("table", ["shipments", "order_lines", "customers"])
 def test_of_one_table(project: Path, table: str) -> None:
-    edges = list_relationships(Layout(project), statuses=frozenset(JoinStatus), table=table).relationships
+    relationships = list_relationships(Layout(project), statuses=frozenset(JoinStatus), table=table).relationships
     everything = list_relationships(Layout(project), statuses=frozenset(JoinStatus)).relationships
-    assert edges == [
+    assert relationships == [
         each for each in everything if table in (each.relationship.child.name, each.relationship.parent.name)
     ]
-    assert 0 < len(edges) < len(everything)
+    assert 0 < len(relationships) < len(everything)
     with pytest.raises(UsageError) as raised:
         list_relationships(Layout(project), table=f"{table}x")
     assert raised.value.hint == f"ktx scan relationships --table {table}"

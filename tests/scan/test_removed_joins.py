@@ -47,11 +47,14 @@ KEY = ForeignKey(("customer_id",), CUSTOMERS, ("id",), None)
 
 
 def after(
-    edge: Relationship, stood: JoinStatus, *, tables: Any = TABLES, now: tuple[Relationship, ...] = ()
+    relationship: Relationship, stood: JoinStatus, *, tables: Any = TABLES, now: tuple[Relationship, ...] = ()
 ) -> tuple[Relationship, ...]:
-    """Return what is gone when the record had this edge and a scan finds `now`."""
+    """Return what is gone when the record had this relationship and a scan finds `now`."""
     return with_gone(
-        RelationshipRecord(relationships=now), RelationshipRecord(relationships=(edge,)), tables, lambda _: stood
+        RelationshipRecord(relationships=now),
+        RelationshipRecord(relationships=(relationship,)),
+        tables,
+        lambda _: stood,
     ).gone
 
 
@@ -71,7 +74,7 @@ def test_a_join_that_is_gone_says_why(tables: dict[TableRef, Table], reason: str
 
 
 @pytest.mark.table(
-    ("edge", "stood", "kept"),
+    ("relationship", "stood", "kept"),
     [
         (FOUND, JoinStatus.ACCEPTED, True),
         (OPEN, JoinStatus.MANUAL, True),
@@ -80,8 +83,10 @@ def test_a_join_that_is_gone_says_why(tables: dict[TableRef, Table], reason: str
         (replace(FOUND, status=Status.REJECTED), JoinStatus.REJECTED, False),
     ],
 )
-def test_joins_and_decisions_are_kept_and_guesses_are_not(edge: Relationship, stood: JoinStatus, kept: bool) -> None:
-    assert bool(after(edge, stood)) is kept
+def test_joins_and_decisions_are_kept_and_guesses_are_not(
+    relationship: Relationship, stood: JoinStatus, kept: bool
+) -> None:
+    assert bool(after(relationship, stood)) is kept
 
 
 def test_what_is_found_again_is_not_gone() -> None:
@@ -114,8 +119,10 @@ def test_a_reason_stays_while_it_is_true() -> None:
 def test_a_record_keeps_a_bounded_number_and_every_decision() -> None:
     many = tuple(replace(FOUND, child_columns=(f"c{n}",), status=Status.REJECTED) for n in range(MOST_GONE + 5))
     decided = many[:2]
-    stood = {edge: JoinStatus.DISABLED if edge in decided else JoinStatus.REJECTED for edge in many}
-    gone = with_gone(RelationshipRecord(), RelationshipRecord(gone=many), {}, lambda edge: stood[edge]).gone
+    stood = {each: JoinStatus.DISABLED if each in decided else JoinStatus.REJECTED for each in many}
+    gone = with_gone(
+        RelationshipRecord(), RelationshipRecord(gone=many), {}, lambda relationship: stood[relationship]
+    ).gone
     assert [each.child_columns for each in gone] == [each.child_columns for each in (*decided, *many[7:])]
 
 
@@ -158,8 +165,12 @@ BARE = {**TABLES, ORDERS: table(ORDERS, "id")}
     ],
 )
 def test_what_holds_for_a_join_that_is_gone(files: dict[str, Shard], tables: Any, standing: JoinStatus) -> None:
-    (edge,) = reviewed(GONE, files, tables)
-    assert (edge.status, edge.gone, edge.missing is not None) == (standing, True, standing is JoinStatus.REVIEW)
+    (relationship,) = reviewed(GONE, files, tables)
+    assert (relationship.status, relationship.gone, relationship.missing is not None) == (
+        standing,
+        True,
+        standing is JoinStatus.REVIEW,
+    )
 
 
 @pytest.mark.table(
@@ -223,8 +234,8 @@ def test_a_persons_yes_waits_for_what_is_missing(missing: Any) -> None:
     assert known.waiting == {FOUND.id}
     assert read_record(record_text(known), "there") == known
     assert steadied(RelationshipRecord(), known, ()).waiting == restricted(known, {}).waiting == known.waiting
-    (edge,) = reviewed(known, shards(), missing)
-    assert (edge.status, edge.missing is not None) == (JoinStatus.REVIEW, True)
+    (relationship,) = reviewed(known, shards(), missing)
+    assert (relationship.status, relationship.missing is not None) == (JoinStatus.REVIEW, True)
 
     again = with_gone(RelationshipRecord(), known, missing, lambda _: JoinStatus.REVIEW)
     assert (again, returned_relationships(again, known, missing, lambda _: JoinStatus.REVIEW)) == (known, ())

@@ -44,8 +44,8 @@ ORDERS, CUSTOMERS = "semantic-layer/shop/orders.yaml", "semantic-layer/shop/cust
 FORWARD, BACKWARD = "customer_id = customers.id", "id = orders.customer_id"
 
 
-def edge(child: str, parent: str, status: Status = Status.ACCEPTED, **facts: Any) -> Relationship:
-    """Return the edge of `orders.customer_id`, `customers.id`; several columns are joined by `+`."""
+def inferred(child: str, parent: str, status: Status = Status.ACCEPTED, **facts: Any) -> Relationship:
+    """Return the relationship of `orders.customer_id`, `customers.id`; several columns are joined by `+`."""
     from_table, _, columns = child.partition(".")
     to_table, _, keys = parent.partition(".")
     return Relationship(
@@ -54,12 +54,12 @@ def edge(child: str, parent: str, status: Status = Status.ACCEPTED, **facts: Any
     )  # fmt: skip
 
 
-SURE = edge("orders.customer_id", "customers.id")
-OPEN = edge("shipments.order_id+line", "order_lines.order_id+line", Status.REVIEW, probability=0.6)
-NO = edge("orders.id", "customers.id", Status.REJECTED, probability=0.3)
-SELF = edge("customers.referred_by", "customers.id", Status.REVIEW)
-NOTE = edge("notes.owner_id", "orders.id", Status.REVIEW, condition=("owner_type", "order"))
-EDGES = (SURE, OPEN, NO, SELF, NOTE)
+SURE = inferred("orders.customer_id", "customers.id")
+OPEN = inferred("shipments.order_id+line", "order_lines.order_id+line", Status.REVIEW, probability=0.6)
+NO = inferred("orders.id", "customers.id", Status.REJECTED, probability=0.3)
+SELF = inferred("customers.referred_by", "customers.id", Status.REVIEW)
+NOTE = inferred("notes.owner_id", "orders.id", Status.REVIEW, condition=("owner_type", "order"))
+RECORDED = (SURE, OPEN, NO, SELF, NOTE)
 
 
 def join(to: str, on: str, source: str = "inferred", relationship: str = "many_to_one") -> dict[str, str]:
@@ -88,10 +88,10 @@ class Files(dict[str, bytes]):
         return {path: "" for path in self if path.startswith(f"{prefix}/")}
 
 
-def tree(content: bytes = INFERRED, edges: Iterable[Relationship] = EDGES, **files: str) -> Files:
+def tree(content: bytes = INFERRED, relationships: Iterable[Relationship] = RECORDED, **files: str) -> Files:
     """Return a scanned project; `files`: source -> text of its file."""
     own = {f"semantic-layer/shop/{name}.yaml": text.encode() for name, text in files.items()}
-    return Files({SHARD: content, RECORD: record_text(RelationshipRecord({}, tuple(edges))), **own})
+    return Files({SHARD: content, RECORD: record_text(RelationshipRecord({}, tuple(relationships))), **own})
 
 
 def review_of(files: Files) -> RelationshipReview:
@@ -142,7 +142,7 @@ NAMES = {
     "shipments.(order_id,line)->order_lines.(order_id,line)": OPEN,
     "customers.referred_by->customers.id": SELF,
     "notes.owner_id->orders.id when owner_type=order": NOTE,
-    '"Order Lines"."order id"->orders.id': edge("Order Lines.order id", "orders.id"),
+    '"Order Lines"."order id"->orders.id': inferred("Order Lines.order id", "orders.id"),
     'notes.owner_id->orders.id when kind="an order"': replace(NOTE, condition=("kind", "an order")),
     "notes.owner_id->orders.id when kind=3": replace(NOTE, condition=("kind", 3)),
     'notes.owner_id->orders.id when kind="3"': replace(NOTE, condition=("kind", "3")),
@@ -150,7 +150,7 @@ NAMES = {
 
 
 @pytest.mark.table("name", NAMES)
-def test_an_edge_has_a_name(name: str) -> None:
+def test_a_relationship_has_a_name(name: str) -> None:
     found = NAMES[name]
     assert relationship_name(found, {ref: ref.name for ref in (found.child, found.parent)}) == name
 
@@ -173,9 +173,9 @@ ANY_EDGE = st.builds(
 
 
 @given(st.lists(ANY_EDGE, min_size=2, max_size=2, unique=True))
-def test_two_edges_never_share_a_name(edges: list[Relationship]) -> None:
-    names = {ref: ref.name for each in edges for ref in (each.child, each.parent)}
-    assert relationship_name(edges[0], names) != relationship_name(edges[1], names)
+def test_two_relationships_never_share_a_name(relationships: list[Relationship]) -> None:
+    names = {ref: ref.name for each in relationships for ref in (each.child, each.parent)}
+    assert relationship_name(relationships[0], names) != relationship_name(relationships[1], names)
 
 
 OTHER_NOTE = replace(NOTE, parent=TableRef(None, "customers"), condition=("owner_type", "customer"))
@@ -196,9 +196,9 @@ OTHER_NOTE = replace(NOTE, parent=TableRef(None, "customers"), condition=("owner
         ("", []),
     ],
 )
-def test_a_word_names_edges(word: str, found: list[Relationship]) -> None:
-    edges = review_of(tree(edges=(*EDGES[:-1], OTHER_NOTE, NOTE))).relationships
-    assert [each.relationship for each in relationships_named(word, edges)] == found
+def test_a_word_names_relationships(word: str, found: list[Relationship]) -> None:
+    relationships = review_of(tree(relationships=(*RECORDED[:-1], OTHER_NOTE, NOTE))).relationships
+    assert [each.relationship for each in relationships_named(word, relationships)] == found
 
 
 STANDINGS = [
@@ -222,12 +222,12 @@ STANDINGS = [
 
 
 @pytest.mark.table(("found", "content", "files", "expected"), STANDINGS)
-def test_what_holds_for_an_edge(found: Relationship, content: Any, files: dict[str, str], expected: str) -> None:
+def test_what_holds_for_a_relationship(found: Relationship, content: Any, files: dict[str, str], expected: str) -> None:
     project = tree(content or b"", (found,), **files)
     if not content:
         del project[SHARD]
-    (edge,) = review_of(project).relationships
-    assert edge.status.value == expected
+    (relationship,) = review_of(project).relationships
+    assert relationship.status.value == expected
 
 
 def test_nothing_is_known_where_no_rows_were_looked_at() -> None:
@@ -282,7 +282,7 @@ def test_a_sure_join_becomes_a_persons_on_both_tables_and_all_else_stays() -> No
         ),
     ],
 )
-def test_an_open_edge_becomes_a_persons_join(word: str, joins: dict[str, tuple[str, str]]) -> None:
+def test_an_open_relationship_becomes_a_persons_join(word: str, joins: dict[str, tuple[str, str]]) -> None:
     files = tree()
     accept(files, word)
     for source, (to, on) in joins.items():
@@ -338,8 +338,8 @@ def test_an_overlay_is_found_by_the_name_in_it() -> None:
 
 
 def test_an_unsafe_source_name_gets_a_safe_file_name() -> None:
-    found = edge("orders.customer_id", "Key Customers.id")
-    files = tree(edges=(found,))
+    found = inferred("orders.customer_id", "Key Customers.id")
+    files = tree(relationships=(found,))
     changes = reject(files, "orders.customer_id")
     (path,) = changes.keys() - {ORDERS}
     assert path.startswith("semantic-layer/shop/key_customers-") and path.endswith(".yaml")
@@ -365,9 +365,9 @@ def test_a_file_that_leaves_no_place_for_a_rejection_is_named(files: dict[str, s
 
 
 def test_a_table_outside_of_the_manifest_cannot_be_joined() -> None:
-    found = edge("orders.customer_id", "gone.id", Status.REVIEW)
+    found = inferred("orders.customer_id", "gone.id", Status.REVIEW)
     with pytest.raises(ConfigError, match="`gone` has no entry") as raised:
-        accept(tree(edges=(found,)), "orders.customer_id")
+        accept(tree(relationships=(found,)), "orders.customer_id")
     assert raised.value.hint == "ktx scan shop"
 
 
@@ -406,15 +406,15 @@ def test_a_join_taken_out_by_hand_can_be_accepted_again() -> None:
     assert standing(files, "orders.customer_id") == "manual"
 
 
-@given(st.lists(st.tuples(st.sampled_from(EDGES), st.sampled_from(Decision)), min_size=1, max_size=6))
-def test_the_last_word_on_each_edge_holds_and_saying_it_again_changes_nothing(
+@given(st.lists(st.tuples(st.sampled_from(RECORDED), st.sampled_from(Decision)), min_size=1, max_size=6))
+def test_the_last_word_on_each_relationship_holds_and_saying_it_again_changes_nothing(
     words: list[tuple[Relationship, Decision]],
 ) -> None:
     files = tree(orders=OVERLAY)
     names = {each.relationship: each.name for each in review_of(files).relationships}
     said = {}
     for found, decision in words:
-        key = next(name for edge, name in names.items() if edge == found)
+        key = next(name for relationship, name in names.items() if relationship == found)
         decide(files, key, decision)
         said[key] = decision
         assert decide(files, key, decision) == {}
@@ -438,8 +438,8 @@ def test_tables_of_two_schemas_stand_in_two_shards() -> None:
     sales, crm = (yaml.load(files[path], where=path)["tables"] for path in shards)
     assert sales["orders"]["joins"] == [join("people", "customer_id = people.id", "manual")]
     assert crm["people"]["joins"] == [join("orders", "id = orders.customer_id", "manual", "one_to_many")]
-    (edge,) = review_of(files).relationships
-    assert edge.tables == {"orders", "people", "sales.orders", "crm.customers"}
+    (relationship,) = review_of(files).relationships
+    assert relationship.tables == {"orders", "people", "sales.orders", "crm.customers"}
 
 
 def test_one_draft_takes_many_decisions() -> None:
@@ -484,7 +484,7 @@ ONES = shard(
 
 
 @pytest.mark.table(
-    ("edges", "content", "expected"),
+    ("relationships", "content", "expected"),
     [
         ((SURE, MIRROR), INFERRED, ("accepted", "rejected")),
         ((MIRROR, SURE), INFERRED, ("accepted", "rejected")),
@@ -494,10 +494,10 @@ ONES = shard(
         ((ASKED, MIRROR), shard(), ("review", "rejected")),
     ],
 )
-def test_a_join_is_of_one_edge_and_not_of_its_opposite(
-    edges: tuple[Relationship, ...], content: bytes, expected: tuple[str, str]
+def test_a_join_is_of_one_relationship_and_not_of_its_opposite(
+    relationships: tuple[Relationship, ...], content: bytes, expected: tuple[str, str]
 ) -> None:
-    files = tree(content, edges)
+    files = tree(content, relationships)
     assert (standing(files, THERE), standing(files, BACK)) == expected
 
 

@@ -234,7 +234,7 @@ def test_a_full_disk_is_an_error_that_names_the_state_database(shop: Path) -> No
 A, B, V = (TableRef("s", name) for name in "abv")
 
 
-def edge(child: TableRef, parent: TableRef, status: Status, score: float = 0.9) -> Relationship:
+def inferred(child: TableRef, parent: TableRef, status: Status, score: float = 0.9) -> Relationship:
     return Relationship(child, ("x",), parent, ("id",), status, score, "")
 
 
@@ -243,19 +243,19 @@ ACCEPTED, REVIEW, REJECTED = Status.ACCEPTED, Status.REVIEW, Status.REJECTED
 
 def test_what_rows_once_said_of_a_view_stays_while_it_is_not_read() -> None:
     new = RelationshipRecord(
-        {A: KeyChoice(("id",), True)}, (edge(V, A, REVIEW), edge(V, B, REVIEW), edge(A, B, REVIEW))
+        {A: KeyChoice(("id",), True)}, (inferred(V, A, REVIEW), inferred(V, B, REVIEW), inferred(A, B, REVIEW))
     )
     old = RelationshipRecord(
         {V: KeyChoice(("id",), False), B: KeyChoice(("old",), False), A: KeyChoice(("x",), False)},
-        (edge(V, A, ACCEPTED), edge(V, V, REJECTED), edge(A, B, ACCEPTED), edge(B, V, REVIEW)),
+        (inferred(V, A, ACCEPTED), inferred(V, V, REJECTED), inferred(A, B, ACCEPTED), inferred(B, V, REVIEW)),
     )
     found = with_earlier(new, old, {V})
     assert found.keys == {A: KeyChoice(("id",), True), V: KeyChoice(("id",), False)}
     assert set(found.relationships) == {
-        edge(V, B, REVIEW),
-        edge(A, B, REVIEW),
-        edge(V, A, ACCEPTED),
-        edge(V, V, REJECTED),
+        inferred(V, B, REVIEW),
+        inferred(A, B, REVIEW),
+        inferred(V, A, ACCEPTED),
+        inferred(V, V, REJECTED),
     }
     assert with_earlier(new, old, ()) is new
 

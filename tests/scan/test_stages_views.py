@@ -44,7 +44,7 @@ def test_views_of_a_server_are_left_alone_unless_asked_for(
     assert [(each.code, each.details.get("views")) for each in warnings] == (
         [("views_not_read", 2)] if views == "local" else []
     )
-    edges = report.connections[0].relationships
-    assert edges is not None
+    relationships = report.connections[0].relationships
+    assert relationships is not None
     if schemas == "[mart]":
-        assert edges["accepted" if views == "always" else "review"] == 1
+        assert relationships["accepted" if views == "always" else "review"] == 1

@@ -97,22 +97,22 @@ def test_a_view_that_may_change_by_itself_proves_nothing() -> None:
     assert wrong == []
 
 
-def edge(**fields: Any) -> Relationship:
+def inferred(**fields: Any) -> Relationship:
     return Relationship(A, ("b_id",), B, ("id",), Status.ACCEPTED, 0.912345678901, "said so", **fields)
 
 
 FOUND = RelationshipRecord(
     {A: KeyChoice(("id",), False, 0.25, (("x", "y"), ("z",)), False), B: KeyChoice(("id",), True)},
     (
-        edge(),
-        edge(cardinality=Cardinality.ONE_TO_ONE, sources=("names", "view"), check=Check(10, 1, True)),
-        edge(condition=("kind", "Ålesund")),
-        edge(condition=("kind", 7)),
+        inferred(),
+        inferred(cardinality=Cardinality.ONE_TO_ONE, sources=("names", "view"), check=Check(10, 1, True)),
+        inferred(condition=("kind", "Ålesund")),
+        inferred(condition=("kind", 7)),
     ),
 )
 
 
-def test_what_was_found_comes_back_equal_with_rejected_edges_of_any_score() -> None:
+def test_what_was_found_comes_back_equal_with_rejected_relationships_of_any_score() -> None:
     text = relationships_to_json(FOUND)
     assert text is not None
     assert relationships_from_json(text) == FOUND
@@ -121,10 +121,12 @@ def test_what_was_found_comes_back_equal_with_rejected_edges_of_any_score() -> N
 
 def test_what_does_not_come_back_equal_is_not_kept() -> None:
     assert (
-        relationships_to_json(RelationshipRecord(relationships=(edge(condition=("day", datetime.date(2024, 1, 2))),)))
+        relationships_to_json(
+            RelationshipRecord(relationships=(inferred(condition=("day", datetime.date(2024, 1, 2))),))
+        )
         is None
     )
-    assert relationships_to_json(RelationshipRecord(relationships=(edge(condition=("kind", (1, 2))),))) is None
+    assert relationships_to_json(RelationshipRecord(relationships=(inferred(condition=("kind", (1, 2))),))) is None
 
 
 def test_other_hints_are_told_apart() -> None:

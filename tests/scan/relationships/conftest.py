@@ -96,24 +96,25 @@ def _sample(columns: Columns, larger: int | None) -> Sample:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a search found; edges are named `child(a, b) -> parent(c, d)`, polymorphic ones with their condition."""
+    """What a search found; relationships are named `child(a, b) -> parent(c, d)`, with a condition if they have one."""
 
     found: Discovery
 
     def with_status(self, status: Status) -> set[str]:
-        return {self.name_of(edge) for edge in self.found.relationships if edge.status is status}
+        return {self.name_of(each) for each in self.found.relationships if each.status is status}
 
     @property
     def accepted(self) -> set[str]:
         return self.with_status(Status.ACCEPTED)
 
-    def edge(self, name: str) -> Relationship:
-        return next(edge for edge in self.found.relationships if self.name_of(edge) == name)
+    def inferred(self, name: str) -> Relationship:
+        return next(each for each in self.found.relationships if self.name_of(each) == name)
 
     @staticmethod
-    def name_of(edge: Relationship) -> str:
-        text = f"{edge.child}({', '.join(edge.child_columns)}) -> {edge.parent}({', '.join(edge.parent_columns)})"
-        return f"{text} if {edge.condition[0]} = {edge.condition[1]}" if edge.condition else text
+    def name_of(found: Relationship) -> str:
+        child, key = ", ".join(found.child_columns), ", ".join(found.parent_columns)
+        text = f"{found.child}({child}) -> {found.parent}({key})"
+        return f"{text} if {found.condition[0]} = {found.condition[1]}" if found.condition else text
 
 
 @dataclass(frozen=True)

@@ -272,46 +272,46 @@ def test_keys_that_are_given_never_cost_a_join(shop: Any) -> None:
         assert found.accepted >= set(case.joins), name
 
 
-def test_a_column_that_is_split_has_no_other_edges(shop: Any) -> None:
-    edges = shop.search(CASES["what several tables hold"].statements).found.relationships
-    of_column = [edge for edge in edges if edge.child_columns == ("commentable_id",)]
+def test_a_column_that_is_split_has_no_other_relationships(shop: Any) -> None:
+    relationships = shop.search(CASES["what several tables hold"].statements).found.relationships
+    of_column = [each for each in relationships if each.child_columns == ("commentable_id",)]
     assert len(of_column) == 2
-    assert all(edge.condition is not None for edge in of_column)
+    assert all(each.condition is not None for each in of_column)
 
 
 def test_few_rows_without_a_parent_are_counted_in_the_reason(shop: Any) -> None:
     found = shop.search((*CUSTOMERS, *orders(f"CASE WHEN n % 33 THEN {TO_CUSTOMER} ELSE 7000 + n END", 330)))
     assert found.accepted == {ORDER}
-    edge = found.edge(ORDER)
-    assert edge.reason == "96.9 % of rows are found; named as the key is"
-    assert edge.check is not None
-    assert (edge.check.rows, edge.check.missing, edge.check.exact) == (330, 10, True)
+    relationship = found.inferred(ORDER)
+    assert relationship.reason == "96.9 % of rows are found; named as the key is"
+    assert relationship.check is not None
+    assert (relationship.check.rows, relationship.check.missing, relationship.check.exact) == (330, 10, True)
 
 
 def test_many_rows_without_a_parent_are_for_a_person(shop: Any) -> None:
     found = shop.search((*CUSTOMERS, *orders(f"CASE WHEN n % 5 < 2 THEN 7000 + n ELSE {TO_CUSTOMER} END")))
-    assert found.edge(ORDER).status is not Status.ACCEPTED
-    assert "60 % of rows are found" in found.edge(ORDER).reason
+    assert found.inferred(ORDER).status is not Status.ACCEPTED
+    assert "60 % of rows are found" in found.inferred(ORDER).reason
 
 
 @pytest.mark.parametrize(("customer", "count"), [("NULL", 300), (TO_CUSTOMER, 0)])
 def test_what_no_row_can_tell_is_for_a_person(shop: Any, customer: str, count: int) -> None:
     found = shop.search((*CUSTOMERS, *orders(customer, count)))
-    edge = found.edge(ORDER)
-    assert edge.status is Status.REVIEW
-    assert edge.reason == "no values to compare; named as the key is; the rows cannot tell"
-    assert edge.check is None
+    relationship = found.inferred(ORDER)
+    assert relationship.status is Status.REVIEW
+    assert relationship.reason == "no values to compare; named as the key is; the rows cannot tell"
+    assert relationship.check is None
     high = shop.search((*CUSTOMERS, *orders(customer, count)), acceptThreshold=1.0, reviewThreshold=1.0)
-    assert high.edge(ORDER).status is Status.REVIEW
+    assert high.inferred(ORDER).status is Status.REVIEW
     trusting = shop.search((*CUSTOMERS, *orders(customer, count)), validationRequiredForManifest=False)
-    assert trusting.edge(ORDER).status is Status.ACCEPTED
+    assert trusting.inferred(ORDER).status is Status.ACCEPTED
 
 
 def test_an_empty_parent_is_never_accepted(shop: Any) -> None:
     found = shop.search((*filled("customers", "customer_id INTEGER, name TEXT", 0), *orders()))
     assert found.accepted == set()
     assert not any(
-        edge.status is Status.REJECTED and edge.parent.name == "customers" for edge in found.found.relationships
+        each.status is Status.REJECTED and each.parent.name == "customers" for each in found.found.relationships
     )
     key = next(choice for ref, choice in found.found.keys.items() if ref.name == "customers")
     assert (key.primary, key.confirmed) == (("customer_id",), False)

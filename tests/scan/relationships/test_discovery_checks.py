@@ -65,26 +65,26 @@ def large_orders(customer: str, count: int = 12_000) -> tuple[str, ...]:
 def test_large_tables_are_checked_in_the_database(shop: Any, customer: str, missing: int, reason: str) -> None:
     found = shop.search((*LARGE, *large_orders(customer)))
     assert found.accepted == {ORDER}
-    edge = found.edge(ORDER)
-    assert edge.check is not None
-    assert (edge.check.rows, edge.check.missing, edge.check.exact) == (12_000, missing, True)
-    assert edge.reason.startswith(reason)
+    relationship = found.inferred(ORDER)
+    assert relationship.check is not None
+    assert (relationship.check.rows, relationship.check.missing, relationship.check.exact) == (12_000, missing, True)
+    assert relationship.reason.startswith(reason)
     assert all(choice.confirmed for choice in found.found.keys.values())
 
 
 def test_zero_stands_for_none_in_a_large_table_too(shop: Any) -> None:
     found = shop.search((*CUSTOMERS, *large_orders(f"CASE WHEN n % 4 THEN {TO_CUSTOMER} ELSE 0 END")))
-    edge = found.edge(ORDER)
-    assert edge.status is Status.ACCEPTED
-    assert edge.check is not None
-    assert (edge.check.rows, edge.check.missing, edge.check.exact) == (9000, 0, True)
+    relationship = found.inferred(ORDER)
+    assert relationship.status is Status.ACCEPTED
+    assert relationship.check is not None
+    assert (relationship.check.rows, relationship.check.missing, relationship.check.exact) == (9000, 0, True)
 
 
 def test_a_large_table_with_one_row_for_each_of_another(shop: Any) -> None:
     details = filled("customer_details", "customer_id INTEGER PRIMARY KEY, vat INTEGER", 14_000, "n", "n % 7")
     found = shop.search((*LARGE, *details))
-    edge = found.edge("customer_details(customer_id) -> customers(customer_id)")
-    assert (edge.status, edge.cardinality) == (Status.ACCEPTED, Cardinality.ONE_TO_ONE)
+    relationship = found.inferred("customer_details(customer_id) -> customers(customer_id)")
+    assert (relationship.status, relationship.cardinality) == (Status.ACCEPTED, Cardinality.ONE_TO_ONE)
 
 
 def test_a_key_that_repeats_outside_the_sample_is_none(shop: Any) -> None:
@@ -137,11 +137,11 @@ def discovered_with_failure(shop: Any, table: str, code: str) -> Any:
         return shop.answer(discover(failing, tables, sampled, Relationships()))  # type: ignore[arg-type]
 
 
-def test_a_statement_that_fails_costs_only_its_edge(shop: Any) -> None:
+def test_a_statement_that_fails_costs_only_its_relationship(shop: Any) -> None:
     found = discovered_with_failure(shop, "orders", "query")
     assert found.accepted == {"visits(customer_id) -> customers(customer_id)"}
-    assert found.edge(ORDER).status is Status.REVIEW
-    assert found.edge(ORDER).reason.startswith("the values could not be compared; ")
+    assert found.inferred(ORDER).status is Status.REVIEW
+    assert found.inferred(ORDER).reason.startswith("the values could not be compared; ")
     assert list(found.found.problems) == sorted(found.found.problems)
     assert all("orders" in problem and "the statement failed" in problem for problem in found.found.problems)
     assert len(found.found.problems) >= 2
@@ -185,7 +185,7 @@ def test_declared_joins_are_left_out_and_declared_keys_taken(shop: Any) -> None:
     found = shop.search(DECLARED)
     assert found.accepted == {"visits(customer_id) -> customers(customer_id)"}
     assert not any(
-        edge.child.name == "orders" and "customer_id" in edge.child_columns for edge in found.found.relationships
+        each.child.name == "orders" and "customer_id" in each.child_columns for each in found.found.relationships
     )
     keys = {ref.name: (choice.primary, choice.declared) for ref, choice in found.found.keys.items()}
     assert keys["customers"] == (("customer_id",), True)
@@ -217,29 +217,29 @@ def test_the_thresholds_decide(shop: Any) -> None:
         *filled("departments", "id INTEGER, title TEXT", 80, "n + 1000", "'x' || n"),
         *filled("employees", "id INTEGER, dept_id INTEGER", 300, "n", "1001 + n * 37 % 80"),
     )
-    score = shop.search(statements).edge(name).probability
+    score = shop.search(statements).inferred(name).probability
     for accept, review, status in (
         (score - 0.001, 0.1, Status.ACCEPTED),
         (score + 0.001, 0.1, Status.REVIEW),
         (score + 0.001, score + 0.001, Status.REJECTED),
     ):
         found = shop.search(statements, acceptThreshold=accept, reviewThreshold=review)
-        assert found.edge(name).status is status
+        assert found.inferred(name).status is status
 
 
 def test_without_a_budget_the_sample_has_to_do(shop: Any) -> None:
     statements = (*LARGE, *large_orders("1 + n * 7919 % 15000"))
     found, usual = (shop.search(statements, validationBudget=budget) for budget in (0, "all"))
     assert found.accepted == usual.accepted == {ORDER}
-    assert found.edge(ORDER).reason == "every value is found (sample); named as the key is"
-    assert usual.edge(ORDER).reason == "every value is found; named as the key is"
+    assert found.inferred(ORDER).reason == "every value is found (sample); named as the key is"
+    assert usual.inferred(ORDER).reason == "every value is found; named as the key is"
     assert found.found.queries == usual.found.queries - 1
 
 
 def test_one_candidate_a_column(shop: Any) -> None:
     statements = (*CUSTOMERS, *orders(), *filled("clients", "client_id INTEGER, name TEXT", 90, "n", "'k' || n"))
     found = shop.search(statements, maxCandidatesPerColumn=1, acceptThreshold=0, reviewThreshold=0)
-    columns = [(edge.child, edge.child_columns) for edge in found.found.relationships if len(edge.child_columns) == 1]
+    columns = [(each.child, each.child_columns) for each in found.found.relationships if len(each.child_columns) == 1]
     assert len(set(columns)) == len(columns)
     assert ORDER in shop.search(statements, maxCandidatesPerColumn=1).accepted
 
@@ -266,8 +266,8 @@ def test_a_hint_raises_the_score_and_is_named(shop: Any) -> None:
         plain = shop.answer(discover_database(connector, schema, Scan()))
         hinted = shop.answer(discover_database(connector, schema, Scan(), [Said(hint)]))
     name = "employees(belongs) -> departments(id)"
-    assert hinted.edge(name).probability > plain.edge(name).probability
-    assert hinted.edge(name).sources == ("dbt", "values")
+    assert hinted.inferred(name).probability > plain.inferred(name).probability
+    assert hinted.inferred(name).sources == ("dbt", "values")
 
 
 @pytest.mark.parametrize(
@@ -298,10 +298,10 @@ def test_what_is_not_checked_in_time_is_put_up_for_review(shop: Any, monkeypatch
             begun = [-1e9]
             patch.setattr(search, "monotonic", lambda: begun.pop() if begun else monotonic())
             own = discover(connector, tables, sampled, Relationships(detectionBudgetMs=600_000))
-    (edge,) = [
-        edge for edge in late.relationships if edge.child_columns == ("customer_id",) and edge.child.name == "orders"
+    (relationship,) = [
+        each for each in late.relationships if each.child_columns == ("customer_id",) and each.child.name == "orders"
     ]
-    assert (edge.status, edge.reason) == (Status.REVIEW, "not checked: time budget")
+    assert (relationship.status, relationship.reason) == (Status.REVIEW, "not checked: time budget")
     assert late.queries == 0
     assert [each for each in late.problems if "time budget" in each] == ["1 reference not checked: time budget"]
     assert own.relationships == late.relationships

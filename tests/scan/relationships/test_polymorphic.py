@@ -63,20 +63,20 @@ def test_rows_tell_what_a_value_does_not_name(gathered: Gathered) -> None:
         ("photos", 1, 0.0),
         ("articles", 2, 0.0),
     }
-    edge = relationship_of_branch(found[0], Relationships())
-    assert edge.status is Status.ACCEPTED
-    assert edge.reason == "every value is found; owner_type goes with this table alone"
+    relationship = relationship_of_branch(found[0], Relationships())
+    assert relationship.status is Status.ACCEPTED
+    assert relationship.reason == "every value is found; owner_type goes with this table alone"
 
 
-def test_the_edge_of_a_branch(gathered: Gathered) -> None:
+def test_the_relationship_of_a_branch(gathered: Gathered) -> None:
     child = comments(("Photo", "Article"))
     child["owner_id"][0] = 4000
     found = branches(gathered(tables(child)))
-    edges = {edge.condition: edge for edge in (relationship_of_branch(each, Relationships()) for each in found)}
-    photo = edges["owner_type", "Photo"]
+    relationships = {each.condition: each for each in (relationship_of_branch(each, Relationships()) for each in found)}
+    photo = relationships["owner_type", "Photo"]
     assert photo.reason == "98 % of rows are found; owner_type names the table"
     assert (photo.status, photo.child_columns, photo.parent_columns) == (Status.ACCEPTED, ("owner_id",), ("id",))
-    assert edges["owner_type", "Article"].reason == "every value is found; owner_type names the table"
+    assert relationships["owner_type", "Article"].reason == "every value is found; owner_type names the table"
 
 
 def test_one_table_is_no_split(gathered: Gathered) -> None:

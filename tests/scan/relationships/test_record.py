@@ -9,7 +9,7 @@ from ktx_cli.scan.relationships.record import Relationship, RelationshipRecord, 
 from ktx_cli.warehouses.port import TableRef
 
 
-def edge(reason: str, *sources: str) -> Relationship:
+def inferred(reason: str, *sources: str) -> Relationship:
     ends = (TableRef(None, "a"), ("b_id",), TableRef(None, "b"), ("id",))
     return Relationship(*ends, Status.REVIEW, 0.5, reason, sources=sources)
 
@@ -17,10 +17,13 @@ def edge(reason: str, *sources: str) -> Relationship:
 @pytest.mark.table(
     ("found", "reason"),
     [
-        (edge("every value is found", "names", "model"), "every value is found; proposed by the model"),
-        (edge("", "model"), "proposed by the model"),
-        (edge("every value is found; proposed by the model", "model"), "every value is found; proposed by the model"),
-        (edge("every value is found", "names", "values"), "every value is found"),
+        (inferred("every value is found", "names", "model"), "every value is found; proposed by the model"),
+        (inferred("", "model"), "proposed by the model"),
+        (
+            inferred("every value is found; proposed by the model", "model"),
+            "every value is found; proposed by the model",
+        ),
+        (inferred("every value is found", "names", "values"), "every value is found"),
     ],
 )
 def test_the_reason_says_that_the_model_proposed_it(found: Relationship, reason: str) -> None:

@@ -12,10 +12,10 @@ from ktx_cli.scan.relationships.discovery import Resolution, resolve
 
 Gathered = Callable[..., DatabaseFacts]
 TEN = list(range(1, 11))
-EDGES = st.lists(
+CANDIDATES = st.lists(
     st.tuples(st.integers(0, 5), st.integers(0, 5), st.sampled_from([0.3, 0.5, 0.65, 0.8, 0.8, 0.95])),
     max_size=20,
-    unique_by=lambda edge: edge[:2],
+    unique_by=lambda each: each[:2],
 )
 
 
@@ -32,10 +32,10 @@ def columns_of(gathered: Gathered) -> list[ColumnFacts]:
     return gathered({f"t{number}": {"id": TEN} for number in range(6)}).columns
 
 
-@given(edges=EDGES)
-def test_every_column_has_one_parent_at_most(gathered: Gathered, edges: list[tuple[int, int, float]]) -> None:
+@given(drawn=CANDIDATES)
+def test_every_column_has_one_parent_at_most(gathered: Gathered, drawn: list[tuple[int, int, float]]) -> None:
     columns = columns_of(gathered)
-    pairs = [pair(columns[child], columns[key], score) for child, key, score in edges if child != key]
+    pairs = [pair(columns[child], columns[key], score) for child, key, score in drawn if child != key]
     resolved = resolve(pairs, 0.7)
     children = [each.child for each in resolved.winners]
     assert len(children) == len(set(children))
@@ -45,10 +45,10 @@ def test_every_column_has_one_parent_at_most(gathered: Gathered, edges: list[tup
     assert not winners & resolved.losers.keys()
 
 
-@given(edges=EDGES)
-def test_sure_edges_form_no_circle(gathered: Gathered, edges: list[tuple[int, int, float]]) -> None:
+@given(drawn=CANDIDATES)
+def test_sure_relationships_form_no_cycle(gathered: Gathered, drawn: list[tuple[int, int, float]]) -> None:
     columns = columns_of(gathered)
-    pairs = [pair(columns[child], columns[key], score) for child, key, score in edges if child != key]
+    pairs = [pair(columns[child], columns[key], score) for child, key, score in drawn if child != key]
     sure = {each.child: each.key for each in resolve(pairs, 0.7).winners if each.probability >= 0.7}
     for start in sure:
         column = start
@@ -57,12 +57,12 @@ def test_sure_edges_form_no_circle(gathered: Gathered, edges: list[tuple[int, in
             assert column is not start or start not in sure
 
 
-@given(edges=EDGES, seed=st.randoms())
+@given(drawn=CANDIDATES, seed=st.randoms())
 def test_the_order_of_pairs_does_not_matter(
-    gathered: Gathered, edges: list[tuple[int, int, float]], seed: object
+    gathered: Gathered, drawn: list[tuple[int, int, float]], seed: object
 ) -> None:
     columns = columns_of(gathered)
-    pairs = [pair(columns[child], columns[key], score) for child, key, score in edges if child != key]
+    pairs = [pair(columns[child], columns[key], score) for child, key, score in drawn if child != key]
     first = resolve(pairs, 0.7)
     seed.shuffle(pairs)  # type: ignore[attr-defined]
     again = resolve(pairs, 0.7)
@@ -109,7 +109,7 @@ def test_the_nearest_of_a_chain_is_meant(gathered: Gathered) -> None:
     assert "sales_employees.employee_id -> people.id" in chosen(resolve([far, orphaned, up], 0.7))
 
 
-def test_names_in_reasons_are_as_edges_have_them(gathered: Gathered) -> None:
+def test_names_in_reasons_are_as_relationships_have_them(gathered: Gathered) -> None:
     facts = gathered({" lead": {"id": TEN}, "lead": {"id": TEN}, "visits": {"lead ref": TEN}})
     padded, plain, child = facts.columns
     better, worse = pair(child, padded, 0.9), pair(child, plain, 0.6)
