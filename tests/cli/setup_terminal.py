@@ -48,6 +48,16 @@ SHOP: Final = """
 """
 
 
+SIGNED_OUT: Final = """#!/bin/sh
+case "$1" in
+  --version) echo "2.1.329 (Claude Code)";;
+  --help) echo "--restricted";;
+  auth) echo '{"loggedIn": false, "authMethod": "none", "apiProvider": "firstParty"}'; exit 1;;
+esac
+"""
+"""A Claude Code without a session, as far as a setup looks."""
+
+
 @dataclass
 class Person:
     """Answers the questions of a program; `asked` are the words of `answers` by which each was recognised."""
@@ -133,6 +143,7 @@ class World:
         self.home = base / "home"
         self.folder = base / ("p" * max(room, 1))
         self.is_recordable = room > 0
+        self.is_recorded = False
         kept = ("TMPDIR", "SSL_CERT_FILE", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "no_proxy")
         given = {name: os.environ[name] for name in kept if name in os.environ}
         programs = base / "bin"
@@ -142,13 +153,20 @@ class World:
         for program in ("git", "sh"):
             (programs / program).symlink_to(str(shutil.which(program)))
         (programs / "ktx").symlink_to(KTX)
+        self._stand_in = programs / "claude-stand-in"
+        self._stand_in.write_text(SIGNED_OUT)
+        self._stand_in.chmod(0o755)
         database = sqlite3.connect(self.folder / "shop.sqlite")
         database.executescript(SHOP)
         database.close()
 
     def start(self, *arguments: str, **how: Any) -> Terminal:
-        """Start `ktx` in a terminal, in the folder."""
-        return Terminal([KTX, *arguments], environ=self.environ, folder=self.folder, **how)
+        """Start `ktx` in a terminal, in the folder. A stand-in for Claude Code, which starts slowly, is found there.
+
+        Where what is read is recorded it is the real one, which is named otherwise.
+        """
+        stand_in = {} if self.is_recorded else {"KTX_CLAUDE_CLI_BIN": str(self._stand_in)}
+        return Terminal([KTX, *arguments], environ={**stand_in, **self.environ}, folder=self.folder, **how)
 
     def text(self, name: str) -> str:
         """Return the text of a file in the folder."""

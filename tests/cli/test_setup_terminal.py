@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from ktx_cli.llm.backends.claude.binary import bundled_binary
 from ktx_cli.testing.model_script import Failure, ModelRequest, Turn
 from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.servers import PostgresServer, free_port
@@ -87,6 +88,7 @@ def test_a_first_run_from_nothing_to_an_answer(
     world: World, forks: Forks, by_flags: Made, name: str, columns: int, term: str
 ) -> None:
     how = {"columns": columns, "term": term, "forks": None if name == "first-run-80" else forks}  # one is installed
+    world.is_recorded = True
     with world.start("setup", **how) as terminal:
         person = Person(terminal, FIRST_RUN)
         assert person.ended() == 0, terminal.transcript()
@@ -309,6 +311,7 @@ def test_no_key_no_variable_and_an_api_nobody_reaches(world: World, forks: Forks
 
 
 def test_no_session_of_claude_code(world: World, forks: Forks) -> None:
+    world.environ["KTX_CLAUDE_CLI_BIN"] = str(bundled_binary())
     answers: Answers = {MENU: ("<up><up><up><up><enter>", ENTER), "What now?": (ENTER, "<down><enter>")}
     asked, read = answered(world, forks, answers, "Search by meaning, too?")
     assert asked.count("What now?") == 2

@@ -49,6 +49,12 @@ _LOADED: Final = (
     "anthropic._client",
     "sqlglot.optimizer",
     "sqlglot.dialects.sqlite",
+)
+"""What most commands import late."""
+
+_SHARED: Final = (
+    "ktx_cli.mcp.serving",
+    "ktx_cli.mcp.tools",
     "ktx_cli.cli.main",
     "ktx_cli.cli.reports",
     "ktx_cli.cli.commands.search",
@@ -65,10 +71,11 @@ _LOADED: Final = (
     "anyio._backends._asyncio",
     "h11",
     "httpcore2",
+    "huggingface_hub._snapshot_download",
     "questionary",
     "truststore",
 )
-"""What most commands import late."""
+"""What other runs of the tests import late."""
 
 _SPAWNING: Final = ("ktx_cli.jobs.serve.daemon", "ktx_cli.jobs.serve.runs")
 """What starts processes of ktx."""
@@ -363,7 +370,7 @@ class Forks:
 @functools.cache
 def shared() -> Forks:
     """Return the one that all tests of this process share; it begins with its first use, see `leave_shared`."""
-    return Forks("ktx_cli.mcp.serving", "ktx_cli.mcp.tools", *_SPAWNING).__enter__()
+    return Forks(*_SHARED, *_SPAWNING).__enter__()
 
 
 def leave_shared() -> None:
