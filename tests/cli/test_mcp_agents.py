@@ -26,7 +26,7 @@ from tests.cli.mcp_agents import SECONDS, Stdio, ended, stdio
 from tests.cli.memory_agents import TEXT, Held, Memory, page, records
 from tests.mcp.wire import Wire
 from tests.mcp.wire import started as served_over_http
-from tests.worlds.forks import Fork, Forks, shared
+from tests.worlds.forks import INSTALLED, Fork, Forks, shared
 
 Run = Callable[..., Any]
 pytestmark = pytest.mark.timeout(120)
@@ -182,6 +182,7 @@ def test_a_capture_gives_the_tree_that_the_command_gives(
     ktx: Run, shop: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     configure(backend=backend)
+    monkeypatch.setenv(INSTALLED, "1")
     other = shop.parent / "other"
     shutil.copytree(shop, other)
     with entered(backend, model_server, monkeypatch):
