@@ -49,8 +49,8 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "facts are stacked without duplicates",
         "compile/statement.py",
-        "picked += [called(_any(build, key, column(key, rows)), key) for key in measures]",
-        "picked += [called(exp.Min(this=exp.Coalesce(this=column(key, rows), "
+        "picked += [as_column(_any(build, key, column(key, rows)), key) for key in measures]",
+        "picked += [as_column(exp.Min(this=exp.Coalesce(this=column(key, rows), "
         "expressions=[exp.Literal.number(0)])), key) for key in measures]",
     ),
     Mutation(
@@ -68,7 +68,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "a measure's filter is dropped",
         "plan/measures.py",
-        "conditions = tuple(from_fact(self._names, condition, fact) for condition in context.conditions)",
+        "conditions = tuple(from_fact(condition, fact) for condition in context.conditions)",
         "conditions = ()",
     ),
     Mutation(
