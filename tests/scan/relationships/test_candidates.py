@@ -267,6 +267,7 @@ def test_values_are_found_in_a_key_larger_than_its_sample(make: Make, driver: st
     facts = facts_of(connector, rows=200)
     key, good, bad = column(facts, "parent", "k"), column(facts, "child", "good"), column(facts, "child", "bad")
     assert not facts.tables[1].complete
+    assert (good.profile.filled, bad.profile.filled) == (61, 1), (good.profile, bad.profile)
     prober = Prober(connector)
     found = prober.overlaps([(good, key), (bad, key)])
     assert prober.problems == []
