@@ -21,6 +21,7 @@ from ktx_cli.project import (
     example_connection,
     known_connection,
     load_config,
+    open_for_writing,
     parse_cli_value,
     read_bytes,
 )
@@ -107,13 +108,20 @@ def _with_new_connection(text: bytes, connection: str, fields: Mapping[str, Any]
 
 
 def remove_connection(layout: Layout, connection: str) -> list[str]:
-    """Take a connection out of `ktx.yaml`; its context stays. Returns the folders that stay."""
+    """Take a connection out of `ktx.yaml`, and forget the values of its rows; its context stays.
+
+    Returns the folders that stay.
+    """
+    from ktx_cli.scan import forget_values
 
     def without(text: bytes) -> bytes:
         known_connection(load_config(layout.config, data=text).config, connection)
         return edit.delete_value(text, ("connections", connection), where=CONFIG_NAME)
 
     change_config(layout, without)
+    if layout.state.exists():
+        with open_for_writing(layout) as database:
+            forget_values(database, connection)
     return [path for path in layout.context_paths(connection) if (layout.root / path).exists()]
 
 

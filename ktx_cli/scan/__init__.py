@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     )
     from ktx_cli.scan.pipeline import ScanJob, scan_connection
     from ktx_cli.scan.profile.profiler import Unsampled
-    from ktx_cli.scan.profile.store import ProfileStore, SearchedLists, ValueMatch, ValueMatches, find_values
+    from ktx_cli.scan.profile.store import (
+        ProfileStore,
+        SearchedLists,
+        ValueMatch,
+        ValueMatches,
+        find_values,
+        forget_values,
+    )
     from ktx_cli.scan.relationships.record import RELATIONSHIPS
     from ktx_cli.scan.removed_joins import GoneJoin
     from ktx_cli.scan.review import (

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,6 +87,17 @@ def test_remove_keeps_the_context_and_says_so(ktx: Run, ingested: Path) -> None:
     assert answer.data["kept"] == ["semantic-layer/warehouse", "raw-sources/warehouse"]
     assert (ingested / "semantic-layer" / "warehouse" / "_schema" / "main.yaml").exists()
     assert ktx("connection", "list", "--json").data["connections"] == []
+
+
+def test_remove_forgets_what_was_seen_in_rows(ktx: Run, ingested: Path) -> None:
+    def stored() -> list[int]:
+        with contextlib.closing(sqlite3.connect(ingested / ".ktx" / "state.sqlite")) as state:
+            counts = (f"SELECT count(*) FROM {table}" for table in ("profiles", "dictionary_values", "value_scans"))
+            return [state.execute(count).fetchone()[0] for count in counts]
+
+    assert all(stored())
+    assert ktx("connection", "remove", "warehouse", "--yes").code == 0
+    assert stored() == [0, 0, 0]
 
 
 def test_remove_says_that_what_stays_closes_the_other_databases(ktx: Run, ingested: Path) -> None:
