@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.cli.help import OWN, OwnCommand, OwnCommandOfIds
 
 if TYPE_CHECKING:
+    from ktx_cli.core import Emit, Event
     from ktx_cli.project import KtxConfig, Layout
 
 import contextlib
@@ -35,8 +36,6 @@ from ktx_cli.core import (
     EXIT_READER_GONE,
     CancelledError,
     Command,
-    Emit,
-    Event,
     KtxError,
     ResultWarning,
     UsageError,

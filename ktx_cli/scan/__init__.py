@@ -14,12 +14,10 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.model import side_by_side
     from ktx_cli.scan.diagram import MOST_EDGES, MOST_TEXT, Diagram, diagram_of, dot, draw_svg, mermaid
     from ktx_cli.scan.outcome import (
-        LastScan,
         PreviousScan,
         ScanOutcome,
         TableChanges,
         exclusion_hint,
-        last_scans,
         previous_scans,
         record_scan,
     )
@@ -48,7 +46,15 @@ if TYPE_CHECKING:
         status_counts,
     )
     from ktx_cli.scan.shards import ManifestIndex
-    from ktx_cli.scan.snapshot import MANIFEST, manifest_hashes, read_table, snapshot_path, table_path
+    from ktx_cli.scan.snapshot import (
+        MANIFEST,
+        LastScan,
+        last_scans,
+        manifest_hashes,
+        read_table,
+        snapshot_path,
+        table_path,
+    )
     from ktx_cli.scan.stages import (
         Depth,
         Failures,

@@ -301,17 +301,6 @@ class ScanOutcome:
         return [*removed, *gone_warnings(self.connection, self.plan.gone, held)]
 
 
-@dataclass(frozen=True, slots=True)
-class LastScan:
-    """The facts `ktx status` shows of a connection's last scan."""
-
-    connection: str
-    run_id: str
-    finished: str
-    tables: int
-    columns: int
-
-
 def previous_scans(database: sqlite3.Connection, connections: Iterable[str]) -> dict[str, PreviousScan]:
     """Return connection -> its last complete scan, if there is one."""
     wanted = set(connections)
@@ -326,12 +315,6 @@ def record_scan(database: sqlite3.Connection, run_id: str, outcome: ScanOutcome,
     row = (outcome.connection, run_id, isoformat(now()), digest, json.dumps(files or {}), *counts)
     with transaction(database):
         database.execute("INSERT OR REPLACE INTO scans VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-
-
-def last_scans(database: sqlite3.Connection) -> dict[str, LastScan]:
-    """Return connection -> its last scan."""
-    rows = database.execute("SELECT connection, run_id, finished, tables, columns FROM scans ORDER BY connection")
-    return {row[0]: LastScan(*row) for row in rows}
 
 
 OF_THE_SCOPE = frozenset({"scope", "schema"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -135,3 +136,20 @@ def _column_from_json(fields: dict[str, Any]) -> Column:
 def _key_from_json(fields: dict[str, Any]) -> ForeignKey:
     target = TableRef(fields.get("target_schema"), fields["target"])
     return ForeignKey(tuple(fields["columns"]), target, tuple(fields["target_columns"]), fields.get("name"))
+
+
+@dataclass(frozen=True, slots=True)
+class LastScan:
+    """The facts `ktx status` shows of a connection's last scan."""
+
+    connection: str
+    run_id: str
+    finished: str
+    tables: int
+    columns: int
+
+
+def last_scans(database: sqlite3.Connection) -> dict[str, LastScan]:
+    """Return connection -> its last scan."""
+    rows = database.execute("SELECT connection, run_id, finished, tables, columns FROM scans ORDER BY connection")
+    return {row[0]: LastScan(*row) for row in rows}

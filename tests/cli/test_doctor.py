@@ -263,7 +263,7 @@ def test_what_cannot_be_mended_says_why(
     ktx: Run, project: Path, monkeypatch: pytest.MonkeyPatch, found: Callable[..., None]
 ) -> None:
     from ktx_cli.core.errors import BusyError
-    from ktx_cli.jobs.health import project_checks
+    from ktx_cli.jobs import index
 
     def busy(*args: Any, **given: Any) -> None:
         raise BusyError("`ktx ingest` is at work", hint="later")
@@ -271,7 +271,7 @@ def test_what_cannot_be_mended_says_why(
     ktx("ingest")
     (project / "wiki" / "global").mkdir(parents=True)
     (project / "wiki" / "global" / "a.md").write_text("---\nsummary: A\n---\n")
-    monkeypatch.setattr(project_checks, "index_project", busy)
+    monkeypatch.setattr(index, "index_project", busy)
     answer = ktx("doctor", "--fix", "--only", "index")
     assert answer.out.splitlines()[0] == "left  index  `ktx ingest` is at work"
     assert answer.out.splitlines()[1].startswith("warn  index  the search index is behind by 1 file")

@@ -16,7 +16,6 @@ from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table, as_table, filled
 from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command
-from ktx_cli.cli.findings import annotation, repository_prefix
 from ktx_cli.cli.reports import IDS
 from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import Command, Diagnostic, Hint, Location, Severity, counted, one_line, plural
@@ -63,6 +62,8 @@ def lint(
     session.warn(*warnings)
     shown = _first(report.diagnostics, limit)
     if github:
+        from ktx_cli.cli.findings import repository_prefix
+
         prefix = repository_prefix(layout.root)
         streams.write_err("".join(f"{_annotation(diagnostic, prefix)}\n" for diagnostic in shown))
     blocks = [*_tables(session, report, shown), _facts(report, len(report.diagnostics) - len(shown))]
@@ -71,6 +72,7 @@ def lint(
 
 def _first(diagnostics: Iterable[Diagnostic], limit: int) -> list[Diagnostic]:
     """Return the diagnostics to print: of each code the first ones."""
+
     seen: Counter[str] = Counter()
     shown = []
     for diagnostic in diagnostics:
@@ -81,6 +83,8 @@ def _first(diagnostics: Iterable[Diagnostic], limit: int) -> list[Diagnostic]:
 
 
 def _annotation(diagnostic: Diagnostic, prefix: str) -> str:
+    from ktx_cli.cli.findings import annotation
+
     return annotation(replace(diagnostic, message=f"{diagnostic.message}\nfix: {diagnostic.hint}"), prefix)
 
 
@@ -186,7 +190,7 @@ def evaluate(
     junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Write a JUnit XML report too.")] = None,
 ) -> Result:
     """Ask the golden questions of evals/*.yaml and compare: exit 1 where an answer is not the expected one."""
-    from ktx_cli.cli.findings import require_report
+    from ktx_cli.cli.findings import repository_prefix, require_report
     from ktx_cli.jobs.check.eval.run import EvalRequest, run_evals
 
     if junit is not None:
@@ -254,6 +258,7 @@ def _next_steps(report: EvalReport) -> list[str]:
 
 
 def _annotations(report: EvalReport, prefix: str) -> Iterator[str]:
+    from ktx_cli.cli.findings import annotation
     from ktx_cli.jobs.check.eval.results import WRONG
 
     for each in report.results:

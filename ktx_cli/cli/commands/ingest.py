@@ -13,21 +13,10 @@ from ktx_cli.cli import captures
 from ktx_cli.cli.contract import Result, Session, command, envelope
 from ktx_cli.cli.reports import IDS, NO_LLM, WAIT, ingest_result
 from ktx_cli.cli.settings import current_folder
-from ktx_cli.core import (
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    RUN_ID,
-    Command,
-    CommandFinished,
-    Event,
-    Hint,
-    RunFinished,
-    RunStarted,
-    UsageError,
-    monotonic,
-)
+from ktx_cli.core import EXIT_INTERRUPTED, EXIT_OK, RUN_ID, Command, Hint, UsageError, monotonic
 
 if TYPE_CHECKING:
+    from ktx_cli.core import Event
     from ktx_cli.jobs.unattended import CommandLog
 
 commands = typer.Typer()
@@ -58,6 +47,8 @@ class _Unattended:
 
     def observe(self, event: Event) -> None:
         """Take from an event which run this is."""
+        from ktx_cli.core import RunFinished, RunStarted
+
         if isinstance(event, RunStarted):
             self.run_id = event.run_id
         elif isinstance(event, RunFinished) and event.run_id == self.run_id:
@@ -78,6 +69,8 @@ class _Unattended:
 
     def logged(self, log: CommandLog, result: Result) -> None:
         """Write the last line of the log."""
+        from ktx_cli.core import CommandFinished
+
         error = result.error
         ended = CommandFinished(
             command=f"ktx {self.session.name}",

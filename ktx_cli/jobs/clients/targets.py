@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal
 
@@ -246,6 +245,8 @@ def skill_files(place: ClientPlace, where: Where) -> Mapping[Path, bytes]:
 
 
 def _content(name: str, rules: bool) -> bytes:
+    from importlib.resources import files
+
     text = files("ktx_cli").joinpath("agent_skills", f"{name}.md").read_text("utf-8")
     if rules:  # Cursor's front matter has no name, and says whether the rule is always in force
         text = text.replace(f"name: {name}\n", "", 1).replace("\n---\n", "\nalwaysApply: false\n---\n", 1)

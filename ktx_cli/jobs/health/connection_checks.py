@@ -7,15 +7,17 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, Statement, listing, now, one_line, plural
-from ktx_cli.jobs.connections import check_source, probe_connection
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Level, Task, command_to_set, side_by_side
 from ktx_cli.project import Database, KtxConfig, read_bytes, read_state
 from ktx_cli.scan import LastScan, last_scans
-from ktx_cli.sources import History, HistoryPlace, read_history
-from ktx_cli.warehouses import ConnectionTest, TableRef, access_gap, dialect_of, open_database, reader_role
+from ktx_cli.warehouses import TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.sources import History
+    from ktx_cli.warehouses import ConnectionTest
 
 CONNECTIONS: Final = "connections"
 CONNECTION_SECONDS: Final = 50.0
@@ -59,6 +61,9 @@ def _named(connection: str) -> str:
 
 
 def _database(context: CheckContext, connection: str, entry: Database) -> list[CheckResult]:
+    from ktx_cli.jobs.connections import probe_connection
+    from ktx_cli.warehouses import access_gap
+
     check, config = _named(connection), context.loaded.config
     test = probe_connection(config, connection, project_dir=context.project_dir, environ=context.environ)
     facts = f"{test.server_version}, {plural(test.tables, 'table')}, {test.latency_ms:.0f} ms"
@@ -79,6 +84,8 @@ def _database(context: CheckContext, connection: str, entry: Database) -> list[C
 
 def _select_only(context: CheckContext, connection: str, entry: Database, test: ConnectionTest) -> str:
     """Return how ktx gets a role that may only SELECT: statements for an administrator, then where it is named."""
+    from ktx_cli.warehouses import reader_role
+
     statements = reader_role(entry, test)
     if statements is None:
         place = SettingPath(f"connections.{connection}")
@@ -90,6 +97,8 @@ def _select_only(context: CheckContext, connection: str, entry: Database, test: 
 
 def _source(context: CheckContext, connection: str) -> list[CheckResult]:
     """A context source can be reached, by what `ktx connection test` does."""
+    from ktx_cli.jobs.connections import check_source
+
     source = check_source(context.loaded.config, connection, project_dir=context.project_dir, environ=context.environ)
     return [CheckResult(_named(connection), Level.OK, f"{source.origin}, {source.latency_ms:.0f} ms")]
 
@@ -228,6 +237,9 @@ def _look(context: CheckContext, connection: str, entry: Database) -> list[Check
 
 def _read(connection: str, entry: Database, root: Path, environ: Mapping[str, str]) -> History:
     """Read as a run does, of fewer days."""
+    from ktx_cli.sources import HistoryPlace, read_history
+    from ktx_cli.warehouses import dialect_of, open_database
+
     place = HistoryPlace(
         connection,
         dialect_of(entry.driver) or entry.driver,

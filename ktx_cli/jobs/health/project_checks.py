@@ -10,13 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ktx_cli.agent_tools import open_searcher
 from ktx_cli.core import Command, Hint, KtxError, Location, SettingPath, escaped, listing, new_run_id, plural
-from ktx_cli.engine import broken_now, broken_sentence, way_out
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level
-from ktx_cli.jobs.index import index_project
-from ktx_cli.jobs.semantic.validate import validate_layers
-from ktx_cli.jobs.wiki import lint_wiki
 from ktx_cli.project import (
     CONFIG_NAME,
     DATABASE_SOURCE,
@@ -246,6 +241,8 @@ MOST = 20
 
 def check_wiki(context: CheckContext) -> list[CheckResult]:
     """Every reference of a wiki page leads somewhere, as `ktx wiki lint` looks at it."""
+    from ktx_cli.jobs.wiki import lint_wiki
+
     linted = lint_wiki(context.layout, context.loaded.config)
     dangling = [diagnostic for diagnostic in linted.findings if diagnostic.code.startswith("dangling_")]
     if not dangling:
@@ -265,6 +262,8 @@ def _edit(diagnostic: Diagnostic) -> str:
 
 def check_semantic(context: CheckContext) -> list[CheckResult]:
     """No definition of the semantic layer has an error, as `ktx sl validate` looks at the files."""
+    from ktx_cli.jobs.semantic.validate import validate_layers
+
     validation = validate_layers(context.layout, context.loaded.config, environ=context.environ, data=False)
     errors = [problem for _, problem in validation.problems if problem.severity == "error"]
     if not errors:
@@ -289,6 +288,8 @@ def check_compiled(context: CheckContext) -> list[CheckResult]:
 
     Files of no connection are named too: they close every database to raw SQL.
     """
+    from ktx_cli.engine import broken_now, broken_sentence, way_out
+
     strays = stray_problems(context.layout, context.loaded.config)
     findings = _bounded([_of_problem(problem, Level.WARN) for problem in strays], Command("sl", "validate"))
     broken = broken_now(context.layout, context.loaded.config)
@@ -301,6 +302,7 @@ def check_compiled(context: CheckContext) -> list[CheckResult]:
 
 def _bounded(findings: Sequence[CheckResult], command: str) -> list[CheckResult]:
     """Return the first findings, and one that says how many more there are."""
+
     kept = list(findings[:MOST])
     if len(findings) > MOST:
         first = findings[0]
@@ -315,6 +317,8 @@ INDEX = "index"
 
 def check_index(context: CheckContext) -> list[CheckResult]:
     """The index is there, whole, and has every file as it is, with vectors where embeddings are configured."""
+    from ktx_cli.agent_tools import open_searcher
+
     searcher = open_searcher(context.layout, context.loaded.config, context.environ)
     try:
         drift = searcher.drift()
@@ -329,6 +333,8 @@ def check_index(context: CheckContext) -> list[CheckResult]:
 
 
 def _rebuilt(context: CheckContext) -> str:
+    from ktx_cli.jobs.index import index_project
+
     done = index_project(context.layout, context.loaded.config, context.environ, warn=lambda warning: None)
     if done.error is not None:
         raise done.error

@@ -13,18 +13,7 @@ from ktx_cli.jobs.semantic.question import choose_layer, selected_layers
 from ktx_cli.jobs.semantic.sql import only_database
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, connection_of, write_atomic
 from ktx_cli.search import Found, Index, VisibleModel, documents
-from ktx_cli.semantic import (
-    PROBLEM_KEYS,
-    Kind,
-    SemanticError,
-    Visibility,
-    export_osi,
-    import_path,
-    load_layer,
-    place,
-    read_source,
-    unknown,
-)
+from ktx_cli.semantic import PROBLEM_KEYS, Kind, SemanticError, Visibility, load_layer, place, read_source, unknown
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import Fidelity, LoadLayer, Measure, Model, Placed, Source
@@ -262,6 +251,8 @@ def import_model(
 
     Raises `UsageError` (which connection, no such files), `ConfigError` for files that cannot be read, `StorageError`.
     """
+    from ktx_cli.semantic import import_path
+
     chosen = connection or only_database(layout, config)
     connection_of(config, chosen)
     imported = import_path(kind, path, load_layer(layout, config, chosen))
@@ -275,6 +266,8 @@ def export_model(layout: Layout, config: KtxConfig, *, connection: str | None, o
 
     Raises `UsageError` (which connection) and `StorageError`.
     """
+    from ktx_cli.semantic import export_osi
+
     chosen = choose_layer(layout, config, connection)
     text, report = export_osi(load_layer(layout, config, chosen))
     if output is not None:

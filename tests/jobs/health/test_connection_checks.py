@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ktx_cli.jobs.health import connection_checks
+from ktx_cli.jobs import connections
 from ktx_cli.jobs.health.doctor import diagnose
 from ktx_cli.jobs.health.model import Level
 from ktx_cli.testing.servers import PostgresServer
@@ -42,7 +42,7 @@ def test_levels(
 ) -> None:
     (tmp_path / "ktx.yaml").write_text(CONFIG + more)
     test = ConnectionTest(1.0, "PostgreSQL 16", tables, can_write=can_write, user="reader", closed=closed)
-    monkeypatch.setattr(connection_checks, "probe_connection", lambda *_, **__: test)
+    monkeypatch.setattr(connections, "probe_connection", lambda *_, **__: test)
     (finding,) = diagnose(tmp_path, {"PG_URL": "postgresql://x"}, only=["connections"])
     assert finding.level is level
     assert says in finding.message
@@ -53,7 +53,7 @@ def test_levels(
 def test_a_role_that_can_leave_its_session_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fact: str) -> None:
     (tmp_path / "ktx.yaml").write_text(CONFIG)
     test = ConnectionTest(1.0, "PostgreSQL 16", 2, can_write=True, user="root", privileges=("SELECT on 2", fact))
-    monkeypatch.setattr(connection_checks, "probe_connection", lambda *_, **__: test)
+    monkeypatch.setattr(connections, "probe_connection", lambda *_, **__: test)
     (finding,) = diagnose(tmp_path, {"PG_URL": "postgresql://x"}, only=["connections"])
     assert finding.level is Level.FAIL
     assert fact in finding.message

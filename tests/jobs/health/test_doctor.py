@@ -17,6 +17,7 @@ import pytest
 
 from ktx_cli.core.diagnostics import Command
 from ktx_cli.core.errors import KtxError, SecretError
+from ktx_cli.jobs import connections
 from ktx_cli.jobs.connections import probe_connection
 from ktx_cli.jobs.health import connection_checks, doctor, machine_checks, model_checks, project_checks
 from ktx_cli.jobs.health.doctor import CHECKS, diagnose, examine
@@ -98,7 +99,7 @@ def test_a_connection_that_hangs_keeps_no_other_from_its_answer(
             gate.wait()
         return ConnectionTest(1.0, "SQLite 3", 2, can_write=False)
 
-    monkeypatch.setattr(connection_checks, "probe_connection", probe)
+    monkeypatch.setattr(connections, "probe_connection", probe)
     monkeypatch.setattr(connection_checks, "CONNECTION_SECONDS", 0.05)
     found = {each.check: each.level for each in diagnose(tmp_path, {}, only=["connections"])}
     assert found == {"connection:shop": Level.OK, "connection:slow": Level.FAIL}
