@@ -89,7 +89,13 @@ class Asked:
     def fork(self, become: Callable[[Mapping[str, Any], Sequence[int]], None], own: Sequence[int]) -> bool:
         """Fork for who asks; return whether this is the child, after its run. `own`: what it must close, too."""
         line, _ = self._listening.accept()
-        message, streams, _, _ = socket.recv_fds(line, _MOST, 16)
+        try:
+            message, streams, _, _ = socket.recv_fds(line, _MOST, 16)
+        except ConnectionError:
+            message, streams = b"", []
+        if not message:  # who asked was killed meanwhile
+            line.close()
+            return False
         pid = child([*own, *self.open(), line.fileno()])
         if pid == 0:
             become(json.loads(message), streams)
@@ -97,14 +103,15 @@ class Asked:
         for each in streams:
             os.close(each)
         self._lines[pid] = line
-        line.send(str(pid).encode())
+        with contextlib.suppress(ConnectionError):  # who asked was killed meanwhile; the end is noted all the same
+            line.send(str(pid).encode())
         return False
 
     def ended(self, pid: int, status: int) -> bool:
         """Tell who asked for a child that it ended; False where nobody did."""
         line = self._lines.pop(pid, None)
         if line is not None:
-            with line, contextlib.suppress(BrokenPipeError):  # nobody waits any more
+            with line, contextlib.suppress(ConnectionError):  # nobody waits any more
                 line.send(str(status).encode())
         return line is not None
 
