@@ -103,7 +103,7 @@ def errors_page() -> str:
         4: "a source or a database is unreachable",
         5: "a rate limit or a budget",
         6: "busy: another run holds the run lock",
-        7: "done in part; what was left out is named",
+        7: "partly done: the error names what was skipped",
         130: "interrupted",
         141: "whoever read the output went away",
     }
