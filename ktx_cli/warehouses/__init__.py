@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.warehouses.files.connector import READERS
     from ktx_cli.warehouses.guard.check import (
+        PARSER_FAULTS,
         CheckedStatement,
         StatementPolicy,
         names_are_missing,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import ConfigError, Hint, SettingPath
 from ktx_cli.faces import exp
 from ktx_cli.semantic import Model, physical_name
-from ktx_cli.warehouses import TableRef, dialect_named, silence_parser
+from ktx_cli.warehouses import PARSER_FAULTS, TableRef, dialect_named, silence_parser
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -233,9 +233,6 @@ MAX_CHARACTERS: Final = 100_000
 MAX_PART: Final = 300
 """How long a condition or a group-by expression may be to be told."""
 
-_FAULTS: Final = (ValueError, LookupError, AttributeError, TypeError, AssertionError, NotImplementedError)
-"""What the parser raises of texts it did not foresee, besides its own errors."""
-
 _CLAUSES: Final = {"where": "where", "qualify": "where", "group": "groupBy", "joins": "join"}
 """The part of a SELECT a column is in -> the clause it counts for; in any other part it is selected."""
 
@@ -283,7 +280,7 @@ def read_statement(text: str, dialect: str, tables: Tables, redact: Redact) -> S
         raise UnreadableStatementError("it cannot be parsed") from error
     except RecursionError:
         raise UnreadableStatementError("it is nested too deep") from None
-    except _FAULTS as error:
+    except PARSER_FAULTS as error:
         raise UnreadableStatementError(f"the parser failed on it ({type(error).__name__})") from error
 
 

@@ -29,8 +29,8 @@ from ktx_cli.warehouses.guard.rendering import Headers, as_query, limited, with_
 SchemaOf = Callable[[str], str | None]
 """The schema of a table that is named without one, or None to leave the name as it is."""
 
-_PARSER_FAULTS: Final = (ValueError, LookupError, AttributeError, TypeError, AssertionError, NotImplementedError)
-"""What the parser raises of texts it did not foresee, besides its own errors."""
+PARSER_FAULTS: Final = (ValueError, LookupError, AttributeError, TypeError, AssertionError, NotImplementedError)
+"""The errors that the parser raises for unforeseen texts, besides its own."""
 
 _TOO_DEEP: Final = "split it into smaller statements"
 
@@ -89,7 +89,7 @@ def check(
         rules.require_built_in(text)
     except RecursionError:
         raise refused("size", "it", "is nested too deep", hint=_TOO_DEEP) from None
-    except _PARSER_FAULTS as error:
+    except PARSER_FAULTS as error:
         raise _unreadable(error, dialect) from error
     return CheckedStatement(f"{prefix} {text}".strip(), dialect, bool(prefix), () if prefix else headers)
 
