@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +35,7 @@ FOREIGN = {
 
 def decisions(source: str) -> Iterator[int]:
     """Yield the lines in which the text of a message or a hint is looked into."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)) if re.search(rf"\.\s*({'|'.join(TEXTS)})\b", source) else ():
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             looked_into = any(isinstance(each, ast.In | ast.NotIn) for each in node.ops)

@@ -11,7 +11,7 @@ from benchmarks.relationship_fixtures.examples import examples_of
 from ktx_cli.scan.relationships.ranker import FEATURES
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("child", "parent", "others", "expected"),
     [
         ({1, 2}, {1, 2, 3, 4}, [{1, 2, 3}], True),

@@ -26,7 +26,7 @@ def namer(**changes: object) -> Namer:
     return Namer(Dice(1, "test"), KINDS["general"], Style(**(settings | changes)), "plain")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("language", LANGUAGES[1:])
+@pytest.mark.table("language", LANGUAGES[1:])
 def test_a_language_has_words_for_most_things(language: str) -> None:
     words = dictionary(language)
     assert len(words) >= 450
@@ -34,7 +34,7 @@ def test_a_language_has_words_for_most_things(language: str) -> None:
     assert all(said and said == said.strip() for said in words.values())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("words", "language", "said"),
     [
         ("order_line", "german", "auftrag zeile"),
@@ -50,14 +50,12 @@ def test_phrases_are_said_in_the_order_of_the_language(words: str, language: str
     assert translate(words, language) == tuple(said.split())
 
 
-@pytest.mark.parametrize(
-    ("text", "bare"), [("Straße", "Strasse"), ("año", "ano"), ("płeć", "plec"), ("Größe", "Groesse")]
-)
+@pytest.mark.table(("text", "bare"), [("Straße", "Strasse"), ("año", "ano"), ("płeć", "plec"), ("Größe", "Groesse")])
 def test_marks_are_dropped(text: str, bare: str) -> None:
     assert plain(text) == bare
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("token", "way", "short"),
     [
         ("customer", "vowels", "cstmr"),
@@ -77,7 +75,7 @@ def test_initials_of_phrases_only() -> None:
     assert (letters("customer", 3), letters("purchase_order_line", 3)) == ("cst", "pol")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("case", "name"),
     [
         ("snake", "customer_id"),
@@ -135,7 +133,7 @@ def test_scrambled_names_are_unique(shape: dict[str, list[str]], way: str) -> No
         assert len({columns[table, name].lower() for name in names}) == len(names)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "kind"),
     [
         ("unit_price", "money"),

@@ -17,12 +17,12 @@ FACES = re.findall(r"^\| `(\w+)` \| (.*?) \|", TEXT, re.MULTILINE)
 OUTSIDE = ("docs/", "concepts/", "testing/")
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if not path.startswith(OUTSIDE)])
+@pytest.mark.table("path", [path for path in PATHS if not path.startswith(OUTSIDE)])
 def test_a_module_of_the_page_exists(path: str) -> None:
     assert any(found.exists() for found in PACKAGE.glob(path.replace("<name>", "*").removesuffix("/"))), path
 
 
-@pytest.mark.parametrize(("package", "names"), [row for row in FACES if "`" in row[1]])
+@pytest.mark.table(("package", "names"), [row for row in FACES if "`" in row[1]])
 def test_a_face_of_the_page_has_its_names(package: str, names: str) -> None:
     face = import_module(f"ktx_cli.{package}")
     assert [name for name in re.findall(r"`(\w+)`", names) if not hasattr(face, name)] == []

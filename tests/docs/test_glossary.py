@@ -44,7 +44,7 @@ def test_the_page_has_terms() -> None:
     assert len({term for term, _, _ in ROWS}) == len(ROWS), "a word has one meaning"
 
 
-@pytest.mark.parametrize(("term", "reference"), [(term, reference) for term, _, reference in ROWS])
+@pytest.mark.table(("term", "reference"), [(term, reference) for term, _, reference in ROWS])
 def test_what_a_term_is_in_the_code_exists(term: str, reference: str) -> None:
     owner, _, name = reference.rpartition(".")
     assert hasattr(import_module(owner), name) or import_module(reference), term

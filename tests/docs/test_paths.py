@@ -25,7 +25,7 @@ def test_the_paths_on_a_page_exist(page: str) -> None:
     assert [path for path in named if not any(ROOT.glob(PLACEHOLDER.sub("*", path).rstrip("/")))] == []
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.table("package", PACKAGES)
 def test_the_tests_of_a_package_mirror_its_folders(package: str) -> None:
     """A module with many tests may have a folder of them."""
     tests = ROOT / "tests"

@@ -69,7 +69,7 @@ def test_references_know_their_line() -> None:
     assert [line_of(page, each) for each in references(page)] == [4, 5, 10]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "ref",
     [
         "orders",
@@ -93,7 +93,7 @@ def test_references_that_lead_somewhere(ref: str, models: dict[str, Model]) -> N
     assert Resolver(models).missing(found) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("ref", "code", "hint"),
     [
         ("order", "dangling_source", "`orders`"),
@@ -116,7 +116,7 @@ def test_references_that_do_not(ref: str, code: str, hint: str | None, models: d
     assert "payroll" not in missing.hint + missing.message
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("code", "expected"),
     [
         ("source:orders", None),

@@ -20,7 +20,7 @@ CONFIG = KtxConfig.model_validate(
 )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("one", "other"), [("a\nb", "a\r\nb"), ("a\nb", "\n\na  \nb\t\n\n"), ("caf\u00e9", "cafe\u0301"), ("a", "\ufeffa")]
 )
 def test_texts_a_reader_takes_for_the_same_are_the_same(one: str, other: str) -> None:
@@ -38,7 +38,7 @@ def test_another_scope_is_another_capture_and_another_way_is_not() -> None:
     assert same == {CaptureRequest("a").sha256}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("fields", "told"),
     [
         ({"text": "  \n"}, "there is no text"),

@@ -240,7 +240,7 @@ def test_a_server_of_this_machine_asks_for_no_token(world: World) -> None:
     assert entry["bearer_token_env_var"] == "MY_TOKEN"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     "url",
     ["", "ktx", "ftp://a/b", "http://", "http://[::1", "https://u:p@a/mcp", "https://a/mcp?token=x", "http://a /"],
 )
@@ -658,7 +658,7 @@ def test_the_program_is_found_again_later(world: World, monkeypatch: pytest.Monk
         installed_program({"PATH": str(world.folder)})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("platform", "environ", "desktop", "code", "codex"),
     [
         ("linux", {}, ".config/Claude", ".config/Code/User", ".codex"),

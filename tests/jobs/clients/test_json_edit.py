@@ -140,7 +140,7 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.table("layout", LAYOUTS)
 def test_an_entry_is_written_as_the_file_is(layout: str) -> None:
     before, after = LAYOUTS[layout]
     edited = added(before, entry={"x": 1})
@@ -158,7 +158,7 @@ CUTS = {
 }
 
 
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.table("cut", CUTS)
 def test_a_cut_takes_one_comma(cut: str) -> None:
     before, after = CUTS[cut]
     assert json_edit.remove(before, ("s",), "ktx", 1, "file") == after
@@ -188,7 +188,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.table("case", BROKEN)
 def test_a_broken_file_is_refused_with_its_line(case: str) -> None:
     text, line, problem = BROKEN[case]
     with pytest.raises(ConfigError) as caught:
@@ -209,7 +209,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.table("case", REFUSED)
 def test_what_cannot_be_edited_safely_is_refused(case: str) -> None:
     text, problem = REFUSED[case]
     with pytest.raises(ConfigError) as caught:

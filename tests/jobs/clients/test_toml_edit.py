@@ -73,7 +73,7 @@ def test_a_name_that_is_no_bare_key_is_quoted() -> None:
     assert toml_edit.remove(edited.text, SERVERS, "k.x\x7f", 0, "file") == ""
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("text", "problem"),
     [
         ('model = "o\n', "line 1"),

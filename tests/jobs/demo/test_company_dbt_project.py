@@ -81,7 +81,7 @@ def test_the_project_is_written_whole(tmp_path: Path) -> None:
     assert {"dbt_project.yml", "profiles.yml", *model_files().values()} <= written
 
 
-@pytest.mark.parametrize("name", YAML_FILES)
+@pytest.mark.table("name", YAML_FILES)
 def test_yaml_parses(name: str) -> None:
     assert type(load(packaged_text(f"dbt/{name}"), where=name)) is dict
 
@@ -99,7 +99,7 @@ def test_every_table_is_a_source(ask: Ask) -> None:
     assert sources == {name for (name,) in ask("SELECT schema_name || '.' || table_name FROM duckdb_tables()")}
 
 
-@pytest.mark.parametrize("model", sorted(model_files()))
+@pytest.mark.table("model", sorted(model_files()))
 def test_models_run_and_leave_no_jinja(model: str, ask: Ask) -> None:
     sql = compiled_sql(model)
     assert "{" not in sql
@@ -112,7 +112,7 @@ def test_the_views_of_the_warehouse_are_the_marts(model: str, ask: Ask) -> None:
     assert ask(f"({compiled_sql(model)}) EXCEPT ALL FROM {MARTS[model]}") == []
 
 
-@pytest.mark.parametrize(("where", "entry"), [pytest.param(*pair, id=pair[1]["name"]) for pair in relations()])
+@pytest.mark.table(("where", "entry"), relations)
 def test_documented_columns_exist(where: str, entry: Json, ask: Ask) -> None:
     existing = {row[0] for row in ask(f"DESCRIBE SELECT * FROM {where} AS r")}
     documented = [column["name"] for column in entry["columns"]]
@@ -124,7 +124,7 @@ def test_every_kind_of_test_is_used() -> None:
     assert {kind for _, _, kind, _ in TESTS} == {"unique", "not_null", "relationships", "accepted_values"}
 
 
-@pytest.mark.parametrize("test", [pytest.param(test, id=f"{test[2]}-{number}") for number, test in enumerate(TESTS)])
+@pytest.mark.table("test", TESTS)
 def test_the_tests_of_the_project_hold(test: tuple[str, str, str, Json], ask: Ask) -> None:
     broken = ask(failures(*test))
     if test[3].get("config", {}).get("severity") == "warn":

@@ -36,13 +36,13 @@ def test_the_pages(tmp_path: Path) -> None:
     assert sum("\n|---" in text_of(page) for page in PAGES) >= 3
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.table("page", PAGES)
 def test_a_page_has_one_title_and_no_front_matter(page: str) -> None:
     assert text_of(page).startswith("# ")
     assert len(re.findall(r"^# ", text_of(page), re.MULTILINE)) == 1
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.table("page", PAGES)
 def test_links_resolve(page: str) -> None:
     assert links(page)
     for link in links(page):
@@ -55,7 +55,7 @@ def test_every_page_can_be_reached_from_the_first() -> None:
     assert {link.partition("#")[0] for link in links("README.md")} == set(PAGES) - {"README.md"}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.table("page", PAGES)
 def test_what_stands_in_code_marks_exists(page: str, ask: Ask) -> None:
     columns = {name for (name,) in ask("SELECT DISTINCT column_name FROM information_schema.columns")}
     tables = {name for (name,) in ask("SELECT table_schema || '.' || table_name FROM information_schema.tables")}

@@ -103,19 +103,19 @@ def test_a_believable_size(company: Company) -> None:
     assert min(company.rows.values()) > 0
 
 
-@pytest.mark.parametrize(("child", "columns", "parent", "targets"), REFERENCES)
+@pytest.mark.table(("child", "columns", "parent", "targets"), REFERENCES)
 def test_references_hold(ask: Ask, child: str, columns: str, parent: str, targets: str) -> None:
     assert orphans(ask, child, columns, parent, targets) == 0
 
 
-@pytest.mark.parametrize(("table", "column"), KEYS)
+@pytest.mark.table(("table", "column"), KEYS)
 def test_single_column_keys(ask: Ask, table: str, column: str) -> None:
     total, different = distinct(ask, table, column)
     assert total == different
     assert ask(f"SELECT count(*) FROM {table} WHERE {column} IS NULL") == [(0,)]
 
 
-@pytest.mark.parametrize(("table", "first", "second"), PAIR_KEYS)
+@pytest.mark.table(("table", "first", "second"), PAIR_KEYS)
 def test_tables_keyed_by_two_columns(ask: Ask, table: str, first: str, second: str) -> None:
     total, pairs = distinct(ask, table, first, second)
     assert total == pairs
@@ -129,7 +129,7 @@ def test_the_customer_of_payments_is_a_dirty_reference(ask: Ask) -> None:
     assert 0.01 < dirty / total < 0.05
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("table", "column"),
     [
         ("shop.orders", "ship_date_key"),

@@ -21,7 +21,7 @@ from ktx_cli.jobs.demo.people import (
 )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("day", "year", "month"),
     [
         (date(2025, 2, 1), 2025, 1),

@@ -220,7 +220,7 @@ def test_files_of_no_connection_fail_with_the_way_out(ingested_project: Path) ->
 # -- models and roles ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("ref", "code", "hint", "expected"),
     [
         (ModelRef("claude-code", "sonet"), "model", None, "ktx config set llm.models.default sonnet"),

@@ -21,7 +21,7 @@ MODEL = Model("shop", "sqlite", {"orders": Source("orders", COLUMNS, (), ("order
 MONTH = {"granularity": "month"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("asked", "cut"),
     [
         ([], [{"field": "metric_time", **MONTH}]),
@@ -45,7 +45,7 @@ def test_the_grain(asked: list[Any], cut: list[Any]) -> None:
     assert complete_query(Question(query), MODEL) == query
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("name", "text", "value"),
     [
         ("least", "3", 3),

@@ -247,7 +247,7 @@ def test_a_comparison_of_citext_minds_the_case(tmp_path: Path, postgres_server: 
     assert ask(tmp_path, "SELECT n FROM u WHERE n OPERATOR(public.=) 'ada'").rows == (("Ada",),)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("value", "shown"),
     [
         (None, None),

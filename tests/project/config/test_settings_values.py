@@ -28,7 +28,7 @@ def loaded() -> LoadedConfig:
     return load_config(Path("ktx.yaml"), data=TEXT.encode())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("path", "value"),
     [
         ("llm.provider.backend", "anthropic"),
@@ -65,7 +65,7 @@ def test_get_reveals_only_when_asked(loaded: LoadedConfig) -> None:
     assert "canary" not in str(get_value(loaded, "connections"))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("path", "hint"),
     [
         ("llm.provider.backnd", "did you mean `llm.provider.backend`?"),

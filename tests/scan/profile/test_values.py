@@ -53,16 +53,19 @@ def statements(quote: str = '"') -> list[str]:
 
 
 @pytest.fixture(
+    scope="module",
     params=[
         "sqlite",
         "duckdb",
         pytest.param("postgres", marks=pytest.mark.postgres),
         pytest.param("mysql", marks=pytest.mark.mysql),
-    ]
+    ],
 )
-def connector(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Connector]:
-    """The same tables in every engine: SQLite and MariaDB list by a union, the others have grouping sets."""
-    with connect(ConnectionSpec("shop", request.param, OPTIONS[request.param](request, tmp_path))) as opened:
+def connector(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connector]:
+    """The same tables in every engine, made once: SQLite and MariaDB list by a union, the others have grouping sets."""
+    with connect(
+        ConnectionSpec("shop", request.param, OPTIONS[request.param](request, tmp_path_factory.mktemp("shop")))
+    ) as opened:
         yield opened
 
 

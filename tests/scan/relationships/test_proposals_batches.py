@@ -49,7 +49,7 @@ def test_five_hundred_tables_need_few_batches_and_none_is_lost() -> None:
     assert len(batches) <= 20
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("column", "parents"),
     [
         ("customer_id int", ["customers"]),

@@ -64,7 +64,7 @@ CASES: list[tuple[dict[str, Any], dict[str, tuple[str | None, str | None]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("changed", "wanted"), CASES)
+@pytest.mark.table(("changed", "wanted"), CASES)
 def test_each_difference_is_told_and_there_is_none_where_snapshots_are_equal(
     changed: dict[str, Any], wanted: dict[str, tuple[str | None, str | None]]
 ) -> None:

@@ -70,7 +70,7 @@ def test_codes_and_words_are_there_once() -> None:
     assert list(all_rules()) == sorted(all_rules())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.table(
     ("select", "ignore", "code", "wanted"),
     [
         ((), (), "KTX101", True),
