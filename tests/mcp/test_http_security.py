@@ -304,9 +304,10 @@ def test_no_statement_writes(attacked: Attacked, sql: str) -> None:
 
 @pytest.mark.parametrize("sql", WRITES)
 def test_no_question_carries_a_statement(attacked: Attacked, sql: str) -> None:
-    """SQL as every text of a question, alone and behind what would be right there."""
+    """SQL as every text of a question, alone and behind what would be right there: by turns without KTX_TEST_FULL."""
     (tool,) = (each for each in attacked.wire.tools() if each["name"] == "sl_query")
-    for turn, part in enumerate((sql, f"orders.amount > 0); {sql}; --")):
+    parts = list(enumerate((sql, f"orders.amount > 0); {sql}; --")))
+    for turn, part in parts if os.environ.get("KTX_TEST_FULL") else [parts[WRITES.index(sql) // 4 % 2]]:
         for place, arguments in places(tool["inputSchema"], part, WRITES.index(sql) + 2 * turn):
             asked = {"measures": ["orders.revenue"], **arguments, "connection": "shop"}
             status, error, text = attacked.wire.call(tool["name"], asked)
