@@ -45,7 +45,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 def measure(folder: Path, tables: int, columns: int) -> dict[str, float]:
     make_database(folder / "data.sqlite", tables, columns)
-    environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder.parent)}
 
     def ktx(*args: str) -> None:
         subprocess.run([installed_ktx(), *args], cwd=folder, env=environ, check=True, capture_output=True)
@@ -71,7 +71,9 @@ def main() -> None:
     print(f"{'columns':>8}" + "".join(f"{name:>12}" for name in names) + "   copy is faster by")
     for tables, columns in SIZES:
         with tempfile.TemporaryDirectory() as folder:
-            row = measure(Path(folder), tables, columns)
+            project = Path(folder, "project")  # setup takes no home folder for a project
+            project.mkdir()
+            row = measure(project, tables, columns)
         ratio = row["load yaml"] / row["load"]
         print(f"{tables * columns:>8}" + "".join(f"{row[name]:>11.2f}s" for name in names) + f"   {ratio:.0f} x")
     if row["scan"] > 5 or row["unchanged"] > 1.5 or row["load"] > 0.3:
