@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import ConfigError, Diagnostic, KtxError, ResultWarning, Severity, plural
 from ktx_cli.documents import RawFile
-from ktx_cli.engine import SourceWork, Target, choose_sources
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, read_bytes, write_atomic
 from ktx_cli.semantic import Model, layer_ids, load_layers
 from ktx_cli.sources import RawStore
@@ -38,6 +37,7 @@ from ktx_cli.wiki import (
 )
 
 if TYPE_CHECKING:
+    from ktx_cli.engine import SourceWork
     from ktx_cli.search import SearchAnswer
     from ktx_cli.wiki import NamedHosts, Revision, Wiki
 
@@ -215,6 +215,8 @@ def hosts_known(layout: Layout, config: KtxConfig) -> NamedHosts:
     A page that manifests say came of raw files: the hosts those name, if all can be read. Any other page: none where it
     says what its `source` is (whose host is always named), else they are not known.
     """
+    from ktx_cli.engine import Target, choose_sources
+
     made = dict[str, list[RawFile | None]]()
     targets = [Target(connection, entry.driver) for connection, entry in config.usable().items()]
     for work in choose_sources(config, targets, WorkingTree(layout.root), model=False):
