@@ -17,8 +17,8 @@ from ktx_cli.documents import RawFile, read_document
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import checked_path
 from ktx_cli.protection import Refused, read_relations, source_id, values_shown
-from ktx_cli.search import Hit, Scope, VisibleModel
-from ktx_cli.semantic import Source
+from ktx_cli.search import Hit, Scope
+from ktx_cli.semantic import Source, VisibleModel
 
 _SECTIONS: Final = (
     ("Wiki pages", ("page",), "wiki_read"),

@@ -15,8 +15,8 @@ from ktx_cli.core import did_you_mean, listing, one_line, plural
 from ktx_cli.llm import ToolOutput
 from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.protection import Refused, source_id
-from ktx_cli.search import Scope, VisibleModel
-from ktx_cli.semantic import Column, Measure, Source, quoted, read_source
+from ktx_cli.search import Scope
+from ktx_cli.semantic import Column, Measure, Source, VisibleModel, quoted, read_source
 from ktx_cli.warehouses import SemanticType
 
 MOST_LISTED: Final = 25

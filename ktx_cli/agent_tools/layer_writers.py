@@ -17,8 +17,7 @@ from ktx_cli.faces import exp
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import SOURCES, Workspace
 from ktx_cli.protection import Refused, Table, is_protected, reads_table, sources_of, tables_read
-from ktx_cli.search import VisibleModel
-from ktx_cli.semantic import PRIORITY, TEMPLATE, Model, SemanticError, Source, Visibility
+from ktx_cli.semantic import PRIORITY, TEMPLATE, Model, SemanticError, Source, Visibility, VisibleModel
 
 
 def check_name(session: ToolSession, connection: str, name: str, document: Mapping[str, Any]) -> None:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from ktx_cli.core import ConfigError, one_line, yaml
 from ktx_cli.protection import Need, _table_entries, column_need, names_in, needs_of, source_id, sources_of, table_need
-from ktx_cli.search import Hit, VisibleModel
-from ktx_cli.semantic import Measure, Model, Resolver, SemanticError, Source, read_fragment, table_parts
+from ktx_cli.search import Hit
+from ktx_cli.semantic import Measure, Model, Resolver, SemanticError, Source, VisibleModel, read_fragment, table_parts
 
 
 class Ledger:

@@ -20,8 +20,8 @@ from ktx_cli.llm import FAILED_CALL, RuntimeTool, ToolInvocation, ToolOutput
 from ktx_cli.project import Privacy, Tree, Workspace
 from ktx_cli.prompts import Skill
 from ktx_cli.protection import Refused
-from ktx_cli.search import Hit, Scope, VisibleModel
-from ktx_cli.semantic import CalendarSettings, Model, Source
+from ktx_cli.search import Hit, Scope
+from ktx_cli.semantic import CalendarSettings, Model, Source, VisibleModel
 from ktx_cli.sources import EvidenceForm
 from ktx_cli.warehouses import QueryResult
 from ktx_cli.wiki import GLOBAL

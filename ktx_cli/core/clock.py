@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import threading
 import time
 from collections import OrderedDict
@@ -33,7 +33,7 @@ def monotonic() -> float:
 
 def new_run_id() -> str:
     """Return a run id that sorts by start: `20260131T093000-5f3a9c`."""
-    return f"{now():%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+    return f"{now():%Y%m%dT%H%M%S}-{os.urandom(3).hex()}"
 
 
 _Kept = TypeVar("_Kept")

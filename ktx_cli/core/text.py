@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 import unicodedata
@@ -152,6 +151,8 @@ def file_stem(name: str) -> str:
     """
     if _PLAIN_FILE_NAME.fullmatch(name) and not _DEVICE_NAME.fullmatch(name):
         return name
+    import hashlib  # OpenSSL, which most commands do without
+
     slug = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:48] or "x"
     return f"{slug}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 

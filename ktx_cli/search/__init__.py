@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         Passages,
         Scope,
         Values,
-        VisibleModel,
         documents,
         files_between,
         layer_signature,

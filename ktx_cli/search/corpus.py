@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ktx_cli.core import KtxError, Recent, ResultWarning, escaped, is_utf8, one_line, plural
 from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, hash_of, signatures_below
 from ktx_cli.scan import snapshot_path
-from ktx_cli.semantic import SUFFIXES, Column, Model, SemanticError, Visibility, is_stray, stray_paths
+from ktx_cli.semantic import SUFFIXES, Column, Model, VisibleModel, is_stray, stray_paths
 from ktx_cli.wiki import FOLDER, GLOBAL, Page, parse, place_of
 
 if TYPE_CHECKING:
     from ktx_cli.protection import Relations
-    from ktx_cli.semantic import ColumnValues, Measure, Names, Segment, Source
+    from ktx_cli.semantic import ColumnValues, Measure, Segment, Source
 
 
 KINDS: Final = ("source", "measure", "segment", "page", "column", "passage", "value")
@@ -278,79 +278,6 @@ def _expression_text(shown: VisibleModel, source: Source, expr: str) -> str:
 def _document(shown: VisibleModel, kind: str, id: str, summary: str, fields: tuple[Field, ...]) -> Document:
     filled = tuple(each for each in fields if each.text)
     return Document(kind, id, shown.model.connection, one_line(summary, _SUMMARY), filled, KINDS.index(kind))
-
-
-_NAME: Final = re.compile(r"\w+")
-
-
-@dataclass(slots=True)
-class VisibleModel:
-    """What of one model is shown; `internal`: what is internal too.
-
-    A computed column that does not say it is as visible as the columns it reads; expressions are looked into only
-    where some column of the model is not public.
-    """
-
-    model: Model
-    internal: bool = False
-    _names: Names | None = field(default=None, init=False)
-    _all_public: bool = field(default=False, init=False)
-
-    def __post_init__(self) -> None:
-        columns = (column for source in self.model.sources.values() for column in source.columns.values())
-        visibilities = {Visibility.PUBLIC, None}
-        self._all_public = all(column.visibility in visibilities for column in columns)
-
-    @property
-    def has_more(self) -> bool:
-        """Whether something of the model may be internal."""
-        sources = self.model.sources.values()
-        measures = (measure.visibility for source in sources for measure in source.measures.values())
-        visibilities = {source.visibility for source in sources}
-        return not self._all_public or Visibility.INTERNAL in visibilities.union(measures)
-
-    def sources(self) -> list[Source]:
-        """Return the sources, by name."""
-        return [each for each in self.model.sources.values() if self._may(each.visibility)]
-
-    def has(self, source: Source) -> bool:
-        """Whether a source may be shown."""
-        return self._may(source.visibility)
-
-    def columns(self, source: Source) -> list[Column]:
-        """Return the columns of a source, in its order."""
-        return [each for each in source.columns.values() if self._may(self.visibility(source, each))]
-
-    def measures(self, source: Source) -> list[Measure]:
-        """Return the measures of a source, in its order."""
-        return [each for each in source.measures.values() if self._may(each.visibility)]
-
-    def can_show(self, source: Source, expr: str) -> bool:
-        """Whether an expression of a source has no name in it of a column that is not shown."""
-        shown = {each.name.casefold() for each in self.columns(source)}
-        others = {name.casefold() for name in source.columns} - shown
-        return others.isdisjoint(_NAME.findall(expr.casefold()))
-
-    def visibility(self, source: Source, column: Column) -> Visibility:
-        """Return who may use a column; one whose expression cannot be read is hidden."""
-        if column.visibility is not None or column.expr is None or self._all_public:
-            return column.visibility or Visibility.PUBLIC
-        try:
-            return self._lookup().visibility(source, column)
-        except SemanticError:  # what it reads is not known, so it may be hidden; `ktx sl validate` says what is wrong
-            return Visibility.HIDDEN
-
-    def _may(self, visibility: Visibility) -> bool:
-        return visibility is Visibility.PUBLIC or (self.internal and visibility is Visibility.INTERNAL)
-
-    def _lookup(self) -> Names:
-        if self._names is None:
-            from ktx_cli.semantic import Graph, Names
-
-            sources = self.model.sources.values()
-            values = {f"param.{name}": each.default for s in sources for name, each in s.parameters.items()}
-            self._names = Names(self.model, Graph(self.model), values)
-        return self._names
 
 
 def digest_of(document: Document) -> bytes:

@@ -110,6 +110,7 @@ if TYPE_CHECKING:
         Source,
         Visibility,
         layer_diagnostic,
+        spelled,
         unknown,
     )
     from ktx_cli.semantic.plan.axis import time_of
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.plan.planner import parameter_values
     from ktx_cli.semantic.query import DEFAULT_LIMIT, LONGEST, MOST_ITEMS, MOST_ROWS, Query, with_grain
     from ktx_cli.semantic.verification import Verified, verify, verify_sample
+    from ktx_cli.semantic.visible import VisibleModel
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

@@ -24,7 +24,15 @@ QUESTION = "sl query -m order_revenue.net_revenue -d customer_value.is_active"
 
 
 @pytest.mark.parametrize(
-    ("command", "most"), [pytest.param("scan", 200, marks=pytest.mark.slow), ("ingest", 250), (QUESTION, 120)]
+    ("command", "most"),
+    [
+        pytest.param("scan", 200, marks=pytest.mark.slow),
+        ("ingest", 250),
+        (QUESTION, 120),
+        ("sl list", 80),
+        ("wiki revenue", 115),
+        ("--help", 50),
+    ],
 )
 def test_a_run_imports_what_it_needs(demo_project: Path, tmp_path: Path, command: str, most: int) -> None:
     project = tmp_path / "demo"

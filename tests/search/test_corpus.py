@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.project.layout import Layout
-from ktx_cli.search.corpus import VisibleModel, documents
+from ktx_cli.search.corpus import documents
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.model import Model, Visibility
+from ktx_cli.semantic.visible import VisibleModel
 
 CUSTOMERS = """\
 name: customers

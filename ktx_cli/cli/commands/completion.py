@@ -19,7 +19,7 @@ from ktx_cli.core import KtxError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ktx_cli.search import VisibleModel
+    from ktx_cli.semantic import VisibleModel
 
 commands = typer.Typer()
 

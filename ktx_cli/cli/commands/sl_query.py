@@ -32,8 +32,6 @@ EXAMPLE: Final = Command("sl", "query", "--measure", "orders.revenue", "--dimens
 
 def question_of(values: Mapping[str, Any]) -> Question:
     """Return the question of the options; what they say is added to the JSON, or stands in its place."""
-    from ktx_cli.jobs.semantic.question import Question, read_attributes
-
     query = _json_query(values["text"], values["file"])
     for key, added in _lists(values).items():
         query[key] = [*_list(query, key), *added]
@@ -45,6 +43,8 @@ def question_of(values: Mapping[str, Any]) -> Question:
         query["via"] = {**_object(query, "via"), **_pairs(values["via"], "--via", "regions=bill_to")}
     if not query:
         raise UsageError("the query names no measure and no dimension", hint=EXAMPLE)
+    from ktx_cli.jobs.semantic.question import Question, read_attributes
+
     parameters = _pairs(values["parameter"], "--parameter", "currency=EUR")
     attributes = read_attributes(values["user_attribute"])
     return Question(query, values["connection"], values["grain"], parameters, attributes)

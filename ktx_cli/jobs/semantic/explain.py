@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ktx_cli.core import plural
-from ktx_cli.jobs.semantic.question import Question, choose_layer, complete_query
+from ktx_cli.jobs.semantic.layers import choose_layer
+from ktx_cli.jobs.semantic.question import Question, complete_query
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.semantic import LoadLayer, broken_files_named, database_of, load_layer, require_defined
 

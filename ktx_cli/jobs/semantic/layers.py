@@ -9,14 +9,58 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, KtxError, PartialError, ResultWarning, UsageError, listing, picked, plural
-from ktx_cli.jobs.semantic.question import choose_layer, selected_layers
-from ktx_cli.jobs.semantic.sql import only_database
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, connection_of, write_atomic
-from ktx_cli.search import Found, Index, VisibleModel, documents
-from ktx_cli.semantic import PROBLEM_KEYS, Kind, SemanticError, Visibility, load_layer, place, read_source, unknown
+from ktx_cli.semantic import SemanticError, Visibility, VisibleModel, layer_ids, load_layer, spelled, unknown
 
 if TYPE_CHECKING:
+    from ktx_cli.search import Found
     from ktx_cli.semantic import Fidelity, LoadLayer, Measure, Model, Placed, Source
+
+
+def choose_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
+    """Return the connection to ask: the one named, else the only usable one with a semantic layer.
+
+    Raises `UsageError` where it is not in `ktx.yaml` or has no layer, and where there is none, or several to choose;
+    `ConfigError` where it is disabled.
+    """
+    if connection is not None:
+        _require_layer(layout, config, connection)
+        return connection
+    known = [each for each in layer_ids(layout) if each in config.connections]
+    found = [each for each in known if each not in config.disabled()]
+    for disabled in () if found else known:
+        connection_of(config, disabled)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        from ktx_cli.jobs.setup.request import how_to_connect
+
+        hint = Command("ingest") if config.databases() else how_to_connect(layout.root)
+        raise UsageError("there is no semantic layer yet", hint=hint)
+    choose = f"choose one: {listing(f'-c {each}' for each in found)}"
+    message = f"there are {len(found)} semantic layers: {listing(found)}"
+    raise UsageError(message, hint=choose, details={"candidates": found})
+
+
+def selected_layers(layout: Layout, config: KtxConfig, connection: str | None) -> list[str]:
+    """Return the connections whose files to read: the one named, else all; `UsageError` for one without files."""
+    known = layer_ids(layout)
+    if connection is None:
+        return known
+    if connection not in known:
+        _require_layer(layout, config, connection)
+    return [connection]
+
+
+def _require_layer(layout: Layout, config: KtxConfig, connection: str) -> None:
+    connection_of(config, connection)
+    known = layer_ids(layout)
+    if connection not in known:
+        is_source = bool(known) and connection not in config.databases()
+        hint = (
+            f"it is a context source; these have one: {listing(known)}" if is_source else Command("ingest", connection)
+        )
+        raise UsageError(f"connection `{connection}` has no semantic layer yet", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +110,8 @@ class Layers:
 
     def search(self, query: str, limit: int) -> Found:
         """Return what fits the words of a query, best first."""
+        from ktx_cli.search import Index, documents
+
         return Index(each for shown in self.shown for each in documents(shown)).search(query, limit)
 
     def warnings(self) -> list[ResultWarning]:
@@ -104,7 +150,7 @@ def find_source(layers: Layers, name: str) -> tuple[VisibleModel, Source]:
     Raises `SemanticError`: no source has it (`unknown_name`), or it may not be shown (`hidden`); `UsageError` where
     several connections have it.
     """
-    found = [(shown, source) for shown in layers.shown if (source := _named(shown.model, name)) is not None]
+    found = [(shown, source) for shown in layers.shown if (source := spelled(shown.model.sources, name)) is not None]
     _require_one(layers, name, [shown.model.connection for shown, _ in found])
     shown, source = found[0]
     if not shown.has(source):
@@ -133,15 +179,10 @@ def _require_one(layers: Layers, name: str, connections: Sequence[str], *options
 
 
 def _files(layout: Layout, model: Model, name: str) -> list[tuple[str, str]]:
-    source = _named(model, name)
+    from ktx_cli.semantic import read_source
+
+    source = spelled(model.sources, name)
     return read_source(WorkingTree(layout.root), model.connection, name if source is None else source.name)
-
-
-def _named(model: Model, name: str) -> Source | None:
-    if name in model.sources:
-        return model.sources[name]
-    alike = [source for each, source in model.sources.items() if each.casefold() == name.casefold()]
-    return alike[0] if len(alike) == 1 else None
 
 
 _COLUMN: Final = (
@@ -154,7 +195,7 @@ _JOIN: Final = ("to", "alias", "on", "relationship", "source=provenance")
 
 def describe_source(shown: VisibleModel, source: Source) -> dict[str, Any]:
     """Return a resolved source: what is hidden is left out and counted, what is not said is None or empty."""
-    from ktx_cli.semantic import time_of
+    from ktx_cli.semantic import PROBLEM_KEYS, time_of
 
     columns, measures, time = shown.columns(source), shown.measures(source), time_of(source, None)
     return {
@@ -217,6 +258,8 @@ class Exchange:
     @property
     def counts(self) -> dict[str, int]:
         """How many parts were kept, approximated and dropped."""
+        from ktx_cli.semantic import Kind
+
         found = Counter(item.kind for item in self.report)
         return {kind.value: found[kind] for kind in Kind}
 
@@ -251,7 +294,8 @@ def import_model(
 
     Raises `UsageError` (which connection, no such files), `ConfigError` for files that cannot be read, `StorageError`.
     """
-    from ktx_cli.semantic import import_path
+    from ktx_cli.jobs.semantic.sql import only_database
+    from ktx_cli.semantic import import_path, place
 
     chosen = connection or only_database(layout, config)
     connection_of(config, chosen)

@@ -19,70 +19,16 @@ from ktx_cli.core import (
     SourceError,
     UsageError,
     column_format,
-    listing,
     monotonic,
     plural,
 )
-from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree, connection_of
-from ktx_cli.semantic import (
-    DEFAULT_BYTES,
-    DEFAULT_LIMIT,
-    UNCACHED,
-    broken_files_named,
-    json_rows,
-    layer_ids,
-    require_defined,
-)
+from ktx_cli.jobs.semantic.layers import choose_layer
+from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
+from ktx_cli.semantic import DEFAULT_BYTES, DEFAULT_LIMIT, UNCACHED, broken_files_named, json_rows, require_defined
 from ktx_cli.warehouses import CachingConnector, SemanticType, TableRef, decimal_places, names_are_missing
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import Answer, Column, GuardedConnector, Model, Parameter, QueryServices, Source, Verified
-
-
-def choose_layer(layout: Layout, config: KtxConfig, connection: str | None) -> str:
-    """Return the connection to ask: the one named, else the only usable one with a semantic layer.
-
-    Raises `UsageError` where it is not in `ktx.yaml` or has no layer, and where there is none, or several to choose;
-    `ConfigError` where it is disabled.
-    """
-    if connection is not None:
-        _require_layer(layout, config, connection)
-        return connection
-    known = [each for each in layer_ids(layout) if each in config.connections]
-    found = [each for each in known if each not in config.disabled()]
-    for disabled in () if found else known:
-        connection_of(config, disabled)
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        from ktx_cli.jobs.setup.request import how_to_connect
-
-        hint = Command("ingest") if config.databases() else how_to_connect(layout.root)
-        raise UsageError("there is no semantic layer yet", hint=hint)
-    choose = f"choose one: {listing(f'-c {each}' for each in found)}"
-    message = f"there are {len(found)} semantic layers: {listing(found)}"
-    raise UsageError(message, hint=choose, details={"candidates": found})
-
-
-def selected_layers(layout: Layout, config: KtxConfig, connection: str | None) -> list[str]:
-    """Return the connections whose files to read: the one named, else all; `UsageError` for one without files."""
-    known = layer_ids(layout)
-    if connection is None:
-        return known
-    if connection not in known:
-        _require_layer(layout, config, connection)
-    return [connection]
-
-
-def _require_layer(layout: Layout, config: KtxConfig, connection: str) -> None:
-    connection_of(config, connection)
-    known = layer_ids(layout)
-    if connection not in known:
-        is_source = bool(known) and connection not in config.databases()
-        hint = (
-            f"it is a context source; these have one: {listing(known)}" if is_source else Command("ingest", connection)
-        )
-        raise UsageError(f"connection `{connection}` has no semantic layer yet", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

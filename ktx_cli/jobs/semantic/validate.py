@@ -21,7 +21,7 @@ from ktx_cli.core import (
     plural,
     severity_counts,
 )
-from ktx_cli.jobs.semantic.question import selected_layers
+from ktx_cli.jobs.semantic.layers import selected_layers
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.semantic import (
     NO_CONNECTION,

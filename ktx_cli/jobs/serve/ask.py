@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar
 
 from ktx_cli.agent_tools import count_columns, refused_text, rows_of_values
 from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, SourceError, one_line
-from ktx_cli.jobs.semantic.question import LayerAnswer, Question, ask_layer, choose_layer
+from ktx_cli.jobs.semantic.layers import choose_layer
+from ktx_cli.jobs.semantic.question import LayerAnswer, Question, ask_layer
 from ktx_cli.jobs.semantic.sql import SqlAnswer, only_database, run_sql
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.jobs.serve.state import user_attributes_required

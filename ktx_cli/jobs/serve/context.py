@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.agent_tools import missing_name, passage_of, resolved, visible
 from ktx_cli.core import Command, Hint, KtxError, UsageError, did_you_mean, one_line, plural, yaml
-from ktx_cli.jobs.semantic.layers import Layers, describe_source, find_source, read_layers, source_files
-from ktx_cli.jobs.semantic.question import choose_layer
+from ktx_cli.jobs.semantic.layers import Layers, choose_layer, describe_source, find_source, read_layers, source_files
 from ktx_cli.jobs.semantic.validate import Validation, validate_layers
 from ktx_cli.jobs.serve.ask import Watch, may_quote_rows
 from ktx_cli.jobs.serve.project import ServedProject
@@ -18,8 +17,8 @@ from ktx_cli.jobs.wiki import find_page, scope_of
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, read_state
 from ktx_cli.protection import is_protected, read_relations
 from ktx_cli.scan import SearchedLists, ValueMatch, ValueMatches, find_values
-from ktx_cli.search import Passage, VisibleModel, listed_columns
-from ktx_cli.semantic import ColumnValues, SemanticError, Source, database_of, layer_ids, load_lists
+from ktx_cli.search import Passage, listed_columns
+from ktx_cli.semantic import ColumnValues, SemanticError, Source, VisibleModel, database_of, layer_ids, load_lists
 from ktx_cli.wiki import Kind, Page, backlinks, references, scopes_seen_from
 
 if TYPE_CHECKING:

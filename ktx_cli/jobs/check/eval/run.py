@@ -47,7 +47,8 @@ from ktx_cli.jobs.check.eval.results import (
     read_history,
     write_history,
 )
-from ktx_cli.jobs.semantic.question import Question, ask_layer, choose_layer
+from ktx_cli.jobs.semantic.layers import choose_layer
+from ktx_cli.jobs.semantic.question import Question, ask_layer
 from ktx_cli.jobs.semantic.sql import only_database, run_sql
 from ktx_cli.llm import NO_BACKEND, RuntimeTool, ToolOutput, project_runtime, run_async
 from ktx_cli.project import EVALS_NAME, Edit, KtxConfig, Layout, WorkingTree, Workspace, apply, read_bytes, write_atomic

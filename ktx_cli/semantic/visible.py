@@ -1,0 +1,85 @@
+"""The part of a semantic layer that is shown: sources, measures and columns by who may use them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ktx_cli.semantic.model import Column, Measure, Model, SemanticError, Source, Visibility
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.expressions.names import Names
+
+_NAME: Final = re.compile(r"\w+")
+
+
+@dataclass(slots=True)
+class VisibleModel:
+    """What of one model is shown; `internal`: what is internal too.
+
+    A computed column that does not say it is as visible as the columns it reads; expressions are looked into only
+    where some column of the model is not public.
+    """
+
+    model: Model
+    internal: bool = False
+    _names: Names | None = field(default=None, init=False)
+    _all_public: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        columns = (column for source in self.model.sources.values() for column in source.columns.values())
+        visibilities = {Visibility.PUBLIC, None}
+        self._all_public = all(column.visibility in visibilities for column in columns)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something of the model may be internal."""
+        sources = self.model.sources.values()
+        measures = (measure.visibility for source in sources for measure in source.measures.values())
+        visibilities = {source.visibility for source in sources}
+        return not self._all_public or Visibility.INTERNAL in visibilities.union(measures)
+
+    def sources(self) -> list[Source]:
+        """Return the sources, by name."""
+        return [each for each in self.model.sources.values() if self._may(each.visibility)]
+
+    def has(self, source: Source) -> bool:
+        """Whether a source may be shown."""
+        return self._may(source.visibility)
+
+    def columns(self, source: Source) -> list[Column]:
+        """Return the columns of a source, in its order."""
+        return [each for each in source.columns.values() if self._may(self.visibility(source, each))]
+
+    def measures(self, source: Source) -> list[Measure]:
+        """Return the measures of a source, in its order."""
+        return [each for each in source.measures.values() if self._may(each.visibility)]
+
+    def can_show(self, source: Source, expr: str) -> bool:
+        """Whether an expression of a source has no name in it of a column that is not shown."""
+        shown = {each.name.casefold() for each in self.columns(source)}
+        others = {name.casefold() for name in source.columns} - shown
+        return others.isdisjoint(_NAME.findall(expr.casefold()))
+
+    def visibility(self, source: Source, column: Column) -> Visibility:
+        """Return who may use a column; one whose expression cannot be read is hidden."""
+        if column.visibility is not None or column.expr is None or self._all_public:
+            return column.visibility or Visibility.PUBLIC
+        try:
+            return self._lookup().visibility(source, column)
+        except SemanticError:  # what it reads is not known, so it may be hidden; `ktx sl validate` says what is wrong
+            return Visibility.HIDDEN
+
+    def _may(self, visibility: Visibility) -> bool:
+        return visibility is Visibility.PUBLIC or (self.internal and visibility is Visibility.INTERNAL)
+
+    def _lookup(self) -> Names:
+        if self._names is None:
+            from ktx_cli.semantic.expressions.names import Names
+            from ktx_cli.semantic.graph import Graph
+
+            sources = self.model.sources.values()
+            values = {f"param.{name}": each.default for s in sources for name, each in s.parameters.items()}
+            self._names = Names(self.model, Graph(self.model), values)
+        return self._names
