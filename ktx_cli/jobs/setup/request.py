@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import Command, Emit, Hint, KtxError, ResultWarning, ignore_events, plain
-from ktx_cli.engine import IngestReport
-from ktx_cli.jobs.clients.install import InstallReport as AgentsReport
 from ktx_cli.jobs.connections import SourceCheck
-from ktx_cli.jobs.llm import EmbeddingReport
 from ktx_cli.jobs.setup.answers import Answers
 from ktx_cli.jobs.setup.detect.databases import file_databases
 from ktx_cli.llm import ProbeRun
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.semantic import Model, Visibility, layer_ids, load_layer
 from ktx_cli.warehouses import ConnectionTest
+
+if TYPE_CHECKING:
+    from ktx_cli.engine import IngestReport
+    from ktx_cli.jobs.clients.install import InstallReport as AgentsReport
+    from ktx_cli.jobs.llm import EmbeddingReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,7 @@ class SetupReport:
         """The commands to run next: the next step, and after a build a question."""
         if not self.has_connections:
             return [first_database(self.project_dir) or Command("setup", "--help")]
-        if self.build is None:
-            return [Command("ingest")]
-        return [self.question] if self.question else [Command("status")]
+        return [Command("ingest") if self.build is None else self.question or Command("status")]
 
     def to_json(self) -> dict[str, Any]:
         """Return the `data` of the envelope."""
