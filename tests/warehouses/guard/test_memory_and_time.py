@@ -24,7 +24,7 @@ from tests.worlds.guard_corpus import Case, read_corpus
 from tests.worlds.guard_world import DuckDbWorld, SqliteWorld
 
 CASES = read_corpus(Path(__file__).parent / "corpus" / "memory_and_time.jsonl")
-RUN = CASES[:: 1 if os.environ.get("KTX_TEST_FULL") else 4]
+RUN = CASES[:: 1 if os.environ.get("KTX_TEST_FULL") else 7]
 """Those that are run: each takes up to the limit of its time on every processor."""
 
 MEMORY = 1024 * 1024 * 1024

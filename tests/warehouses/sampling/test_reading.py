@@ -124,15 +124,15 @@ def test_a_lock_is_waited_for_once(sqlite_engine: Any, opened: Open) -> None:
         assert len(watched.sent) == 1
 
 
-@pytest.mark.parametrize("estimate", [None, 3, 1999, 5_000_000])
-def test_what_the_catalog_says_of_the_rows_may_be_wrong(engine: Any, opened: Open, estimate: int | None) -> None:
+def test_what_the_catalog_says_of_the_rows_may_be_wrong(engine: Any, opened: Open) -> None:
     connector = opened(engine.driver, **made(engine, *filled(1500), *filled(30_000, "u")))
     tables = tables_of(connector)
-    small = read_sample(connector, replace(tables["t"], row_estimate=estimate), LIMITS)
-    assert (small.rows, small.row_count, small.method) == (1500, 1500, SampleMethod.ALL)
-    large = read_sample(connector, replace(tables["u"], row_estimate=estimate), LIMITS)
-    assert 500 <= large.rows <= 2000
-    assert not large.complete
+    for estimate in (None, 3, 1999, 5_000_000):
+        small = read_sample(connector, replace(tables["t"], row_estimate=estimate), LIMITS)
+        assert (small.rows, small.row_count, small.method) == (1500, 1500, SampleMethod.ALL), estimate
+        large = read_sample(connector, replace(tables["u"], row_estimate=estimate), LIMITS)
+        assert 500 <= large.rows <= 2000, estimate
+        assert not large.complete, estimate
 
 
 def test_a_table_with_holes_falls_back_to_what_gives_enough_rows(engine: Any, opened: Open) -> None:
