@@ -168,7 +168,12 @@ def script_of(kind: str, delay: float = 0.0) -> list[Any]:
 
 
 @pytest.mark.requirement("R16", "R17", "R18", "R20", "R21", "R32", "R35", "G15", "G16", "G18")
-@pytest.mark.parametrize(("backend", "kind"), each_once(("claude-code", "loop"), ("claude-cli", "object"), of=KINDS))
+@pytest.mark.parametrize(
+    ("backend", "kind"),
+    each_once(
+        ("claude-code", "loop"), ("claude-code", "probe"), ("claude-cli", "text"), ("claude-cli", "object"), of=KINDS
+    ),
+)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_childs_real_environment_and_what_it_sends(
     backend: str, kind: str, session: OfflineSession, project: Path, capsys: pytest.CaptureFixture[str]
@@ -550,7 +555,12 @@ asyncio.run(go(True))
 @pytest.mark.requirement("R38")
 @pytest.mark.parametrize(
     ("backend", "name"),
-    each_once(("claude-code", "managed-settings.json"), ("claude-cli", "managed-mcp.json"), of=MANAGED),
+    each_once(
+        ("claude-code", "managed-settings.json"),
+        ("claude-cli", "CLAUDE.md"),
+        ("claude-cli", "managed-mcp.json"),
+        of=MANAGED,
+    ),
 )
 def test_managed_files_of_the_machine(backend: str, name: str, session: OfflineSession, project: Path) -> None:
     reason = private_mounts()
