@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import socketserver
 import ssl
@@ -140,18 +141,19 @@ class _Tunnel(socketserver.StreamRequestHandler):
             _join(inside, outside)
 
 
-def _join(one: socket.socket, other: socket.socket) -> None:
-    """Copy bytes both ways until either side ends."""
-    back = threading.Thread(target=_copy, args=(other, one), daemon=True)
-    back.start()
-    _copy(one, other)
-    back.join()
-
-
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError, ssl.SSLError):
-        while data := source.recv(65536):
-            target.sendall(data)
-    for end in (source, target):
-        with contextlib.suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
+def _join(inside: ssl.SSLSocket, outside: socket.socket) -> None:
+    """Copy bytes both ways until either side ends, in this thread alone: two at one TLS socket can crash Python."""
+    to: Mapping[socket.socket, socket.socket] = {inside: outside, outside: inside}
+    while True:
+        ready = [inside] if inside.pending() else select.select([*to], [], [])[0]
+        for each in ready:
+            each.setblocking(False)
+            try:
+                data = each.recv(65536)
+            except (ssl.SSLWantReadError, BlockingIOError):  # part of a record, or nothing of the content
+                continue
+            finally:
+                each.setblocking(True)
+            if not data:
+                return
+            to[each].sendall(data)
