@@ -80,7 +80,7 @@ def _naive(connector: Connector, tables: tuple[Table, ...], keys: list[tuple[str
 
 
 def _command(folder: Path) -> float:
-    environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
 
     def ktx(*args: str) -> None:
         subprocess.run([installed_ktx(), *args], cwd=folder, env=environ, check=True, capture_output=True)
