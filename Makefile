@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test test-slow coverage check requirements parity bench mutate-semantic fmt docs site lock clean install
+.PHONY: demo test test-sweeps test-slow coverage check requirements parity bench mutate-semantic fmt docs site lock clean install
 
 demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask it two questions
 	rm -rf ktx-demo
@@ -12,6 +12,9 @@ demo: $(STAMP)  ## build a small company and its context in ./ktx-demo, and ask 
 
 test: $(STAMP)  ## the tests, in parallel
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(PYTEST_ARGS)
+
+test-sweeps: $(STAMP)  ## what is marked slow (kills, traces, real Claude Code once more), at the counts CI runs
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow $(PYTEST_ARGS)
 
 test-slow: $(STAMP)  ## the long sweeps at full counts
 	KTX_TEST_FULL=1 $(BIN)/python -m pytest -n auto $(PYTEST_ARGS)

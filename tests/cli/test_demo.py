@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 
 from ktx_cli.jobs.demo.demo import FROM_DBT, QUESTIONS, answered
 from tests.cli.conftest import Answer
@@ -32,6 +33,7 @@ if not os.environ.get("KTX_TEST_FULL"):
 """What is there when a demo is killed, one after the other in the same folder."""
 
 
+@pytest.mark.slow
 def test_a_demo_killed_at_any_moment_is_finished_by_the_next_builds_and_answers(
     ktx: Run, work: Path, demo_project: Path, forks: Forks
 ) -> None:

@@ -57,7 +57,7 @@ def installed(*args: str) -> Any:
     return answer
 
 
-@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("committed", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_such_files_cost_themselves_and_are_named(git: Run, project: Path, committed: bool) -> None:
     for name, content in ODD.items():
         path = Path(os.fsdecode(name))

@@ -128,6 +128,7 @@ def _line(found: Sweep) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_killed_at_any_moment_the_next_run_completes_and_nothing_is_paid_twice(
     template: Path, tmp_path: Path, environ: dict[str, str], model_server: ModelServer, forks: Forks
@@ -165,7 +166,7 @@ SIX_STEPS: Final = [
 ]
 
 
-@pytest.mark.parametrize("backend", backends("anthropic", "claude-code"))
+@pytest.mark.parametrize("backend", backends("anthropic"))
 def test_a_unit_killed_after_three_results_goes_on_with_them_but_for_claude_code(
     company: Path,
     configure: Callable[..., None],

@@ -97,7 +97,7 @@ def _text(block: dict[str, Any]) -> str:
     return content if isinstance(content, str) else "\n".join(each.get("text", "") for each in content)
 
 
-@pytest.mark.parametrize("backend", backends("anthropic", "claude-code"))
+@pytest.mark.parametrize("backend", backends("anthropic"))
 def test_an_obedient_model_has_its_tools_alone_and_people_are_told(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:

@@ -182,6 +182,7 @@ def _nothing_bad(project: Path, storm: list[Trouble]) -> None:
     assert [bad for bad in (*SECRETS, INVENTED, "ghost") if bad in committed(project)] == []
 
 
+@pytest.mark.slow
 def test_a_storm_on_the_api(ktx: Run, company: Path, configure: Run, model_server: ModelServer) -> None:
     storm = troubles()
     _configured(company, "anthropic", configure, storm)

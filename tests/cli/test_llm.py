@@ -158,7 +158,8 @@ def test_roles_may_use_several_backends_at_once(
 
 
 @pytest.mark.requirement("R36", "R37", "R40", "R41", "R6")
-@pytest.mark.parametrize("backend", ["claude-code", pytest.param("claude-cli", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["claude-code", "claude-cli"])
 def test_an_api_key_is_no_session(
     ktx: Run, configure: Run, model_server: ModelServer, signed_out: OfflineSession, project: Path, backend: str
 ) -> None:

@@ -269,6 +269,7 @@ def _blocks(message: Any) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
+@pytest.mark.slow
 def test_claude_code_answers_from_sl_query_through_its_own_client(
     ktx: Run, work: Path, demo_project: Path, model_server: ModelServer
 ) -> None:

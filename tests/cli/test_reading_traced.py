@@ -83,6 +83,7 @@ def completion(line: str, at: int) -> dict[str, str]:
     return {**os.environ, "_KTX_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(at)}
 
 
+@pytest.mark.slow
 def test_reading_opens_nothing_for_writing(demo_project: Path, tmp_path: Path) -> None:
     """The project takes no writes either, where permissions bind: reading needs none."""
     project = Path(shutil.copytree(demo_project, tmp_path / "project", symlinks=True))

@@ -82,7 +82,11 @@ def by_flags() -> Made:
 
 @pytest.mark.parametrize(
     ("name", "columns", "term"),
-    [("first-run-80", 80, "xterm-256color"), ("first-run-120", 120, "xterm-256color"), ("first-run-dumb", 80, "dumb")],
+    [
+        ("first-run-80", 80, "xterm-256color"),
+        pytest.param("first-run-120", 120, "xterm-256color", marks=pytest.mark.slow),
+        ("first-run-dumb", 80, "dumb"),
+    ],
 )
 def test_a_first_run_from_nothing_to_an_answer(
     world: World, forks: Forks, by_flags: Made, name: str, columns: int, term: str

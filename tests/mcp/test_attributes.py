@@ -65,6 +65,7 @@ def test_no_argument_shows_rows_of_others(company: Company, added: dict[str, Any
         assert "loud" not in company.call(tool, {**NOTES, **added}, attributes={"region": "EU"}).text
 
 
+@pytest.mark.slow
 def test_two_servers_over_stdio(tmp_path: Path) -> None:
     made(tmp_path)
     for word, expected in (("region=EU", "quiet"), ('region:="US"', "loud")):

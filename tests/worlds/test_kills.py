@@ -49,6 +49,7 @@ def template(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "template"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_kills_at_any_moment(template: Path, tmp_path: Path, environ: dict[str, str]) -> None:
     start = start_installed if FULL else shared()
@@ -86,6 +87,7 @@ def test_every_phase_is_aimed_at_by_both_kinds_of_kill(kills: int) -> None:
     assert set(aimed) == {(phase, kind) for phase in (BEFORE, DURING, AFTER) for kind in (0, 1)}
 
 
+@pytest.mark.slow
 def test_the_sweep_notices_a_broken_file(template: Path, environ: dict[str, str]) -> None:
     assert list(broken_files(template, environ)) == []
     (template / "semantic-layer" / "warehouse" / "_schema" / "main.yaml").write_text("tables: {")

@@ -235,7 +235,7 @@ SHOWN = {backend: INJECTIONS if FULL else INJECTIONS[number * 3 :: 5] for number
 
 
 @pytest.mark.requirement("R32", "R4")
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["claude-code", pytest.param("claude-cli", marks=pytest.mark.slow)])
 def test_a_prompt_is_only_text(backend: str, session: OfflineSession, project: Path) -> None:
     prompts = SHOWN[backend]
 
@@ -268,7 +268,7 @@ def everything_it_may_ask(marker: Path) -> list[Call]:
 
 
 @pytest.mark.requirement("R4", "R24", "R51")
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["claude-code", pytest.param("claude-cli", marks=pytest.mark.slow)])
 def test_foreign_tools_and_tool_results(backend: str, session: OfflineSession, project: Path) -> None:
     marker = project / "marker"
     wanted = everything_it_may_ask(marker)
@@ -443,7 +443,7 @@ def written_below(*folders: Path) -> dict[Path, str]:
 
 
 @pytest.mark.requirement("R62")
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["claude-code", pytest.param("claude-cli", marks=pytest.mark.slow)])
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS has another place for logs, which nothing changes")
 def test_claude_codes_own_logs_go_with_the_process(
     backend: str, session: OfflineSession, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

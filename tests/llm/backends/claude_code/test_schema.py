@@ -130,6 +130,7 @@ def test_a_schema_the_binary_refuses(
     assert "Fatal error" not in "".join(capfd.readouterr())
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R52")
 def test_tool_arguments_nested_too_deeply_end_the_call(
     session: OfflineSession, model_server: ModelServer, project: Path, caplog: pytest.LogCaptureFixture
