@@ -58,7 +58,7 @@ def test_a_demo_killed_at_any_moment_is_finished_by_the_next_builds_and_answers(
         ]
         assert half["receipt"]["verified"]["mismatches"] == []
         assert half["receipt"]["verified"]["rows"] == len(rows) > 1
-        assert half["ingest"]["status"] == "done"
+        assert half["ingest"]["status"] in ("done", "unchanged")  # a kill may come just after its commit
     for question in (QUESTIONS[0], FROM_DBT):
         here, there = (answered(each, question, os.environ).answer.rows for each in (folder, demo_project))
         assert here != there, "another seed, other numbers"
