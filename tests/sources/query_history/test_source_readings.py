@@ -20,7 +20,7 @@ from ktx_cli.warehouses.postgres import PostgresConnection
 SQL = """\
 -- user: ada executions: 40
 SELECT r.label, sum(o.total) FROM orders o JOIN regions r ON r.region_id = o.region_id
-  WHERE o.status = 'secret-status' AND o.total > 4711 GROUP BY 1;
+  WHERE o.status = 'secret-status' AND o.total > 471147114711 GROUP BY 1;
 -- user: bob executions: 9
 /* {"app": "dbt", "node": "secret-node"} */ SELECT name FROM customers WHERE country = 'secret-land';
 -- executions: 12
@@ -119,7 +119,7 @@ def test_nothing_anybody_looked_for_is_kept_and_nobody_else_may_read_it(fetch_co
     fetched(context, model, enabledSchemas=["*"], redactionPatterns=["elsewhere"])
     text = kept(context).read_text()
     assert "total" in text, "structure is kept"
-    for secret in ("secret", "4711", "2026-01-01", "elsewhere"):
+    for secret in ("secret", "471147114711", "2026-01-01", "elsewhere"):
         assert secret not in text
     assert kept(context).stat().st_mode & 0o077 == 0
 
