@@ -50,7 +50,9 @@ def finding(answer: Any, check: str = "context") -> Any:
     return found
 
 
-@pytest.mark.parametrize("barred", [Path(SHARD).parent, Path(RAW).parent, Path()], ids=str)
+@pytest.mark.parametrize(
+    "barred", [pytest.param(Path(SHARD).parent, marks=pytest.mark.slow), Path(RAW).parent, Path()], ids=str
+)
 def test_nothing_moves_when_a_folder_takes_no_files(ktx: Run, project: Path, git: Git, barred: Path) -> None:
     add_table(project)
     (project / "other.txt").write_text("mine")

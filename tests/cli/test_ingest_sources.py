@@ -191,9 +191,17 @@ def bench(
 
 
 ROWS = [
-    pytest.param(each, id=each.name, marks=[pytest.mark.postgres] if "postgres" in each.name else [])
-    for each in ROW_TYPES
+    pytest.param(
+        each,
+        id=each.name,
+        marks=[
+            *([pytest.mark.postgres] if "postgres" in each.name else ()),
+            *(() if number % 2 else [pytest.mark.slow]),
+        ],
+    )
+    for number, each in enumerate(ROW_TYPES)
 ]
+"""The sources; every second one is left to the sweeps."""
 
 
 def test_every_source_of_the_registry_has_a_row() -> None:

@@ -177,6 +177,7 @@ def test_each_project_of_a_server_has_a_worker_of_its_own(shop: Path, model_serv
     assert [records(each)[0]["status"] for each in (shop, other)] == ["done", "nothing_to_capture"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", backends("anthropic"))
 def test_a_capture_gives_the_tree_that_the_command_gives(
     ktx: Run, shop: Path, configure: Run, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, backend: str

@@ -220,6 +220,7 @@ def test_a_queue_is_worked_through_in_order_when_the_run_lock_is_free(
     assert [each.run_id for each in listed(layout, status=Status.DONE)[0]] == [second.run_id, first.run_id]
 
 
+@pytest.mark.slow
 def test_a_worker_whose_server_is_killed_ends_at_once_and_the_queue_stays(
     ktx: Run, shop: Path, model_server: ModelServer
 ) -> None:

@@ -86,6 +86,7 @@ def test_the_same_name_in_two_schemas(ktx: Run, work: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_500_tables_and_600_columns(ktx: Run, work: Path) -> None:
     database = sqlite3.connect(work / "many.sqlite")
     for number in range(500):

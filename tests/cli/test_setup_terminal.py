@@ -85,7 +85,7 @@ def by_flags() -> Made:
     [
         ("first-run-80", 80, "xterm-256color"),
         pytest.param("first-run-120", 120, "xterm-256color", marks=pytest.mark.slow),
-        ("first-run-dumb", 80, "dumb"),
+        pytest.param("first-run-dumb", 80, "dumb", marks=pytest.mark.slow),
     ],
 )
 def test_a_first_run_from_nothing_to_an_answer(
@@ -173,6 +173,7 @@ STOPS: dict[str, tuple[Callable[[Terminal], int], int, int]] = {
 """How it is stopped, its exit status then, and at every which question."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STOPS)
 def test_stopped_at_any_question_it_goes_on_there(world: World, forks: Forks, by_flags: Made, how: str) -> None:
     stop, status, every = STOPS[how]
@@ -323,6 +324,7 @@ def test_no_session_of_claude_code(world: World, forks: Forks) -> None:
     assert "auth login" in read
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_a_database_server_nobody_reaches_then_a_wrong_database_then_a_wrong_password(
     world: World, forks: Forks, postgres_server: PostgresServer

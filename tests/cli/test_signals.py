@@ -46,7 +46,7 @@ def processes_of(session: OfflineSession) -> list[int]:
 @pytest.mark.parametrize(
     ("backend", "number", "code"),
     [
-        ("claude-code", signal.SIGHUP, 130),
+        pytest.param("claude-code", signal.SIGHUP, 130, marks=pytest.mark.slow),
         ("claude-cli", signal.SIGHUP, 130),
         ("claude-code", signal.SIGKILL, -signal.SIGKILL),
     ],

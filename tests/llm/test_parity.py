@@ -41,7 +41,6 @@ BY_BOTH = {"loop with parallel tools", "arguments that are not JSON, repair off"
 BY_PRINT = {
     "text of several blocks",
     "404, no such model",
-    "429 that does not pass",
     "prompt too long",
     "refusals that do not end",
     "answer cut at `max_tokens`, then continued",
@@ -50,6 +49,7 @@ BY_NEITHER = {
     "a tool that raises what nobody expected",
     "empty tool result",
     "no credit",
+    "429 that does not pass",
     "529 that does not pass",
     "`on_step_finish` that raises",
     "events of a loop",
