@@ -203,7 +203,7 @@ def test_the_table_and_what_is_said_of_it(ktx: Run, layer: Path) -> None:
     assert answer.err.splitlines() == [
         "fact sales, 4 rows: SUM(amount)",
         "  path sales -> customers (the only one)",
-        "  unmatched customers on sales.customer_id = customers.id: 0 without a key, 1 with one that leads nowhere",
+        "  unmatched customers on sales.customer_id = customers.id: 0 without a key, 1 with a key that matches no row",
     ]
     assert ktx(*words, "--quiet").err == ""
     receipt = ktx(*words, "--receipt").err

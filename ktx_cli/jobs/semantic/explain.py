@@ -121,7 +121,7 @@ def verification_lines(verified: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _unmatched(join: Mapping[str, Any]) -> str:
-    missing = f"{join['null_keys']:,} without a key, {join['dangling']:,} with one that leads nowhere"
+    missing = f"{join['null_keys']:,} without a key, {join['dangling']:,} with a key that matches no row"
     return f"  unmatched {join['join']}: {missing}"
 
 
