@@ -149,7 +149,9 @@ class Parent:
             self._process.stdin.write(json.dumps(asked).encode() + b"\n")
             while (words := self._line().split())[0] != "begun":
                 self._note(words)
-            return int(words[1])
+            pid = int(words[1])
+            self._ended.pop(pid, None)  # of an earlier child: the system gives the ids of ended processes out again
+            return pid
 
     def end_of(self, pid: int, timeout: float | None) -> int | None:
         """Return the exit code of a child, below zero where a signal ended it; None where it runs after the timeout."""
@@ -187,6 +189,7 @@ class Fork:
     stdin: IO[str] | None = None
     stdout: IO[str] | None = None
     stderr: IO[str] | None = None
+    _status: int | None = None
 
     @property
     def returncode(self) -> int | None:
@@ -210,14 +213,19 @@ class Fork:
 
     def poll(self) -> int | None:
         """Return its exit code, below zero where a signal ended it; None while it runs."""
-        return self._parent.end_of(self.pid, 0)
+        return self._end(0)
 
     def wait(self, timeout: float | None = None) -> int:
         """Return its exit code, below zero where a signal ended it; raises `subprocess.TimeoutExpired`."""
-        status = self._parent.end_of(self.pid, timeout)
+        status = self._end(timeout)
         if status is None:
             raise subprocess.TimeoutExpired("ktx", timeout or 0)
         return status
+
+    def _end(self, timeout: float | None) -> int | None:
+        if self._status is None:
+            self._status = self._parent.end_of(self.pid, timeout)
+        return self._status
 
     def send_signal(self, number: int) -> None:
         """Send it a signal, if it runs."""
