@@ -11,7 +11,7 @@ from typing import Any, Final
 from ktx_cli.core import ConfigError, one_line, yaml
 from ktx_cli.protection import Need, _table_entries, column_need, names_in, needs_of, source_id, sources_of, table_need
 from ktx_cli.search import Hit
-from ktx_cli.semantic import Measure, Model, Resolver, SemanticError, Source, VisibleModel, read_fragment, table_parts
+from ktx_cli.semantic import Measure, Model, SemanticError, Source, VisibleModel, table_parts
 
 
 class Ledger:
@@ -114,6 +114,8 @@ class Needs:
     """Collects what one source of a model names."""
 
     def __init__(self, model: Model, source: Source) -> None:
+        from ktx_cli.semantic import Resolver
+
         self.model, self.source = model, source
         self.resolver = Resolver(model)
         self.parameters = {name for each in model.sources.values() for name in each.parameters}
@@ -181,6 +183,8 @@ class Needs:
             yield from self._rows(measure.expr)
 
     def _rows(self, text: str, *, policy: bool = False) -> Iterator[Need]:
+        from ktx_cli.semantic import read_fragment
+
         try:
             fragment = read_fragment(text, self.model.dialect, "it", self.parameters, policy=policy)
         except SemanticError:  # the check of the connection reports it

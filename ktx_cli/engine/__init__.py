@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.engine.agents import AgentResult, AgentWork, agents_needed, judge_writes, run_agents, unit_key
+    from ktx_cli.engine.agents import AgentResult, AgentWork, judge_writes, run_agents, unit_key
     from ktx_cli.engine.definitions import broken_now, broken_sentence, check_definitions, way_out
     from ktx_cli.engine.gates import Gates, page_warnings
     from ktx_cli.engine.lifecycle import ChangeSet, LockedRun, ProjectBase, closing, under_lock, writable_repository
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         write_deliveries,
     )
     from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask
-    from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus, forget_own_units
+    from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus, agents_needed, forget_own_units
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from ktx_cli.agent_tools import (
     PROMPTS,
@@ -34,9 +34,9 @@ from ktx_cli.engine.gates import Gates, MetricGate
 from ktx_cli.engine.integration import AfterUnits, Consolidation, Integration, Integrator, Repairer
 from ktx_cli.engine.models import ENDING_NOTICE, Models
 from ktx_cli.engine.plan import RunPlan
-from ktx_cli.engine.reconciliation import evicted, reconcile
+from ktx_cli.engine.reconciliation import reconcile
 from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask, Cancellation, ValueSamples
-from ktx_cli.engine.work import Conclusions, SourceWork, TaskStore, UnitOutcome, UnitStatus, store_key, wrote
+from ktx_cli.engine.work import Conclusions, SourceWork, TaskStore, UnitOutcome, UnitStatus, evicted, store_key, wrote
 from ktx_cli.llm import LlmRuntime, LoopResult, ToolInvocation, create_embedder
 from ktx_cli.project import StateEnrichmentStore, Workspace
 from ktx_cli.prompts import load_skills
@@ -142,14 +142,6 @@ async def run_units(
 
     units = [(work, unit) for work in works if work.error is None for unit in work.units]
     return list(await asyncio.gather(*(run_one(work, unit) for work, unit in units)))
-
-
-def agents_needed(works: Sequence[SourceWork], database: sqlite3.Connection) -> bool:
-    """Whether there is a unit, a deleted file that something came of, or a candidate that waits."""
-    if any(work.units for work in works if work.error is None) or any(evicted(work) for work in works):
-        return True
-    waiting: set[Any] = set(database.execute("SELECT DISTINCT connection, kind FROM waiting_candidates"))
-    return any(work.key in waiting for work in works if work.error is None)
 
 
 def _no_conclusions(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Conclusions:

@@ -9,7 +9,16 @@ from ktx_cli.agent_tools import StagedUnit, StagedWork, reconcile_prompt, tools_
 from ktx_cli.core import ReconcileStep, ResultWarning, listing
 from ktx_cli.documents import WorkUnit
 from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask
-from ktx_cli.engine.work import RECONCILE, Reconciliation, SourceWork, UnitOutcome, UnitStatus, actions_of, store_key
+from ktx_cli.engine.work import (
+    RECONCILE,
+    Reconciliation,
+    SourceWork,
+    UnitOutcome,
+    UnitStatus,
+    actions_of,
+    evicted,
+    store_key,
+)
 from ktx_cli.llm import LoopResult
 from ktx_cli.project import Tree, Workspace
 from ktx_cli.wiki import GLOBAL, page_path
@@ -79,13 +88,6 @@ def staged(outcomes: Sequence[UnitOutcome], evictions: Mapping[str, tuple[str, .
         for outcome in outcomes
     ]
     return StagedWork(units, evictions)
-
-
-def evicted(work: SourceWork) -> dict[str, tuple[str, ...]]:
-    """Return the deleted raw files of a source -> the artifacts that came of them."""
-    known = work.delivered.files
-    artifacts = {path: known[path].artifacts for path in work.changes.deleted if path in known}
-    return {path: names for path, names in artifacts.items() if names}
 
 
 def evicted_paths(works: Sequence[SourceWork]) -> dict[str, tuple[str, ...]]:

@@ -523,3 +523,18 @@ class TaskJournal:
     async def append(self, key: str, step: StoredStep) -> None:
         """See `LoopJournal`."""
         self._store.append(self._key, key, step, self._state.state())
+
+
+def evicted(work: SourceWork) -> dict[str, tuple[str, ...]]:
+    """Return the deleted raw files of a source -> the artifacts that came of them."""
+    known = work.delivered.files
+    artifacts = {path: known[path].artifacts for path in work.changes.deleted if path in known}
+    return {path: names for path, names in artifacts.items() if names}
+
+
+def agents_needed(works: Sequence[SourceWork], database: sqlite3.Connection) -> bool:
+    """Whether there is a unit, a deleted file that something came of, or a candidate that waits."""
+    if any(work.units for work in works if work.error is None) or any(evicted(work) for work in works):
+        return True
+    waiting: set[Any] = set(database.execute("SELECT DISTINCT connection, kind FROM waiting_candidates"))
+    return any(work.key in waiting for work in works if work.error is None)

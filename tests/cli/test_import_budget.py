@@ -47,3 +47,15 @@ def test_a_run_imports_what_it_needs(demo_project: Path, tmp_path: Path, command
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stderr.split()[-1]) <= most
+
+
+UNCHANGED = """
+import sys
+from ktx_cli.engine import agents_needed, read_sources, source_warnings, write_deliveries
+print(*sorted({"sqlglot", "ktx_cli.engine.agents", "ktx_cli.engine.work"} & set(sys.modules)))
+"""
+
+
+def test_a_run_in_which_nothing_changed_imports_no_agents_and_reads_no_sql() -> None:
+    done = subprocess.run([sys.executable, "-c", UNCHANGED], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "ktx_cli.engine.work\n"
