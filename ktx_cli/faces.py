@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package; its names are the imports its `__init__` shows type checkers."""
     home_of = dict(_named_imports(package))
+    imported: set[str] = set()
 
     def find(name: str) -> Any:
         home = home_of.get(name)
@@ -28,7 +29,10 @@ def lazy(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if home == package:
             return import_module(f"{package}.{name}")
-        return getattr(import_module(home), name)
+        if home not in imported:
+            import_module(home)  # which waits where another thread is at it
+            imported.add(home)
+        return getattr(sys.modules[home], name)
 
     return find, lambda: sorted(home_of)
 

@@ -162,10 +162,10 @@ def _loader(
 ) -> Callable[[str], Iterable[SearchPassage]]:
     entry = config.sources()[source]
     store = RawStore(layout.raw_store)
+    folders = functools.cache(lambda: tuple(source_for(entry.driver).folders(entry, layout.root)))
 
     def load(path: str) -> Iterator[SearchPassage]:
-        folders = source_for(entry.driver).folders(entry, layout.root)
-        raw = store.find(path, files[path]) or _on_disk(folders, path, files[path])
+        raw = store.find(path, files[path]) or _on_disk(folders(), path, files[path])
         if raw is not None:
             yield from Library({source: {path: raw}}).to_search(DocumentId(source, path))
 
