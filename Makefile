@@ -64,9 +64,10 @@ lock:  ## resolve constraints.txt again (needs uv); sentence-transformers brings
 
 install: $(STAMP)
 
+# constraints.txt is a whole resolution: looking at dependencies again would let a newer release of one disturb it.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes -r constraints.txt
+	$(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes --no-deps -r constraints.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -q --no-build-isolation --no-deps -e .
 	$(BIN)/python -m compileall -q ktx_cli
 	touch $(STAMP)
