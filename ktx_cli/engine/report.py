@@ -284,6 +284,8 @@ class IngestReport(Record):
         if isinstance(error, KtxError):
             self.failure = error
             self.commit = error.details.get("commit", self.commit)
+        elif asked:
+            self.failure = CancelledError("interrupted")
 
     @property
     def parts(self) -> list[ConnectionReport | SourceWork]:

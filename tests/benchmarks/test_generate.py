@@ -146,6 +146,7 @@ def test_surrogates_everywhere_count_from_one(tmp_path: Path) -> None:
         assert rows == [(number,) for number in range(1, len(rows) + 1)]
 
 
+@pytest.mark.slow
 def test_a_corpus_mixes_kinds_and_is_found_again_by_its_folders(tmp_path: Path) -> None:
     corpus = generate_corpus(tmp_path, 12, 3)
     assert len({fixture.folder for fixture in corpus}) == 12

@@ -51,7 +51,7 @@ def finding(answer: Any, check: str = "context") -> Any:
 
 
 @pytest.mark.parametrize(
-    "barred", [pytest.param(Path(SHARD).parent, marks=pytest.mark.slow), Path(RAW).parent, Path()], ids=str
+    "barred", [*(pytest.param(Path(file).parent, marks=pytest.mark.slow) for file in (SHARD, RAW)), Path()], ids=str
 )
 def test_nothing_moves_when_a_folder_takes_no_files(ktx: Run, project: Path, git: Git, barred: Path) -> None:
     add_table(project)

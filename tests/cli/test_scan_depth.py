@@ -264,6 +264,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_killed_after_five_tables_the_next_run_asks_for_the_rest(
     ktx: Run, library: Path, configure: Run, model_server: ModelServer
 ) -> None:

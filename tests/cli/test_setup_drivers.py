@@ -251,6 +251,7 @@ SECRET_WORDS = [
 ]
 
 
+@pytest.mark.slow
 def test_no_secret_of_any_driver_gets_out(ktx: Run, work: Path, git: Run) -> None:
     said, kept = "", 0
     for driver, word in SECRET_WORDS:

@@ -113,6 +113,7 @@ def test_the_same_by_a_file_of_answers(world: World, forks: Forks, by_flags: Mad
     assert (done.returncode, made_in(world)) == (0, by_flags), done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_it_ends_with_answers_and_a_second_time_nothing_is_missing(
     world: World, forks: Forks, by_flags: Made
 ) -> None:
@@ -144,6 +145,7 @@ def test_questions_stay_in_the_terminal_where_the_answer_goes_to_a_file(world: W
     assert [path.name for path in world.folder.iterdir()] == ["shop.sqlite"]
 
 
+@pytest.mark.slow
 def test_escape_goes_back_and_what_was_answered_is_proposed(world: World, forks: Forks, by_flags: Made) -> None:
     back: Answers = {
         "Search by meaning, too?": ("<escape>", ENTER),
@@ -205,6 +207,7 @@ def test_its_window_closed_it_goes_on_there(world: World, forks: Forks) -> None:
         assert Person(terminal, FIRST_RUN).next_question() == "Another database?"
 
 
+@pytest.mark.slow
 def test_killed_while_a_model_is_waited_for_nothing_is_saved_and_nothing_asked_again(
     world: World, forks: Forks, model_server: ModelServer
 ) -> None:
@@ -252,6 +255,7 @@ def answered(world: World, forks: Forks, answers: Answers, until: str) -> tuple[
         return person.asked, " ".join(person.story().split())
 
 
+@pytest.mark.slow
 def test_a_path_with_no_database(world: World, forks: Forks) -> None:
     (world.folder / "notes").mkdir()
     (world.folder / "text.txt").write_text("no database")
@@ -271,6 +275,7 @@ def test_a_path_with_no_database(world: World, forks: Forks) -> None:
     assert world.text("ktx.yaml").endswith("warehouse:\n    driver: sqlite\n    path: shop.sqlite\n")
 
 
+@pytest.mark.slow
 def test_a_gateway_that_is_not_there_then_refuses_the_key_then_has_no_such_model(
     world: World, forks: Forks, model_server: ModelServer
 ) -> None:
@@ -297,6 +302,7 @@ def test_a_gateway_that_is_not_there_then_refuses_the_key_then_has_no_such_model
     assert (kept.read_text("utf-8").strip(), kept.stat().st_mode & 0o777) == (GOOD_KEY, 0o600)
 
 
+@pytest.mark.slow
 def test_no_key_no_variable_and_an_api_nobody_reaches(world: World, forks: Forks) -> None:
     answers: Answers = {
         MENU: ("<up><up><up><enter>", ENTER),
@@ -315,6 +321,7 @@ def test_no_key_no_variable_and_an_api_nobody_reaches(world: World, forks: Forks
     assert "backend: none" in world.text("ktx.yaml") and "anthropic" not in world.text("ktx.yaml")
 
 
+@pytest.mark.slow
 def test_no_session_of_claude_code(world: World, forks: Forks) -> None:
     world.environ["KTX_CLAUDE_CLI_BIN"] = str(bundled_binary())
     answers: Answers = {MENU: ("<up><up><up><up><enter>", ENTER), "What now?": (ENTER, "<down><enter>")}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.worlds.forks import shared
 
 
+@pytest.mark.slow
 def test_an_id_given_out_again_has_the_status_of_its_new_process(tmp_path: Path) -> None:
     forks = shared()
     first = forks.piped(["--version"], folder=tmp_path, environ=os.environ)

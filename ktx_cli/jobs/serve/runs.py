@@ -121,7 +121,7 @@ def ingest_state(layout: Layout, run_id: str) -> IngestState:
         {key: each.get(key) for key in ("connection", "kind", "status", "result")}
         for each in (*(report.get("connections") or ()), *(report.get("sources") or ()))
     )
-    error = report.get("error") or _error_of(layout, record.run_id)
+    error = _error_of(layout, record.run_id) or report.get("failure")
     facts = (record.run_id, record.status, record.commit, record.seconds)
     return IngestState(*facts, tuple(steps), record.units or units, sources, error)
 
