@@ -11,7 +11,8 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +238,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Import the client library of a test when it runs: reading all of them takes each worker two seconds."""
     for mark in item.iter_markers("client"):
         pytest.importorskip(mark.args[0])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Make tests slow that `@pytest.mark.in_turns(parameter)` leaves to the sweeps; those of up to three cases stay."""
+    cases: dict[tuple[Path, str], dict[object, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
+    for item in items:
+        mark = item.get_closest_marker("in_turns")
+        params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        if mark is not None and mark.args[0] in params:
+            cases[item.path, item.originalname][params[mark.args[0]]].append(item)
+    for values in cases.values():
+        for place, value in enumerate(sorted(values, key=str)):
+            for number, each in enumerate(values[value]) if len(values[value]) > 3 else ():
+                if number % len(values) != place:
+                    each.add_marker(pytest.mark.slow)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -84,7 +84,10 @@ def a_project(folder: Path, files: Files) -> None:
     commit()
 
 
-@pytest.mark.parametrize("planted", PLANTED)
+@pytest.mark.parametrize(
+    "planted",
+    [pytest.param(each, marks=pytest.mark.slow) if number % 2 else each for number, each in enumerate(PLANTED)],
+)
 def test_no_command_leaves_anything_to_commit(planted: str, ktx: Run, work: Path) -> None:
     a_project(work, PLANTED[planted])
     for command in COMMANDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,18 @@ def complaints(page: Page, blocks: list[Block]) -> list[str]:
     return [f"{block.place}: {wrong}" for block in blocks for wrong in page.run(block)]
 
 
-@pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if blocks])
+SWEPT = re.compile(r"docs/guides/(?!setup)")
+"""Pages whose blocks run with the sweeps: what they show is tested where it is at home, too."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if SWEPT.match(name) else name
+        for name, blocks in BLOCKS.items()
+        if blocks
+    ],
+)
 def test_every_block_runs_or_has_a_reason(name: str, page: Page) -> None:
     wrong = complaints(page, BLOCKS[name])
     assert not wrong, "\n\n".join(wrong)

@@ -90,11 +90,13 @@ def subjects() -> Iterator[dict[str, Subject]]:
         yield {name: stack.enter_context(open_subject(name)) for name in FAMILIES}
 
 
-def marked(case: ContractCase) -> Any:
-    return pytest.param(case, id=case.title, marks=pytest.mark.requirement("R14", *case.requirements))
+def marked(case: ContractCase, number: int) -> Any:
+    """Return a case as a parameter; every second one is left to the sweeps."""
+    slow = [pytest.mark.slow] if number % 2 and case.title not in BY_BOTH else []
+    return pytest.param(case, id=case.title, marks=[pytest.mark.requirement("R14", *case.requirements), *slow])
 
 
-@pytest.mark.parametrize("case", [marked(case) for case in CASES])
+@pytest.mark.parametrize("case", [marked(case, number) for number, case in enumerate(CASES)])
 def test_every_backend_keeps_the_contract(case: ContractCase, subjects: dict[str, Subject]) -> None:
     asked = {name: subjects[name] for name in families_asked(case)}
 

@@ -54,6 +54,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.in_turns("driver")
 @pytest.mark.parametrize("value", VALUES, ids=str)
 @pytest.mark.parametrize(
     "driver",

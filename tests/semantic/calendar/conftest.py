@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -50,23 +49,6 @@ def _all_moments() -> list[datetime]:
 
 MOMENTS = _all_moments()
 """Timestamps without a zone; as instants they are meant in UTC."""
-
-IN_TURNS = Path(__file__).with_name("test_engines.py")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Make three in four cases of each engine slow, other ones of each: `make test` has every case on one engine."""
-    cases: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
-    for item in items:
-        if item.path == IN_TURNS and isinstance(item, pytest.Function) and "engine" in item.callspec.params:
-            cases[item.originalname][item.callspec.params["engine"]].append(item)
-    for engines in cases.values():
-        for place, engine in enumerate(sorted(engines)):
-            for number, each in enumerate(engines[engine]) if len(engines[engine]) > 3 else ():
-                if number % len(engines) != place:
-                    each.add_marker(pytest.mark.slow)
-
 
 Rows = Callable[[exp.Query], list[tuple[Any, ...]]]
 

@@ -27,6 +27,8 @@ from ktx_cli.semantic.model import GRAINS, CalendarSettings
 from tests.semantic.calendar.reference import periods
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia")
+pytestmark = pytest.mark.in_turns("engine")
+
 FISCAL = CalendarSettings(week_start="sunday", fiscal_year_start=4)
 FISCAL_FROM_NOVEMBER = CalendarSettings(fiscal_year_start=11)
 TS, INST, DAY = exp.column("ts", "o"), exp.column("inst", "o"), exp.column("day", "o")

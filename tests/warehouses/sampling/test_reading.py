@@ -23,6 +23,9 @@ def tables_of(connector: Connector) -> dict[str, Table]:
     return {table.ref.name: table for table in connector.introspect(Scope()).tables}
 
 
+pytestmark = pytest.mark.in_turns("engine")
+
+
 def numbers(rows: int) -> str:
     """Return a SELECT of `i` from 1 to `rows`, in SQL that every engine takes."""
     digits = "(SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)"  # noqa: E501

@@ -130,6 +130,7 @@ def test_a_statement_that_does_not_listen_is_ended(
     assert pid_of(connector) != first
 
 
+@pytest.mark.in_turns("driver")
 @DRIVERS
 @pytest.mark.parametrize("signum", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])
 def test_an_engine_that_crashes_costs_its_statement_alone(
@@ -335,6 +336,7 @@ if sys.argv[3]:
 """
 
 
+@pytest.mark.in_turns("driver")
 @DRIVERS
 @pytest.mark.parametrize("how", ["endless", "deaf", "exit"])
 def test_a_worker_ends_with_ktx(driver: str, how: str, request: pytest.FixtureRequest) -> None:

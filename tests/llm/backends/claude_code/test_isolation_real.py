@@ -401,7 +401,7 @@ def test_calls_with_equal_options_know_nothing_of_each_other(session: OfflineSes
 
 
 @pytest.mark.requirement("C11", "R62")
-@pytest.mark.parametrize("kind", ["text", "tool"])
+@pytest.mark.parametrize("kind", [pytest.param("text", marks=pytest.mark.slow), "tool"])
 def test_an_abort_in_the_middle(kind: str, session: OfflineSession, project: Path) -> None:
     async def go() -> float:
         began = asyncio.Event()
