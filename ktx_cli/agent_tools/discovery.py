@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from ktx_cli import wiki
 from ktx_cli.agent_tools.fence import LONGEST, LONGEST_RAW, RESERVE, Parts, cut_lines, joined, visible, wrapped
 from ktx_cli.agent_tools.layer_readers import column_line, headline, rest_lines
 from ktx_cli.agent_tools.ledger import hit_line, member_id, named, note_hits
@@ -17,8 +18,8 @@ from ktx_cli.documents import RawFile, read_document
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import checked_path
 from ktx_cli.protection import Refused, read_relations, source_id, values_shown
-from ktx_cli.search import Hit, Scope
-from ktx_cli.semantic import Source, VisibleModel
+from ktx_cli.search import MOST_PAGES, Hit, Scope
+from ktx_cli.semantic import Source, VisibleModel, spelled
 
 _SECTIONS: Final = (
     ("Wiki pages", ("page",), "wiki_read"),
@@ -47,7 +48,8 @@ class EntityDetails(Input):
     targets: list[str] = Field(
         min_length=1,
         max_length=50,
-        description="Sources (`orders`), tables as the database calls them (`shop.orders`), columns (`orders.amount`).",
+        description="Sources (`orders`), tables as the database calls them (`shop.orders`), or columns, measures and "
+        "segments (`orders.amount`).",
     )
 
 
@@ -78,14 +80,15 @@ def _section(heading: str, found: Sequence[Hit], tool: str) -> str:
 
 @tool()
 def entity_details(session: ToolSession, value: EntityDetails) -> ToolOutput:
-    """Show what sources, tables or columns really have: columns with types, keys, joins, measures."""
+    """Show what sources, tables, columns, measures or segments really are: types, keys, joins, expressions."""
     connection = session.connection(value.connection)
     shown = session.shown(connection)
     wanted, missed = resolved(shown, value.targets)
     parts = Parts(LONGEST - RESERVE - _LONGEST_MISSES)
+    pages = _pages_naming(session, connection, wanted)
     left = 0
     for source, columns in wanted.items():
-        text, left_out = _source(session, shown, source, columns, parts)
+        text, left_out = _source(session, shown, source, columns, parts, pages)
         left += left_out
         if text:
             parts.add(text)
@@ -101,36 +104,50 @@ def entity_details(session: ToolSession, value: EntityDetails) -> ToolOutput:
 
 
 def resolved(shown: VisibleModel, targets: Sequence[str]) -> tuple[dict[str, list[str] | None], list[str]]:
-    """Return source -> the columns asked for (None: all), and the targets nothing has."""
+    """Return source -> the columns, measures and segments asked for (None: all), and the targets nothing has."""
     wanted: dict[str, list[str] | None] = {}
     missed = []
     for target in dict.fromkeys(targets):
         found = resolve(shown, target)
         if not found:
             missed.append(target)
-        for source, column in found:
-            if column is None or wanted.get(source.name, ()) is None:
+        for source, member in found:
+            if member is None or wanted.get(source.name, ()) is None:
                 wanted[source.name] = None
             else:
-                wanted[source.name] = [*(wanted.get(source.name) or ()), column]
+                wanted[source.name] = [*(wanted.get(source.name) or ()), member]
     return wanted, missed
 
 
 def resolve(shown: VisibleModel, target: str) -> list[tuple[Source, str | None]]:
-    """Return the sources a name stands for, each with the column that was named, if one was."""
+    """Return the sources a name stands for, each with its column, measure or segment that was named, if one was."""
     sources = named(shown, target)
     if sources:
         return [(each, None) for each in sources]
-    outer, dot, column = target.rpartition(".")
+    outer, dot, member = target.rpartition(".")
     if not dot:
         return []
-    plain = column.strip('"`')
-    found = [(each, each.column(plain)) for each in named(shown, outer)]
-    return [(each, own.name) for each, own in found if own is not None and own in shown.columns(each)]
+    found = [(each, _member(shown, each, member.strip('"`'))) for each in named(shown, outer)]
+    return [(each, name) for each, name in found if name is not None]
+
+
+def _member(shown: VisibleModel, source: Source, name: str) -> str | None:
+    """Return the column, measure or segment of a source that has a name, as its definition spells it."""
+    column, measure, segment = source.column(name), source.measure(name), spelled(source.segments, name)
+    if column is not None and column in shown.columns(source):
+        return column.name
+    if measure is not None and measure in shown.measures(source):
+        return measure.name
+    return None if segment is None else segment.name
 
 
 def _source(
-    session: ToolSession, shown: VisibleModel, name: str, only: Sequence[str] | None, parts: Parts
+    session: ToolSession,
+    shown: VisibleModel,
+    name: str,
+    only: Sequence[str] | None,
+    parts: Parts,
+    pages: Mapping[str, Collection[str]],
 ) -> tuple[str, int]:
     """Return the text about a source as far as there is room for it, and how many lines there was none for."""
     source = shown.model.sources[name]
@@ -143,13 +160,28 @@ def _source(
     for column in shown.columns(source):
         if (only is None or column.name in only) and room.add(column_line(source, column, values.get(column.name, ()))):
             ids.append(member_id(connection, name, column.name))
-    if only is None:
-        for line in rest_lines(shown, source):
-            room.add(line)
-        ids += [member_id(connection, name, each.name) for each in shown.measures(source)] if not room.left_out else []
-        ids += [member_id(connection, name, each) for each in source.segments] if not room.left_out else []
+    members = [each.name for each in shown.measures(source)] + list(source.segments)
+    asked = [each for each in members if only is None or each in only]
+    for line in rest_lines(shown, source, only):
+        room.add(line)
+    for each in (name, *(f"{name}.{member}" for member in asked)):
+        if each in pages:
+            room.add(f"{each} is explained by the wiki: {', '.join(sorted(pages[each])[:MOST_PAGES])}")
+    ids += [member_id(connection, name, each) for each in asked] if not room.left_out else []
     session.ledger.add(*ids)
     return room.text() + "\n", room.left_out
+
+
+def _pages_naming(session: ToolSession, connection: str, sources: Collection[str]) -> dict[str, set[str]]:
+    """Return each name of a semantic layer that a page about one of some sources has, with the keys of such pages."""
+    graph = wiki.graph_about(session.workspace, sources)
+    seen = wiki.scopes_seen_from(session.scope)
+    named: dict[str, set[str]] = {}
+    for page in graph.wiki.pages.values():
+        for each in graph.references(page) if page.scope in seen else ():
+            if each.kind is not wiki.Kind.PAGE and each.connection in (None, connection):
+                named.setdefault(each.name, set()).add(page.key)
+    return named
 
 
 def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[str, tuple[Any, ...]]:
@@ -168,10 +200,13 @@ def missing_name(shown: VisibleModel, target: str) -> str:
     owners = named(shown, outer) if outer else []
     target = one_line(target, 100)
     if owners:
-        known = [each.name for each in shown.columns(owners[0])]
-        near = did_you_mean(column, known)
-        advice = f"did you mean `{owners[0].name}.{near}`?" if near else f"its columns are: {listing(known, 20)}"
-        return one_line(f"`{target}`: `{owners[0].name}` has no such column; {advice}", 600)
+        owner = owners[0]
+        known = [each.name for each in shown.columns(owner)]
+        others = [*(each.name for each in shown.measures(owner)), *owner.segments]
+        near = did_you_mean(column, [*known, *others])
+        rest = f"; its measures and segments are: {listing(others, 20)}" if others else ""
+        advice = f"did you mean `{owner.name}.{near}`?" if near else f"its columns are: {listing(known, 20)}{rest}"
+        return one_line(f"`{target}`: `{owner.name}` has no such column, measure or segment; {advice}", 800)
     names = [each.name for each in shown.sources()]
     near = did_you_mean(target, names) or did_you_mean(target.rpartition(".")[2], names)
     advice = f"did you mean `{near}`?" if near else "look for it with discover_data"

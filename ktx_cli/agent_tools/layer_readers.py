@@ -16,7 +16,7 @@ from ktx_cli.llm import ToolOutput
 from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.protection import Refused, source_id
 from ktx_cli.search import Scope
-from ktx_cli.semantic import Column, Measure, Source, VisibleModel, quoted, read_source
+from ktx_cli.semantic import Column, Measure, Segment, Source, VisibleModel, quoted, read_source
 from ktx_cli.warehouses import SemanticType
 
 MOST_LISTED: Final = 25
@@ -233,8 +233,26 @@ def column_line(source: Source, column: Column, values: Collection[Any] = ()) ->
     return text + (f"; values: {shown}" if shown else "")
 
 
-def rest_lines(shown: VisibleModel, source: Source) -> Iterator[str]:
-    """Yield the lines about grain, time, joins, segments and measures; nothing hidden, no expression that names it."""
+def rest_lines(shown: VisibleModel, source: Source, only: Collection[str] | None = None) -> Iterator[str]:
+    """Yield the lines about grain, time, joins, segments and measures; nothing hidden, no expression that names it.
+
+    `only`: the segments and measures of these names alone.
+    """
+    if only is None:
+        yield from _whole_lines(source)
+    for segment in source.segments.values():
+        if only is None or segment.name in only:
+            expr = one_line(segment.expr, LONGEST_TEXT) if shown.can_show(source, segment.expr) else "(not shown)"
+            yield f"segment: {segment.name} = {expr}{_described(segment.description)}{_found_by(segment)}"
+    for measure in shown.measures(source):
+        if only is None or measure.name in only:
+            yield f"measure: {_measure(shown, source, measure)}"
+
+
+def _whole_lines(source: Source) -> Iterator[str]:
+    """Yield the lines about a source as a whole."""
+    if source.questions or source.synonyms:
+        yield _found_by(source).removeprefix("; ")
     if source.keyed:
         yield f"grain: {', '.join(source.grain)}"
     if source.time_column:
@@ -244,11 +262,6 @@ def rest_lines(shown: VisibleModel, source: Source) -> Iterator[str]:
         yield f"join: {join.to}{alias} on {one_line(join.on)} ({join.relationship.value})"
     for policy in source.policies:
         yield f"policy: {policy.name} (rows are limited to what a caller may see; only people change it)"
-    for segment in source.segments.values():
-        expr = one_line(segment.expr, LONGEST_TEXT) if shown.can_show(source, segment.expr) else "(not shown)"
-        yield f"segment: {segment.name} = {expr}{_described(segment.description)}"
-    for measure in shown.measures(source):
-        yield f"measure: {_measure(shown, source, measure)}"
 
 
 def names_of(shown: VisibleModel, source: Source) -> str:
@@ -265,11 +278,18 @@ def _measure(shown: VisibleModel, source: Source, measure: Measure) -> str:
     filtered = measure.filter if measure.filter and shown.can_show(source, measure.filter) else None
     only = f" where {one_line(filtered, LONGEST_TEXT)}" if filtered else ""
     segments = f" in {', '.join(measure.segments)}" if measure.segments else ""
-    return f"{measure.name} = {expr}{only}{segments}{_described(measure.description)}"
+    return f"{measure.name} = {expr}{only}{segments}{_described(measure.description)}{_found_by(measure)}"
 
 
 def _described(description: str | None) -> str:
     return f"; {one_line(description, LONGEST_TEXT)}" if description else ""
+
+
+def _found_by(entity: Source | Measure | Segment) -> str:
+    """Return the other names of something and the questions that it answers."""
+    synonyms = f"; also called {listing(entity.synonyms, 8)}" if entity.synonyms else ""
+    questions = f"; answers: {' '.join(entity.questions)}" if entity.questions else ""
+    return one_line(synonyms + questions, 2 * LONGEST_TEXT) if synonyms or questions else ""
 
 
 def _shown_values(source: Source, column: Column, values: Collection[Any]) -> str:

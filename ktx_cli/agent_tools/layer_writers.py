@@ -17,7 +17,7 @@ from ktx_cli.faces import exp
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import SOURCES, Workspace
 from ktx_cli.protection import Refused, Table, is_protected, reads_table, sources_of, tables_read
-from ktx_cli.semantic import PRIORITY, TEMPLATE, Model, SemanticError, Source, Visibility, VisibleModel
+from ktx_cli.semantic import PRIORITY, SEARCH_TEXTS, TEMPLATE, Model, SemanticError, Source, Visibility, VisibleModel
 
 
 def check_name(session: ToolSession, connection: str, name: str, document: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ def _misread(value: Any, where: str) -> Iterator[str]:
         for who, text in texts.items() if isinstance(texts, Mapping) else ():
             if text is None:
                 yield f"- {here}: `{one_line(str(who), 80)}` has no text"
-            elif who not in PRIORITY and who not in SOURCES:
+            elif who not in PRIORITY and who not in SOURCES and who not in SEARCH_TEXTS:
                 yield f"- {here}: `{one_line(str(who), 80)}` is no author of descriptions; write `user`"
         for key, each in value.items():
             yield from _misread(each, str(key).removesuffix("s")) if key != "descriptions" else ()

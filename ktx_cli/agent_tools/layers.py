@@ -145,7 +145,7 @@ def in_memory(layers: Layers) -> Find:
 
     def find(workspace: Workspace, query: str, scope: Scope, limit: int) -> Found:
         stores = overlays.view(workspace).stores
-        return found(stores, rank(stores, query, scope, limit), limit)
+        return found(stores, rank(stores, query, scope, limit), limit, scope.user)
 
     return find
 

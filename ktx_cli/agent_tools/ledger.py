@@ -77,7 +77,8 @@ def hit_line(hit: Hit) -> str:
     """Return one line about a hit."""
     place = f" of {hit.connection}" if hit.connection else ""
     snippet = f" [{one_line(hit.snippet, 200)}]" if hit.snippet and hit.snippet not in hit.summary else ""
-    return f"- {hit.kind} {hit.id}{place}: {one_line(hit.summary, 200)}{snippet}"
+    pages = f" (explained by {', '.join(hit.pages)})" if hit.pages else ""
+    return f"- {hit.kind} {hit.id}{place}: {one_line(hit.summary, 200)}{snippet}{pages}"
 
 
 def named(shown: VisibleModel, name: str) -> list[Source]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -117,9 +117,11 @@ READING_TOOLS: Final = (wiki_search, wiki_read, wiki_list_tags)
 
 
 _FIELDS: Final = (
-    "summary", "tags", "refs", "sl_refs", "source", "intent", "tables", "representative_sql", "usage", "fingerprints",
+    "summary", "questions", "synonyms", "tags", "refs", "sl_refs", "source", "intent", "tables", "representative_sql",
+    "usage", "fingerprints",
 )  # fmt: skip
 _RAW_PATHS: Final = Field(None, description="The raw files of this task it comes from; without it all of them.")
+_Text = Annotated[str, Field(min_length=1, max_length=wiki.LONGEST_TEXT)]
 
 
 class PageEdit(Input):
@@ -146,7 +148,13 @@ class WritePage(Input):
         None, max_length=50, description="`[connection/]source[.entity]` of the semantic layer it is about."
     )
     source: str | None = Field(None, max_length=500, description="Where people read the original.")
-    intent: str | None = Field(None, max_length=500, description="The question the page answers.")
+    questions: list[_Text] | None = Field(
+        None, max_length=wiki.MOST_TEXTS, description="Three to five questions it answers, in the words people use."
+    )
+    synonyms: list[_Text] | None = Field(
+        None, max_length=wiki.MOST_TEXTS, description="Other names of what it is about; none that the page has already."
+    )
+    intent: str | None = Field(None, max_length=500, description="The one question that the page was written for.")
     tables: list[str] | None = Field(None, max_length=50, description="Tables it is about, as the database has them.")
     representative_sql: str | None = Field(None, max_length=10_000, description="One statement that shows the case.")
     usage: dict[str, Any] | None = Field(None, description="Counts of a query's use.")

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ktx_cli.core import KtxError, Recent, ResultWarning, escaped, is_utf8, one_line, plural
 from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, hash_of, signatures_below
 from ktx_cli.scan import snapshot_path
+from ktx_cli.search.explanations import mention
 from ktx_cli.semantic import SUFFIXES, Column, Model, VisibleModel, is_stray, stray_paths
-from ktx_cli.wiki import FOLDER, GLOBAL, Page, parse, place_of
+from ktx_cli.wiki import FOLDER, GLOBAL, Kind, Page, parse, place_of, references
 
 if TYPE_CHECKING:
     from ktx_cli.protection import Relations
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 KINDS: Final = ("source", "measure", "segment", "page", "column", "passage", "value")
 """What can be found. Of two that fit as well the one that is further in front comes first: what people govern."""
+
+GOVERNED: Final = frozenset({"source", "measure", "segment", "page"})
+"""What people govern: no value comes before it."""
 
 WORTH: Final = {"column": 0.8, "passage": 0.6, "value": 0.8}
 """What a kind counts beside what people govern (1): it has to fit better to come before it."""
@@ -46,7 +50,7 @@ class Document:
     """Something to find. `id` is how it is asked for, `summary` one sentence about it.
 
     `order`: which comes first of two that fit as well. `owner`: the user it is for, empty: everybody. `internal`: it is
-    for those who ask for it alone. `tags`: those of a page.
+    for those who ask for it alone. `tags`: those of a page. `mentions`: what a page names of semantic layers.
     """
 
     kind: str
@@ -58,6 +62,7 @@ class Document:
     owner: str = ""
     internal: bool = False
     tags: tuple[str, ...] = ()
+    mentions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class Hit:
     """A document that was found. `score`: higher fits better, comparable within one search alone.
 
     `snippet`: the part of its text that the words stand in. `matched_on`: the names of the fields they stand in, and
-    `meaning` where its vector is near that of the query.
+    `meaning` where its vector is near that of the query. `pages`: keys of the wiki pages that name it.
     """
 
     kind: str
@@ -90,10 +95,12 @@ class Hit:
     summary: str
     snippet: str
     matched_on: tuple[str, ...]
+    pages: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the hit as it stands in an envelope."""
-        return {**asdict(self), "score": round(self.score, 4), "matched_on": list(self.matched_on)}
+        lists = {"matched_on": list(self.matched_on), "pages": list(self.pages)}
+        return {**asdict(self), "score": round(self.score, 4), **lists}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,8 @@ class Found:
 
 PAGE_NAME, PAGE_TITLE, PAGE_BODY, REFERENCE = 4.0, 2.0, 1.0, 0.5
 """How much a word counts in the key, in the title, summary and tags, in the body, in a reference."""
+QUESTION, SYNONYM = 2.0, 4.0
+"""How much a word counts in a question that something answers, and in another name of it."""
 
 _HEADING: Final = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _SUMMARY: Final = 200
@@ -133,6 +142,7 @@ def page_document(path: str, content: bytes) -> Document | None:
         Field("key", key, PAGE_NAME),
         Field("title", title, PAGE_TITLE),
         Field("summary", page.summary, PAGE_TITLE),
+        *_found_by(page),
         Field("tags", " ".join(page.tags), PAGE_TITLE),
         Field("refs", " ".join((*page.refs, *page.sl_refs, *page.texts("tables"))), REFERENCE),
         Field("body", page.body, PAGE_BODY),
@@ -140,7 +150,20 @@ def page_document(path: str, content: bytes) -> Document | None:
     summary = one_line(page.summary or title or page.body, _SUMMARY)
     owner = "" if scope == GLOBAL else scope.partition("/")[2]
     filled = tuple(each for each in fields if each.text)
-    return Document("page", key, "", summary, filled, KINDS.index("page"), owner, tags=tuple(page.tags))
+    named = (mention(each.connection, each.name) for each in references(page) if each.kind is not Kind.PAGE)
+    mentions = tuple(dict.fromkeys(named))
+    tags = tuple(page.tags)
+    return Document("page", key, "", summary, filled, KINDS.index("page"), owner, tags=tags, mentions=mentions)
+
+
+def _found_by(entity: Page | Source | Measure | Segment | Column) -> tuple[Field, ...]:
+    """Return the fields with the questions something answers and its other names."""
+    if isinstance(entity, Column):
+        return ()
+    return (
+        Field("questions", "\n".join(entity.questions), QUESTION),
+        Field("synonyms", "\n".join(entity.synonyms), SYNONYM),
+    )
 
 
 PASSAGE_TITLE, HEADING, PASSAGE_BODY = 2.0, 2.0, 1.0
@@ -167,7 +190,8 @@ def passage_documents(passages: Iterable[Passage]) -> Iterator[Document]:
         yield Document("passage", each.id, each.connection, summary, filled, KINDS.index("passage"))
 
 
-VALUE = 4.0
+VALUE: Final = "value"
+VALUE_TEXT = 4.0
 """How much a word of a value counts; one of its column counts beside it alone."""
 
 
@@ -200,12 +224,12 @@ def listed_columns(shown: VisibleModel, source: Source, relations: Callable[[], 
 
 def _value(shown: VisibleModel, column: str, value: Any, count: int | None, description: str | None) -> Document:
     text = value if isinstance(value, str) else json.dumps(value)
-    fields = [Field("value", text, VALUE), Field("column", column, BESIDE)]
+    fields = [Field("value", text, VALUE_TEXT), Field("column", column, BESIDE)]
     fields += [Field("description", description, BESIDE)] if description else []
     rows = "" if count is None else f" in {plural(count, 'row')}"
     id = f"{column} = {_literal(value, text)}"
     summary = one_line(f"a value of {column}{rows}")
-    return Document("value", id, shown.model.connection, summary, tuple(fields), KINDS.index("value"))
+    return Document(VALUE, id, shown.model.connection, summary, tuple(fields), KINDS.index(VALUE))
 
 
 def _literal(value: Any, text: str) -> str:
@@ -251,6 +275,7 @@ def _source(shown: VisibleModel, source: Source, measures: list[Measure], column
         Field("measures", " ".join(each.name for each in measures), MEASURE),
         Field("columns", " ".join(each.name for each in columns), COLUMN),
         Field("search", " ".join(source.search), COLUMN),
+        *_found_by(source),
         Field("description", source.description or "", DESCRIPTION),
     )
     counts = f"{plural(len(measures), 'measure')}, {plural(len(columns), 'column')}"
@@ -267,7 +292,8 @@ def _entity(
         summary = entity.description or entity.type.value
     else:
         summary = entity.description or _expression_text(shown, source, entity.expr)
-    return _document(shown, kind, f"{source.name}.{entity.name}", summary, (*named, *fields, described))
+    fields = (*named, *fields, *_found_by(entity), described)
+    return _document(shown, kind, f"{source.name}.{entity.name}", summary, fields)
 
 
 def _expression_text(shown: VisibleModel, source: Source, expr: str) -> str:
@@ -288,7 +314,7 @@ def digest_of(document: Document) -> bytes:
 def _written(document: Document) -> str:
     fields = [(each.name, each.weight, each.text) for each in document.fields]
     facts = (document.kind, document.id, document.connection, document.summary, document.order, document.owner)
-    return json.dumps([facts, fields, document.internal, document.tags], ensure_ascii=False)
+    return json.dumps([facts, fields, document.internal, document.tags, document.mentions], ensure_ascii=False)
 
 
 LoadModel = Callable[[Tree], Model]

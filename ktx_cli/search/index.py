@@ -20,12 +20,29 @@ from urllib.parse import quote
 from ktx_cli.core import Command, Hint, StorageError
 from ktx_cli.project import read_bytes, storage_error, write_atomic
 from ktx_cli.search.corpus import KINDS, Document, Scope, digest_of
+from ktx_cli.search.explanations import TABLES, find_mentions
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _VOWEL: Final = re.compile(r"[aeiouy]")
-_STOP: Final = re.compile("an?|and|are|as|at|by|for|from|how|in|is|it|many|much|of|on|or|per|the|to|what|with")
-"""Words that say nothing of what is looked for."""
+_ENGLISH: Final = """
+a about all also am an and any anybody anyone anything are as at be been being but by can cannot could did do does
+doing done each every everybody everything for from get gets getting give gives had has have having he her here him
+his how i if in into is it its just let like many me might much must my of on or our ought per please really shall she
+should so some somebody someone something such tell than that the their them then there these they thing things this
+those to too very was we were what when where whether which who whom whose why will with would you your
+"""
+_GERMAN: Final = """
+aber alle alles als auch auf aus bei beim bitte da dabei damit dann das dass dem den denn der des dessen dies diese
+diesem diesen dieser dieses doch dort du durch ein eine einem einen einer eines er es etwa etwas euch euer fur gibt
+haben hatte hatten ich ihm ihn ihnen ihr ihre ihrem ihren ihrer im ins ist jede jedem jeden jeder jedes kann kannst
+konnen mein meine mich mir mit muss noch nun ob oder sehr sein seine sich sie sind soll sollen uber um und uns unser
+unsere unserem unseren unserer vom von waren warum wann weil welche welchem welchen welcher welches wenn wer werden
+wessen wie wieviel wieviele wir wird wo wozu wurde wurden zu zum zur
+"""
+"""Folded, and without those that are English words with a meaning: `hat`, `man`, `war`, `die`."""
+_STOP: Final = frozenset((_ENGLISH + _GERMAN).split())
+"""Words that say nothing of what is looked for, in English and German."""
 
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]+")
 """Scripts that put no blanks between words: Thai and Lao, kana, Chinese characters."""
@@ -58,8 +75,13 @@ def _parts(word: str) -> list[str]:
 def asked_words(text: str) -> list[str]:
     """Return the words of a query once each, without those that say nothing unless there are no others."""
     plain = list(dict.fromkeys(plain_words(text)))
-    telling = [word for word in plain if not _STOP.fullmatch(word)]
+    telling = [word for word in plain if not is_stop_word(word)]
     return telling or plain
+
+
+def is_stop_word(word: str) -> bool:
+    """Say whether a word, as `plain_words` has it, says nothing of what is looked for."""
+    return word in _STOP
 
 
 def folded(text: str) -> str:
@@ -96,7 +118,7 @@ def _singular(word: str) -> str:
     return word if word.endswith(("us", "ss", "is")) else word[:-1]
 
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Counts changes of the tables, of the stems and of what stands in documents; an index of another one is rebuilt."""
 
 TIERS: Final = {"name": 4.0, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}
@@ -119,6 +141,7 @@ CREATE INDEX spellings_backwards ON spellings (backwards);
 CREATE TABLE vectors (doc INTEGER PRIMARY KEY, vector BLOB NOT NULL) STRICT;
 CREATE VIRTUAL TABLE texts USING fts5 (tag, {", ".join(TIERS)}, tokenize = 'ascii');
 CREATE VIRTUAL TABLE terms USING fts5vocab (texts, row);
+{TABLES}
 PRAGMA user_version = {VERSION};
 """
 
@@ -310,6 +333,11 @@ class Store:
         """Return number -> summary and packed fields of documents."""
         return {number: (summary, fields) for number, summary, fields in self._of(_SHOWN, numbers)}
 
+    def naming(self, names: Collection[str]) -> list[tuple[str, str, str]]:
+        """Return (name, page, owner) of the pages that have one of some names of semantic layers."""
+        found = find_mentions(self.database.ask, names)
+        return [(name, page, owner) for name, page, owner, number in found if number not in self.removed]
+
     def owned(self, user: str) -> set[str]:
         """Return the names of the pages of a user."""
         rows = self.database.ask("SELECT id, name FROM docs WHERE owner = ? AND kind = 'page'", (user,))
@@ -481,7 +509,10 @@ def add(database: sqlite3.Connection, unit: str, documents: Iterable[Document]) 
             texts[tier] = "  ".join(spelled[word] for word in found)
             length += weight * len(found)
         texts["tag"] = " ".join(_tags(document))
-        numbers.append(_insert(database, unit, document, texts, length))
+        number = _insert(database, unit, document, texts, length)
+        named = ((each.encode("utf-8", "replace").decode(), number) for each in document.mentions)
+        database.executemany("INSERT OR IGNORE INTO mentions VALUES (?, ?)", named)
+        numbers.append(number)
     database.executemany(
         "INSERT OR IGNORE INTO spellings VALUES (?, ?, ?)", ((word, word[::-1], to) for word, to in spelled.items())
     )
@@ -491,7 +522,7 @@ def add(database: sqlite3.Connection, unit: str, documents: Iterable[Document]) 
 def remove(database: sqlite3.Connection, numbers: Iterable[int]) -> None:
     """Take documents out, their vectors too."""
     rows = [(number,) for number in numbers]
-    for table, key in (("texts", "rowid"), ("vectors", "doc"), ("docs", "id")):
+    for table, key in (("texts", "rowid"), ("vectors", "doc"), ("mentions", "doc"), ("docs", "id")):
         database.executemany(f"DELETE FROM {table} WHERE {key} = ?", rows)
 
 

@@ -23,8 +23,21 @@ from typing import Any, Final, TypeVar
 
 from ktx_cli.core import Command, Emit, Recent, ResultWarning, StepProgress, did_you_mean, one_line
 from ktx_cli.llm import Embedder
-from ktx_cli.search.corpus import WORTH, Document, Found, Hit, Scope
-from ktx_cli.search.index import TIERS, Row, Store, asked_words, get_meta, set_meta, stem, tier_of, unpacked, words
+from ktx_cli.search.corpus import GOVERNED, KINDS, VALUE, WORTH, Document, Found, Hit, Scope
+from ktx_cli.search.explanations import explaining
+from ktx_cli.search.index import (
+    TIERS,
+    Row,
+    Store,
+    asked_words,
+    get_meta,
+    is_stop_word,
+    set_meta,
+    stem,
+    tier_of,
+    unpacked,
+    words,
+)
 
 _K1: Final = 1.5
 _B: Final = 0.6
@@ -42,6 +55,10 @@ _FREQUENT: Final = 1000
 """How many documents may have a word that finds them beside rarer ones, and a tenth of all."""
 _CANDIDATES: Final = 100
 """How many documents are put in order at least."""
+_EXPLAINED: Final = ("source", "measure", "segment")
+"""The kinds that name the pages about them."""
+_BELOW: Final = 0.99
+"""What a value counts beside the last of what people govern."""
 
 Place = tuple[int, int]
 """Which index, and the number of a document in it."""
@@ -77,20 +94,25 @@ class Index:
         return found([self._store], rank([self._store], query, Scope(), limit), limit)
 
 
-def found(stores: Sequence[Store], ranking: Ranking, limit: int) -> Found:
-    """Return the best of a ranking with what is shown of them."""
-    return Found(hits(stores, ranking.documents[:limit]), ranking.total, ranking.corrected)
+def found(stores: Sequence[Store], ranking: Ranking, limit: int, user: str | None = None) -> Found:
+    """Return the best of a ranking with what is shown of them to everybody, or to `user`."""
+    return Found(hits(stores, ranking.documents[:limit], user=user), ranking.total, ranking.corrected)
 
 
-def hits(stores: Sequence[Store], ranked: Iterable[Ranked], meant: Collection[Place] = ()) -> tuple[Hit, ...]:
+def hits(
+    stores: Sequence[Store], ranked: Iterable[Ranked], meant: Collection[Place] = (), *, user: str | None = None
+) -> tuple[Hit, ...]:
     """Return ranked documents with what is shown of them. `meant`: those whose vector is alike."""
     listed = list(ranked)
     stored: dict[Place, tuple[str, bytes]] = {}
     for number, store in enumerate(stores):
         own = [each.row.number for each in listed if each.place[0] == number]
         stored.update(((number, found), shown) for found, shown in store.shown(own).items())
+    made = [hit(each.row, stored[each.place], each.score, each.terms, meant=each.place in meant) for each in listed]
+    pages = explaining(stores, {(each.connection, each.id) for each in made if each.kind in _EXPLAINED}, user)
     return tuple(
-        hit(each.row, stored[each.place], each.score, each.terms, meant=each.place in meant) for each in listed
+        replace(each, pages=pages.get((each.connection, each.id), ())) if each.kind in _EXPLAINED else each
+        for each in made
     )
 
 
@@ -121,11 +143,31 @@ def _ranked(
     fitting = [
         scored
         for number, store in enumerate(stores)
-        for row in store.rows(store.best(terms, scope, wanted))
+        for part in _apart(scope)
+        for row in store.rows(store.best(terms, part, wanted))
         if not is_shadowed(row, hidden) and (scored := scorer.score(number, row)).score > 0
     ]
-    fitting.sort(key=lambda each: (-round(each.score, 6), *each.row.tie))
-    return Ranking(fitting, sum(store.total(terms, scope) for store in stores))
+    return Ranking(_in_order(fitting), sum(store.total(terms, scope) for store in stores))
+
+
+def _apart(scope: Scope) -> list[Scope]:
+    """Return the scopes to look for candidates in: however many values fit, they crowd nothing else out."""
+    kinds = set(scope.kinds or KINDS)
+    if VALUE not in kinds or len(kinds) == 1:
+        return [scope]
+    return [replace(scope, kinds=tuple(kinds - {VALUE})), replace(scope, kinds=(VALUE,))]
+
+
+def _in_order(ranked: Iterable[Ranked]) -> list[Ranked]:
+    """Return documents with the best first, and each value behind all that people govern."""
+    listed = list(ranked)
+    governed = [each.score for each in listed if each.row.kind in GOVERNED]
+    lowest = min(governed, default=math.inf)
+    capped = [
+        replace(each, score=min(each.score, lowest * _BELOW)) if each.row.kind == VALUE else each for each in listed
+    ]
+    order = {id(each): -old.score for each, old in zip(capped, listed, strict=True)}
+    return sorted(capped, key=lambda each: (-round(each.score, 6), round(order[id(each)], 6), *each.row.tie))
 
 
 def own_pages(stores: Iterable[Store], scope: Scope) -> set[str]:
@@ -155,7 +197,7 @@ def _terms(stores: Sequence[Store], word: str, corrected: dict[str, str], *, beg
     terms = dict.fromkeys((term for store in stores for term in store.begun(word)), _PREFIX) if begun else {}
     if _having(stores, exact):
         terms[exact] = 1.0
-    if not terms and len(word) >= _SHORTEST_CORRECTED:
+    if not terms and len(word) >= _SHORTEST_CORRECTED and not is_stop_word(word):
         spelled = {near: to for store in stores for near, to in store.alike(word).items()}
         meant = did_you_mean(word, sorted(spelled))
         if meant is not None and difflib.SequenceMatcher(None, word, meant).ratio() >= _NEAREST:
@@ -519,12 +561,14 @@ def nearest(
     return [Ranked((0, number), rows[number], 0.0, frozenset()) for number in numbers if number in rows], warnings
 
 
-def fused(stores: Sequence[Store], ranking: Ranking, meant: Sequence[Ranked], limit: int) -> Found:
+def fused(
+    stores: Sequence[Store], ranking: Ranking, meant: Sequence[Ranked], limit: int, user: str | None = None
+) -> Found:
     """Return what words and vectors found in one order."""
     by_place = {each.place: each for each in (*meant, *ranking.documents)}
     scores = fuse([[each.place for each in ranking.documents], [each.place for each in meant]])
-    best = sorted(scores, key=lambda place: (-round(scores[place], 6), *by_place[place].row.tie))
+    best = _in_order(replace(by_place[place], score=score) for place, score in scores.items())
     alike = {each.place for each in meant}
-    shown = hits(stores, (replace(by_place[place], score=scores[place]) for place in best[:limit]), alike)
+    shown = hits(stores, best[:limit], alike, user=user)
     more = alike - {each.place for each in ranking.documents}
     return Found(shown, ranking.total + len(more), ranking.corrected)

@@ -27,6 +27,7 @@ from ktx_cli.core import (
 from ktx_cli.llm import Embedder
 from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
 from ktx_cli.search.corpus import DOCUMENT, Contents, Document, Found, Scope, files_between
+from ktx_cli.search.explanations import explaining
 from ktx_cli.search.index import Identity, Store, add, changing, identity, open_index, remove
 from ktx_cli.search.ranking import EMBEDDED, Vectors, embed_missing, found, fused, nearest, no_vectors, rank
 from ktx_cli.wiki import FOLDER
@@ -240,6 +241,12 @@ class Searcher:
         """Return what fits a query in an overlay as it is now; what was written to it is found."""
         return self._answer(lambda: (self._overlays.view(workspace), []), query, scope, limit)
 
+    def explaining(self, connection: str, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Return name -> keys of everybody's pages that name this source, measure or segment of a connection."""
+        view, _ = self._current()
+        found = explaining(view.stores, [(connection, name) for name in names])
+        return {name: pages for (_, name), pages in found.items()}
+
     def drift(self) -> tuple[ResultWarning, ...]:
         """Say why the index is not used, or what it is behind by, and whose vectors it lacks; nothing is searched."""
         contents = self.contents()
@@ -327,8 +334,8 @@ class Searcher:
         ranking = rank(view.stores, query, scope, limit)
         meant, more = self._nearest(view, ranking, query, scope, limit)
         if not meant:
-            return SearchAnswer(found(view.stores, ranking, limit), (*warnings, *more))
-        return SearchAnswer(fused(view.stores, ranking, meant, limit), (*warnings, *more))
+            return SearchAnswer(found(view.stores, ranking, limit, scope.user), (*warnings, *more))
+        return SearchAnswer(fused(view.stores, ranking, meant, limit, scope.user), (*warnings, *more))
 
     def _nearest(
         self, view: View, ranking: Ranking, query: str, scope: Scope, limit: int

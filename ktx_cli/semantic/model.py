@@ -140,7 +140,7 @@ class Measure:
     """An aggregate over a source, or a formula over measures; see the fields of `docs/reference/semantic-files.md`.
 
     `percent_of`: None, or the dimensions over which the whole is taken (empty: the total). `per`: the keys of a
-    two-level measure.
+    two-level measure. `questions` that it answers and `synonyms` are there to find it by.
     """
 
     name: str
@@ -158,16 +158,20 @@ class Measure:
     percent_of: tuple[str, ...] | None = None
     per: tuple[str, ...] = ()
     place: Place | None = None
+    questions: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A named condition on a source's rows."""
+    """A named condition on a source's rows; `questions` and `synonyms` are there to find it by."""
 
     name: str
     expr: str
     description: str | None = None
     place: Place | None = None
+    questions: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +223,8 @@ class Source:
 
     `table`: the parts of its physical name, outermost first. `grain`: the columns that make a row unique, verbatim.
     `keyed`: whether the grain is said or a key; else it is all columns for want of one. `generated`: whether the
-    manifest has it (with an overlay or without). `search`: further text to find it by.
+    manifest has it (with an overlay or without). `search`: further text to find it by, as are the `questions` that it
+    answers and its `synonyms`.
     """
 
     name: str
@@ -240,6 +245,8 @@ class Source:
     keyed: bool = True
     search: tuple[str, ...] = ()
     place: Place | None = None
+    questions: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
 
     def column(self, name: str) -> Column | None:
         """Return the column of that name, else the only one that differs in case alone."""

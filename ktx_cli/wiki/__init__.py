@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from ktx_cli.wiki.check import (
         LONGEST_BODY,
         LONGEST_SUMMARY,
+        LONGEST_TEXT,
+        MOST_TEXTS,
         Checker,
         NamedHosts,
         Replacement,

@@ -50,6 +50,9 @@ from ktx_cli.wiki.text import hidden_characters, hidden_markup, hosts_in, images
 LONGEST_SUMMARY: Final = 200
 LONGEST_BODY: Final = 4000
 """Characters; a page of more is two pages."""
+MOST_TEXTS: Final = 8
+LONGEST_TEXT: Final = 200
+"""How many questions and synonyms a page may have, and the characters of each."""
 
 NamedHosts = Callable[[Page], Collection[str] | None]
 """The hosts the sources of a page name; None where they are not known, so that links are not judged."""
@@ -122,6 +125,12 @@ def too_long(page: Page) -> Iterator[Diagnostic]:
         message = f"the page has {plural(body, 'character')}, {LONGEST_BODY:,} are enough"
         hint = "make two pages of it, and refer from one to the other"
         yield page_diagnostic(page.path, body_line(page), "too_long", message, hint)
+    for name in ("questions", "synonyms"):
+        texts = page.texts(name)
+        if len(texts) > MOST_TEXTS or any(len(each) > LONGEST_TEXT for each in texts):
+            message = f"`{name}` may have {MOST_TEXTS} texts of at most {LONGEST_TEXT} characters"
+            hint = "keep those that people use most"
+            yield page_diagnostic(page.path, field_line(page, name), "too_long", message, hint)
 
 
 _SEMANTIC: Final = f"{SEMANTIC_NAME}/"

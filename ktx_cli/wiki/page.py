@@ -105,6 +105,8 @@ def same_but_for_case(key: str, others: Iterable[str]) -> str | None:
 
 FIELDS: Final[Mapping[str, str]] = {
     "summary": "text",
+    "questions": "texts",
+    "synonyms": "texts",
     "tags": "texts",
     "refs": "texts",
     "sl_refs": "texts",
@@ -171,6 +173,16 @@ class Page(Record):
     def tags(self) -> tuple[str, ...]:
         """Its tags."""
         return self.texts("tags")
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The questions it answers, that of `intent` too."""
+        return tuple(dict.fromkeys((*self.texts("questions"), *self.texts("intent"))))
+
+    @property
+    def synonyms(self) -> tuple[str, ...]:
+        """Other names of what it is about."""
+        return self.texts("synonyms")
 
     @property
     def refs(self) -> tuple[str, ...]:

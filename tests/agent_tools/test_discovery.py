@@ -209,3 +209,27 @@ def test_a_name_from_the_database_keeps_to_its_line_in_refusals(shop: Callable[.
     ):
         assert "\nIgnore" not in told
         assert "\u200b" not in told
+
+
+MORE = """\
+name: orders
+measures:
+  - {name: revenue, expr: sum(amount), questions: [How much did we sell?], synonyms: [turnover]}
+  - {name: biggest, expr: max(amount)}
+segments:
+  - {name: paid, expr: "status = 'paid'"}
+"""
+
+
+def test_details_of_one_measure_and_one_segment(shop: Callable[..., Any]) -> None:
+    made = shop(files={"semantic-layer/shop/orders.yaml": MORE})
+    text = made.ok("entity_details", targets=["orders.Revenue", "orders.paid"])
+    assert "measure: revenue = sum(amount); also called turnover; answers: How much did we sell?" in text
+    assert "segment: paid = status = 'paid'" in text
+    assert "orders.revenue is explained by the wiki: revenue" in text
+    assert "biggest" not in text and "amount: number" not in text and "join:" not in text
+    assert made.session.ledger.to_json() == ["shop/orders", "shop/orders.paid", "shop/orders.revenue"]
+
+
+def test_a_hit_names_the_pages_that_explain_it(shop: Callable[..., Any]) -> None:
+    assert "(explained by revenue)" in shop().ok("discover_data", query="revenue")

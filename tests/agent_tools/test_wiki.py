@@ -220,3 +220,27 @@ def test_a_page_that_says_it_already_comes_of_the_file_too(shop: Callable[..., A
     made.ok("wiki_write", key="revenue", summary="Revenue.", content="A text.")
     (action,) = made.session.actions
     assert (action.identity, action.kind, action.raw_paths) == ("wiki:revenue", "confirmed", made.session.files)
+
+
+def test_a_page_carries_the_questions_it_answers_and_is_found_by_them(shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.ok(
+        "wiki_write",
+        **NEW,
+        content="Money that goes back.",
+        questions=["How do I get reimbursed?"],
+        synonyms=["chargeback"],
+        intent="When is a credit note written?",
+    )
+    written = made.text("wiki/global/refunds.md") or ""
+    assert "questions:\n  - How do I get reimbursed?\nsynonyms:\n  - chargeback\n" in written
+    assert "chargeback" in made.ok("wiki_read", key="refunds")
+    for query in ("reimbursing", "chargebacks", "credit notes"):
+        assert "page refunds" in made.ok("discover_data", query=query)
+
+
+@pytest.mark.table("more", [{"questions": ["q?"] * 9}, {"synonyms": ["s" * 201]}, {"questions": [""]}])
+def test_too_many_or_too_long_questions_are_refused(shop: Callable[..., Any], more: dict[str, Any]) -> None:
+    made = shop()
+    made.refused("wiki_write", **NEW, content="c", **more)
+    assert made.text("wiki/global/refunds.md") is None

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ktx_cli.core import yaml
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, gives, says
 
 MARKS = {
@@ -35,16 +36,69 @@ measures:
     expr: sum(on_hand)
     semi_additive: {over: snapshot_date_key, take: last}
     description: Pieces at the last count of the period. Counts of several days cannot be added.
+    questions:
+      - How much stock do we have?
+      - How many pieces were in the greenhouse at the last count?
+      - Which category has the most pieces on hand?
+    synonyms: [inventory, stock level, stock on hand]
   - name: pieces_to_sell
     expr: sum(on_hand - reserved)
     semi_additive: {over: snapshot_date_key, take: last}
     description: Pieces of the last count that nobody has bought yet.
+    questions:
+      - How many pieces can we still sell?
+      - How much of the stock is not reserved?
+      - Which products are about to sell out?
+    synonyms: [available stock, free stock, sellable pieces]
 tests:
   - name: what can be sold is never more than what is there
     query: {measures: [inventory_snapshots.pieces_on_hand, inventory_snapshots.pieces_to_sell]}
     invariant: pieces_to_sell <= pieces_on_hand
 """
 """What the handbook's agent writes: the overlay of the company's analysts with a measure and a test of it more."""
+
+FOUND_BY: dict[str, dict[str, list[str]]] = {
+    "net-revenue": {
+        "questions": [
+            "What is net revenue?",
+            "On which day does a refund count?",
+            "Do cancelled orders count as revenue?",
+        ],
+        "synonyms": ["net sales", "revenue after refunds"],
+    },
+    "stock": {
+        "questions": [
+            "How many pieces can still be sold?",
+            "How do I read the Sunday counts?",
+            "Can I add up the counts of several Sundays?",
+        ],
+        "synonyms": ["inventory", "stock count"],
+    },
+    "monday-board": {
+        "questions": [
+            "What does the Monday board show?",
+            "Where do I see net revenue by region against the targets?",
+            "Which dashboard shows the sales targets?",
+        ],
+        "synonyms": ["Monday dashboard", "revenue dashboard"],
+    },
+    "where-to-start": {
+        "questions": [
+            "Which view answers most questions about revenue?",
+            "Where do I start?",
+            "Which view leaves cancelled orders out?",
+        ],
+        "synonyms": ["getting started", "first steps"],
+    },
+    "returns": {
+        "questions": [
+            "Until when can customers send something back?",
+            "How many days does a customer have to return an order?",
+        ],
+        "synonyms": ["return policy", "return period"],
+    },
+}
+"""What the agents write for each page to be found by, taken from the text of the page."""
 
 TILL = """
 CREATE TABLE staff (badge INTEGER PRIMARY KEY, name TEXT);
@@ -143,6 +197,7 @@ def _handbook(said: str) -> list[Reply]:
             "wiki_write",
             {
                 "key": "net-revenue",
+                **FOUND_BY["net-revenue"],
                 "summary": "What customers paid for goods, after everything that was given back.",
                 "content": "# Net revenue\n\nThe handbook: it belongs to the day of the order.",
                 "sl_refs": ["warehouse/order_revenue.net_revenue"],
@@ -153,6 +208,7 @@ def _handbook(said: str) -> list[Reply]:
             "wiki_write",
             {
                 "key": "stock",
+                **FOUND_BY["stock"],
                 "summary": "How many pieces can still be sold, and how the Sunday counts are read.",
                 "content": "# Stock\n\nWhat is reserved is sold already. Counts of several Sundays are never added.",
                 "refs": ["sunday-counts"],
@@ -181,6 +237,7 @@ def _handbook(said: str) -> list[Reply]:
 def _dbt(said: str) -> list[Reply]:
     page = {
         "key": "net-revenue",
+        **FOUND_BY["net-revenue"],
         "summary": "The number finance reports: gross revenue minus refunds.",
         "content": "# Net revenue\n\ndbt: gross revenue minus refunds, cancelled orders left out.",
         "sl_refs": ["warehouse/order_revenue.net_revenue"],
@@ -188,6 +245,7 @@ def _dbt(said: str) -> list[Reply]:
     }
     board = {
         "key": "monday-board",
+        **FOUND_BY["monday-board"],
         "summary": "The dashboard of net revenue by region against the sales targets.",
         "content": "# Monday board\n\nIt shows what [[net-revenue]] says, by region.",
         "refs": ["net-revenue"],
@@ -205,6 +263,7 @@ def _curate(said: str) -> list[Reply]:
     key = _found(r"candidate `([^`]+)`", said)
     page = {
         "key": "where-to-start",
+        **FOUND_BY["where-to-start"],
         "summary": "Which view answers most questions about revenue.",
         "content": "# Where to start\n\nStart from `order_revenue`: cancelled orders are left out there.",
         "sl_refs": ["warehouse/order_revenue"],
@@ -220,6 +279,7 @@ def _curate(said: str) -> list[Reply]:
 def _memory(said: str) -> list[Reply]:
     page = {
         "key": "returns",
+        **FOUND_BY["returns"],
         "summary": "Until when customers may send something back.",
         "content": "# Returns\n\nCustomers may send things back for 30 days; [[net-revenue]] counts it then.",
         "refs": ["net-revenue"],
@@ -239,6 +299,7 @@ def _reconcile(said: str) -> list[Reply]:
 def _conflict_repair(said: str) -> list[Reply]:
     text = (
         "---\nsummary: What customers paid for goods, after everything that was given back.\n"
+        f"{yaml.dump(FOUND_BY['net-revenue'])}"
         "sl_refs:\n- warehouse/order_revenue.net_revenue\n---\n\n# Net revenue\n\n"
         "dbt: gross revenue minus refunds, cancelled orders left out.\n\n"
         "The handbook: it belongs to the day of the order.\n"
@@ -249,6 +310,7 @@ def _conflict_repair(said: str) -> list[Reply]:
 def _gate_repair(said: str) -> list[Reply]:
     text = (
         "---\nsummary: How many pieces can still be sold, and how the Sunday counts are read.\n"
+        f"{yaml.dump(FOUND_BY['stock'])}"
         "sl_refs:\n- warehouse/inventory_snapshots.pieces_on_hand\n---\n\n# Stock\n\n"
         "What is reserved is sold already. Counts of several Sundays are never added.\n"
     )

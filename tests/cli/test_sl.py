@@ -96,6 +96,7 @@ def test_a_search(ktx: Run, layer: Path) -> None:
         "summary": "How many purchases there were",
         "snippet": "How many purchases there were",
         "matched_on": ["description"],
+        "pages": [],
     }
     assert ktx("sl", "purchases").out.splitlines() == [
         "kind\tname\tsummary\tmatched on",

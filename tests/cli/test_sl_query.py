@@ -518,3 +518,15 @@ def test_a_percentage_is_a_fraction_in_csv(ktx: Run, layer: Path) -> None:
     assert ktx(*asked).out == "share_above\n88.1%\n"
     assert ktx(*asked, "--format", "csv").out == "share_above\n0.881\n"
     assert rows(ktx, "-m", "sales.share_above") == [[pytest.approx(37 / 42, abs=1e-15)]]
+
+
+def test_the_receipt_names_the_pages_about_a_measure(ktx: Run, layer: Path) -> None:
+    (layer / "wiki" / "global").mkdir(parents=True)
+    (layer / "wiki/global/turnover.md").write_text("---\nsl_refs: [sales.revenue]\n---\n\nWhat it is.\n")
+    assert ktx("sl", "query", *REVENUE, "--json").data["receipt"]["explained_by"] == []  # nothing is read for it
+    assert ktx("index").code == 0
+    assert ktx("sl", "query", *REVENUE, "--json").data["receipt"]["explained_by"] == ["turnover"]
+    assert "explained by: wiki page turnover" in ktx("sl", "query", *REVENUE).err
+    assert ktx("sl", "query", "-m", "sum(sales.amount)", "--json").data["receipt"]["explained_by"] == []
+    (layer / "wiki/global/turnover.md").unlink()
+    assert ktx("sl", "query", *REVENUE, "--json").data["receipt"]["explained_by"] == []

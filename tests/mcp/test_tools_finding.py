@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from ktx_cli.core import yaml
 from ktx_cli.mcp.tools import TOOLS
 from tests.mcp.conftest import Company
 
@@ -360,3 +361,26 @@ connections:
   shop: {driver: sqlite, path: shop.sqlite}
   pg: {driver: postgres, host: localhost, database: x, username: y, password: hunter2}
 """
+
+
+def test_entities_are_measures_and_segments_too_with_what_explains_them(company: Company) -> None:
+    company.page("global/turnover", "sl_refs: [orders.revenue]", "Of `orders.large`, see `shop/orders.revenue`.")
+    targets = ["orders.revenue", "orders.large", "orders.revenu", "customers.reachable"]
+    reply = company.call("entity_details", {"targets": targets})
+    orders, customers = reply.data["entities"]
+    assert orders["facts"].keys() == {"kind", "table", "measures", "segments"}
+    (measure,), (segment,) = orders["facts"]["measures"], orders["facts"]["segments"]
+    assert (measure["name"], measure["expr"]) == ("revenue", "sum(amount)")
+    assert measure["explained_by"] == ["refunds", "turnover"]
+    assert (segment["name"], segment["explained_by"]) == ("large", ["turnover"])
+    assert customers["facts"]["measures"][0]["expr"] == "(not shown)"
+    (missed,) = reply.data["missed"]
+    assert "did you mean `orders.revenue`" in missed["message"]
+
+
+def test_a_definition_and_a_hit_name_the_pages_that_explain_a_measure(company: Company) -> None:
+    definition = company.call("sl_read_source", {"source": "orders"}).data["yaml"]
+    measure = next(each for each in yaml.load(definition, where="")["measures"] if each["name"] == "revenue")
+    assert measure["explained_by"] == ["refunds"]
+    hits = company.call("discover_data", {"query": "revenue", "kinds": ["measure"]}).data["hits"]
+    assert [(each["id"], each["pages"]) for each in hits] == [("orders.revenue", ["refunds"])]

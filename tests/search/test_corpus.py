@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ktx_cli.project.layout import Layout
-from ktx_cli.search.corpus import documents
+from ktx_cli.search.corpus import documents, page_document
 from ktx_cli.semantic.load.load import load_model
 from ktx_cli.semantic.model import Model, Visibility
 from ktx_cli.semantic.visible import VisibleModel
@@ -74,3 +74,29 @@ def test_a_computed_column_is_as_visible_as_what_it_reads(model: Model) -> None:
     shown, source = VisibleModel(model), model.sources["customers"]
     found = {name: shown.visibility(source, source.columns[name]) for name in ("ssn_tail", "score_band", "broken")}
     assert found == {"ssn_tail": Visibility.HIDDEN, "score_band": Visibility.INTERNAL, "broken": Visibility.HIDDEN}
+
+
+def test_questions_and_synonyms_are_fields_of_their_own(tmp_path: Path) -> None:
+    folder = tmp_path / "semantic-layer" / "shop"
+    folder.mkdir(parents=True)
+    (folder / "orders.yaml").write_text(
+        "name: orders\ntable: orders\ngrain: [id]\ncolumns: [{name: id, type: number}]\n"
+        "descriptions: {synonyms: purchases}\n"
+        "measures: [{name: n, expr: count(*), questions: [How many?], synonyms: [volume]}]\n"
+    )
+    found = {each.id: each for each in documents(VisibleModel(load_model(Layout(tmp_path), "shop", "sqlite")))}
+    texts = {id: {field.name: field.text for field in each.fields} for id, each in found.items()}
+    assert texts["orders"]["synonyms"] == "purchases"
+    assert (texts["orders.n"]["questions"], texts["orders.n"]["synonyms"]) == ("How many?", "volume")
+    assert "questions" not in texts["orders.id"]
+
+
+def test_a_page_mentions_what_it_names_of_semantic_layers() -> None:
+    page = (
+        "---\nsl_refs: [Orders.Revenue, shop/orders]\nintent: How much?\nrefs: [churn]\n---\n"
+        "See `orders.late` and `shop/source:staff`, [[churn]].\n```\n`orders.hidden`\n```\n"
+    )
+    document = page_document("wiki/global/a.md", page.encode())
+    assert document is not None
+    assert document.mentions == ("orders.revenue", "shop/orders", "orders.late", "shop/staff")
+    assert ("questions", "How much?") in [(each.name, each.text) for each in document.fields]

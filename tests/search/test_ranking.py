@@ -142,6 +142,7 @@ def test_a_hit_as_json() -> None:
         "summary": "Paid turnover in euros",
         "snippet": "Paid turnover in euros",
         "matched_on": ["description"],
+        "pages": [],
     }
 
 
@@ -152,3 +153,49 @@ def test_any_query_gives_known_documents_best_first(query: str, limit: int) -> N
     assert len(scores) <= limit
     assert scores == sorted(scores, reverse=True)
     assert all(score > 0 for score in scores)
+
+
+def value(text: str, column: str = "products.name") -> Document:
+    fields = (Field("value", text, 4.0), Field("column", column, 0.25))
+    return Document("value", f"{column} = '{text}'", "shop", f"a value of {column}", fields, KINDS.index("value"))
+
+
+def test_values_stand_behind_all_that_people_govern() -> None:
+    values = [value("Trust fund"), value("Numbers, brass"), value("Yesterday's news")]
+    page = document("data-caveats", "the numbers of yesterday come in the night", kind="page", order=3)
+    found = Index([*values, page, *DOCUMENTS]).search("trust yesterday's numbers").hits
+    assert [hit.kind for hit in found] == ["page", "value", "value", "value"]
+    assert found[0].score > found[1].score
+    assert Index([*values, page]).search("brass").hits[0].id == values[1].id
+
+
+@pytest.mark.table("query", ["can I trust it", "Can we do what the plan says", "was kann ich tun"])
+def test_stop_words_find_no_values(query: str) -> None:
+    found = Index([value("Watering can, sage"), value("Kann, was, ich"), value("Do it"), document("plan trust")])
+    assert [hit.kind for hit in found.search(query).hits if hit.kind == "value"] == []
+
+
+@pytest.mark.table("query", ["can", "what can I do", "the"])
+def test_a_query_of_stop_words_alone_is_asked_as_it_is(query: str) -> None:
+    found = Index([value("Watering can, sage"), value("The plan")]).search(query)
+    assert found.hits
+    assert not found.corrected
+
+
+def test_however_many_values_fit_they_crowd_no_page_out() -> None:
+    values = [value(f"sage sage {number}") for number in range(400)]
+    page = document("herbs", f"about sage {'and other plants that we sell ' * 20}", kind="page", order=3)
+    assert Index([*values, page]).search("sage", 5).hits[0].id == "herbs"
+
+
+@pytest.mark.table("word", ["what", "have", "does", "welche", "kann", "wieviel"])
+def test_stop_words_are_never_corrected(word: str) -> None:
+    near = {
+        "what": "wheat",
+        "have": "halve",
+        "does": "doses",
+        "welche": "welcher2",
+        "kann": "kanne",
+        "wieviel": "wieviele2",
+    }
+    assert Index([document(near[word])]).search(word).corrected == {}

@@ -16,6 +16,7 @@ from ktx_cli.project.workspace import Workspace
 from ktx_cli.scan.snapshot import manifest_text, snapshot_path, table_file
 from ktx_cli.search import ranking as vectors
 from ktx_cli.search.corpus import Contents, Layer, Pages, Part, Passage, Passages, Scope, Values
+from ktx_cli.search.explanations import explaining_in
 from ktx_cli.search.searcher import Refreshed, SearchAnswer, Searcher, refresh
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.semantic.manifest import ColumnValues
@@ -430,3 +431,49 @@ def test_without_numpy_the_order_is_the_same_up_to_a_bound(
     assert [each.code for each in answer.warnings] == ["vectors_bounded"]
     assert ("page", "churn") in [(hit.kind, hit.id) for hit in answer.found.hits]
     assert project.ids("departing") == [], "compared is only what words found"
+
+
+NAMING = {
+    "global/turnover": "---\nsl_refs: [orders.revenue]\n---\n\nWhat it is.\n",
+    "global/sales": "The same as `shop/orders.revenue`.\n",
+    "global/elsewhere": "Of another connection: `hr/orders.revenue`.\n",
+    "user/ada/mine": "Mine: `orders.revenue`.\n",
+}
+
+
+def naming(tmp_path: Path) -> Project:
+    project = Project(tmp_path)
+    for name, text in NAMING.items():
+        project.write(f"wiki/{name}.md", text)
+    return project
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_measure_names_the_pages_that_name_it(tmp_path: Path, indexed: bool) -> None:
+    project = naming(tmp_path)
+    if indexed:
+        project.refresh()
+    hits = {hit.id: hit.pages for hit in project.search("revenue orders id").found.hits}
+    assert hits["orders.revenue"] == ("sales", "turnover")
+    assert hits["orders"] == hits["revenue"] == ()
+    own = {hit.id: hit.pages for hit in project.search("revenue", user="ada").found.hits}
+    assert own["orders.revenue"] == ("mine", "sales", "turnover")
+
+
+def test_the_pages_about_a_name_follow_the_files(tmp_path: Path) -> None:
+    project = naming(tmp_path)
+    project.refresh()
+    (tmp_path / "wiki/global/sales.md").unlink()
+    project.write("wiki/global/fresh.md", "New: `orders.revenue`.\n")
+    searcher = project.searcher()
+    assert searcher.explaining("shop", ["orders.revenue", "orders.other"]) == {"orders.revenue": ("fresh", "turnover")}
+    searcher.close()
+    project.refresh()
+    assert explaining_in(project.path, "shop", ["orders.revenue"]) == {"orders.revenue": ("fresh", "turnover")}
+
+
+def test_an_index_that_cannot_be_read_explains_nothing(tmp_path: Path) -> None:
+    project = naming(tmp_path)
+    assert explaining_in(project.path, "shop", ["orders.revenue"]) == {}
+    project.path.write_bytes(b"no database at all")
+    assert explaining_in(project.path, "shop", ["orders.revenue"]) == {}

@@ -398,3 +398,16 @@ def test_the_ids_of_queries_are_no_secrets_where_a_page_lists_them() -> None:
     key = "AKIA" + "IOSFODNN7EXAMPLE"
     leaked = new_page("a", {**fields, "fingerprints": [key]}, "# A\n\nText.\n")
     assert [each.code for each in lint_page(leaked, HOSTS)] == ["secret"]
+
+
+@pytest.mark.table(
+    ("fields", "found"),
+    [
+        ({"questions": ["a?"] * 8, "synonyms": ["b " * 100]}, []),
+        ({"questions": ["a?"] * 9}, ["too_long"]),
+        ({"synonyms": ["b " * 100 + "c"]}, ["too_long"]),
+        ({"questions": ["a?"] * 9, "synonyms": ["b " * 100 + "c"]}, ["too_long", "too_long"]),
+    ],
+)
+def test_questions_and_synonyms_are_few_and_short(fields: dict[str, list[str]], found: list[str]) -> None:
+    assert codes("Text.", **fields) == found

@@ -198,3 +198,13 @@ def test_half_a_character_is_refused() -> None:
 def test_lists_may_be_a_single_text() -> None:
     page = read("---\ntags: finance\nrefs: [a, 3, '']\n---\n")
     assert (page.tags, page.refs) == (("finance",), ("a",))
+
+
+def test_questions_are_kept_byte_for_byte_and_the_intent_is_one_of_them() -> None:
+    text = "---\nquestions: [  How much? ]  # people's\nintent: Why?\nsynonyms: sales\n---\n\nBody.\n"
+    page = parse("global", "a", text.encode())
+    assert isinstance(page, Page)
+    assert (page.questions, page.synonyms) == (("How much?", "Why?"), ("sales",))
+    assert changed(page, {"summary": "S."}).text.startswith(
+        "---\nquestions: [  How much? ]  # people's\nintent: Why?\n"
+    )

@@ -135,15 +135,20 @@ def _file_lines(files: list[tuple[str, str]]) -> list[str]:
 def _source_blocks(data: dict[str, Any]) -> list[Block]:
     facts = [("source", data["name"]), ("connection", data["connection"])]
     facts += [(key, data[key]) for key in ("table", "sql", "description", "time") if data[key]]
+    facts += [(key, _cell(data[key])) for key in _FOUND_BY if data[key]]
     facts += [("grain", ", ".join(data["grain"]) or "not declared")]
     facts += [("visibility", data["visibility"])] if data["visibility"] != "public" else []
     tables = [
         _part("columns", "column", data["columns"], ("name", "type", "expr", "description")),
         _part(
-            "measures", "measure", data["measures"], ("name", "expr", "filter", "segments", "special", "description")
+            "measures",
+            "measure",
+            data["measures"],
+            ("name", "expr", "filter", "segments", "special", "description", "synonyms"),
         ),
         _part("joins", "join", data["joins"], ("to", "alias", "on", "relationship")),
-        _part("segments", "segment", data["segments"], ("name", "expr", "description")),
+        _part("segments", "segment", data["segments"], ("name", "expr", "description", "synonyms")),
+        _part("questions", "question", _questions(data), ("name", "of")),
         _part("policies", "policy", data["policies"], ("name", "description")),
         _part("parameters", "parameter", data["parameters"], ("name", "type", "default", "values")),
         _part("tests", "test", [{"name": name} for name in data["tests"]], ("name",)),
@@ -151,6 +156,15 @@ def _source_blocks(data: dict[str, Any]) -> list[Block]:
     hidden = [f"{count} {key}" for key, count in data["not_shown"].items() if count]
     facts += [("not shown", ", ".join(hidden))] if hidden else []
     return [Fields(tuple(facts)), *(table for table in tables if table.rows)]
+
+
+def _questions(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the questions that the measures and segments of a source answer, each with its name."""
+    return [
+        {"name": question, "of": each["name"]}
+        for each in (*data["measures"], *data["segments"])
+        for question in each["questions"]
+    ]
 
 
 def _part(title: str, one: str, items: list[dict[str, Any]], keys: tuple[str, ...]) -> Table:
@@ -169,6 +183,7 @@ def _cell(value: Any) -> str:
 
 
 _CELL = 200
+_FOUND_BY = ("questions", "synonyms")
 
 Sources = Annotated[
     list[str] | None, Argument(metavar="SOURCE", help="Only these sources.", autocompletion=source_names)

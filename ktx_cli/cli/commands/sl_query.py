@@ -370,6 +370,8 @@ def _notes(reply: LayerAnswer, form: AnswerFormat, receipt: bool) -> Iterator[st
         yield f"totals: {', '.join(f'{name} = {value}' for name, value in zip(reply.totals, shown, strict=True))}"
     yield from fact_lines(reply.receipt)
     yield from (f"note: {each}" for each in reply.receipt["notes"])
+    if pages := reply.receipt["explained_by"]:
+        yield f"explained by: wiki {'page' if len(pages) == 1 else 'pages'} {', '.join(pages)}"
     yield from verification_lines(reply.receipt["verified"])
     if receipt:
         yield from render_plain([Fields(tuple(_receipt_rows(reply)))]).splitlines()

@@ -190,6 +190,7 @@ _COLUMN: Final = (
     "description",
 )
 _MEASURE: Final = ("name", "expr", "filter", "segments", "visibility", "time", "unit", "format")
+_FOUND_BY: Final = ("questions", "synonyms")
 _JOIN: Final = ("to", "alias", "on", "relationship", "source=provenance")
 
 
@@ -205,17 +206,18 @@ def describe_source(shown: VisibleModel, source: Source) -> dict[str, Any]:
         "table": None if source.table is None else ".".join(source.table),
         "sql": source.sql,
         "description": source.description,
+        **picked(source, _FOUND_BY),
         "visibility": source.visibility.value,
         "grain": list(source.grain) if source.keyed else [],
         "time": source.time_column
         or (time.column if time and time.column in [each.name for each in columns] else None),
         "columns": [picked(each, _COLUMN) | {"visibility": shown.visibility(source, each).value} for each in columns],
         "measures": [
-            {**picked(each, _MEASURE), "special": special_keys(each), "description": each.description}
+            {**picked(each, _MEASURE), "special": special_keys(each), **picked(each, ("description", *_FOUND_BY))}
             for each in measures
         ],
         "joins": [picked(each, _JOIN) for each in source.joins],
-        "segments": [picked(each, ("name", "expr", "description")) for each in source.segments.values()],
+        "segments": [picked(each, ("name", "expr", "description", *_FOUND_BY)) for each in source.segments.values()],
         "policies": [picked(each, ("name", "description")) for each in source.policies],
         "parameters": [picked(each, ("name", "type", "default", "values")) for each in source.parameters.values()],
         "tests": [each.name for each in source.tests],

@@ -137,6 +137,7 @@ def ask_layer(
     if verified is not None:
         receipt["timing_ms"]["verify"] = round(verified.milliseconds, 2)
     receipt["verified"] = None if verified is None else verified.to_json()
+    receipt["explained_by"] = _pages_about(answer, layout, connection)
     rows, too_large = json_rows(answer.rows, max_bytes)
     totals = None if answer.totals is None else json_rows([answer.totals])[0][0]
     return LayerAnswer(
@@ -165,6 +166,23 @@ def _schema_changes_named(connection: str) -> Iterator[None]:
         elif error.code == "query":
             error.hint = Hint("`{}` shows the statement that ktx wrote", Command("sl", "explain"))
         raise
+
+
+def _pages_about(answer: Answer, layout: Layout, connection: str) -> list[str]:
+    """Return the keys of the wiki pages that name a measure of an answer, as far as the search index knows them."""
+    from ktx_cli.search import explaining_in
+
+    if answer.asked is None:
+        return []
+    chains = (chain for chains in answer.asked.plan.named_by.values() for chain in chains)
+    names = dict.fromkeys(name for chain in chains for name in chain if "." in name)
+    found = explaining_in(layout.search_index, connection, names.keys())
+    pages = dict.fromkeys(page for name in names for page in found.get(name, ()))
+    if not pages:
+        return []
+    from ktx_cli.wiki import GLOBAL, page_path
+
+    return [page for page in pages if (layout.root / page_path(GLOBAL, page)).is_file()]
 
 
 def _value_warnings(

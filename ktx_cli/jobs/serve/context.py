@@ -83,7 +83,8 @@ def read_definition(
     of, files = source_files(project.layout, Layers((shown,)), source.name)
     paths = tuple(path for path, _ in files)
     if form == "composed":
-        return Definition(of, source.name, definition(shown, source, privacy=privacy), paths)
+        pages = _pages_about(project, project.config(), shown, source.name)
+        return Definition(of, source.name, definition(shown, source, privacy=privacy, pages=pages), paths)
     whole = len(shown.columns(source)) == len(source.columns) and len(shown.measures(source)) == len(source.measures)
     if privacy or is_protected(source) or not whole:
         why = "this server was started with --privacy" if privacy else "something of it is hidden, or limited by policy"
@@ -111,7 +112,7 @@ class Entities:
 
 
 def entities(project: ServedProject, connection: str | None, targets: Sequence[str], *, privacy: bool) -> Entities:
-    """Return the sources, tables and columns of these names; raises as `choose_layer`."""
+    """Return the sources, tables, columns, measures and segments of these names; raises as `choose_layer`."""
     config = project.config()
     chosen = choose_layer(project.layout, config, connection)
     shown = VisibleModel(project.load_layer(project.layout, config, chosen))
@@ -120,27 +121,49 @@ def entities(project: ServedProject, connection: str | None, targets: Sequence[s
     pieces = [
         piece
         for name, only in wanted.items()
-        for piece in _pieces(shown, shown.model.sources[name], only, None if redacted else project.layout)
+        for piece in _pieces(
+            shown,
+            _open_facts(shown, shown.model.sources[name], redacted, _pages_about(project, config, shown, name)),
+            only,
+            None if redacted else project.layout,
+        )
     ]
     return Entities(chosen, tuple(pieces), tuple((each, visible(missing_name(shown, each))) for each in missed))
 
 
-def definition(shown: VisibleModel, source: Source, *, privacy: bool) -> str:
-    """Return a source as YAML: what its files and the scan say put together, nothing hidden in it."""
-    facts = _plain(_open_facts(shown, source, privacy))
+def definition(shown: VisibleModel, source: Source, *, privacy: bool, pages: Pages | None = None) -> str:
+    """Return a source as YAML: what its files and the scan say put together, nothing hidden in it.
+
+    `pages`: those that explain it and what it has.
+    """
+    facts = _plain(_open_facts(shown, source, privacy, pages or {}))
     return visible(yaml.dump(facts))
 
 
+Pages = Mapping[str, tuple[str, ...]]
+"""Name of a source, or of a measure or segment of it (`orders.revenue`) -> keys of the pages that name it."""
+
+
+def _pages_about(project: ServedProject, config: KtxConfig, shown: VisibleModel, name: str) -> Pages:
+    """Return the pages that name a source, or a measure or segment of it."""
+    source = shown.model.sources[name]
+    members = [*(each.name for each in shown.measures(source)), *source.segments]
+    names = [name, *(f"{name}.{each}" for each in members)]
+    return project.searcher(config).explaining(shown.model.connection, names)
+
+
 def _pieces(
-    shown: VisibleModel, source: Source, only: Sequence[str] | None, values_of: Layout | None
+    shown: VisibleModel, open_facts: dict[str, Any], only: Sequence[str] | None, values_of: Layout | None
 ) -> Iterator[dict[str, Any]]:
     """Yield a source in pieces of bounded size, the first with all that is said of it as a whole."""
-    facts = _plain(_open_facts(shown, source, values_of is None))
+    facts = _plain(open_facts)
     if only is not None:
-        facts = {key: facts[key] for key in ("connection", "name", "kind", "table", "columns") if key in facts}
-        facts["columns"] = [each for each in facts["columns"] if each["name"] in only]
+        kept = ("connection", "name", "kind", "table", "columns", "measures", "segments")
+        facts = {key: facts[key] for key in kept if key in facts}
+        for part in ("columns", "measures", "segments"):
+            facts[part] = [each for each in facts.get(part, ()) if each["name"] in only]
     if values_of is not None:
-        _add_values(facts.get("columns", []), shown, source, values_of)
+        _add_values(facts.get("columns", []), shown, shown.model.sources[facts["name"]], values_of)
     head = {key: _short(value) for key, value in facts.items() if key not in _PARTS}
     left = [(part, _short(item)) for part in _PARTS for item in facts.get(part) or ()]
     for begun in range(0, max(len(left), 1), AT_ONCE):
@@ -150,9 +173,12 @@ def _pieces(
         yield {**piece, "continues": begun + AT_ONCE < len(left)}
 
 
-def _open_facts(shown: VisibleModel, source: Source, privacy: bool) -> dict[str, Any]:
+def _open_facts(shown: VisibleModel, source: Source, privacy: bool, pages: Pages) -> dict[str, Any]:
     """Return what may be told of a source: no expression that names what is not shown, with `privacy` no values."""
     facts = describe_source(shown, source)
+    facts["explained_by"] = list(pages.get(source.name, ()))
+    for each in (*facts["measures"], *facts["segments"]):
+        each["explained_by"] = list(pages.get(f"{source.name}.{each['name']}", ()))
     for part in ("columns", "measures", "segments"):
         for each in facts[part]:
             for key in ("expr", "filter"):

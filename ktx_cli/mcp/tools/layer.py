@@ -173,7 +173,8 @@ class ShowEntities(Input):
     targets: list[Target] = Field(
         min_length=1,
         max_length=50,
-        description="Sources (`orders`), tables as the database calls them (`shop.orders`), columns (`orders.amount`).",
+        description="Sources (`orders`), tables as the database calls them (`shop.orders`), or columns, measures and "
+        "segments (`orders.amount`).",
     )
     connection: Connection | None = Field(None, description="Needed where several have a semantic layer.")
     offset: Offset = 0
@@ -189,8 +190,9 @@ class EntityFacts(BaseModel):
     continues: bool = Field(description="The next entity goes on with this one.")
     facts: dict[str, Any] = Field(
         description="kind, table, description, grain, time; columns (name, type, expr, unit, description, values), "
-        "measures (name, expr, filter), joins (to, on, relationship), segments, policies, parameters; `not_shown` "
-        "counts what is hidden."
+        "measures (name, expr, filter), joins (to, on, relationship), segments, policies, parameters; `explained_by` "
+        "names wiki pages, `questions` and `synonyms` say what it answers and is called; `not_shown` counts what is "
+        "hidden."
     )
 
 
@@ -211,11 +213,11 @@ class Entities(Paged):
     missed: list[MissedTarget] = Field(description="Names nothing has, each with the one that was probably meant.")
 
 
-@tool("Details of sources, tables, columns")
+@tool("Details of sources, tables, columns, measures")
 def entity_details(call: Call, value: ShowEntities) -> Entities:
-    """Show what sources, tables or columns have: types, keys, units, values seen, measures, joins. Use it before
-    sl_query for exact names, and before sql_execution so that no name is guessed. Example: {"targets": ["orders",
-    "customers.country"]}"""
+    """Show what sources, tables, columns, measures or segments are: types, keys, units, values seen, expressions,
+    joins, and the wiki pages that explain them. Use it before sl_query for exact names, and before sql_execution so
+    that no name is guessed. Example: {"targets": ["orders", "customers.country", "orders.revenue"]}"""
     from ktx_cli.jobs.serve.context import entities
 
     found = entities(call.project, value.connection, value.targets, privacy=call.options.privacy)

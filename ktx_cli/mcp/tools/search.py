@@ -48,6 +48,7 @@ class HitFacts(BaseModel):
     summary: str
     snippet: str = Field(description="The part of its text the words stand in.")
     matched_on: list[str]
+    pages: list[str] = Field(description="Keys of the wiki pages that explain it, to be read with wiki_read.")
 
 
 class Hits(Paged):

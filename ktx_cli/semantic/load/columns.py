@@ -172,6 +172,50 @@ def _read_rules(entry: Entry, draft: ColumnDraft) -> None:
 PRIORITY = ("user", "ai", "dbt", "db", "ktx")
 """The origins of descriptions, best first; then any other."""
 
+QUESTIONS, SYNONYMS = "questions", "synonyms"
+SEARCH_TEXTS: Final = (QUESTIONS, SYNONYMS)
+MOST_TEXTS: Final = 8
+LONGEST_TEXT: Final = 200
+"""How many questions and synonyms something may have, and the characters of each."""
+_PARTS: Final[Mapping[str, re.Pattern[str]]] = {
+    QUESTIONS: re.compile(r"\s*\n\s*|(?<=[?？])\s*"),
+    SYNONYMS: re.compile(r"\s*[\n,;]\s*"),
+}
+"""What separates the items in the text of a source."""
+
+
+def read_texts(entry: Entry, key: str) -> tuple[str, ...]:
+    """Return the questions or synonyms of a measure or segment; those that cannot be used are a warning."""
+    value = entry.values.get(key)
+    if value is None:
+        return ()
+    example = '["How many orders were late?"]' if key == QUESTIONS else '["delayed orders", "late shipments"]'
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        entry.warn("shape", f"`{key}` of {entry.what} must be a list of texts", key, hint=f"write {key}: {example}")
+        return ()
+    return _bounded(entry, key, texts, key)
+
+
+def read_source_texts(entry: Entry, key: str) -> tuple[str, ...]:
+    """Return the questions or synonyms of a source, which are one text of its `descriptions`.
+
+    The TypeScript ktx refuses a file with a key of a source that it does not know; any description is fine.
+    """
+    below = entry.values.get("descriptions")
+    text = below.get(key) if isinstance(below, dict) else None
+    return _bounded(entry, key, _PARTS[key].split(text), "descriptions", key) if isinstance(text, str) else ()
+
+
+def _bounded(entry: Entry, key: str, texts: Iterable[str], *steps: str) -> tuple[str, ...]:
+    found = list(dict.fromkeys(text for each in texts if (text := each.strip())))
+    kept = tuple(each for each in found if len(each) <= LONGEST_TEXT)[:MOST_TEXTS]
+    if len(kept) < len(found):
+        bounds = f"more than {MOST_TEXTS} texts, or one of more than {LONGEST_TEXT} characters"
+        what = f"`{key}` of {entry.what} has {bounds}"
+        entry.warn("value", what, *steps, hint="keep the best of them; the others are ignored")
+    return kept
+
 
 def read_descriptions(entry: Entry) -> dict[str, str]:
     """Return who -> text, of `descriptions`, and of `description` as the user's where the former has none."""
@@ -188,7 +232,7 @@ def best(descriptions: Mapping[str, str]) -> str | None:
     for who in PRIORITY:
         if who in descriptions:
             return descriptions[who]
-    return next(iter(descriptions.values()), None)
+    return next((text for who, text in descriptions.items() if who not in SEARCH_TEXTS), None)
 
 
 def texts_in(value: Any) -> list[str]:
@@ -240,9 +284,9 @@ def unique(words: Iterable[str]) -> tuple[str, ...]:
 
 MEASURE_KEYS = frozenset((
     "name", "expr", "filter", "segments", "description", "descriptions", "visibility", "unit", "format", "time",
-    "semi_additive", "cumulative", "offset", "percent_of", "per",
+    "semi_additive", "cumulative", "offset", "percent_of", "per", QUESTIONS, SYNONYMS,
 ))  # fmt: skip
-SEGMENT_KEYS = frozenset(("name", "expr", "description", "descriptions"))
+SEGMENT_KEYS = frozenset(("name", "expr", "description", "descriptions", QUESTIONS, SYNONYMS))
 TAKES = ("last", "first", "average")
 TO_DATE = (model.WEEK, model.MONTH, model.QUARTER, model.YEAR, model.FISCAL_QUARTER, model.FISCAL_YEAR)
 TOTAL: Final = "total"
@@ -268,6 +312,8 @@ def read_measure(entry: Entry) -> model.Measure | None:
         percent_of=_percent_of(entry),
         per=entry.names("per") or (),
         place=entry.place,
+        questions=read_texts(entry, QUESTIONS),
+        synonyms=read_texts(entry, SYNONYMS),
     )
     return None if entry.failed else measure
 
@@ -275,7 +321,10 @@ def read_measure(entry: Entry) -> model.Measure | None:
 def read_segment(entry: Entry) -> model.Segment | None:
     """Return a segment, None where something in it is wrong."""
     entry.check_keys(SEGMENT_KEYS)
-    segment = model.Segment(entry.required("name"), entry.required("expr"), best(read_descriptions(entry)), entry.place)
+    segment = model.Segment(
+        entry.required("name"), entry.required("expr"), best(read_descriptions(entry)), entry.place,
+        read_texts(entry, QUESTIONS), read_texts(entry, SYNONYMS),
+    )  # fmt: skip
     return None if entry.failed else segment
 
 

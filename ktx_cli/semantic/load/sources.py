@@ -10,6 +10,8 @@ from ktx_cli.core import ConfigError, Diagnostic, Severity, listing
 from ktx_cli.semantic import model
 from ktx_cli.semantic.load.columns import (
     OVERRIDES,
+    QUESTIONS,
+    SYNONYMS,
     ColumnDraft,
     best,
     override,
@@ -19,6 +21,7 @@ from ktx_cli.semantic.load.columns import (
     read_parameter,
     read_policy,
     read_segment,
+    read_source_texts,
     read_test,
     read_visibility,
     texts_in,
@@ -63,6 +66,8 @@ class SourceDraft:
     descriptions: dict[str, str] = field(default_factory=dict)
     visibility: model.Visibility = model.Visibility.PUBLIC
     search: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
     lost: bool = False
     entries: list[Entry] = field(default_factory=list)
     overlay: model.Place | None = None
@@ -117,7 +122,7 @@ class SourceDraft:
             self.table, self.sql, tuple(self.joins.values()), self.measures, self.segments,
             tuple(self.policies.values()), self.parameters, tuple(self.tests.values()),
             None if self.time_column is None else self.spelled(self.time_column), best(self.descriptions),
-            self.visibility, self.generated, bool(unique), self.search, self.place,
+            self.visibility, self.generated, bool(unique), self.search, self.place, self.questions, self.synonyms,
         )  # fmt: skip
 
 
@@ -202,6 +207,8 @@ def _read_search(entry: Entry, draft: SourceDraft) -> None:
             entry.error("shape", f"`{key}` of {entry.what} must be a mapping", key, hint=f"write {key}: {{dbt: ...}}")
             continue
         draft.search = unique((*draft.search, *texts_in(value)))
+    draft.questions = read_source_texts(entry, QUESTIONS) or draft.questions
+    draft.synonyms = read_source_texts(entry, SYNONYMS) or draft.synonyms
 
 
 def _read_joins(entry: Entry, draft: SourceDraft, dialect: str) -> None:

@@ -421,3 +421,15 @@ def test_only_known_tables_and_nothing_of_models(manifest: Model) -> None:
     assert {each.place.path for each in made.report} == {"m.yml"}
     dropped = [each.what for each in made.report if each.why == NO_ONE_TABLE]
     assert dropped == [f"semantic model `{name}`" for name in ("order_items", "customers", "balances")]
+
+
+def test_questions_and_synonyms_of_a_metric_stand_below_meta(load: Load) -> None:
+    metric = (
+        "metrics:\n  - name: revenue\n    type: simple\n    type_params: {measure: revenue}\n"
+        "    config: {meta: {questions: [How much?], synonyms: [sales]}}\n    meta: {owner: ada, synonyms: [x]}\n"
+    )
+    found = one(SHOP + metric)
+    measure = load(found.files).sources["orders"].measures["revenue"]
+    assert (measure.questions, measure.synonyms) == (("How much?",), ("sales",))
+    dropped = [each.what for each in found.report if each.kind is Kind.DROPPED]
+    assert dropped == ["`meta` of metric `revenue`"]

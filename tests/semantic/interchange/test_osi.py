@@ -233,3 +233,15 @@ def test_the_document_has_the_shape_of_version_0_1_1(load: Load) -> None:
             assert field.keys() <= {"name", "expression", "dimension", "description", "custom_extensions"}
     metrics = {each["name"]: each["expression"]["dialects"][0]["expression"] for each in model["metrics"]}
     assert metrics["paid_count"] == "COUNT(CASE WHEN orders.status = 'paid' THEN orders.id END)"
+
+
+def test_questions_and_synonyms_are_the_context_of_osi(load: Load) -> None:
+    text = (
+        "name: orders\ntable: main.orders\ngrain: [id]\ncolumns: [{name: id, type: number}]\n"
+        "descriptions: {user: Orders., synonyms: purchases}\n"
+        "measures: [{name: n, expr: count(*), questions: [How many?], synonyms: [volume]}]\n"
+    )
+    document, _ = export_osi(load({"orders.yaml": text}))
+    (model,) = yaml.load(document, where="shop.yaml")["semantic_model"]
+    assert model["datasets"][0]["ai_context"] == {"synonyms": ["purchases"]}
+    assert model["metrics"][0]["ai_context"] == {"synonyms": ["volume"], "examples": ["How many?"]}

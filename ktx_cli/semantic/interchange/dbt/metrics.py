@@ -10,6 +10,7 @@ from ktx_cli.core import KtxError
 from ktx_cli.semantic.interchange.dbt import project as dbt
 from ktx_cli.semantic.interchange.drafts import SourceDraft, checked, described, filled, plain_name, quoted, with_names
 from ktx_cli.semantic.interchange.report import Item, Report, UnresolvedError
+from ktx_cli.semantic.load.columns import SEARCH_TEXTS
 
 if TYPE_CHECKING:
     pass
@@ -190,6 +191,7 @@ class Metrics:
         text = described(entry.item.text("description"), entry.item.text("label"))
         if text:
             measure["descriptions"] = {"dbt": text}
+        measure.update(_search_texts(entry.item))
 
     def _note_fill(self, entry: Entry, wanted: dbt.Input, what: str, target: str) -> None:
         if wanted.fill:
@@ -307,6 +309,23 @@ def _check_filter(draft: SourceDraft, condition: str | None, what: str) -> None:
             checked(draft, condition, aggregate=False)
     except KtxError as error:
         raise UnresolvedError(f"{what}: {error.message}") from error
+
+
+def _search_texts(item: Item) -> dict[str, list[str]]:
+    """Return the `questions` and `synonyms` below `config.meta` (or `meta`) of a metric."""
+    config = item.values.get("config")
+    below = config.get("meta") if isinstance(config, Mapping) else None
+    found: dict[str, list[str]] = {}
+    for holder, meta, rest in (("config", below, {*(config or ())} - {"meta"}), ("meta", item.values.get("meta"), ())):
+        if not isinstance(meta, Mapping):
+            continue
+        for key in SEARCH_TEXTS:
+            texts = Item(meta, lambda *_: item.place).words(key)
+            if texts:
+                found.setdefault(key, texts)
+        if found and not rest and not meta.keys() - found.keys():
+            item.skip(holder)
+    return found
 
 
 def _is_disabled(item: Item) -> bool:

@@ -73,7 +73,8 @@ class _Export:
         return filled({
             "name": source.name, "source": source.sql or ".".join(source.table or ()),
             "primary_key": list(source.grain) if source.keyed else None, "unique_keys": unique,
-            "description": source.description, "fields": fields, "custom_extensions": extension(facts),
+            "description": source.description, "ai_context": _search_context(source), "fields": fields,
+            "custom_extensions": extension(facts),
         })  # fmt: skip
 
     def _field(self, source: Source, column: Column) -> dict[str, Any] | None:
@@ -170,7 +171,7 @@ class _Export:
         self._report_metric(what, measure, name, place)
         self.metrics.append(filled({
             "name": name, "expression": expression, "description": measure.description,
-            "custom_extensions": extension(facts),
+            "ai_context": _search_context(measure), "custom_extensions": extension(facts),
         }))  # fmt: skip
 
     def _report_metric(self, what: str, measure: Measure, name: str, place: Place) -> None:
@@ -191,6 +192,11 @@ class _Export:
         if own:
             dialects.append({"dialect": own, "expression": tree.sql(self.model.dialect)})
         return {"dialects": dialects}
+
+
+def _search_context(entity: Source | Measure) -> dict[str, Any]:
+    """Return what something is found by, in the words of OSI."""
+    return filled({"synonyms": list(entity.synonyms), "examples": list(entity.questions)})
 
 
 def _place(source: Source) -> Place:
