@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import (
@@ -36,8 +35,6 @@ from ktx_cli.core import (
     plural,
     yaml,
 )
-from ktx_cli.engine import ProjectBase
-from ktx_cli.jobs.ingest.plan import choose_targets
 from ktx_cli.project import (
     EDITED_AFTER_KILL,
     EDITED_MEANWHILE,
@@ -61,11 +58,7 @@ from ktx_cli.scan import (
     JoinStatus,
     ReviewDraft,
     ReviewedRelationship,
-    diagram_of,
-    dot,
-    draw_svg,
     empty_overlay,
-    mermaid,
     read_review,
     relationships_named,
     status_counts,
@@ -73,8 +66,9 @@ from ktx_cli.scan import (
 from ktx_cli.semantic import Entry, ParsedCopies, load_manifest, plain_on, shard_files, write_parsed_copies
 
 if TYPE_CHECKING:
+    from ktx_cli.engine import ProjectBase
     from ktx_cli.project import CommitResult, KtxConfig, RunLock
-    from ktx_cli.scan import Diagram, RelationshipReview, RemovedTexts
+    from ktx_cli.scan import RelationshipReview, RemovedTexts
 
 COMMAND = Command("scan", "relationships")
 SHOWN = frozenset({JoinStatus.ACCEPTED, JoinStatus.MANUAL, JoinStatus.REVIEW})
@@ -100,6 +94,8 @@ def list_relationships(
 
     Raises `UsageError` for an unknown connection or table, `NotReadyError` where no scan has looked at rows.
     """
+    from ktx_cli.jobs.ingest.plan import choose_targets
+
     loaded = load_config(layout.config)
     ids = [target.connection for target in choose_targets(layout, loaded.config, connections, databases_only=True)]
     reviews = read_reviews(layout, ids, connections)
@@ -293,6 +289,8 @@ def decide(request: DecideRequest) -> tuple[DecisionReport, list[ResultWarning]]
     Raises `UsageError` for a relationship that is unknown, ambiguous or both accepted and rejected, `NotReadyError`
     before the first scan, `ConfigError` for a file that cannot be edited, `BusyError`: nothing is changed then.
     """
+    from ktx_cli.jobs.ingest.plan import choose_targets
+
     layout = Layout(request.project_dir)
     loaded = load_config(layout.config)
     targets = choose_targets(layout, loaded.config, request.connections, databases_only=True)
@@ -350,6 +348,8 @@ class _DecisionRun:
             finish_run(database, self.report.run_id, self.report.status, self.report.commit)
 
     def _work(self, lock: RunLock) -> None:
+        from ktx_cli.engine import ProjectBase
+
         self._recover()
         tip = self.repository.head().commit
         base = ProjectBase(self.layout, self.repository, tip)
@@ -478,13 +478,6 @@ def _typed(choice: TypedDecision) -> Typed:
     return lambda found: COMMAND.with_words(found.connection, flag, found.name)
 
 
-WRITERS: Mapping[str, Callable[[Diagram, Path], str]] = MappingProxyType(
-    {
-        "mermaid": lambda diagram, _: mermaid(diagram),
-        "svg": lambda diagram, project_dir: draw_svg(dot(diagram), project_dir=project_dir),
-        "dot": lambda diagram, _: dot(diagram),
-    }
-)
 """Format -> what writes it; it is given the project's folder, whose programs are not run."""
 
 
@@ -513,18 +506,23 @@ def draw(
     patterns: Sequence[str] = (),
     keys_only: bool = False,
 ) -> tuple[Drawing, list[ResultWarning]]:
-    """Draw a connection's tables as one of `WRITERS`; without an id the only one that was scanned.
+    """Draw a connection's tables as `mermaid`, `svg` or `dot`; without an id the only one that was scanned.
 
     Raises `UsageError` for an unknown id or pattern, `NotReadyError` before the first scan and where Graphviz is
     needed and missing, `KtxError` when it fails.
     """
+    from ktx_cli.scan import diagram_of, dot, draw_svg, mermaid
+
     loaded = load_config(layout.config)
     chosen = _chosen(layout, loaded.config, connection)
     manifest = load_manifest(layout, chosen)
     authored = AuthoredSources.read(WorkingTree(layout.root), chosen)
     tables = {name: _without_disabled(name, entry, authored) for name, entry in manifest.tables.items()}
     diagram = diagram_of(tables, patterns=patterns, keys_only=keys_only)
-    text = WRITERS[format](diagram, layout.root)
+    if format == "mermaid":
+        text = mermaid(diagram)
+    else:
+        text = draw_svg(dot(diagram), project_dir=layout.root) if format == "svg" else dot(diagram)
     drawing = Drawing(chosen, format, text, len(diagram.entities), len(diagram.edges), diagram.hidden)
     warnings = [*loaded.notices(), *manifest.problems, *authored.warnings]
     if format == "mermaid":

@@ -34,9 +34,7 @@ from ktx_cli.jobs.semantic.validate import validate_layers
 from ktx_cli.jobs.wiki import lint_wiki
 from ktx_cli.llm import bindings
 from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, WorkingTree, connection_of, read_state
-from ktx_cli.scan import TEXT_KEYS
 from ktx_cli.semantic import Column, Measure, Visibility, layer_ids, load_layers, load_manifest, quoted
-from ktx_cli.sources import TIER
 from ktx_cli.wiki import Graph, Page, load_wiki
 
 if TYPE_CHECKING:
@@ -183,7 +181,6 @@ _TIERS: Final = ("high", "mid", "low")
 """Classes of how often a table is queried, most often first; unknown comes behind them, `unused` last."""
 
 _UNUSED: Final = "unused"
-_BY_RULES: Final = TEXT_KEYS["rules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +289,11 @@ class DescribedLayer:
         if entry is not None and isinstance(part, Column):
             entry = self._columns_of(source.name).get(part.name)
         texts = None if entry is None or isinstance(part, Measure) else entry.get("descriptions")
-        text = texts.get(_BY_RULES) if isinstance(texts, dict) else None
+        if not isinstance(texts, dict):
+            return None
+        from ktx_cli.scan import TEXT_KEYS
+
+        text = texts.get(TEXT_KEYS["rules"])
         return text.strip() if isinstance(text, str) else None
 
     def _columns_of(self, name: str) -> dict[object, Any]:
@@ -305,7 +306,11 @@ class DescribedLayer:
     def _tier(self, source: Source) -> str | None:
         """Return how often queries read the source's table, by the query history; None: unknown."""
         usage = self.entries.get(source.name, {}).get("usage")
-        tier = usage.get(TIER) if isinstance(usage, dict) else None
+        if not isinstance(usage, dict):
+            return None
+        from ktx_cli.sources import TIER
+
+        tier = usage.get(TIER)
         return tier if isinstance(tier, str) else None
 
     def _rows(self, source: Source) -> int | None:

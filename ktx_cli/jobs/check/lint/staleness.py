@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, plural, yaml
 from ktx_cli.project import SEMANTIC_NAME, WIKI_NAME, History, KtxConfig, LastChange, Layout, Repository, TreeView
-from ktx_cli.protection import sources_of
 from ktx_cli.semantic import KEY as INHERITS
 from ktx_cli.semantic import Column, Measure, Segment, Shard, Source, calendar_of, load_tree, own_files, parse_shard
 from ktx_cli.warehouses import dialect_of
@@ -145,6 +144,8 @@ def _in_model(model: Model, reference: Reference) -> Iterator[Target]:
         yield Target(model.connection, name)
         return
     members = [target for source, member in _cuts(name) if (target := _member(model, source, member))]
+    from ktx_cli.protection import sources_of
+
     tables = sources_of(model, tuple(part.strip('"') for part in name.split(".")))
     if reference.kind is Kind.TABLE and tables:
         yield from (Target(model.connection, table.name) for table in tables)
