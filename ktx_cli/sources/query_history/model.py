@@ -11,7 +11,7 @@ from typing import Final
 
 from ktx_cli.core import NotReadyError, ResultWarning
 from ktx_cli.project import QueryHistory
-from ktx_cli.sources.query_history.statements import NamedTable, Tables
+from ktx_cli.sources.query_history.tables import NamedTable, Tables
 
 KIND = "query-history"
 """Its folder among the raw sources, and the `source` of the pages it leads to."""

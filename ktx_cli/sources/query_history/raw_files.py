@@ -16,11 +16,12 @@ from typing import Any, Final
 from ktx_cli.core import Command, Hint, KtxError, ResultWarning, SettingPath, file_stem, listing, plural
 from ktx_cli.sources.query_history import model
 from ktx_cli.sources.query_history.model import History, HistoryScope
-from ktx_cli.sources.query_history.statements import NamedTable
+from ktx_cli.sources.query_history.tables import NamedTable
 from ktx_cli.sources.query_history.templates import Template, TemplateRules, TemplateSet, in_scope
 
 CLAUSES: Final = ("select", "where", "groupBy", "join")
 MAX_STATEMENTS: Final = 5
+MAX_VALUES: Final = 20
 MAX_STATEMENT: Final = 8_000
 """Characters of a statement that is told as an example of a table's use; a longer one is left out there."""
 
@@ -114,8 +115,12 @@ def _table_file(use: _Use, busiest: int, scope: HistoryScope, now: datetime) -> 
 
 def _texts(use: _Use, part: str) -> list[list[str]]:
     """Return the filters or the groupings of a table with their tiers."""
-    items = ((t, text) for t in use.templates for o, text in getattr(t.statement, part) if o == use.table)
-    return _tiers(use, use.counts(items))
+    counts: Counter[str] = Counter()
+    for template in use.templates:
+        for (owner, text), executions in getattr(template, part).items():
+            if owner == use.table:
+                counts[text] += executions
+    return _tiers(use, counts)
 
 
 def _columns(use: _Use) -> dict[str, list[list[str]]]:
@@ -154,16 +159,32 @@ def _joins(use: _Use, scope: HistoryScope) -> list[dict[str, Any]]:
 
 def _examples(use: _Use, scope: HistoryScope) -> list[Template]:
     visible = (each for each in use.templates if all(table in scope for table in each.statement.tables))
-    return [each for each in visible if len(each.statement.sql) <= MAX_STATEMENT][:MAX_STATEMENTS]
+    return [each for each in visible if len(each.text) <= MAX_STATEMENT][:MAX_STATEMENTS]
 
 
 def _example(template: Template) -> dict[str, Any]:
     return {
         "id": template.statement.id,
-        "sql": template.statement.sql,
+        "sql": template.text,
+        **({"values": values} if (values := _values(template)) else {}),
         "executions": model.executions(template.executions),
         "users": model.users(len(template.known_users)),
         **({"marks": sorted(template.marks)} if template.marks else {}),
+    }
+
+
+def _values(template: Template) -> dict[str, list[list[str]]]:
+    """Return column -> (value, tier) of columns that the statement is run with several values of."""
+    by_column: dict[str, Counter[str]] = {}
+    for (column, value), count in template.values.items():
+        by_column.setdefault(column, Counter())[value] += count
+    return {
+        column: sorted(
+            ([value, model.tier(count, template.executions)] for value, count in counts.items()),
+            key=lambda each: (model.TIERS.index(each[1]), each[0]),
+        )[:MAX_VALUES]
+        for column, counts in sorted(by_column.items())
+        if len(counts) > 1
     }
 
 
@@ -240,7 +261,7 @@ def _nothing(gathered: TemplateSet, connection: str) -> ResultWarning:
 MAX_BYTES: Final = 110_000
 """Bytes of a raw file: a little less than a reading agent gets at once."""
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 MANIFEST: Final = "manifest.json"
 _CAPS: Final = (500, 200, 100, 50, 20, 10, 5, 1, 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ktx_cli.core import CancelledError, now, plural
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
-from ktx_cli.project import QueryHistory
-from ktx_cli.semantic import Fidelity, Kind, Model, Place, load_model
+from ktx_cli.project import QueryHistory, WorkingTree, read_state
+from ktx_cli.protection import read_relations, values_shown
+from ktx_cli.semantic import ColumnValues, Fidelity, Kind, Model, Place, load_lists, load_model
 from ktx_cli.sources.port import Conclusion, Projection, Source
 from ktx_cli.sources.query_history import readers
 from ktx_cli.sources.query_history.model import KIND, Coverage, scope_of
@@ -31,7 +33,8 @@ from ktx_cli.sources.query_history.pages import (
     write_usage,
 )
 from ktx_cli.sources.query_history.raw_files import MANIFEST, parsed, stage
-from ktx_cli.sources.query_history.statements import Redactor, Tables
+from ktx_cli.sources.query_history.statements import Redactor
+from ktx_cli.sources.query_history.tables import Tables
 from ktx_cli.sources.query_history.templates import Readings, TemplateRules, basis_of
 from ktx_cli.warehouses import Connector, dialect_of, open_database
 from ktx_cli.wiki import FOLDER, GLOBAL, Wiki, render
@@ -181,11 +184,28 @@ def _summary(pages: int, has_narratives: bool) -> str:
 def _rules(entry: Any, settings: QueryHistory, model: Model, context: FetchContext) -> TemplateRules:
     where = f"connections.{context.connection}.context.queryHistory"
     redact = Redactor.of(settings.redaction_patterns, f"{where}.redactionPatterns")
-    tables = Tables(model, redact)
+    tables = Tables(model, redact, _shown_lists(model, context))
     scope = scope_of(settings, entry.enabled_tables, tables)
     basis = basis_of(model.dialect, settings.redaction_patterns, tables)
     readings = Readings.load(context.layout.cache, context.connection, basis, tables)
     return TemplateRules(model.dialect, tables, scope, settings, redact, where, readings)
+
+
+def _shown_lists(model: Model, context: FetchContext) -> list[ColumnValues]:
+    """Return the value lists of the last scan, without those of columns that the semantic layer hides."""
+    lists = read_state(context.layout, lambda database: load_lists(database, context.connection)) or ()
+    tree = WorkingTree(context.layout.root)
+    relations = functools.cache(lambda: read_relations(tree, context.connection))
+    may_show = {
+        name: values_shown(model, source, relations) for name, source in model.sources.items() if source.generated
+    }
+    found = []
+    for listed in lists:
+        owners = [model.sources[name] for name in may_show if model.sources[name].is_of(listed.ref)]
+        columns = [(owner.name, column) for owner in owners if (column := owner.column(listed.column)) is not None]
+        if columns and all(may_show[name](column) for name, column in columns):
+            found.append(listed)
+    return found
 
 
 def _opened(entry: Any, context: FetchContext) -> Connector:

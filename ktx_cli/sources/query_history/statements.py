@@ -1,81 +1,49 @@
-"""Statements without their literals, and their tables: those of the semantic layer with columns, others by name."""
+"""What one statement reads: tables, columns by clause, joins, conditions and groupings."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ktx_cli.core import ConfigError, Hint, SettingPath
 from ktx_cli.faces import exp
-from ktx_cli.semantic import Model, physical_name
-from ktx_cli.warehouses import PARSER_FAULTS, TableRef, dialect_named, silence_parser
-
-if TYPE_CHECKING:
-    from sqlglot.tokenizer_core import Token
-
-BLANK: Final = "?"
-"""What stands for a literal in a text that is shown or stored."""
+from ktx_cli.sources.query_history.literals import (
+    BLANK,
+    Literals,
+    Shape,
+    comparisons,
+    marked,
+    number_literals,
+    spliced,
+    tokens_of,
+    unmarked,
+)
+from ktx_cli.sources.query_history.tables import NamedTable, Redact, Tables, is_system, table_parts
+from ktx_cli.warehouses import PARSER_FAULTS
 
 REDACTED: Final = "[redacted]"
-_INNER: Final = "'x'"
-"""What stands for a literal while a statement is parsed: a text that is also a path, a date part, a number of rows."""
-
-_UNIT_WORDS: Final = """
-microsecond millisecond second minute hour day dow doy isodow week isoweek month quarter year isoyear epoch
-"""
-_UNITS: Final = frozenset(_UNIT_WORDS.split())
-"""Words that are literals to some databases and say nothing about anybody: `date_trunc('month', x)`."""
 
 
 def without_literals(sql: str, dialect: str) -> str:
-    """Return a statement to parse: no comments, every text and parameter the same, numbers as they were.
+    """Return a statement without comments, every text and parameter the same, numbers as they were.
 
-    Numbers may be positions and sizes of types, which a parser needs; `shown` takes them out. Raises `SqlglotError`
-    for a text that has no end.
+    Numbers may be positions and sizes of types; `shown` takes them out. Raises `SqlglotError` for a text that has no
+    end.
     """
-    return _spliced(sql, _tokens(sql, dialect), _INNER, numbers=False)
+    return unmarked(marked(sql, dialect))
 
 
 def shown(sql: str, dialect: str) -> str:
     """Return a statement without any literal, on one line: each is `?`. Raises `SqlglotError` as above."""
-    return _spliced(sql, _tokens(sql, dialect), BLANK, numbers=True)
+    return spliced(sql, tokens_of(sql, dialect), lambda kind, number: BLANK, numbers=True)
 
 
 def comments(sql: str, dialect: str) -> str:
     """Return the comments of a statement, one a line."""
-    return "\n".join(comment for token in _tokens(sql, dialect) for comment in token.comments)
-
-
-def _tokens(sql: str, dialect: str) -> Sequence[Token]:
-    from sqlglot import tokenize
-
-    silence_parser()
-    return tokenize(sql, read=dialect)
-
-
-def _spliced(sql: str, tokens: Sequence[Token], blank: str, *, numbers: bool) -> str:
-    parts: list[str] = []
-    end = 0
-    for before, token in zip((None, *tokens), tokens, strict=False):
-        if parts and token.start > end:
-            parts.append(" ")
-        end = token.end + 1
-        kind = token.token_type.name
-        if kind == "NUMBER" and before is not None and _is_numbered(before, token):
-            parts[-1] = blank
-        elif (kind.endswith("STRING") and token.text.lower() not in _UNITS) or (numbers and kind == "NUMBER"):
-            parts.append(blank)
-        else:
-            parts.append(sql[token.start : end])
-    return "".join(parts)
-
-
-def _is_numbered(before: Token, token: Token) -> bool:
-    """Say whether two tokens are a parameter such as `$1`."""
-    return before.token_type.name == "PARAMETER" and before.end + 1 == token.start
+    return "\n".join(comment for token in tokens_of(sql, dialect) for comment in token.comments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,120 +81,6 @@ def _compiled(text: str, where: str) -> re.Pattern[str]:
         ) from error
 
 
-Redact = Callable[[str], str]
-
-
-Parts = tuple[str, ...]
-"""A table's name as it is written, outermost part first."""
-
-_SYSTEM_SCHEMAS: Final = frozenset({"information_schema", "pg_catalog", "pg_toast", "performance_schema"})
-_SYSTEM_PREFIXES: Final = ("pg_", "sqlite_", "duckdb_")
-
-
-@dataclass(frozen=True, slots=True)
-class NamedTable:
-    """A table that statements read. `source`: its name in the semantic layer, None where that has none of it.
-
-    `display`: how files and people call it, `schema.table`. `columns`: name in lower case -> name, empty: not known.
-    """
-
-    display: str
-    parts: Parts
-    source: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    redact: Redact = field(default=str, compare=False, repr=False)
-
-    @property
-    def name(self) -> str:
-        """How another table's usage refers to it: as joins do."""
-        return self.source or self.display
-
-    def column(self, name: str) -> str | None:
-        """Return a column as the table spells it; None for one it does not have.
-
-        Of a table whose columns are not known the statement's word is taken, blanked as the project says.
-        """
-        return self.columns.get(name.lower()) if self.columns else self.redact(name)
-
-
-class Tables:
-    """The tables of a semantic layer, found by what a statement calls them; `redact` blanks the names of others."""
-
-    def __init__(self, model: Model, redact: Redact = str) -> None:
-        self._redact = redact
-        self._by_parts: dict[Parts, NamedTable] = {}
-        self._by_suffix: dict[Parts, list[NamedTable]] = {}
-        for table in _tables(model):
-            folded = _folded(table.parts)
-            self._by_parts.setdefault(folded, table)
-            for start in range(len(folded)):
-                self._by_suffix.setdefault(folded[start:], []).append(table)
-
-    @property
-    def known(self) -> tuple[NamedTable, ...]:
-        """The semantic layer's tables, sorted by name."""
-        return tuple(sorted(self._by_parts.values(), key=lambda table: table.display))
-
-    def same(self, table: NamedTable) -> NamedTable:
-        """Return the semantic layer's own table of a name that was kept, or what was kept as only a name."""
-        known = self._by_parts.get(_folded(table.parts))
-        return known if known == table else NamedTable(table.display, table.parts, table.source, redact=self._redact)
-
-    def find(self, parts: Parts) -> NamedTable:
-        """Return the table a statement means: the one that ends so, else one that is only a name.
-
-        A shorter name must fit one table alone, or one in a default schema; a longer one may begin with a catalog.
-        """
-        folded = _folded(parts)
-        for start in range(len(folded)):
-            found = self._by_suffix.get(folded[start:], [])
-            if start and len(folded) - start < 2:
-                break  # `other.orders` is not `orders` of a schema that was scanned
-            if len(found) == 1:
-                return found[0]
-            preferred = [table for table in found if _in_default_schema(table)]
-            if len(preferred) == 1:
-                return preferred[0]
-        blanked = tuple(map(self._redact, parts))
-        return NamedTable(_display(blanked), blanked, redact=self._redact)
-
-
-def is_system(parts: Parts, dialect: str) -> bool:
-    """Say whether a name is one of the database's own catalog."""
-    *outer, name = _folded(parts)
-    catalog = dialect_named(dialect).system
-    schemas = _SYSTEM_SCHEMAS | (catalog.schemas if catalog else frozenset())
-    if any(part in schemas for part in outer):
-        return True
-    return not outer and name.startswith(_SYSTEM_PREFIXES)
-
-
-def table_parts(node: exp.Table) -> Parts:
-    """Return the parts of a table's name in a statement."""
-    return tuple(part for part in (node.catalog, node.db, node.name) if part)
-
-
-def _tables(model: Model) -> Iterable[NamedTable]:
-    for name, source in model.sources.items():
-        # Of several sources over one table the scan's own comes first.
-        if source.table is not None and source.generated:
-            columns = {column.lower(): column for column, each in source.columns.items() if each.expr is None}
-            yield NamedTable(_display(source.table), source.table, name, columns)
-
-
-def _display(parts: Parts) -> str:
-    outer = ".".join(parts[:-1])
-    return physical_name(TableRef(outer or None, parts[-1])) if len(parts) < 3 else ".".join(parts)
-
-
-def _folded(parts: Parts) -> Parts:
-    return tuple(part.lower() for part in parts)
-
-
-def _in_default_schema(table: NamedTable) -> bool:
-    return len(table.parts) < 2 or table.parts[-2].lower() in ("public", "main", "dbo")
-
-
 MAX_CHARACTERS: Final = 100_000
 """How long a statement may be to be parsed."""
 
@@ -255,6 +109,7 @@ class Statement:
     """What a statement reads. `sql`: its text, every literal `?`, blanked as the project says; `id`: of that text.
 
     `columns`: (table, clause, column). `filters`, `groupings`: (table, expression). `trivial`: it asks for nothing.
+    `shape`: its text with places for literals. Statements of one `id` may differ in the literals that stay.
     """
 
     id: str
@@ -262,10 +117,11 @@ class Statement:
     tables: tuple[NamedTable, ...]
     columns: frozenset[tuple[NamedTable, str, str]] = frozenset()
     joins: tuple[ObservedJoin, ...] = ()
-    filters: frozenset[tuple[NamedTable, str]] = frozenset()
-    groupings: frozenset[tuple[NamedTable, str]] = frozenset()
+    filters: frozenset[tuple[NamedTable, Shape]] = frozenset()
+    groupings: frozenset[tuple[NamedTable, Shape]] = frozenset()
     trivial: bool = False
     system: bool = False
+    shape: Shape = field(default=Shape())
 
 
 def read_statement(text: str, dialect: str, tables: Tables, redact: Redact) -> Statement:
@@ -287,26 +143,35 @@ def read_statement(text: str, dialect: str, tables: Tables, redact: Redact) -> S
 def _parsed(text: str, dialect: str) -> exp.Expr:
     from sqlglot import ErrorLevel, parse_one
 
-    tree: Any = parse_one(without_literals(text, dialect), read=dialect, error_level=ErrorLevel.IMMEDIATE)
+    tree: Any = parse_one(marked(text, dialect), read=dialect, error_level=ErrorLevel.IMMEDIATE)
     if not isinstance(tree, exp.Query):
         raise UnreadableStatementError("it is no query")
     for hint in list(tree.find_all(exp.Hint)):
         hint.pop()
-    for found in list(tree.find_all(exp.In)):
-        if len(found.expressions) > 1 and all(map(_is_constant, found.expressions)):
-            found.set("expressions", found.expressions[:1])
+    number_literals(tree)
     return tree
 
 
+def _with_short_lists(tree: exp.Expr) -> exp.Expr:
+    """Return a copy in which every list of constants has one item, so that lists of any length are the same."""
+    copy = tree.copy()
+    for found in list(copy.find_all(exp.In)):
+        if len(found.expressions) > 1 and all(map(_is_constant, found.expressions)):
+            found.set("expressions", found.expressions[:1])
+    return copy
+
+
 def _read(tree: exp.Expr, dialect: str, tables: Tables, redact: Redact) -> Statement:
-    sql = _text(tree, dialect, redact)
+    sql = redact(shown(unmarked(_with_short_lists(tree).sql(dialect, comments=False)), dialect))
     identity = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     named = _tables_in(tree)
     found = tuple(sorted({tables.find(parts) for parts in named}, key=lambda table: table.display))
     if not found or any(is_system(parts, dialect) for parts in named):
         return Statement(identity, sql, found, trivial=not found, system=bool(found))
     trivial = _is_trivial(tree)
-    reader = _Reader(Lineage.of(tree, dialect, tables), dialect, redact)
+    lineage = Lineage.of(tree, dialect, tables)
+    literals = Literals.of(tree, dialect, comparisons(lineage.scopes, lineage.origin))
+    reader = _Reader(lineage, literals, redact)
     return Statement(
         identity,
         sql,
@@ -316,6 +181,7 @@ def _read(tree: exp.Expr, dialect: str, tables: Tables, redact: Redact) -> State
         frozenset(reader.filters()),
         frozenset(reader.groupings()),
         trivial,
+        shape=literals.shape(tree, redact),
     )
 
 
@@ -351,16 +217,12 @@ def _is_false(node: exp.Expr) -> bool:
     return isinstance(node, exp.EQ) and len({each.this for each in numbers if not each.is_string}) == 2
 
 
-def _text(node: exp.Expr, dialect: str, redact: Redact) -> str:
-    return redact(shown(node.sql(dialect, comments=False), dialect))
-
-
 class _Reader:
     """The parts of a statement, each by the table it is about."""
 
-    def __init__(self, lineage: Lineage, dialect: str, redact: Redact) -> None:
+    def __init__(self, lineage: Lineage, literals: Literals, redact: Redact) -> None:
         self._lineage = lineage
-        self._dialect = dialect
+        self._literals = literals
         self._redact = redact
 
     def columns(self) -> Iterator[tuple[NamedTable, str, str]]:
@@ -394,7 +256,7 @@ class _Reader:
         first, second = sorted((one, other), key=lambda each: (each[0].display, each[1]))
         return first, second
 
-    def filters(self) -> Iterator[tuple[NamedTable, str]]:
+    def filters(self) -> Iterator[tuple[NamedTable, Shape]]:
         """Yield the conditions on one table alone, its columns without the table's name."""
         for scope in self._lineage.scopes:
             where = scope.expression.args.get("where")
@@ -403,14 +265,14 @@ class _Reader:
             ):
                 yield from self._of_one_table(condition, scope)
 
-    def groupings(self) -> Iterator[tuple[NamedTable, str]]:
+    def groupings(self) -> Iterator[tuple[NamedTable, Shape]]:
         """Yield what rows are grouped by, as far as it is of one table alone."""
         for scope in self._lineage.scopes:
             group = scope.expression.args.get("group")
             for expression in group.expressions if group else ():
                 yield from self._of_one_table(expression, scope)
 
-    def _of_one_table(self, node: exp.Expr | None, scope: Any) -> Iterator[tuple[NamedTable, str]]:
+    def _of_one_table(self, node: exp.Expr | None, scope: Any) -> Iterator[tuple[NamedTable, Shape]]:
         if node is None or node.find(exp.Query):
             return
         copy = node.copy()
@@ -425,9 +287,9 @@ class _Reader:
                 copy = bare
             else:
                 twin.replace(bare)
-        text = _text(copy, self._dialect, self._redact)
-        if len(owners) == 1 and len(text) <= MAX_PART:
-            yield owners.pop(), text
+        shape = self._literals.shape(copy, self._redact)
+        if len(owners) == 1 and len(shape.shown()) <= MAX_PART:
+            yield owners.pop(), shape
 
 
 def _clause(node: exp.Expr) -> str:

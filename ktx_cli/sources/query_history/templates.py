@@ -8,7 +8,7 @@ import json
 import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -16,19 +16,17 @@ from typing import Any, Final
 
 from ktx_cli.core import file_stem
 from ktx_cli.project import HistoryFilters, QueryHistory, read_bytes, write_atomic
-from ktx_cli.sources.query_history.model import HistoryScope, Observation
+from ktx_cli.sources.query_history.literals import Blank, Shape, Use, marked, texts_of, unmarked
+from ktx_cli.sources.query_history.model import HistoryScope, Observation, executions_rank
 from ktx_cli.sources.query_history.statements import (
-    NamedTable,
     ObservedJoin,
-    Redact,
     Statement,
-    Tables,
     UnreadableStatementError,
     comments,
     compiled,
     read_statement,
-    without_literals,
 )
+from ktx_cli.sources.query_history.tables import NamedTable, Redact, Tables
 from ktx_cli.warehouses import TAG, leading_keyword
 
 QUERIES: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE"})
@@ -120,13 +118,13 @@ def _without_line_comments(text: str) -> str:
     return "\n".join(lines)
 
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Raised when the same statement would be read in another way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is known of a text without a parser. `text`: hash of it without literals, None where it has no end.
+    """What is known of a text without a parser. `text`: hash of it without texts, None where it has no end.
 
     `loose`: hash of what texts that may turn out to be the same have in common. `sender`: the program that sent it.
     """
@@ -211,10 +209,27 @@ class Readings:
 
 
 def basis_of(dialect: str, redactions: Iterable[str], tables: Tables) -> str:
-    """Return what tells everything a statement is read by from what it was read by before."""
+    """Return what tells everything a statement is read by from what it was read by before.
+
+    Of the values of columns that is the numbers: texts are compared with them each time.
+    """
     import importlib.metadata
 
-    known = [[table.display, table.parts, table.source, sorted(table.columns.items())] for table in tables.known]
+    known = [
+        [
+            table.display,
+            table.parts,
+            table.source,
+            sorted(table.columns.items()),
+            sorted(table.types.items()),
+            [
+                [column, numbers]
+                for column, values in sorted(table.values.items())
+                if (numbers := sorted(value for value in values if value.isdecimal()))
+            ],
+        ]
+        for table in tables.known
+    ]
     parts = [FORMAT, importlib.metadata.version("sqlglot"), dialect, [*redactions], known]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -236,16 +251,61 @@ def _plain(statement: Statement) -> dict[str, Any]:
         "count": len(statement.tables),
         "columns": [[of(table), clause, column] for table, clause, column in _by_table(statement.columns)],
         "joins": [[of(join.left), of(join.right), [list(pair) for pair in join.pairs]] for join in statement.joins],
-        "filters": [[of(table), text] for table, text in _by_table(statement.filters)],
-        "groupings": [[of(table), text] for table, text in _by_table(statement.groupings)],
+        "filters": _shapes(statement.filters, of),
+        "groupings": _shapes(statement.groupings, of),
         "trivial": statement.trivial,
         "system": statement.system,
+        "shape": _plain_shape(statement.shape, of),
     }
     return found | {"tables": [[table.display, list(table.parts), table.source] for table in numbers]}
 
 
 def _by_table(items: Iterable[Any]) -> list[Any]:
     return sorted(items, key=lambda item: (item[0].display, *item[1:]))
+
+
+def _shapes(items: Iterable[tuple[NamedTable, Shape]], of: Callable[[NamedTable], int]) -> list[Any]:
+    ordered = sorted(items, key=lambda item: (item[0].display, repr(item[1])))
+    return [[of(table), _plain_shape(shape, of)] for table, shape in ordered]
+
+
+def _plain_shape(shape: Shape, of: Callable[[NamedTable], int]) -> list[Any]:
+    """Return the text of a statement as JSON: a list for each place of literals."""
+    return [
+        part
+        if isinstance(part, str)
+        else [
+            part.use.value,
+            list(part.marks),
+            list(part.fixed),
+            part.hides,
+            part.stand_in,
+            None if part.table is None else of(part.table),
+            part.column,
+            part.folds,
+        ]
+        for part in shape.parts
+    ]
+
+
+def _shape(kept: Iterable[Any], tables: Sequence[NamedTable]) -> Shape:
+    return Shape(tuple(part if isinstance(part, str) else _blank(*part, tables=tables) for part in kept))
+
+
+def _blank(
+    use: str,
+    marks: Iterable[int],
+    fixed: Iterable[str],
+    hides: bool,
+    stand_in: str,
+    table: int | None,
+    column: str,
+    folds: bool,
+    *,
+    tables: Sequence[NamedTable],
+) -> Blank:
+    owner = None if table is None else tables[table]
+    return Blank(Use(use), tuple(marks), tuple(fixed), hides, stand_in, owner, column, folds)
 
 
 def _statement(kept: Mapping[str, Any], table: Callable[[str, Iterable[str], str | None], NamedTable]) -> Statement:
@@ -259,10 +319,11 @@ def _statement(kept: Mapping[str, Any], table: Callable[[str, Iterable[str], str
             ObservedJoin(tables[left], tables[right], tuple((own, other) for own, other in pairs))
             for left, right, pairs in kept["joins"]
         ),
-        frozenset((tables[number], text) for number, text in kept["filters"]),
-        frozenset((tables[number], text) for number, text in kept["groupings"]),
+        frozenset((tables[number], _shape(parts, tables)) for number, parts in kept["filters"]),
+        frozenset((tables[number], _shape(parts, tables)) for number, parts in kept["groupings"]),
         kept["trivial"],
         kept["system"],
+        _shape(kept["shape"], tables),
     )
 
 
@@ -272,7 +333,11 @@ _SAME: Final = re.compile(r"\s+|\bas\b|\d+", re.IGNORECASE)
 
 @dataclass(slots=True, eq=False)
 class Template:
-    """A statement and all its executions. `slow_ms`: the highest of what was said; `marks`: why it stands apart."""
+    """A statement and all its executions. `slow_ms`: the highest of what was said; `marks`: why it stands apart.
+
+    `texts`: a text of it that a database takes -> executions; they differ in the literals that stay. `filters`,
+    `groupings`: (table, text) -> executions. `values`: (column, value that stays) -> executions.
+    """
 
     statement: Statement
     executions: int = 0
@@ -281,6 +346,10 @@ class Template:
     slow_ms: float | None = None
     last_seen: datetime | None = None
     marks: set[str] = field(default_factory=set)
+    texts: Counter[str] = field(default_factory=Counter)
+    filters: Counter[tuple[NamedTable, str]] = field(default_factory=Counter)
+    groupings: Counter[tuple[NamedTable, str]] = field(default_factory=Counter)
+    values: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @property
     def known_users(self) -> set[str]:
@@ -294,6 +363,26 @@ class Template:
         self.users[seen.user] = self.users.get(seen.user, 0) + seen.executions
         self.slow_ms = max(filter(None, (self.slow_ms, seen.slow_ms, seen.mean_ms)), default=None)
         self.last_seen = max(filter(None, (self.last_seen, seen.last_seen)), default=None)
+
+    def add_texts(
+        self, statement: Statement, texts: Sequence[str | None], executions: int, rules: TemplateRules
+    ) -> None:
+        """Count what one observation says beside its structure: the literals that stay."""
+        redact, dialect = rules.redact, rules.dialect
+        self.texts[redact(statement.shape.runnable(texts, dialect))] += executions
+        for table, shape in statement.filters:
+            self.filters[table, redact(shape.shown(texts, dialect))] += executions
+        for table, shape in statement.groupings:
+            self.groupings[table, redact(shape.shown(texts, dialect))] += executions
+        for blank in statement.shape.blanks:
+            if blank.use is Use.VALUE and blank.table is not None:
+                for value in blank.kept(texts):
+                    self.values[redact(f"{blank.table.display}.{blank.column}"), redact(value)] += executions
+
+    @property
+    def text(self) -> str:
+        """The text that is run most; of several in one bucket the first by name, so that small shifts move nothing."""
+        return min(self.texts, key=lambda text: (-executions_rank(self.texts[text]), text))
 
 
 @dataclass(slots=True)
@@ -361,11 +450,11 @@ class TemplateRules:
         from sqlglot.errors import SqlglotError
 
         try:
-            plain = without_literals(text, self.dialect)
+            plain = marked(text, self.dialect)
         except SqlglotError:
             return Reading(None)
         hash_of, sender = self.readings.hash_of, orchestrator_of(text, self.dialect)
-        return Reading(hash_of(plain), hash_of(_loose(plain)), sender)
+        return Reading(hash_of(plain), hash_of(_loose(unmarked(plain))), sender)
 
     def _statement(self, name: str, text: str, found: TemplateSet) -> Statement | None:
         statement = self.readings.statement(name, functools.partial(self._read, text))
@@ -387,6 +476,8 @@ class TemplateRules:
             return
         template = found.templates.setdefault(statement.id, Template(statement))
         template.add(seen)
+        has_texts = any(blank.marks for blank in statement.shape.blanks)
+        template.add_texts(statement, texts_of(seen.text, self.dialect) if has_texts else (), seen.executions, self)
         template.marks.add(sender or "")
 
     def _reason(self, statement: Statement) -> str | None:

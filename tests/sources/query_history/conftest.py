@@ -14,7 +14,8 @@ from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.semantic.model import Model
 from ktx_cli.sources.query_history.model import Coverage, History, Observation, scope_of
 from ktx_cli.sources.query_history.raw_files import Staged, stage
-from ktx_cli.sources.query_history.statements import Redactor, Tables
+from ktx_cli.sources.query_history.statements import Redactor
+from ktx_cli.sources.query_history.tables import Tables
 from ktx_cli.sources.query_history.templates import Readings, TemplateRules
 
 SHARD = "semantic-layer/shop/_schema/public.yaml"

@@ -11,6 +11,7 @@ import pytest
 
 from ktx_cli.core.errors import KtxError
 from ktx_cli.documents.raw import Changes
+from ktx_cli.project.state import open_for_writing
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.semantic.model import Model
@@ -20,6 +21,8 @@ from ktx_cli.sources.query_history.raw_files import MANIFEST
 from ktx_cli.sources.query_history.source import QueryHistorySource, contents_of, coverage_of
 from ktx_cli.warehouses.postgres import PostgresConnection
 from ktx_cli.wiki import GLOBAL, Page, parse
+from tests.sources.query_history.conftest import MANIFEST as MANIFEST_TEXT
+from tests.sources.query_history.conftest import Tree
 
 SQL = """\
 -- user: ada executions: 40
@@ -100,6 +103,27 @@ def test_another_literal_or_a_few_more_executions_change_no_file(fetch_context: 
     }
 
 
+@pytest.mark.parametrize(
+    ("hidden", "kept"), [("", "status = 'paid'"), (", visibility: hidden", "status = ?"), ("policy", "status = ?")]
+)
+def test_values_of_a_scan_stay_where_nobody_hid_the_column(hidden: str, kept: str, fetch_context: Context) -> None:
+    manifest = MANIFEST_TEXT.replace("{name: status, type: string", f"{{name: status, type: string{hidden}")
+    if hidden == "policy":
+        policy = "    policies: [{name: own, expr: region_id = {{user.region}}}]\n"
+        manifest = MANIFEST_TEXT.replace("    table: public.orders\n", f"    table: public.orders\n{policy}", 1)
+    context = fetch_context(connection="shop")
+    with open_for_writing(context.layout) as database:
+        database.execute(
+            "INSERT INTO dictionary_columns (id, connection, schema_name, table_name, column_name, complete)"
+            " VALUES (1, 'shop', 'public', 'orders', 'status', 1)"
+        )
+        database.execute("INSERT INTO dictionary_values VALUES (1, '\"paid\"', 'paid', 'paid', 7)")
+    found = load_tree(Workspace(Tree({SHARD: manifest.encode()})), "shop", "postgres")
+    snapshot = fetched(context, found, "-- executions: 9\nSELECT total FROM orders WHERE status = 'paid';\n")
+    (document,) = table_documents(contents_of(snapshot))
+    assert document["filters"] == [[kept, "high"]]
+
+
 def test_a_damaged_raw_file_is_named(fetch_context: Context, model: Model) -> None:
     for content in (b"{", b"[]"):
         with pytest.raises(KtxError, match=r"tables/x\.json of the query history is damaged"):
@@ -126,7 +150,7 @@ def test_evidence_becomes_a_narrative_and_a_page(fetch_context: Context, model: 
     page = parse(GLOBAL, "historic-sql-by-region", workspace.read(PAGE) or b"")
     assert isinstance(page, Page)
     assert page.fields["representative_sql"] == (
-        "SELECT r.label, SUM(o.total) FROM orders AS o JOIN regions AS r ON r.region_id = o.region_id GROUP BY ?"
+        "SELECT r.label, SUM(o.total) FROM orders AS o JOIN regions AS r ON r.region_id = o.region_id GROUP BY 1"
     )
     assert history.after_units(entry(), snapshot, context, []) == Conclusion(context.owned)
     empty = fetched(fetch_context(connection="shop"), model, "SELECT total FROM orders;")

@@ -12,12 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.core.errors import ConfigError
+from ktx_cli.project.workspace import Workspace
+from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.semantic.model import Model
 from ktx_cli.sources.query_history import model as buckets
 from ktx_cli.sources.query_history.model import Coverage
 from ktx_cli.sources.query_history.raw_files import MANIFEST, MAX_BYTES
-from ktx_cli.sources.query_history.statements import Redactor, Tables
+from ktx_cli.sources.query_history.statements import Redactor
+from ktx_cli.sources.query_history.tables import Tables
 from ktx_cli.sources.query_history.templates import Readings
+from tests.sources.query_history.conftest import MANIFEST as MANIFEST_TEXT
+from tests.sources.query_history.conftest import SHARD, Tree
 
 JOINED = "SELECT c.name, sum(o.total) FROM orders o JOIN customers c ON c.id = o.customer_id GROUP BY 1"
 PAID = "SELECT total FROM orders WHERE status = 'paid'"
@@ -59,7 +64,7 @@ def test_a_table_file_tells_of_its_use(seen: Make, staged: Make) -> None:
                    "frequency": "high"}],
     }  # fmt: skip
     assert {each["executions"] for each in statements} == {"10-100"}
-    assert "SELECT total FROM orders WHERE status = ?" in {each["sql"] for each in statements}
+    assert "SELECT total FROM orders WHERE status = '?'" in {each["sql"] for each in statements}
 
 
 def test_a_pattern_is_a_statement_on_several_tables(seen: Make, staged: Make) -> None:
@@ -184,6 +189,28 @@ def test_a_statement_on_a_table_out_of_scope_is_not_told(seen: Make, staged: Mak
     assert not [content for content in found.files.values() if b"customers" in content]
 
 
+DECLARED = MANIFEST_TEXT.replace(
+    "{name: status, type: string}", "{name: status, type: string, enum_values: {dbt: [paid, open, cancelled]}}"
+)
+
+
+def test_values_that_are_declared_stay_and_others_do_not(seen: Make, staged: Make) -> None:
+    over = Tables(load_tree(Workspace(Tree({SHARD: DECLARED.encode()})), "shop", "postgres"))
+    statement = "SELECT sum(total) FROM orders WHERE status = '{}'"
+    found = staged(
+        [seen(JOINED + " HAVING max(status) <> 'cancelled'"), seen(statement.format("paid"), 90),
+         seen(statement.format("open"), 5), seen(statement.format("Maria Huber"), 5)],
+        over=over,
+    )  # fmt: skip
+    document = table(found, "public.orders")
+    assert document is not None
+    assert document["filters"] == [["status = 'paid'", "high"], ["status = 'open'", "low"], ["status = ?", "low"]]
+    (one,) = [each for each in document["statements"] if "WHERE" in each["sql"]]
+    assert one["sql"] == "SELECT SUM(total) FROM orders WHERE status = 'paid'"
+    assert one["values"] == {"public.orders.status": [["paid", "high"], ["open", "low"]]}
+    assert not [content for content in found.files.values() if b"Huber" in content]
+
+
 CANARY = "Kanarienvogel"
 
 
@@ -207,7 +234,7 @@ def test_redaction_patterns_blank_names_too(seen: Make, staged: Make) -> None:
     found = staged([seen(text)], redactionPatterns=["(?i)secret_[a-z]+"])
     document = table(found, "public.orders")
     assert document is not None
-    assert document["filters"] == [["[redacted](status) = ?", "high"]]
+    assert document["filters"] == [["[redacted](status) = 1", "high"]]
     assert not [content for content in found.files.values() if b"secret" in content.lower()]
 
 
