@@ -506,12 +506,12 @@ def draw(
     patterns: Sequence[str] = (),
     keys_only: bool = False,
 ) -> tuple[Drawing, list[ResultWarning]]:
-    """Draw a connection's tables as `mermaid`, `svg` or `dot`; without an id the only one that was scanned.
+    """Draw a connection's tables as one of `DIAGRAM_WRITERS`; without an id the only one that was scanned.
 
     Raises `UsageError` for an unknown id or pattern, `NotReadyError` before the first scan and where Graphviz is
     needed and missing, `KtxError` when it fails.
     """
-    from ktx_cli.scan import diagram_of, dot, draw_svg, mermaid
+    from ktx_cli.scan import DIAGRAM_WRITERS, diagram_of
 
     loaded = load_config(layout.config)
     chosen = _chosen(layout, loaded.config, connection)
@@ -519,10 +519,7 @@ def draw(
     authored = AuthoredSources.read(WorkingTree(layout.root), chosen)
     tables = {name: _without_disabled(name, entry, authored) for name, entry in manifest.tables.items()}
     diagram = diagram_of(tables, patterns=patterns, keys_only=keys_only)
-    if format == "mermaid":
-        text = mermaid(diagram)
-    else:
-        text = draw_svg(dot(diagram), project_dir=layout.root) if format == "svg" else dot(diagram)
+    text = DIAGRAM_WRITERS[format](diagram, layout.root)
     drawing = Drawing(chosen, format, text, len(diagram.entities), len(diagram.edges), diagram.hidden)
     warnings = [*loaded.notices(), *manifest.problems, *authored.warnings]
     if format == "mermaid":

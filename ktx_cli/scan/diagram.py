@@ -9,7 +9,7 @@ import fnmatch
 import html
 import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -424,3 +424,11 @@ def _text(text: str) -> str:
 def _string(text: str) -> str:
     flat = visible(one_line(text, _LONGEST_NAME)).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{flat}"'
+
+
+DIAGRAM_WRITERS: Final[Mapping[str, Callable[[Diagram, Path], str]]] = {
+    "mermaid": lambda diagram, _: mermaid(diagram),
+    "svg": lambda diagram, project_dir: draw_svg(dot(diagram), project_dir=project_dir),
+    "dot": lambda diagram, _: dot(diagram),
+}
+"""Format -> what writes a diagram in it, from the diagram and the folder of the project."""

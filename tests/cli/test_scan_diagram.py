@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.cli.commands.scan import Format
-from ktx_cli.jobs.review import WRITERS
+from ktx_cli.scan.diagram import DIAGRAM_WRITERS
 
 Run = Callable[..., Any]
 
@@ -141,8 +141,8 @@ def test_patterns_and_keys_only(ktx: Run, scanned: Path) -> None:
 
 @pytest.mark.parametrize("format", [each.value for each in Format])
 def test_every_format_has_a_writer(format: str) -> None:
-    assert format in WRITERS
-    assert len(WRITERS) == len(Format)
+    assert format in DIAGRAM_WRITERS
+    assert len(DIAGRAM_WRITERS) == len(Format)
 
 
 def test_dot(ktx: Run, scanned: Path) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import UsageError
-from ktx_cli.jobs.check.lint.lint import _BY_RULES, DescribedLayer, Share
+from ktx_cli.jobs.check.lint.lint import DescribedLayer, Share
 from ktx_cli.project.layout import Layout
 from ktx_cli.project.state import open_for_writing
+from ktx_cli.scan.descriptions.facts import TEXT_KEYS
 from ktx_cli.semantic.load.load import load_model
 from tests.jobs.check.lint.conftest import Project
 
@@ -97,9 +98,10 @@ def test_a_table_of_many_columns_is_gone_through_once(tmp_path: Path) -> None:
     folder = tmp_path / "semantic-layer" / "wh" / "_schema"
     folder.mkdir(parents=True)
     names = [f"c{number}" for number in range(200)]
+    by_rules = TEXT_KEYS["rules"]
     entry: dict[str, Any] = {
         "table": "t",
-        "columns": [{"name": name, "type": "number", "descriptions": {_BY_RULES: f"{name}."}} for name in names],
+        "columns": [{"name": name, "type": "number", "descriptions": {by_rules: f"{name}."}} for name in names],
     }
     (folder / "main.yaml").write_bytes(yaml.dump({"tables": {"big": entry}}).encode())
     model = load_model(Layout(tmp_path), "wh", "sqlite")
