@@ -243,7 +243,8 @@ def rest_lines(shown: VisibleModel, source: Source, only: Collection[str] | None
     for segment in source.segments.values():
         if only is None or segment.name in only:
             expr = one_line(segment.expr, LONGEST_TEXT) if shown.can_show(source, segment.expr) else "(not shown)"
-            yield f"segment: {segment.name} = {expr}{_described(segment.description)}{_found_by(segment)}"
+            notes = f"{_described(segment.description)}{_unreviewed(segment)}{_found_by(segment)}"
+            yield f"segment: {segment.name} = {expr}{notes}"
     for measure in shown.measures(source):
         if only is None or measure.name in only:
             yield f"measure: {_measure(shown, source, measure)}"
@@ -278,7 +279,14 @@ def _measure(shown: VisibleModel, source: Source, measure: Measure) -> str:
     filtered = measure.filter if measure.filter and shown.can_show(source, measure.filter) else None
     only = f" where {one_line(filtered, LONGEST_TEXT)}" if filtered else ""
     segments = f" in {', '.join(measure.segments)}" if measure.segments else ""
-    return f"{measure.name} = {expr}{only}{segments}{_described(measure.description)}{_found_by(measure)}"
+    return (
+        f"{measure.name} = {expr}{only}{segments}{_described(measure.description)}{_unreviewed(measure)}"
+        f"{_found_by(measure)}"
+    )
+
+
+def _unreviewed(definition: Measure | Segment) -> str:
+    return "; proposed by ktx, not reviewed" if definition.is_proposed else ""
 
 
 def _described(description: str | None) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ktx_cli.core import ConfigError, KtxError, ResultWarning, SourceError, is_utf8, listing, yaml
 from ktx_cli.project import DATABASE_SOURCE, Layout
 from ktx_cli.scan.descriptions import facts
+from ktx_cli.scan.measures import record as measures
 from ktx_cli.scan.relationships.record import (
     RELATIONSHIPS,
     Relationship,
@@ -172,17 +173,18 @@ class Committed:
         return {ref: facts.known_texts(self.shards[path].tables[name]) for ref, (path, name) in found.items()}
 
 
-FILES: Final = (RELATIONSHIPS, facts.DESCRIPTIONS)
+FILES: Final = (RELATIONSHIPS, facts.DESCRIPTIONS, measures.MEASURES)
 
 _READERS: Final[Mapping[str, Callable[[bytes, str], Any]]] = {
     RELATIONSHIPS: read_record,
     facts.DESCRIPTIONS: facts.read_descriptions,
+    measures.MEASURES: measures.read_proposals,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The recorded relationships and descriptions of a connection.
+    """The recorded relationships, descriptions and proposed measures of a connection.
 
     None: no scan recorded any, or the file is one of the `broken` ones, which are left alone.
     """
@@ -190,6 +192,7 @@ class Records:
     relationships: RelationshipRecord | None = None
     described: Mapping[TableRef, facts.Described] | None = None
     broken: frozenset[str] = frozenset()
+    measures: measures.Proposals | None = None
 
     @property
     def known(self) -> RelationshipRecord:
@@ -208,6 +211,7 @@ class Records:
             self,
             relationships=None if self.relationships is None else restricted(self.relationships, by_ref),
             described=None if self.described is None else facts.updated_record(self.described, (), by_ref.values()),
+            measures=None if self.measures is None else measures.restricted(self.measures, by_ref.values()),
         )
 
     def contents(self, before: Records | None = None, written: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
@@ -225,6 +229,9 @@ class Records:
             found[facts.DESCRIPTIONS] = (
                 known[facts.DESCRIPTIONS] if same else facts.record_bytes(self.described.values())
             )
+        if self.measures is not None:
+            same = before is not None and before.measures == self.measures
+            found[measures.MEASURES] = known[measures.MEASURES] if same else measures.proposals_bytes(self.measures)
         return found
 
     def entries(
@@ -232,7 +239,11 @@ class Records:
     ) -> dict[TableRef, Entry]:
         """Return the generated manifest entry of every table; `manual`: those restored as a person's."""
         generated = entries(tables, names, self.relationships, manual)
-        return {ref: facts.with_descriptions(entry, self.texts.get(ref)) for ref, entry in generated.items()}
+        proposed = self.measures or {}
+        return {
+            ref: measures.with_proposals(facts.with_descriptions(entry, self.texts.get(ref)), proposed.get(ref, ()))
+            for ref, entry in generated.items()
+        }
 
 
 def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, tuple[ResultWarning, ...]]:
@@ -248,17 +259,18 @@ def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, t
         except KtxError as error:
             warnings.append(ResultWarning("broken_record", error.message, hint=error.hint, path=path))
     broken = frozenset(name for name in _READERS if f"{folder}/{name}" in contents and name not in found)
-    return Records(found.get(RELATIONSHIPS), found.get(facts.DESCRIPTIONS), broken), tuple(warnings)
+    records = Records(found.get(RELATIONSHIPS), found.get(facts.DESCRIPTIONS), broken, found.get(measures.MEASURES))
+    return records, tuple(warnings)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedFiles:
     """The files of a scan that change together or not at all: snapshot files, shards and records.
 
-    From a snapshot file and its shard the next scan tells people's values from generated ones. The record of
-    relationships belongs to all tables, a part of the descriptions to each. `shard_of`: snapshot path -> shard path.
-    `old`, `new`: path below `folder` -> sha256, before and after; `old_texts`, `new_texts`: the record of descriptions,
-    before and after.
+    From a snapshot file and its shard the next scan tells people's values from generated ones. The records of
+    relationships and proposed measures belong to all tables, a part of the descriptions to each. `shard_of`: snapshot
+    path -> shard path. `old`, `new`: path below `folder` -> sha256, before and after; `old_texts`, `new_texts`: the
+    record of descriptions, before and after.
     """
 
     connection: str
@@ -280,6 +292,7 @@ class LinkedFiles:
         kept = {path: content for path, content in files.items() if path not in shards and path not in linked}
         if linked:
             kept.pop(f"{self.folder}/{RELATIONSHIPS}", None)
+            kept.pop(f"{self.folder}/{measures.MEASURES}", None)
             self._hold_texts(kept, linked)
         if manifest in files:
             kept[manifest] = manifest_text(self.connection, self.driver, self._hashes(linked)).encode()

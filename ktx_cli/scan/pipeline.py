@@ -12,6 +12,9 @@ from ktx_cli.core import Emit, ResultWarning, ignore_events, listing, monotonic,
 from ktx_cli.project import Database, Scan
 from ktx_cli.scan.committed import Base, Committed, Records
 from ktx_cli.scan.descriptions.facts import DESCRIPTIONS, DescriptionInput, ProposalInput, updated_record
+from ktx_cli.scan.measures.proposals import propose_measures
+from ktx_cli.scan.measures.record import MEASURES
+from ktx_cli.scan.measures.record import restricted as restricted_measures
 from ktx_cli.scan.outcome import (
     ManifestPlan,
     PreviousScan,
@@ -49,10 +52,20 @@ from ktx_cli.scan.shards import is_joinable
 from ktx_cli.scan.snapshot import SnapshotFile, table_file
 from ktx_cli.scan.stages import Depth, Failures, ScanStep, Stage, connection_warning
 from ktx_cli.semantic import ParsedCopies, physical_name
-from ktx_cli.warehouses import Connector, DatabaseSchema, ObjectProblem, Scope, Table, TableKind, TableRef
+from ktx_cli.warehouses import (
+    Connector,
+    DatabaseSchema,
+    ObjectProblem,
+    Scope,
+    Table,
+    TableKind,
+    TableRef,
+    dialect_named,
+)
 
 if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import Described, Describer, DescriptionReport
+    from ktx_cli.scan.measures.record import ProposedMeasure
 
 GENERATOR = 3
 """Increased when the same structure gives other files, so that an unchanged database is written again once."""
@@ -107,6 +120,7 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
         with failures.stage(Stage.RELATIONSHIPS):
             rows = _RowScan(job, connector, schema.tables, committed.records.known, failures).run()
     records = _with_relationships(committed.records, rows, schema, failures)
+    records = _with_measures(job, records, rows, connector, schema, failures)
     records, texts, report = _describe(job, committed, schema, records, rows, failures)
     contents = records.contents()
     digest = _digest(job.driver, map(table_file, schema.tables), schema.problems, contents)
@@ -317,6 +331,31 @@ def _with_relationships(
             missing = {ref for each in old.relationships for ref in each.tables} | set(old.keys)
             found = steadied(with_origin(rows.relationships), old, rows.unseen | (missing - present))
             return replace(records, relationships=found)
+    return records
+
+
+def _with_measures(
+    job: ScanJob,
+    records: Records,
+    rows: RowResults | None,
+    connector: Connector,
+    schema: DatabaseSchema,
+    failures: Failures,
+) -> Records:
+    """Return the records with the proposed measures, and with the old ones of tables whose rows were not read."""
+    wanted = job.settings.propose_measures
+    if MEASURES in records.broken or (rows is None and wanted) or (records.measures is None and not wanted):
+        return records
+    with failures.stage(Stage.MEASURES):
+        found: dict[TableRef, tuple[ProposedMeasure, ...]] = {}
+        if rows is not None and wanted:
+            dialect = dialect_named(connector.dialect)
+            found = propose_measures(schema.tables, records.known, rows.profiles, dialect)
+            read = {each.ref for each in rows.profiles if each.unsampled is None}
+            kept = restricted_measures(records.measures or {}, schema.tables)
+            found |= {ref: measures for ref, measures in kept.items() if ref not in read}
+        if found or records.measures is not None:
+            return replace(records, measures=found)
     return records
 
 

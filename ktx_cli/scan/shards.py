@@ -14,7 +14,16 @@ from typing import Any, Final
 from ktx_cli.core import file_stem
 from ktx_cli.scan.descriptions.facts import GENERATED_KEYS, mappings_in
 from ktx_cli.scan.relationships.record import Cardinality, Relationship, RelationshipRecord, Status
-from ktx_cli.semantic import Entry, Shard, physical_name, quoted, render_shard, source_names
+from ktx_cli.semantic import (
+    PROPOSED_MEASURES,
+    PROPOSED_SEGMENTS,
+    Entry,
+    Shard,
+    physical_name,
+    quoted,
+    render_shard,
+    source_names,
+)
 from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef, ref_order
 
 Joins = dict[TableRef, list[dict[str, str]]]
@@ -277,14 +286,17 @@ def keep_entry(old: Entry | None, current: Entry, new: Entry, *, joinable: Calla
     """
     if old is None:
         old = _generated_part(current, new)
-    merged = _keep_mapping(
-        {key: value for key, value in old.items() if key not in ("columns", "joins")},
-        {key: value for key, value in current.items() if key not in ("columns", "joins")},
-        {key: value for key, value in new.items() if key not in ("columns", "joins")},
-    )
+    merged = _keep_mapping(*({key: each[key] for key in each if key not in _LISTS} for each in (old, current, new)))
+    for key in (PROPOSED_MEASURES, PROPOSED_SEGMENTS):
+        if kept := _keep_named(*(_by_name(each, key) for each in (old, current, new))):
+            merged[key] = kept
     columns = _keep_columns(_by_name(old), _by_name(current), _by_name(new))
     joins = _keep_joins(_by_join(old), _by_join(current), _by_join(new), joinable)
     return _in_order({**merged, "columns": columns, **({"joins": joins} if joins else {})})
+
+
+_LISTS: Final = frozenset({"columns", "joins", PROPOSED_MEASURES, PROPOSED_SEGMENTS})
+"""The keys of an entry whose lists are merged item by item."""
 
 
 def has_text(old: Entry | None, current: Entry) -> bool:
@@ -333,6 +345,15 @@ def _keep_columns(old: dict[str, Any], current: dict[str, Any], new: dict[str, A
     return kept + [column for name, column in current.items() if name not in new and name not in old]
 
 
+def _keep_named(old: dict[str, Any], current: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return proposed definitions: new ones, those that people changed, and none that they removed."""
+    kept = []
+    for name, item in new.items():
+        if name in current or name not in old:
+            kept.append(_keep_mapping(old.get(name, {}), current.get(name, item), item))
+    return kept + [item for name, item in current.items() if name not in new and item != old.get(name)]
+
+
 def _keep_joins(
     old: dict[tuple[str, str], Any],
     current: dict[tuple[str, str], Any],
@@ -379,8 +400,8 @@ def _generated_texts(fields: dict[str, Any], new: dict[str, Any] | None) -> dict
     return {"descriptions": texts} if texts else {}
 
 
-def _by_name(entry: Entry) -> dict[str, Any]:
-    return {str(column["name"]): column for column in mappings_in(entry, "columns") if "name" in column}
+def _by_name(entry: Entry, key: str = "columns") -> dict[str, Any]:
+    return {str(item["name"]): item for item in mappings_in(entry, key) if "name" in item}
 
 
 def _by_join(entry: Entry) -> dict[tuple[str, str], Any]:

@@ -50,6 +50,7 @@ class Stage(StrEnum):
     STORE = "storing profiles"
     DIAGNOSTICS = "diagnostics"
     DESCRIPTIONS = "descriptions"
+    MEASURES = "proposed measures"
     REMEMBER = "remembering the scan"
 
 

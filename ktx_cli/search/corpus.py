@@ -292,6 +292,7 @@ def _entity(
         summary = entity.description or entity.type.value
     else:
         summary = entity.description or _expression_text(shown, source, entity.expr)
+        summary = f"proposed by ktx, not reviewed: {summary}" if entity.is_proposed else summary
     fields = (*named, *fields, *_found_by(entity), described)
     return _document(shown, kind, f"{source.name}.{entity.name}", summary, fields)
 

@@ -70,7 +70,10 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.load.sources import KEY
     from ktx_cli.semantic.manifest import (
         DISABLED,
+        DISABLED_MEASURES,
         MANIFEST_HEADER,
+        PROPOSED_MEASURES,
+        PROPOSED_SEGMENTS,
         SUFFIXES,
         ColumnValues,
         Entry,
@@ -108,6 +111,7 @@ if TYPE_CHECKING:
         Segment,
         SemanticError,
         Source,
+        Status,
         Visibility,
         layer_diagnostic,
         spelled,

@@ -124,10 +124,22 @@ def _notes(build: Build, facts: Sequence[str]) -> list[str]:
     notes = list(build.notes)
     if build.plan.query.totals and build.plan.having:
         notes.append("totals are of all rows, not of the groups that met the conditions on results")
+    notes += _unreviewed(build)
     for fact in facts:
         if build.use(fact).overlapping:
             notes.append(f"rows of {fact} can be in several groups: its groups do not add up to the total")
     return notes
+
+
+def _unreviewed(build: Build) -> Iterator[str]:
+    """Yield a note for each measure and segment of the question that ktx proposed."""
+    sources = build.names.model.sources
+    refs = dict.fromkeys(ref for chains in build.plan.named_by.values() for chain in chains for ref in chain)
+    for ref in refs:
+        source, dot, name = ref.rpartition(".")
+        measure = sources[source].measures.get(name) if dot and source in sources else None
+        if measure is not None and measure.is_proposed:
+            yield f"{ref} was proposed by ktx and has not been reviewed: {measure.reason or measure.expr}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,8 @@ class ExpressionChecks:
         """Warn of measures that compute the same."""
         alike: dict[tuple[object, ...], list[Measure]] = defaultdict(list)
         for measure in source.measures.values():
-            alike[_shape(measure)].append(measure)
+            if not measure.is_proposed:
+                alike[_shape(measure)].append(measure)
         for first, *others in alike.values():
             for other in others:
                 what = f"measures `{first.name}` and `{other.name}` of `{source.name}` have the same expr"

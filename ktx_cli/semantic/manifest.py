@@ -80,6 +80,11 @@ Entry = dict[str, Any]
 
 
 DISABLED = "disable_joins"
+DISABLED_MEASURES = "disable_measures"
+"""Keys of an overlay: generated joins and proposed measures or segments that are wrong."""
+
+PROPOSED_MEASURES, PROPOSED_SEGMENTS = "proposed_measures", "proposed_segments"
+"""Keys of a generated entry: definitions that nobody has reviewed; those of people with the same name replace them."""
 
 
 def plain_on(on: Any) -> str:

@@ -31,6 +31,15 @@ class Visibility(StrEnum):
     HIDDEN = "hidden"
 
 
+class Status(StrEnum):
+    """How far a definition is settled; a definition without one is as people or their tools wrote it."""
+
+    PROPOSED = "proposed"
+    """Derived by ktx from structure and data; nobody has reviewed it."""
+    ACCEPTED = "accepted"
+    CERTIFIED = "certified"
+
+
 class Relationship(StrEnum):
     """The number of rows of the other source for one of this, and the other way round."""
 
@@ -158,20 +167,38 @@ class Measure:
     percent_of: tuple[str, ...] | None = None
     per: tuple[str, ...] = ()
     place: Place | None = None
+    status: Status | None = None
+    reason: str | None = None
+    """Why it was proposed, one sentence."""
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
+
+    @property
+    def is_proposed(self) -> bool:
+        """Whether nobody has reviewed it."""
+        return self.status is Status.PROPOSED
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A named condition on a source's rows; `questions` and `synonyms` are there to find it by."""
+    """A named condition on a source's rows; `questions` and `synonyms` are there to find it by.
+
+    `status` and `reason` are those of a measure.
+    """
 
     name: str
     expr: str
     description: str | None = None
     place: Place | None = None
+    status: Status | None = None
+    reason: str | None = None
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
+
+    @property
+    def is_proposed(self) -> bool:
+        """Whether nobody has reviewed it."""
+        return self.status is Status.PROPOSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,3 +113,24 @@ def test_without_a_record_texts_of_scans_stay_until_there_are_new_ones(current: 
 def test_what_people_wrote_is_told_from_what_scans_did(old: Any, texts: Any, expected: bool) -> None:
     before = None if old is None else entry(descriptions=old)
     assert has_text(before, entry(descriptions=texts)) is expected
+
+
+COUNT = {"name": "order_count", "expr": "count(*)", "status": "proposed"}
+TOTAL = {"name": "total", "expr": "sum(amount)", "status": "proposed"}
+
+
+@pytest.mark.table(
+    ("old", "current", "new", "kept"),
+    [
+        ([], [], [COUNT], [COUNT]),
+        ([COUNT], [COUNT], [COUNT, TOTAL], [COUNT, TOTAL]),
+        ([COUNT, TOTAL], [COUNT, TOTAL], [COUNT], [COUNT]),
+        ([COUNT, TOTAL], [TOTAL], [COUNT, TOTAL], [TOTAL]),
+        ([COUNT], [{**COUNT, "status": "accepted"}], [COUNT], [{**COUNT, "status": "accepted"}]),
+        ([COUNT], [{**COUNT, "status": "accepted"}], [], [{**COUNT, "status": "accepted"}]),
+        ([COUNT], [COUNT], [{**COUNT, "reason": "x"}], [{**COUNT, "reason": "x"}]),
+    ],
+)
+def test_proposed_measures_are_merged_by_name(old: Any, current: Any, new: Any, kept: Any) -> None:
+    made = keep(*(entry(**({"proposed_measures": each} if each else {})) for each in (old, current, new)))
+    assert made.get("proposed_measures", []) == kept

@@ -166,7 +166,7 @@ class ContextCounts:
             sum(bool(each) for each in (*(s.description for s in sources), *(c.description for c in columns))),
             sum(each.unique + (not each.nullable) + bool(each.values) for each in columns),
             len(pairs),
-            sum(len(source.measures) for source in sources),
+            sum(not each.is_proposed for source in sources for each in source.measures.values()),
             pages,
         )
 

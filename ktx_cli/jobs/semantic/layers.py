@@ -189,8 +189,10 @@ _COLUMN: Final = (
     *("name", "type", "expr", "visibility", "role", "natural_granularity", "timezone", "unit", "values", "nullable"),
     "description",
 )
-_MEASURE: Final = ("name", "expr", "filter", "segments", "visibility", "time", "unit", "format")
 _FOUND_BY: Final = ("questions", "synonyms")
+_STATUS: Final = ("status", "reason")
+_MEASURE: Final = ("name", "expr", "filter", "segments", "visibility", "time", "unit", "format", *_STATUS)
+_SEGMENT: Final = ("name", "expr", "description", *_STATUS, *_FOUND_BY)
 _JOIN: Final = ("to", "alias", "on", "relationship", "source=provenance")
 
 
@@ -217,7 +219,7 @@ def describe_source(shown: VisibleModel, source: Source) -> dict[str, Any]:
             for each in measures
         ],
         "joins": [picked(each, _JOIN) for each in source.joins],
-        "segments": [picked(each, ("name", "expr", "description", *_FOUND_BY)) for each in source.segments.values()],
+        "segments": [picked(each, _SEGMENT) for each in source.segments.values()],
         "policies": [picked(each, ("name", "description")) for each in source.policies],
         "parameters": [picked(each, ("name", "type", "default", "values")) for each in source.parameters.values()],
         "tests": [each.name for each in source.tests],

@@ -347,6 +347,11 @@ class Scan(Block):
     )
     enrichment: Enrichment = setting(Enrichment, "Descriptions.")
     relationships: Relationships = setting(Relationships, "Joins that no key declares.")
+    propose_measures: bool = setting(
+        True,
+        "Propose measures for fact tables from their structure and profile: row counts, sums of amounts and quantities,"
+        " distinct counts and rates.",
+    )
     budget: ScanBudget = setting(ScanBudget, "What looking at rows may take.")
 
 

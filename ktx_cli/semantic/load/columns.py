@@ -284,9 +284,10 @@ def unique(words: Iterable[str]) -> tuple[str, ...]:
 
 MEASURE_KEYS = frozenset((
     "name", "expr", "filter", "segments", "description", "descriptions", "visibility", "unit", "format", "time",
-    "semi_additive", "cumulative", "offset", "percent_of", "per", QUESTIONS, SYNONYMS,
+    "semi_additive", "cumulative", "offset", "percent_of", "per", "status", "reason", QUESTIONS, SYNONYMS,
 ))  # fmt: skip
-SEGMENT_KEYS = frozenset(("name", "expr", "description", "descriptions", QUESTIONS, SYNONYMS))
+SEGMENT_KEYS = frozenset(("name", "expr", "description", "descriptions", "status", "reason", QUESTIONS, SYNONYMS))
+STATUSES = tuple(each.value for each in model.Status)
 TAKES = ("last", "first", "average")
 TO_DATE = (model.WEEK, model.MONTH, model.QUARTER, model.YEAR, model.FISCAL_QUARTER, model.FISCAL_YEAR)
 TOTAL: Final = "total"
@@ -312,18 +313,26 @@ def read_measure(entry: Entry) -> model.Measure | None:
         percent_of=_percent_of(entry),
         per=entry.names("per") or (),
         place=entry.place,
+        status=read_status(entry),
+        reason=entry.text("reason"),
         questions=read_texts(entry, QUESTIONS),
         synonyms=read_texts(entry, SYNONYMS),
     )
     return None if entry.failed else measure
 
 
+def read_status(entry: Entry) -> model.Status | None:
+    """Return how far a definition is settled, None where it does not say."""
+    word = entry.word("status", STATUSES)
+    return model.Status(word) if word else None
+
+
 def read_segment(entry: Entry) -> model.Segment | None:
     """Return a segment, None where something in it is wrong."""
     entry.check_keys(SEGMENT_KEYS)
     segment = model.Segment(
-        entry.required("name"), entry.required("expr"), best(read_descriptions(entry)), entry.place,
-        read_texts(entry, QUESTIONS), read_texts(entry, SYNONYMS),
+        entry.required("name"), entry.required("expr"), best(read_descriptions(entry)), entry.place, read_status(entry),
+        entry.text("reason"), read_texts(entry, QUESTIONS), read_texts(entry, SYNONYMS),
     )  # fmt: skip
     return None if entry.failed else segment
 

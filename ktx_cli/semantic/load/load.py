@@ -351,6 +351,7 @@ class _Loader:
         for draft in kept.values():
             self._check_complete(draft)
             draft.joins = {key: _spelled(join, draft, kept) for key, join in draft.joins.items()}
+            draft.adopt_proposals()
         return {name: draft.finish() for name, draft in kept.items()}
 
     def _by_name(self) -> dict[str, Entry]:

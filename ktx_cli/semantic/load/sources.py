@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.core import ConfigError, Diagnostic, Severity, listing
 from ktx_cli.semantic import model
@@ -29,7 +30,7 @@ from ktx_cli.semantic.load.columns import (
 )
 from ktx_cli.semantic.load.entries import POLICIES, VISIBILITY, Entry, unknown_name
 from ktx_cli.semantic.load.joins import Key, join_key, read_join, table_parts
-from ktx_cli.semantic.manifest import DISABLED, plain_on
+from ktx_cli.semantic.manifest import DISABLED, DISABLED_MEASURES, PROPOSED_MEASURES, PROPOSED_SEGMENTS, plain_on
 
 SHARED_KEYS = (
     "descriptions", "grain", "columns", "joins", "measures", "segments", "default_time_dimension", "tags", "freshness",
@@ -37,15 +38,17 @@ SHARED_KEYS = (
 )  # fmt: skip
 SOURCE_KEYS = frozenset((*SHARED_KEYS, "name", "table", "sql", "description", "source_type"))
 STANDALONE_KEYS = SOURCE_KEYS | {"inherits_columns_from"}
+GENERATED_KEYS = SOURCE_KEYS | {PROPOSED_MEASURES, PROPOSED_SEGMENTS}
 
 
 @dataclass(slots=True)
 class SourceDraft:
     """A source while its files are read.
 
-    `disabled`: joins of the manifest that its overlay takes out. `lost`: something of it is wrong that must keep it out
-    of the model. `entries`: the mappings it is read from. `overlay`: where the one that changes it stands. `barred`:
-    the error for which nobody can tell who sees what of it.
+    `disabled`: joins of the manifest that its overlay takes out. `rejected`: names of proposed measures and segments
+    that a person does not want. `lost`: something of it is wrong that must keep it out of the model. `entries`: the
+    mappings it is read from. `overlay`: where the one that changes it stands. `barred`: the error for which nobody
+    can tell who sees what of it.
     """
 
     name: str
@@ -59,6 +62,9 @@ class SourceDraft:
     measures: dict[str, model.Measure] = field(default_factory=dict)
     disabled: list[model.Join] = field(default_factory=list)
     segments: dict[str, model.Segment] = field(default_factory=dict)
+    proposed_measures: dict[str, model.Measure] = field(default_factory=dict)
+    proposed_segments: dict[str, model.Segment] = field(default_factory=dict)
+    rejected: frozenset[str] = frozenset()
     policies: dict[str, model.Policy] = field(default_factory=dict)
     parameters: dict[str, model.Parameter] = field(default_factory=dict)
     tests: dict[str, model.MetricTest] = field(default_factory=dict)
@@ -113,6 +119,25 @@ class SourceDraft:
         """The columns said to be the primary key."""
         return tuple(column.name for column in self.columns.values() if column.pk)
 
+    def adopt_proposals(self) -> None:
+        """Add the proposed measures and segments that nobody defined, rejected or made impossible."""
+        if not self.proposed_measures and not self.proposed_segments:
+            return
+        taken = {name.casefold() for name in (*self.columns, *self.measures, *self.segments)} | self.rejected
+        hidden = {name.casefold() for name, column in self.columns.items() if column.visibility is _HIDDEN}
+        known = {name.casefold() for name in self.columns} - hidden
+        conditions = {plain_expr(each.expr) for each in self.segments.values()}
+        for name, segment in self.proposed_segments.items():
+            is_new = name.casefold() not in taken and plain_expr(segment.expr) not in conditions
+            if is_new and _reads_only(segment.expr, known):
+                self.segments[name] = segment
+                taken.add(name.casefold())
+        formulas = {(plain_expr(each.expr), plain_expr(each.filter or "")) for each in self.measures.values()}
+        for name, measure in self.proposed_measures.items():
+            formula = plain_expr(measure.expr), plain_expr(measure.filter or "")
+            if name.casefold() not in taken and formula not in formulas and _reads_only(measure.expr, known):
+                self.measures[name] = measure
+
     def finish(self) -> model.Source:
         """Return the source. Its grain: as it says, else its key, else all columns, which proves nothing."""
         unique = self.grain or self.key
@@ -126,9 +151,32 @@ class SourceDraft:
         )  # fmt: skip
 
 
+_HIDDEN: Final = model.Visibility.HIDDEN
+_QUOTED: Final = re.compile(r"\"((?:[^\"]|\"\")*)\"|`([^`]*)`|\[([^\]]*)\]")
+_TEXT: Final = re.compile(r"'(?:[^']|'')*'")
+_SQL_WORDS: Final = frozenset((
+    *("sum", "avg", "min", "max", "count", "distinct", "case", "when", "then", "else", "end", "and", "or", "not", "is"),
+    *("null", "in", "true", "false", "between", "like", "cast", "as", "numeric", "decimal", "float", "integer"),
+))  # fmt: skip
+
+
+def plain_expr(text: str) -> str:
+    """Return an expression without blanks, and outside of texts without letter case."""
+    parts = re.split(r"('(?:[^']|'')*')", text)
+    return "".join(part if index % 2 else "".join(part.split()).casefold() for index, part in enumerate(parts))
+
+
+def _reads_only(expr: str, known: Collection[str]) -> bool:
+    """Say whether all names in a proposed expression are of columns that are there; ktx wrote it in a plain form."""
+    rest = _TEXT.sub(" ", expr)
+    names = {next(filter(None, found.groups()), "") for found in _QUOTED.finditer(rest)}
+    names |= {word for word in re.findall(r"[^\W\d]\w*", _QUOTED.sub(" ", rest)) if word.lower() not in _SQL_WORDS}
+    return all(name.casefold() in known for name in names)
+
+
 def read_source_entry(entry: Entry, name: str, dialect: str, *, generated: bool) -> SourceDraft:
     """Return the source of a manifest's entry, or of a file of its own."""
-    entry.check_keys(SOURCE_KEYS if generated else STANDALONE_KEYS)
+    entry.check_keys(GENERATED_KEYS if generated else STANDALONE_KEYS)
     draft = SourceDraft(name, entry.place, generated, entries=[entry])
     _read_origin(entry, draft)
     for key, column in entry.read_all(
@@ -138,8 +186,17 @@ def read_source_entry(entry: Entry, name: str, dialect: str, *, generated: bool)
     if not draft.columns and not generated:
         entry.error("no_columns", f"source `{name}` has no columns", hint="add columns: [{name: id, type: number}]")
         draft.lost = True
+    if generated:
+        _read_proposals(entry, draft)
     read_body(entry, draft, dialect)
     return draft
+
+
+def _read_proposals(entry: Entry, draft: SourceDraft) -> None:
+    if PROPOSED_MEASURES in entry.values:
+        draft.proposed_measures = entry.read_all(PROPOSED_MEASURES, "proposed measure", read_measure)
+    if PROPOSED_SEGMENTS in entry.values:
+        draft.proposed_segments = entry.read_all(PROPOSED_SEGMENTS, "proposed segment", read_segment)
 
 
 def _read_origin(entry: Entry, draft: SourceDraft) -> None:
@@ -312,7 +369,7 @@ def _fill(column: ColumnDraft, base: ColumnDraft) -> None:
 
 
 EXCLUDED, OVERRIDDEN = "exclude_columns", "column_overrides"
-KEYS = frozenset((*SHARED_KEYS, "name", EXCLUDED, OVERRIDDEN, DISABLED))
+KEYS = frozenset((*SHARED_KEYS, "name", EXCLUDED, OVERRIDDEN, DISABLED, DISABLED_MEASURES))
 _REFUSED = {
     "description": "write it as descriptions: {user: ...}",
     "inherits_columns_from": "remove it: an overlay has the columns of its source",
@@ -333,6 +390,7 @@ def apply_overlay(entry: Entry, draft: SourceDraft, dialect: str) -> None:
     entry.check_keys(KEYS)
     _add_computed(entry, draft, dialect)
     _disable_joins(entry, draft)
+    draft.rejected |= {name.casefold() for name in entry.names(DISABLED_MEASURES) or ()}
     read_body(entry, draft, dialect)
 
 

@@ -78,6 +78,7 @@ class Measures:
             if (measure := each.measure(parts[0])) is not None
         ]
         result = [each for each in result if each[1].name == parts[0]] or result
+        result = [each for each in result if not each[1].is_proposed] or result
         if len(result) > 1:
             raise ambiguous("the measure", parts[0], (f"{each.name}.{measure.name}" for each, measure in result))
         return result[0] if result else None
@@ -248,6 +249,7 @@ class Measures:
         name, _, segment = ref.rpartition(".")
         if not name:
             owners = [each for each in self._names.model.sources.values() if segment in each.segments]
+            owners = [each for each in owners if not each.segments[segment].is_proposed] or owners
             if len(owners) > 1:
                 raise ambiguous("the segment", segment, (f"{owner.name}.{segment}" for owner in owners))
             if not owners:

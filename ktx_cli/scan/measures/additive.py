@@ -1,0 +1,237 @@
+"""Which columns may be summed: amounts of money, quantities and durations, by the words of a name, type and profile.
+
+A wrong sum is worse than a missing one: a column is summed only if its name says what it counts, and no word of it
+means a key, a rate, a price per unit, a balance or a position.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from ktx_cli.privacy import ValueKind
+from ktx_cli.scan.profile.profiler import ColumnProfile
+from ktx_cli.scan.relationships.names import tokens, word_set
+from ktx_cli.scan.relationships.names import words as vocabulary
+from ktx_cli.warehouses import Column, SemanticType
+
+
+class Additive(StrEnum):
+    """What the values of an additive column are."""
+
+    MONEY = "money"
+    QUANTITY = "quantity"
+    DURATION = "duration"
+
+
+@dataclass(frozen=True, slots=True)
+class AdditiveColumn:
+    """A column that may be summed. `unit`: a currency or a unit of time or distance that its name states."""
+
+    kind: Additive
+    unit: str | None = None
+
+
+CURRENCIES: Final = word_set(
+    "aud brl cad chf cny czk dkk eur gbp huf inr jpy krw mxn nok nzd pln ron sek sgd try uah usd zar"
+)
+_CURRENCY_WORDS: Final = {"euro": "EUR", "euros": "EUR", "dollar": "USD", "dollars": "USD"}
+_UNITS: Final = {
+    "minutes": "minutes", "mins": "minutes", "minuten": "minutes", "hours": "hours", "hrs": "hours",
+    "stunden": "hours", "heures": "hours", "horas": "hours", "seconds": "seconds", "secs": "seconds",
+    "sekunden": "seconds", "milliseconds": "milliseconds", "millis": "milliseconds", "ms": "milliseconds",
+    "km": "km", "kilometers": "km", "kilometres": "km", "miles": "miles", "kwh": "kWh", "bytes": "bytes",
+    "liters": "liters", "litres": "liters", "nights": "nights",
+}  # fmt: skip
+
+_MONEY: Final = word_set(
+    "amount amounts amt amnt betrag betraege summe sum montant importe importo bedrag kwota belopp"
+    " revenue revenues sales turnover umsatz erloes ingresos ricavi omzet przychod income profit gewinn benefice"
+    " earnings expense expenses expenditure spend spent spending cost costs kosten cout couts coste costes costo"
+    " costi koszt fee fees gebuehr gebuehren frais refund refunds refunded payment payments paid charge charges"
+    " charged freight fracht frachtkosten tip tips bonus subtotal zwischensumme payout payouts donation"
+    " donations"
+    " proceeds surcharge debit debits credit credits soll haben gmv"
+    " premium premiums gross net brutto netto budget bezahlt verse pagado"
+)
+_QUANTITY: Final = word_set(
+    "quantity quantities qty qnty qnt quant menge mengen quantite cantidad quantita quantidade aantal hoeveelheid ilosc"
+    " antal count counts cnt anzahl units pieces pcs stueck stueckzahl items clicks klicks impressions pageviews"
+    " visits sessions orders conversions downloads installs guests nights passengers attendees participants goals"
+    " kwh bytes tokens copies boxes pallets km kilometers kilometres miles litres liters distance"
+)
+_DURATION: Final = word_set(
+    "minutes mins minuten hours hrs stunden heures horas seconds secs sekunden milliseconds millis duration dauer"
+    " duree duracion durata"
+)
+_AMOUNT_OR_RATE: Final = word_set(
+    "discount discounts rabatt remise descuento sconto korting rabat margin marge tax taxes vat mwst ust steuer tva iva"
+    " impuesto gst commission commissions provision provisionen markup interest zinsen zins deduction"
+)
+"""Words of amounts that are as often rates in percent; the profile decides."""
+
+_PRICES: Final = word_set("price preis prix precio prezzo prijs cena preco pret")
+_OF_THE_WHOLE: Final = word_set("total totals gesamt extended line final grand totale totaal insgesamt ttc ht")
+"""Words that make a price one of all units: `total_price`."""
+
+_VALUES: Final = word_set("value wert valeur valor valore waarde")
+_OF_A_DEAL: Final = word_set(
+    "order deal contract transaction invoice cart basket booking purchase claim opportunity gross net sales auftrag"
+    " bestell auftrags warenkorb waren commande pedido"
+)
+"""Words that make a value an amount: `order_value`."""
+
+_TOTALS: Final = word_set("total totals gesamt gesamtsumme grand tot")
+
+_NEVER: Final = word_set(
+    # shares, rates, statistics
+    "rate rates ratio ratios pct percent percentage prozent prozentsatz satz taux porcentaje tasa procent share shares"
+    " anteil quote score scores rating ratings rank ranking index idx indicator average avg mean median std stdev"
+    " stddev variance var min max minimum maximum percentile quantile zscore probability prob likelihood confidence"
+    " factor faktor multiplier coefficient weighting propensity sentiment similarity"
+    # prices and costs of one unit, attributes of a period
+    " unit per each einzel einzelpreis stueckpreis unitario unitaire unitprice list msrp rrp retail"
+    " standard annual monthly yearly weekly daily hourly quarterly salary salaries wage wages gehalt lohn salaire"
+    " sueldo stipendio exchange fx kurs wechselkurs cambio conversion"
+    # balances, stocks, states
+    " balance balances bal saldo solde saldi kontostand bestand stand stock stocks inventory lager lagerbestand"
+    " existencia existencias giacenza voorraad onhand hand available avail reserved backlog outstanding offen"
+    " due owed owing unpaid remaining restant rest reste open opening closing starting ending beginning running"
+    " cumulative cumulated kumuliert lifetime ltv clv ytd mtd qtd mrr arr acv aum nav equity headcount level levels"
+    " exposure position positions capacity kapazitaet limit limits threshold quota target targets goal ziel plan"
+    " planned forecast expected estimated estimate projected previous prior last latest current old new before after"
+    # numbers that order or identify
+    " id ids key number nummer numero num version revision priority prioritaet prioridad sort seq sequence ordinal"
+    " step stage attempt iteration order_index page year years jahr annee ano anno month monat mois mes day days tag"
+    " tage jour dia week woche semaine semana quarter quartal trimestre hour stunde heure hora minute second"
+    " weekday dow doy fiscal period age alter edad eta"
+    # measurements of things and places
+    " latitude longitude lat lon lng long geo coordinate coordinates x y z altitude elevation height width depth length"
+    " hoehe breite tiefe laenge size groesse weight gewicht poids peso temperature temperatur pressure voltage speed"
+    " density area flaeche angle bmi zip zipcode plz postal postcode phone telefon fax ssn iban vat_id"
+    # times between events, which are averaged
+    " to since until from between ago lead lag latency delay overdue late early"
+    # settings
+    " default flag is has allow enabled type kind code cd status class category"
+)
+
+_COUNT_PREFIXES: Final = word_set("num number no nr nbr nb n anzahl cnt count nombre numero liczba")
+"""A leading word that makes a name the number of what follows: `num_items`, `number_of_guests`."""
+
+_OF: Final = word_set("of de der von di van")
+_ENDINGS: Final = tuple(
+    sorted(
+        {
+            *(word for word in (*_MONEY, *_QUANTITY, *_AMOUNT_OR_RATE, *_PRICES, *_VALUES, *_NEVER) if len(word) >= 4),
+            *("amt", "qty", "pct", "cnt", "bal", "tot", "cost"),
+        },
+        key=lambda word: (-len(word), word),
+    )
+)
+_WHOLE_WORDS: Final = word_set(
+    "account accounts discount discounts country county mileage separate corporate estimate percentage subtotal"
+    " average weekday weekdays accountid headcount template surcharge storage message package language manage"
+)
+"""Words that end in a word of the vocabulary and are not made of it."""
+
+_FEWEST_AMOUNTS: Final = 30
+"""A discount or tax with more different values, above 1, is an amount; rates have few."""
+
+
+def additive(column: Column, profile: ColumnProfile | None, parts: tuple[str, ...] = ()) -> AdditiveColumn | None:
+    """Return what a sum of the column would be, None if it should not be summed.
+
+    `parts`: the words of its name without a prefix of the table. `profile` None: not sampled, so names alone decide.
+    """
+    if column.type is not SemanticType.NUMBER or (profile is not None and not _varies(profile)):
+        return None
+    words = parts or tokens(column.name)
+    kind = _kind(words, profile)
+    if kind is None or (profile is not None and _is_share(profile)):
+        return None
+    return AdditiveColumn(kind, _unit(words))
+
+
+def is_currency_column(column: Column) -> bool:
+    """Say whether a column holds the currency of its row's amounts."""
+    known = word_set("currency currencies ccy waehrung devise moneda divisa valuta moeda waluta")
+    return column.type is SemanticType.STRING and any(word in known for word in tokens(column.name))
+
+
+@functools.lru_cache(maxsize=20_000)
+def _expanded(words: tuple[str, ...]) -> frozenset[str]:
+    """Return the words of a name with those that compounds end in: `gesamtbetrag` also gives `gesamt` and `betrag`."""
+    found: set[str] = set()
+    for word in words:
+        found.add(word)
+        if word in _WHOLE_WORDS or word in _MONEY | _QUANTITY | _DURATION | _AMOUNT_OR_RATE | _PRICES | _NEVER:
+            continue
+        ending = next((each for each in _ENDINGS if word.endswith(each) and len(word) >= len(each) + 2), None)
+        if ending is not None:
+            found |= {ending, word.removesuffix(ending).rstrip("s") or ending, word.removesuffix(ending)}
+    return frozenset(found)
+
+
+def _kind(words: tuple[str, ...], profile: ColumnProfile | None) -> Additive | None:
+    counted = _counted(words)
+    if counted:
+        known = _expanded(counted)
+        return None if known & _NEVER or (len(counted) == 1 and counted[0] in vocabulary("key")) else Additive.QUANTITY
+    known = _expanded(words)
+    if known & _NEVER or words[-1] in vocabulary("key") - _QUANTITY:
+        return None
+    whole = bool(known & (_OF_THE_WHOLE | _TOTALS))
+    if known & _PRICES:
+        return Additive.MONEY if whole else None
+    if known & _AMOUNT_OR_RATE:
+        return Additive.MONEY if known & word_set("amount amt betrag montant importe") or _is_amount(profile) else None
+    if known & _DURATION:
+        return Additive.DURATION
+    if known & _QUANTITY:
+        return Additive.QUANTITY
+    if known & _MONEY or (known & _VALUES and known & _OF_A_DEAL) or known & CURRENCIES:
+        return Additive.MONEY
+    return Additive.MONEY if words[-1] in _TOTALS else None
+
+
+def _counted(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what a name that begins with a word such as `num` counts, nothing for another name."""
+    if len(words) < 2 or words[0] not in _COUNT_PREFIXES:
+        return ()
+    rest = words[2:] if len(words) > 2 and words[1] in _OF else words[1:]
+    plural = rest[-1].endswith(("s", "n", "en", "i")) or words[1] in _OF
+    return rest if plural else ()
+
+
+def _varies(profile: ColumnProfile) -> bool:
+    numeric = profile.kind in (ValueKind.INTEGER, ValueKind.NUMBER)
+    return numeric and profile.problem is None and (profile.distinct is None or profile.distinct > 1)
+
+
+def _is_share(profile: ColumnProfile) -> bool:
+    """Whether all values are fractions between 0 and 1, so that the column is a share whatever its name."""
+    if profile.kind is not ValueKind.NUMBER:
+        return False
+    low, high = profile.minimum, profile.maximum
+    return low is not None and high is not None and low >= 0 and high <= 1
+
+
+def _is_amount(profile: ColumnProfile | None) -> bool:
+    """Whether a discount or tax is an amount: many different values, and some of them above 1."""
+    if profile is None or profile.maximum is None or profile.distinct is None:
+        return False
+    many = profile.distinct > _FEWEST_AMOUNTS
+    return profile.maximum > 100 or (many and profile.maximum > 1 and profile.kind is ValueKind.NUMBER)
+
+
+def _unit(words: Iterable[str]) -> str | None:
+    for word in words:
+        if word in CURRENCIES:
+            return word.upper()
+        unit = _CURRENCY_WORDS.get(word) or _UNITS.get(word)
+        if unit is not None:
+            return unit
+    return None

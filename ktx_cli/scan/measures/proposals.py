@@ -1,0 +1,450 @@
+"""Proposes measures for fact tables: row counts, sums of additive columns, counts of entities, rates of booleans."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from ktx_cli.privacy import ValueKind
+from ktx_cli.scan.measures.additive import Additive, additive, is_currency_column
+from ktx_cli.scan.measures.record import ProposedMeasure
+from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
+from ktx_cli.scan.relationships.names import (
+    concepts,
+    key_base,
+    own_prefix,
+    phrase_alike,
+    stem,
+    table_words,
+    tokens,
+    word_set,
+)
+from ktx_cli.scan.relationships.record import Cardinality, Relationship, RelationshipRecord
+from ktx_cli.scan.shards import declared_relationships
+from ktx_cli.warehouses import Column, Dialect, SemanticType, Table, TableKind, TableRef
+
+MIN_ROWS = 50
+"""A table with fewer rows is a lookup table, or too small to tell."""
+
+MIN_ENTITIES = 20
+"""A referenced table with fewer rows is a lookup table: nobody asks how many of its rows occur."""
+
+MOST_SUMS, MOST_ENTITIES, MOST_RATES = 8, 4, 4
+"""The most measures of a kind that are proposed for one table."""
+
+MOST_WORDS = 4
+"""A table's name with more words is shortened to its last ones in the names of measures."""
+
+MOST_NULLS = 0.95
+"""A column with a larger share of NULL carries no measure."""
+
+_COPIES: Final = word_set("tmp temp stg stage staging raw bak backup old archive archived landing lnd src int ods copy")
+_MARTS: Final = word_set("fct fact mart marts rpt report reporting analytics gold dwh dw edw dim")
+_NO_FACTS: Final = word_set(
+    "history hist snapshot snapshots balance balances inventory stock stocks bestand rate rates price prices kurs kurse"
+    " calendar kalender date dates time period periods fiscal setting settings config configuration permission"
+    " permissions role roles mapping map migration migrations audit version versions archive lookup parameter"
+    " parameters property properties attribute attributes metadata sequence sequences translation translations"
+    " currency currencies holiday holidays target targets quota quotas forecast forecasts plan summary totals stats"
+    " statistics daily monthly weekly yearly"
+)
+"""Words of tables whose rows are states, settings or aggregates: counting or adding them up tells nothing."""
+
+_ENTITIES: Final = frozenset(
+    {"person", "customer", "supplier", "carrier", "organization", "unit", "place", "region", "store", "product"}
+    | {"vehicle", "class", "state", "money", "calendar", "course", "student", "team", "account"}
+)
+"""Concepts of tables whose numbers describe a thing and are not added up: the cost of a product, the seats of a car."""
+
+_LOOKUPS: Final = frozenset({"region", "place", "class", "state", "money", "calendar"})
+"""Concepts of tables that other tables only refer to."""
+
+_EVENTS: Final = word_set(
+    "order orders item items line lines payment payments invoice invoices transaction transactions sale sales event"
+    " events entry entries shipment shipments booking bookings purchase purchases return returns refund refunds"
+    " movement movements log logs call calls visit visits session sessions ticket tickets subscription subscriptions"
+    " detail details bestellung bestellungen position positionen rechnung rechnungen zahlung zahlungen"
+)
+"""Last words of tables whose rows are events, whatever else the name means: `product_sales`."""
+
+_FLAG_PREFIXES: Final = word_set("is has was had did can flag ist hat")
+_NO_RATES: Final = word_set(
+    "deleted archived test internal hidden current latest default valid dummy visible locked enabled primary"
+    " geloescht aktuell sample demo public private system staff superuser admin verified_by"
+)
+"""Flags that questions filter by; their share of the rows is nobody's figure."""
+
+_AUDIT: Final = word_set(
+    "created create creation updated update upd modified modify inserted loaded synced changed change deleted ingested"
+    " extracted imported erstellt geaendert angelegt"
+)
+_PEOPLE_AT_WORK: Final = word_set("by updated modified editor approver parent")
+_PERIOD_STARTS: Final = re.compile(r"(dbt_)?(valid|effective|eff|gueltig|validity)_?(from|start|ab|since|begin|date)?")
+_ISO_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d)")
+_PLAIN: Final = re.compile(r"[A-Za-z_]\w*")
+_RESERVED: Final = word_set(
+    "all and as by case cast check column default desc distinct else end from group having in interval is join key"
+    " left like limit minute not null number of offset on or order over partition range right row rows select set"
+    " table then to union unique user using value values when where with year month day hour second date time total"
+)
+"""Names that are quoted in an expression because some dialect reserves them."""
+
+_PLAIN_TOTALS: Final = word_set("total totals sum grand tot summe gesamt")
+_GENERIC: Final = word_set(
+    "amount value quantity net gross cost count duration sum betrag menge summe montant importe units price revenue"
+    " fee fees tax discount hours minutes seconds items distance budget payment"
+)
+"""Names of columns that say nothing without their table: `total_payment_amount`."""
+
+_SPELLED_OUT: Final = {"qty": "quantity", "qnt": "quantity", "amt": "amount", "cnt": "count", "num": "count"}
+
+
+def propose_measures(
+    tables: Iterable[Table], known: RelationshipRecord, profiles: Iterable[TableProfile], dialect: Dialect
+) -> dict[TableRef, tuple[ProposedMeasure, ...]]:
+    """Return the proposed measures of every table that has any; only tables with a profile take part."""
+    by_ref = {table.ref: table for table in tables}
+    sampled = {each.ref: each for each in profiles if each.ref in by_ref and each.unsampled is None}
+    words = table_words(ref.name for ref in by_ref)
+    outgoing: dict[TableRef, list[Relationship]] = defaultdict(list)
+    for each in {r.id: r for r in (*declared_relationships(by_ref.values()), *known.accepted())}.values():
+        outgoing[each.child].append(each)
+    facts = {
+        ref: _Table(by_ref[ref], profile, words[ref.name], known.key_of(by_ref[ref]), tuple(outgoing[ref]))
+        for ref, profile in sampled.items()
+    }
+    left_out = _copies(facts.values())
+    return {
+        ref: measures
+        for ref, table in facts.items()
+        if ref not in left_out and (measures := tuple(_measures(table, facts, dialect)))
+    }
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table with its profile. `words`: of its name; `key`: its primary key; `references`: from it to others."""
+
+    table: Table
+    profile: TableProfile
+    words: tuple[str, ...]
+    key: tuple[str, ...]
+    references: tuple[Relationship, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the table."""
+        return self.table.ref.name
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows of the table, or of the sample where that is not known."""
+        return self.profile.rows if self.profile.row_count is None else max(self.profile.row_count, self.profile.rows)
+
+    @cached_property
+    def profiles(self) -> Mapping[str, ColumnProfile]:
+        """Column -> its profile."""
+        return {each.name: each for each in self.profile.columns}
+
+    @cached_property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """Column -> the words of its name without a prefix that most columns of the table share."""
+        prefix = own_prefix(column.name for column in self.table.columns)
+        found = {}
+        for column in self.table.columns:
+            words = tokens(column.name)
+            found[column.name] = words[len(prefix) :] if prefix and words[: len(prefix)] == prefix else words
+            found[column.name] = found[column.name] or words
+        return found
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """The columns of its key, of unique sets and of references."""
+        unique = (column for each in self.table.unique_keys for column in each.columns)
+        return frozenset((*self.key, *unique, *(name for each in self.references for name in each.child_columns)))
+
+    @cached_property
+    def times(self) -> tuple[str, ...]:
+        """Its columns with times, those that only say when a row was written last."""
+        times = [column.name for column in self.table.columns if self._is_time(column)]
+        return tuple(sorted(times, key=lambda name: bool(set(self.parts[name]) & _AUDIT)))
+
+    @cached_property
+    def _calendar_keys(self) -> frozenset[str]:
+        """Its columns that refer to a calendar: `order_date_key`."""
+        calendars = [each for each in self.references if "calendar" in concepts(tokens(each.parent.name))]
+        return frozenset(each.child_columns[0] for each in calendars if len(each.child_columns) == 1)
+
+    @cached_property
+    def audit_times(self) -> frozenset[str]:
+        """Those of its times that only say when a row was written."""
+        return frozenset(name for name in self.times if set(self.parts[name]) & _AUDIT)
+
+    @cached_property
+    def happens(self) -> bool:
+        """Whether its rows are things that happened at a time of their own."""
+        if not self.is_event or not self.times:
+            return False
+        return self.words[-1] in _EVENTS or bool(set(self.times) - self.audit_times)
+
+    def _is_time(self, column: Column) -> bool:
+        """Whether a column has the type of a time, texts that are dates, or refers to a calendar."""
+        if column.name in self._calendar_keys:
+            return True
+        profile = self.profiles.get(column.name)
+        if column.type is SemanticType.TIME or profile is None or profile.kind is not ValueKind.TEXT:
+            return column.type is SemanticType.TIME
+        return all(_ISO_DATE.match(str(each)) is not None for each in (profile.minimum, profile.maximum))
+
+    @cached_property
+    def entity(self) -> str:
+        """The singular of what a row is: `order_line`."""
+        words = self.words[-MOST_WORDS:]
+        return "_".join((*words[:-1], stem(words[-1])))
+
+    @property
+    def has_periods(self) -> bool:
+        """Whether its rows are versions that are valid for a period."""
+        return any(
+            _PERIOD_STARTS.fullmatch("_".join(tokens(column.name))) is not None
+            for column in self.table.columns
+            if column.name in self.times
+        )
+
+    @property
+    def is_event(self) -> bool:
+        """Whether a row is something that happened, whose amounts add up; not a thing that has attributes."""
+        if self.words[-1] in _EVENTS:
+            return True
+        return not concepts(self.words) & _ENTITIES
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether its rows are places, classes or states that other tables name."""
+        return self.words[-1] not in _EVENTS and bool(concepts(self.words) & _LOOKUPS)
+
+    @property
+    def is_bridge(self) -> bool:
+        """Whether it only connects other tables: all its columns are references, or say when a row was written."""
+        own = [each for each in self.table.columns if each.name not in self.keys and each.name not in self.audit_times]
+        return not own and (len(self.references) >= 2 or len(self.key) >= 2)
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether questions count its rows: many, with a time or references, and neither settings nor versions."""
+        if self.rows < MIN_ROWS or self.profile.problem is not None or self.has_periods or self.is_bridge:
+            return False
+        if set(self.words) & _NO_FACTS or self.is_lookup or (self.table.kind is TableKind.VIEW and not self.is_mart):
+            return False
+        return bool(self.times or self.references)
+
+    @property
+    def is_mart(self) -> bool:
+        """Whether its name or schema says that it is made for analysis."""
+        return bool(_MARTS & {*tokens(self.name)[:1], *tokens(self.table.ref.schema or "")})
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether its name or schema says that it is raw or staged data, or an old copy."""
+        name = tokens(self.name)
+        return bool(_COPIES & {name[0], name[-1], *tokens(self.table.ref.schema or "")})
+
+
+def _copies(tables: Iterable[_Table]) -> set[TableRef]:
+    """Return the tables whose measures belong to another one: raw data beside marts, and copies of tables."""
+    listed = list(tables)
+    originals = {each.words for each in listed if not each.is_copy}
+    has_marts = any(each.is_mart for each in listed)
+    return {each.table.ref for each in listed if each.is_copy and (has_marts or each.words in originals)}
+
+
+def _measures(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> Iterator[ProposedMeasure]:
+    if not table.is_fact:
+        return
+    taken = {column.name.casefold() for column in table.table.columns}
+    for measure in (_count(table), *_sums(table, facts, dialect), *_entities(table, facts, dialect),
+                    *_rates(table, dialect)):  # fmt: skip
+        if measure.name.casefold() not in taken:
+            taken.add(measure.name.casefold())
+            yield measure
+
+
+def _count(table: _Table) -> ProposedMeasure:
+    key = f"`{'`, `'.join(table.key)}` identifies a row" if table.key else "each row is one record"
+    time = f", and `{table.times[0]}` dates it" if table.times else ""
+    return ProposedMeasure(
+        f"{table.entity}_count",
+        "count(*)",
+        table.key,
+        f"{key[0].upper() if not table.key else key[0]}{key[1:]}{time}.",
+        f"Number of rows of {table.name}, whatever their status.",
+    )
+
+
+def _sums(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> Iterator[ProposedMeasure]:
+    if not table.is_event or not _adds_up(table, facts):
+        return
+    mixed = _has_several_currencies(table)
+    taken = {column.name.casefold() for column in table.table.columns}
+    count = 0
+    for column in table.table.columns:
+        if column.name in table.keys or count == MOST_SUMS or _mostly_null(table.profiles.get(column.name)):
+            continue
+        words = table.parts[column.name]
+        found = additive(column, table.profiles.get(column.name), words)
+        if found is None or (mixed and found.kind is Additive.MONEY and found.unit is None):
+            continue
+        name = next((each for each in _sum_names(table, words) if each.casefold() not in taken), None)
+        if name is None:
+            continue
+        taken.add(name.casefold())
+        count += 1
+        what = {Additive.MONEY: "an amount of money", Additive.QUANTITY: "a quantity", Additive.DURATION: "a duration"}
+        yield ProposedMeasure(
+            name,
+            f"sum({_quoted(column.name, dialect)})",
+            (column.name,),
+            f"`{column.name}` is a number whose name says that it is {what[found.kind]}; it is not part of a key.",
+            f"Sum of {column.name} over the rows of {table.name}, whatever their status.",
+            unit=found.unit,
+        )
+
+
+def _adds_up(table: _Table, facts: Mapping[TableRef, _Table]) -> bool:
+    """Whether its rows happened at some time: their own, or that of a row that they refer to, as of order lines.
+
+    A time of writing is enough for rows about a person or a customer.
+    """
+    parents = [parent for each in table.references if (parent := facts.get(each.parent)) is not None]
+    if table.happens or any(parent.happens for parent in parents):
+        return True
+    return bool(table.times) and any(concepts(parent.words) & {"person", "customer"} for parent in parents)
+
+
+def _has_several_currencies(table: _Table) -> bool:
+    profiles = (table.profiles.get(each.name) for each in table.table.columns if is_currency_column(each))
+    return any(profile is None or profile.distinct is None or profile.distinct > 1 for profile in profiles)
+
+
+def _sum_names(table: _Table, words: Sequence[str]) -> Iterator[str]:
+    """Yield names for a sum of the column of these words, the best first."""
+    spelled = [_SPELLED_OUT.get(word, word) for word in words if not word.isdigit()] or list(words)
+    base = [word for word in spelled if word not in _PLAIN_TOTALS]
+    entity = table.entity.split("_")
+    missing = [word for word in entity if word not in base]
+    if not base:
+        yield "_".join((*entity, "total"))
+    elif len(base) == 1 and base[0] in _GENERIC:
+        yield "_".join(("total", *missing, *base))
+    else:
+        yield "_".join(("total", *base))
+    yield "_".join(("total", *missing, *base))
+    yield "_".join(("sum_of", *spelled))
+
+
+def _entities(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> Iterator[ProposedMeasure]:
+    """Yield a distinct count for each reference to a table of entities."""
+    count = 0
+    seen: set[str] = set()
+    for each in table.references:
+        parent = facts.get(each.parent)
+        if parent is None or count == MOST_ENTITIES or not _is_entity_reference(table, each, parent):
+            continue
+        (column,) = each.child_columns
+        if column in seen:
+            continue
+        seen.add(column)
+        name = _plural(_role(table, column, parent))
+        count += 1
+        yield ProposedMeasure(
+            name,
+            f"count(distinct {_quoted(column, dialect)})",
+            (column,),
+            f"`{column}` refers to `{parent.name}`, and several rows share a value.",
+            f"Number of different {name.replace('_', ' ')} with at least one row in {table.name}.",
+        )
+
+
+def _is_entity_reference(table: _Table, reference: Relationship, parent: _Table) -> bool:
+    if len(reference.child_columns) != 1 or reference.condition is not None or reference.parent == reference.child:
+        return False
+    (column,) = reference.child_columns
+    if reference.cardinality is not Cardinality.MANY_TO_ONE or set(tokens(column)) & _PEOPLE_AT_WORK:
+        return False
+    if (
+        parent.rows < MIN_ENTITIES
+        or parent.has_periods
+        or set(parent.words) & _NO_FACTS
+        or column in table.key[:1] == ((column,))
+    ):
+        return False
+    if parent.is_lookup or _mostly_null(table.profiles.get(column)):
+        return False
+    base = key_base(table.parts[column], frozenset())[0]
+    named = not base or max(phrase_alike(base, parent.words), phrase_alike(base[-1:], parent.words[-1:])) >= 0.75
+    profile = table.profiles.get(column)
+    return named and profile is not None and not profile.unique
+
+
+def _role(table: _Table, column: str, parent: _Table) -> tuple[str, ...]:
+    """Return what the referenced rows are called: by the column where it adds a word, such as `billing_customer`."""
+    base = key_base(table.parts[column], frozenset())[0]
+    own = parent.words[-MOST_WORDS:]
+    added = base[: -len(own)]
+    is_role = added and phrase_alike(base[-len(own) :], own) == 1
+    return base if is_role and all(len(word) >= 4 and word.isalpha() for word in added) else own
+
+
+def _plural(words: Sequence[str]) -> str:
+    last = words[-1]
+    if not last.isascii() or last.endswith("s"):
+        plural = last
+    elif last.endswith("y") and last[-2:-1] not in "aeiou":
+        plural = f"{last[:-1]}ies"
+    elif last.endswith(("x", "ch", "sh", "z")):
+        plural = f"{last}es"
+    else:
+        plural = {"person": "people", "child": "children"}.get(last, f"{last}s")
+    return "_".join((*words[:-1], plural))
+
+
+def _rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
+    """Yield the share of rows with a flag, for each boolean column that has both values."""
+    count = 0
+    for column in table.table.columns:
+        words = table.parts[column.name]
+        if count == MOST_RATES or column.name in table.keys or not _is_flag(column, table.profiles.get(column.name)):
+            continue
+        named = tuple(word for word in words if word not in _FLAG_PREFIXES) or words
+        if set(named) & _NO_RATES:
+            continue
+        count += 1
+        quoted = _quoted(column.name, dialect)
+        condition = quoted if dialect.conditions_are_values else f"{quoted} = 1"
+        yield ProposedMeasure(
+            f"{'_'.join(named)}_rate" if named[-1] not in ("rate", "flag") else "_".join((*named[:-1], "rate")),
+            f"avg(case when {condition} then 1.0 else 0.0 end)",
+            (column.name,),
+            f"`{column.name}` is a boolean, and rows with both values occur.",
+            f"Share of the rows of {table.name} with {column.name}; rows without a value count as false.",
+            format="percent",
+        )
+
+
+def _is_flag(column: Column, profile: ColumnProfile | None) -> bool:
+    if column.type is not SemanticType.BOOLEAN or profile is None or profile.kind is not ValueKind.BOOLEAN:
+        return False
+    return profile.distinct == 2 and not _mostly_null(profile)
+
+
+def _mostly_null(profile: ColumnProfile | None) -> bool:
+    return profile is None or not profile.rows or profile.nulls > MOST_NULLS * profile.rows
+
+
+def _quoted(name: str, dialect: Dialect) -> str:
+    """Return a column as it stands in an expression: in quotes where it is not a plain word."""
+    return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else dialect.quote(name)

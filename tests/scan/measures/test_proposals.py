@@ -1,0 +1,176 @@
+"""Which measures a scan proposes for which tables."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from ktx_cli.project.config.blocks import Relationships
+from ktx_cli.scan.measures.proposals import propose_measures
+from ktx_cli.scan.measures.record import ProposedMeasure, proposals_bytes, read_proposals, restricted, with_proposals
+from ktx_cli.scan.profile.profiler import Budget, profile_tables
+from ktx_cli.scan.relationships.discovery import discover
+from ktx_cli.scan.relationships.record import RelationshipRecord
+from ktx_cli.warehouses import Table, TableKind, TableRef, dialect_named
+from ktx_cli.warehouses.port import ConnectionSpec, Scope
+from ktx_cli.warehouses.registry import connect
+
+NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
+CUSTOMERS = (
+    "CREATE TABLE customers (customer_id INTEGER PRIMARY KEY, name TEXT, signed_up_on DATE, is_business BOOLEAN,"
+    " account_balance DECIMAL(10,2), credit_limit INTEGER)",
+    f"INSERT INTO customers {NUMBERS.format(rows=60)} SELECT i, 'c' || i, '2024-01-01', i % 2, i * 3.5, i FROM n",
+)
+ORDERS = (
+    "CREATE TABLE orders (order_id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customers, ordered_at TIMESTAMP,"
+    " amount DECIMAL(10,2), discount_pct DECIMAL(4,2), is_first BOOLEAN, is_deleted BOOLEAN, qty INTEGER,"
+    " unit_price DECIMAL(10,2))",
+    f"INSERT INTO orders {NUMBERS.format(rows=200)} SELECT i, 1 + i % 60, '2024-05-01 10:00:00', i * 1.25, i % 20,"
+    " i % 3 = 0, i % 7 = 0, i % 9, i * 0.5 FROM n",
+)
+Propose = Callable[..., dict[str, dict[str, str]]]
+
+
+@contextmanager
+def scanned(path: Path, statements: tuple[str, ...]) -> Iterator[dict[TableRef, tuple[ProposedMeasure, ...]]]:
+    with closing(sqlite3.connect(path)) as database:
+        for statement in statements:
+            database.execute(statement)
+        database.commit()
+    with connect(ConnectionSpec("w", "sqlite", {"path": str(path)})) as connector:
+        tables = connector.introspect(Scope()).tables
+        profiled = profile_tables(connector, tables, Budget())
+        found = discover(connector, tables, profiled.tables, Relationships())
+        known = RelationshipRecord(found.keys, found.relationships)
+        yield propose_measures(
+            tables, known, [each.profile for each in profiled.tables], dialect_named(connector.dialect)
+        )
+
+
+@pytest.fixture
+def propose(tmp_path: Path) -> Propose:
+    """Return a function that scans a database made by statements: table -> measure -> its expr."""
+
+    def run(*statements: str) -> dict[str, dict[str, str]]:
+        with scanned(tmp_path / "data.sqlite", statements) as found:
+            return {ref.name: {each.name: each.expr for each in measures} for ref, measures in found.items()}
+
+    return run
+
+
+def test_a_fact_table_gets_counts_sums_entities_and_rates(propose: Propose) -> None:
+    found = propose(*CUSTOMERS, *ORDERS)
+    assert found["orders"] == {
+        "order_count": "count(*)",
+        "total_order_amount": "sum(amount)",
+        "total_order_quantity": "sum(qty)",
+        "customers": "count(distinct customer_id)",
+        "first_rate": "avg(case when is_first then 1.0 else 0.0 end)",
+    }
+
+
+def test_a_table_of_entities_is_counted_and_its_attributes_are_not_added_up(propose: Propose) -> None:
+    assert set(propose(*CUSTOMERS)["customers"]) == {"customer_count", "business_rate"}
+
+
+def filled(create: str, values: str, rows: int = 200) -> tuple[str, str]:
+    name = create.split()[2]
+    return create, f"INSERT INTO {name} {NUMBERS.format(rows=rows)} SELECT {values} FROM n"
+
+
+@pytest.mark.table(
+    ("table", "columns", "values"),
+    [
+        ("order_statuses", "id INTEGER PRIMARY KEY, label TEXT, created_at TIMESTAMP", "i, 's' || i, '2024-01-01'"),
+        ("countries", "id INTEGER PRIMARY KEY, name TEXT, updated_at TIMESTAMP", "i, 'c' || i, '2024-01-01'"),
+        ("date_dim", "date_key INTEGER PRIMARY KEY, day DATE, amount INTEGER", "i, '2024-01-01', i"),
+        ("price_history", "id INTEGER PRIMARY KEY, changed_on DATE, amount INTEGER", "i, '2024-01-01', i"),
+        ("stock_snapshots", "id INTEGER PRIMARY KEY, taken_on DATE, quantity INTEGER", "i, '2024-01-01', i"),
+        ("app_settings", "id INTEGER PRIMARY KEY, changed_on DATE, value INTEGER", "i, '2024-01-01', i"),
+        ("memberships", "id INTEGER PRIMARY KEY, valid_from DATE, valid_to DATE, fee INTEGER",
+         "i, '2024-01-01', '2025-01-01', i"),
+        ("notes", "id INTEGER PRIMARY KEY, body TEXT", "i, 'text ' || i"),
+        ("sales_targets", "id INTEGER PRIMARY KEY, month DATE, amount INTEGER", "i, '2024-01-01', i"),
+    ],
+)  # fmt: skip
+def test_tables_without_proposals(table: str, columns: str, values: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{table}.sqlite"
+    with scanned(path, filled(f"CREATE TABLE {table} ({columns})", values)) as found:
+        assert found == {}
+
+
+def test_a_small_table_gets_no_proposals(propose: Propose) -> None:
+    assert propose(*filled("CREATE TABLE payments (id INTEGER PRIMARY KEY, paid_on DATE, amount INTEGER)",
+                           "i, '2024-01-01', i", 49)) == {}  # fmt: skip
+
+
+def test_amounts_of_several_currencies_are_not_added_up(propose: Propose) -> None:
+    found = propose(*filled(
+        "CREATE TABLE payments (id INTEGER PRIMARY KEY, paid_on DATE, amount INTEGER, amount_eur INTEGER, fee INTEGER,"
+        " item_count INTEGER, currency TEXT)",
+        "i, '2024-01-01', i, i + 1, i + 2, i % 4, CASE i % 2 WHEN 0 THEN 'EUR' ELSE 'USD' END",
+    ))  # fmt: skip
+    assert set(found["payments"]) == {"payment_count", "total_amount_eur", "total_item_count"}
+
+
+def test_raw_copies_beside_marts_get_none(propose: Propose) -> None:
+    columns, values = "(id INTEGER PRIMARY KEY, ordered_on DATE, amount INTEGER)", "i, '2024-01-01', i"
+    found = propose(
+        *filled(f"CREATE TABLE raw_orders {columns}", values),
+        *filled(f"CREATE TABLE stg_orders {columns}", values),
+        *filled(f"CREATE TABLE fct_orders {columns}", values),
+    )
+    assert set(found) == {"fct_orders"}
+    assert set(found["fct_orders"]) == {"order_count", "total_order_amount"}
+
+
+def test_a_name_of_a_column_is_never_the_name_of_a_measure(propose: Propose) -> None:
+    found = propose(*filled(
+        "CREATE TABLE orders (id INTEGER PRIMARY KEY, ordered_on DATE, order_count INTEGER, total_amount INTEGER,"
+        " amount INTEGER, total INTEGER)",
+        "i, '2024-01-01', i % 5, i, i + 2, i + 3",
+    ))["orders"]  # fmt: skip
+    assert found == {
+        "total_order_count": "sum(order_count)",
+        "total_order_amount": "sum(total_amount)",
+        "sum_of_amount": "sum(amount)",
+        "order_total": 'sum("total")',
+    }
+
+
+def test_a_bridge_is_not_counted(propose: Propose) -> None:
+    found = propose(
+        *CUSTOMERS,
+        *filled("CREATE TABLE products (product_id INTEGER PRIMARY KEY, name TEXT)", "i, 'p' || i", 60),
+        "CREATE TABLE customer_products (customer_id INTEGER REFERENCES customers, product_id INTEGER REFERENCES"
+        " products, updated_at TIMESTAMP, PRIMARY KEY (customer_id, product_id))",
+        f"INSERT INTO customer_products {NUMBERS.format(rows=60)} SELECT i, 61 - i, '2024-01-01' FROM n",
+    )
+    assert "customer_products" not in found
+
+
+def test_the_same_database_gives_the_same_bytes_and_they_are_read_back(tmp_path: Path) -> None:
+    with scanned(tmp_path / "data.sqlite", (*CUSTOMERS, *ORDERS)) as found:
+        text = proposals_bytes(found)
+    assert read_proposals(text, "measures.json") == found
+    assert proposals_bytes(read_proposals(text, "measures.json")) == text
+    assert proposals_bytes({}) == b'{\n "format": 1,\n "tables": []\n}\n'
+
+
+def test_a_measure_goes_with_its_column() -> None:
+    ref = TableRef(None, "orders")
+    measures = (
+        ProposedMeasure("order_count", "count(*)", (), "reason", "text"),
+        ProposedMeasure("total_amount", "sum(amount)", ("amount",), "reason", "text", unit="EUR"),
+    )
+    left = restricted({ref: measures, TableRef(None, "gone"): measures}, [Table(ref, TableKind.TABLE, ())])
+    assert left == {ref: measures[:1]}
+    entry = with_proposals({"table": "orders"}, measures[1:])
+    assert entry["proposed_measures"] == [
+        {"name": "total_amount", "expr": "sum(amount)", "status": "proposed", "reason": "reason", "unit": "EUR",
+         "descriptions": {"ktx": "text"}},
+    ]  # fmt: skip
