@@ -3,7 +3,8 @@
 The rules are those of the API. A request is read in the order tools, system prompt, messages. At each `cache_control`
 mark the longest prefix that an earlier request stored is looked for, up to `LOOK_BACK` blocks back; it is read from the
 cache, what follows it up to the last mark is written, and the rest is fresh. An entry lives for the time its mark
-names, from its last use on. Tokens are estimated as `CHARACTERS` characters each: the tokenizer of these models is not public.
+names, from its last use on. Tokens are estimated as `CHARACTERS` characters each: the tokenizer of these models is not
+public.
 """
 
 from __future__ import annotations

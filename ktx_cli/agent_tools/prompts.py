@@ -1,6 +1,9 @@
 """The prompts of agent loops: the system prompt is the packaged text (or the project's), the task is put together here.
 
-Placeholders of `work_unit.md` and `reconcile.md`: `{{skills}}` becomes the list of skills that may be loaded,
+What many loops have in common comes first, so that a provider's cache serves all of them: the system prompt with the
+skills that the task needs, then the index of wiki and semantic layer, then what is the task's own.
+
+Placeholders of `work_unit.md` and `reconcile.md`: `{{skills}}` becomes the list of further skills that may be loaded,
 `{{origin}}` what people call the source. A text without one of them does without what it stands for.
 """
 
@@ -17,6 +20,7 @@ from ktx_cli.agent_tools.layer_readers import origin
 from ktx_cli.agent_tools.session import ToolSession
 from ktx_cli.core import KtxError, listing, one_line, plural
 from ktx_cli.documents import WorkUnit
+from ktx_cli.llm import PromptPart, PromptText
 from ktx_cli.prompts import Prompt, for_stage, text_of
 from ktx_cli.sources import FileState
 from ktx_cli.wiki import load_wiki
@@ -48,6 +52,14 @@ class TaskPrompt:
 
     system: str
     prompt: str
+    """What is the task's own."""
+    shared: str = ""
+    """What stands before it, the same in every task of the run: the index of wiki and semantic layer."""
+
+    @property
+    def parts(self) -> PromptText:
+        """The prompt as the runtime takes it."""
+        return (PromptPart(self.shared, cached=True), PromptPart(self.prompt)) if self.shared else self.prompt
 
 
 def load_prompts(root: Path | None = None, names: Sequence[str] = PROMPTS) -> dict[str, Prompt]:
@@ -69,15 +81,13 @@ def unit_prompt(
 ) -> TaskPrompt:
     """Return the prompts of a work unit.
 
-    `skills`: those of the source, to be loaded first. `earlier`: raw file -> what earlier runs made of it. Raises
-    `PromptTooLongError`.
+    `skills`: those of the source. They stand in the system prompt, with those that writing takes where the task writes.
+    `earlier`: raw file -> what earlier runs made of it. Raises `PromptTooLongError`.
     """
     states = earlier or {}
     made = {path: states[path].artifacts for path in unit.files if path in states}
     sections = joined(
-        _first(session, skills),
-        _pages(session),
-        _sources(session),
+        _limits(session),
         _pins(session),
         _paths("Files of this task, each to be worked through", unit.files, session, made),
         _paths("Files you may read besides", unit.dependencies, session, {}),
@@ -85,7 +95,8 @@ def unit_prompt(
         _notes(unit),
         f"Task: {one_line(visible(unit.label), _LONGEST_LINE)}",
     )
-    return _checked(TaskPrompt(_system(session, prompt, "unit"), sections), unit.key)
+    named = skills if session.evidence is not None else (*skills, *_writing_skills(session))
+    return _checked(TaskPrompt(_system(session, prompt, "unit", named), sections, _index(session)), unit.key)
 
 
 def reconcile_prompt(
@@ -94,34 +105,32 @@ def reconcile_prompt(
     *,
     stage: Literal["reconcile", "curate"] = "reconcile",
     skills: Sequence[str] = ("ingest_triage",),
+    others: Sequence[str] = (),
     notes: str = "",
 ) -> TaskPrompt:
-    """Return the prompts of a loop over a whole run, or over its candidates. Raises `PromptTooLongError`."""
+    """Return the prompts of a loop over a whole run, or over its candidates. Raises `PromptTooLongError`.
+
+    `skills` stand in the system prompt; `others` are listed there, to be loaded where they are needed.
+    """
     staged = session.stage
     wrote = sum(len(each.actions) for each in staged.units)
     counts = (
         f"This run has {plural(len(staged.units), 'unit')} that wrote {plural(wrote, 'artifact')}, and "
         f"{plural(len(staged.evictions), 'deleted raw file')}."
     )
-    sections = joined(_first(session, skills), _pages(session), _sources(session), _pins(session), notes, counts)
-    return _checked(TaskPrompt(_system(session, prompt, stage), sections), "reconcile")
+    system = _system(session, prompt, stage, skills, others)
+    return _checked(TaskPrompt(system, joined(_pins(session), notes, counts), _index(session)), "reconcile")
 
 
 def memory_prompt(session: ToolSession, prompt: Prompt, text: str, rules: str) -> TaskPrompt:
     """Return the prompts of a capture. `rules`: what holds for this one. Raises `PromptTooLongError`."""
-    sections = joined(
-        _first(session, ("memory_capture",)),
-        _pages(session),
-        _sources(session),
-        rules,
-        f"The text to remember:\n{wrapped(text, session.origin)}",
-        "Task: memory capture",
-    )
-    return _checked(TaskPrompt(_system(session, prompt, "memory"), sections), "memory capture")
+    sections = joined(rules, f"The text to remember:\n{wrapped(text, session.origin)}", "Task: memory capture")
+    system = _system(session, prompt, "memory", ("memory_capture", *_writing_skills(session)))
+    return _checked(TaskPrompt(system, sections, _index(session)), "memory capture")
 
 
 def _checked(task: TaskPrompt, key: str) -> TaskPrompt:
-    length = len(task.system) + len(task.prompt)
+    length = len(task.system) + len(task.shared) + len(task.prompt)
     if length > LONGEST_PROMPT:
         message = f"the prompt of `{key}` has {length:,} characters, {LONGEST_PROMPT:,} are allowed"
         hint = "cut the source into smaller parts, or shorten prompts and skills of the project"
@@ -129,15 +138,40 @@ def _checked(task: TaskPrompt, key: str) -> TaskPrompt:
     return task
 
 
-def _system(session: ToolSession, prompt: Prompt, stage: str) -> str:
-    listed = (f"- `{each.name}`: {each.description}" for each in for_stage(session.skills.values(), stage))
-    filled = prompt.text.replace("{{skills}}", "\n".join(listed) or "- none")
-    return filled.replace("{{origin}}", one_line(visible(session.origin), _LONGEST_LINE))
+GENERAL_SKILLS: Final = ("ingest_triage", "memory_capture", "sl", "sl_capture", "wiki_capture")
+"""The skills that tasks of every source may need; the others belong to the sources that name them."""
 
 
-def _first(session: ToolSession, skills: Sequence[str]) -> str:
-    known = [f"`{name}`" for name in skills if name in session.skills]
-    return f"Load first: {', '.join(known)}." if known else ""
+def _system(session: ToolSession, prompt: Prompt, stage: str, skills: Sequence[str], others: Sequence[str] = ()) -> str:
+    """Return the prompt with the texts of `skills` behind it; of the rest it lists what fits stage and source."""
+    given = [session.skills[name] for name in dict.fromkeys(skills) if name in session.skills]
+    fitting = {*GENERAL_SKILLS, *others}.difference(each.name for each in given)
+    listed = (each for each in for_stage(session.skills.values(), stage) if each.name in fitting)
+    lines = "\n".join(f"- `{each.name}`: {each.description}" for each in listed)
+    filled = prompt.text.replace("{{skills}}", lines or "- none")
+    filled = filled.replace("{{origin}}", one_line(visible(session.origin), _LONGEST_LINE))
+    return joined(filled.rstrip("\n"), *(f"Skill `{each.name}`:\n\n{each.text.rstrip()}" for each in given))
+
+
+def _writing_skills(session: ToolSession) -> tuple[str, ...]:
+    """Return the skills that a task takes which writes pages, and the semantic layer where it may."""
+    layer = ("sl_capture", "sl") if session.semantic and session.connections else ()
+    return ("wiki_capture", *layer)
+
+
+def _index(session: ToolSession) -> str:
+    """Return what is there already; it depends on the run and its databases alone, so its tasks share it."""
+    return joined(_pages(session), _sources(session))
+
+
+def _limits(session: ToolSession) -> str:
+    """Return what a task may not write; nothing where it may write all."""
+    if session.evidence is not None:
+        tool = session.evidence.tool
+        return f"This task writes neither pages nor definitions: give what you find with `{tool}`. ktx writes the rest."
+    if session.semantic or not session.connections:
+        return ""
+    return f"This task writes wiki pages only: {session.why_not or 'its connection has no semantic layer to write'}."
 
 
 def _pages(session: ToolSession) -> str:
@@ -152,11 +186,7 @@ def _sources(session: ToolSession) -> str:
     if not session.connections:
         return "No semantic layer is available in this task."
     room = _LONGEST_INDEX // len(session.connections)
-    sections = [_layer(session, connection, room) for connection in sorted(session.connections)]
-    refused = (
-        "" if session.semantic else f"This task writes wiki pages alone: {session.why_not or 'so it was planned'}."
-    )
-    return joined(*sections, refused)
+    return joined(*(_layer(session, connection, room) for connection in sorted(session.connections)))
 
 
 def _layer(session: ToolSession, connection: str, room: int) -> str:

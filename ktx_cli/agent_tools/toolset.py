@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from pydantic import Field, create_model
@@ -301,15 +302,20 @@ WRITERS: Final = frozenset(tool.name for tools in BY_STAGE.values() for tool in 
 """Tools whose failures count until a later success makes them good."""
 
 
+COMMON: Final = frozenset(tool.name for tool in (*_SHARED, *_SPAN, *discovery.FALLBACK_TOOLS)) | {"load_skill"}
+"""The tools of units, curator and reconciliation alike."""
+
+
 def tools_for(session: ToolSession, stage: Stage) -> list[RuntimeTool]:
-    """Return the tools of a session's loop, sorted by name.
+    """Return the tools of a session's loop, sorted by name, those that most loops have first.
 
     A session that may not write the semantic layer has no tools that do; one without databases none that ask them.
     Raises `ValueError` where `extra` has a tool of a name that is taken.
     """
     chosen = [tool for tool in (*BY_STAGE[stage], _skill_tool(stage)) if _is_for(session, tool.name)]
     chosen += [] if session.evidence is None else [evidence_tool(session.evidence)]
-    return list(check_tools([*(tool.on(session) for tool in chosen), *session.extra]).values())
+    made = (replace(tool.on(session), common=tool.name in COMMON) for tool in chosen)
+    return list(check_tools([*made, *session.extra]).values())
 
 
 def unresolved_failures(session: ToolSession, invocations: Iterable[ToolInvocation] = ()) -> tuple[Failure, ...]:

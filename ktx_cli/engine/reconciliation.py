@@ -49,6 +49,7 @@ def reconcile_task(
     raw = {f"{work.connection}/{path}": file for work in works for path, file in work.snapshot.files.items()}
     stage = staged(outcomes, evicted_paths(works))
     session = context.open_session(workspace.child(), raw=raw, files=tuple(raw), stage=stage)
+    others = sorted({skill for work in works for skill in work.source.skills})
 
     def judge(outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
         wrong = context.gates.definitions(session.workspace, outcome.changes)
@@ -57,7 +58,7 @@ def reconcile_task(
     return AgentTask(
         WorkUnit(RECONCILE, RECONCILE, ()),
         RECONCILE,
-        prompt=lambda: reconcile_prompt(session, context.prompts["reconcile"]),
+        prompt=lambda: reconcile_prompt(session, context.prompts["reconcile"], others=others),
         tools=lambda: tools_for(session, "reconcile"),
         step_budget=STEPS,
         kind=RECONCILE,

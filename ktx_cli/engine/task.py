@@ -259,7 +259,7 @@ class AgentRunner:
         try:
             prompt = task.prompt()
             result = await self.runtime.run_agent_loop(
-                prompt.prompt,
+                prompt.parts,
                 system=prompt.system,
                 tools=task.tools(),
                 step_budget=task.step_budget,

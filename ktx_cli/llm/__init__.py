@@ -52,11 +52,14 @@ if TYPE_CHECKING:
     )
     from ktx_cli.llm.tools import FAILED_CALL, MAX_RESULT, RuntimeTool, ToolError, ToolOutput, check_tools
     from ktx_cli.llm.types import (
+        BETWEEN_PARTS,
         CallFacts,
         Done,
         EmitLlm,
         LoopResult,
         ObjectResult,
+        PromptPart,
+        PromptText,
         Resumed,
         Step,
         TextDelta,
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
         ToolInvocation,
         Usage,
         UsageReported,
+        parts_of,
     )
     from ktx_cli.llm.usage import DIMENSIONS, ORIGINS, PRICES, UsageFact, UsageRow, UsageSink, record_usage, usage_by
 

@@ -26,6 +26,7 @@ from ktx_cli.llm.types import (
     Cost,
     EmitLlm,
     OnStepFinish,
+    PromptPart,
     Resumed,
     Step,
     StepFinished,
@@ -109,7 +110,8 @@ class CallSpec:
     """One call for a backend. `schema` and `check` belong to object calls: `check` raises for a value that does not
     fit, with words the model can use. `stream`: somebody reads the answer as it is written. `run_id` and `trace_id`
     are those of a request of the executor's. `journal` keeps the steps of a loop that is to go on when interrupted.
-    `label` is what people call the work, for transcripts."""
+    `label` is what people call the work, for transcripts. `parts`: the prompt as it was put together, empty for one
+    part."""
 
     kind: Kind
     backend: str
@@ -126,6 +128,7 @@ class CallSpec:
     trace_id: str = ""
     journal: LoopJournal | None = None
     label: str = ""
+    parts: tuple[PromptPart, ...] = ()
 
     @property
     def names(self) -> CallNames:
@@ -333,12 +336,16 @@ class ModelTurn:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of the history: what the user side said, a turn of the model, or the results of its tools."""
+    """One entry of the history: what the user side said, a turn of the model, or the results of its tools.
+
+    `parts`: those of the prompt, where a call begins with several; they are not kept, for the call brings them again.
+    """
 
     kind: Literal["user", "turn", "results"]
     text: str = ""
     turn: ModelTurn | None = None
     results: tuple[ToolInvocation, ...] = ()
+    parts: tuple[PromptPart, ...] = ()
 
 
 @dataclass(slots=True)
@@ -368,7 +375,7 @@ async def run_own_loop(
     model: TurnModel, spec: CallSpec, record: CallRecord, *, retried: Retried, repair: Repair | None = None
 ) -> Outcome:
     """Carry out a call on a turn model."""
-    conversation = Conversation(spec.system, [Entry("user", spec.prompt)])
+    conversation = Conversation(spec.system, [Entry("user", spec.prompt, parts=spec.parts)])
     if spec.kind == "object":
         return await _object(model, spec, record, conversation, retried)
     key = "" if spec.journal is None else key_of(spec)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ktx_cli.llm.agent_loop import LoopJournal
 from ktx_cli.llm.tools import RuntimeTool
-from ktx_cli.llm.types import LoopResult, ObjectResult, OnStepFinish, Output, ProbeReport, TextResult
+from ktx_cli.llm.types import LoopResult, ObjectResult, OnStepFinish, Output, ProbeReport, PromptText, TextResult
 
 
 class Abort:
@@ -34,13 +34,14 @@ class Abort:
 class LlmRuntime(Protocol):
     """What services hold. They do not know the backend; a role says which model serves a call.
 
-    `model` replaces the role's model, `backend:model` also its backend. Every method raises `LlmError`; an abort or a
-    cancelled task ends the call's processes and requests before it returns.
+    A prompt may come in parts: those marked `cached` get a cache mark where the backend sets marks itself; elsewhere
+    all are joined to one text. `model` replaces the role's model, `backend:model` also its backend. Every method raises
+    `LlmError`; an abort or a cancelled task ends the call's processes and requests before it returns.
     """
 
     async def generate_text(
         self,
-        prompt: str,
+        prompt: PromptText,
         *,
         system: str = "",
         role: str = "default",
@@ -52,7 +53,7 @@ class LlmRuntime(Protocol):
 
     async def generate_object(
         self,
-        prompt: str,
+        prompt: PromptText,
         output: type[Output],
         *,
         system: str = "",
@@ -65,7 +66,7 @@ class LlmRuntime(Protocol):
 
     async def run_agent_loop(
         self,
-        prompt: str,
+        prompt: PromptText,
         *,
         system: str,
         tools: Sequence[RuntimeTool],

@@ -18,7 +18,18 @@ from ktx_cli.llm.port import Abort
 from ktx_cli.llm.schemas import object_schema
 from ktx_cli.llm.settings import ModelRef, model_for, unsupported
 from ktx_cli.llm.tools import RuntimeTool, check_tools
-from ktx_cli.llm.types import EmitLlm, LoopResult, ObjectResult, OnStepFinish, Output, ProbeReport, TextResult
+from ktx_cli.llm.types import (
+    BETWEEN_PARTS,
+    EmitLlm,
+    LoopResult,
+    ObjectResult,
+    OnStepFinish,
+    Output,
+    ProbeReport,
+    PromptText,
+    TextResult,
+    parts_of,
+)
 from ktx_cli.llm.usage import UsageSink, ignore_usage
 from ktx_cli.project import KtxConfig
 
@@ -78,7 +89,7 @@ class RoutedRuntime:
 
     async def generate_text(
         self,
-        prompt: str,
+        prompt: PromptText,
         *,
         system: str = "",
         role: str = "default",
@@ -90,7 +101,7 @@ class RoutedRuntime:
 
     def start_text(
         self,
-        prompt: str,
+        prompt: PromptText,
         *,
         system: str = "",
         role: str = "default",
@@ -109,7 +120,7 @@ class RoutedRuntime:
 
     async def generate_object(
         self,
-        prompt: str,
+        prompt: PromptText,
         output: type[Output],
         *,
         system: str = "",
@@ -129,7 +140,7 @@ class RoutedRuntime:
 
     async def run_agent_loop(
         self,
-        prompt: str,
+        prompt: PromptText,
         *,
         system: str,
         tools: Sequence[RuntimeTool],
@@ -159,7 +170,7 @@ class RoutedRuntime:
 
     def start_agent_loop(
         self,
-        prompt: str,
+        prompt: PromptText,
         *,
         system: str,
         tools: Sequence[RuntimeTool],
@@ -237,12 +248,13 @@ class RoutedRuntime:
         return model_for(self.shared.config, role, model=model)
 
     def _spec(
-        self, kind: Any, prompt: str, system: str, role: str, model: str | None, *, stream: bool = False
+        self, kind: Any, prompt: PromptText, system: str, role: str, model: str | None, *, stream: bool = False
     ) -> CallSpec:
-        if not prompt.strip():
+        parts = parts_of(prompt)
+        if not parts:
             raise ValueError("a prompt cannot be empty")
-        ref = self.resolve(role, model)
-        return CallSpec(kind, ref.backend, role, ref.model, prompt, system, stream=stream)
+        ref, text = self.resolve(role, model), BETWEEN_PARTS.join(part.text for part in parts)
+        return CallSpec(kind, ref.backend, role, ref.model, text, system, stream=stream, parts=parts)
 
     def _handle(
         self, work: Callable[[EmitLlm], Awaitable[Result]], spec: CallSpec, abort: Abort | None, request_id: str = ""

@@ -76,6 +76,34 @@ def _made(model: type[BaseModel]) -> dict[str, Any]:
     return {**definition, "$defs": schema["$defs"]} if set(schema) == {"$ref", "$defs"} and definition else schema
 
 
+_TOOL_SCHEMAS: Final[WeakKeyDictionary[type[BaseModel], dict[str, Any]]] = WeakKeyDictionary()
+
+
+def tool_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema of a tool's arguments, without what says nothing to a model; shared like that of `json_schema`.
+
+    Pydantic repeats each name as a title, and writes an argument that may be left out as one that may be null: a third
+    of the text of the tools, which goes along with every request. The tool itself still takes a null.
+    """
+    if model not in _TOOL_SCHEMAS:
+        _TOOL_SCHEMAS[model] = _shortened(json_schema(model))
+    return _TOOL_SCHEMAS[model]
+
+
+def _shortened(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    short = {word: value for word, value in changed_inside(part, _shortened).items() if word != "title"}
+    if "default" not in short or short["default"] is not None:
+        return short
+    del short["default"]
+    kinds = [kind for kind in short.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        del short["anyOf"]
+        return {**kinds[0], **short}
+    return {**short, "anyOf": kinds} if kinds else short
+
+
 def schema_model(schema: dict[str, Any]) -> type[RootModel[Any]]:
     """Return a model for a JSON Schema a person wrote; raises `ValueError` for a schema that is none."""
     import jsonschema

@@ -20,7 +20,7 @@ from pydantic import BaseModel, PydanticUserError, ValidationError
 from pydantic_core import to_jsonable_python
 
 from ktx_cli.core import KtxError, did_you_mean
-from ktx_cli.llm.schemas import json_schema
+from ktx_cli.llm.schemas import tool_schema
 from ktx_cli.llm.types import ToolInvocation
 
 log = logging.getLogger(__name__)
@@ -57,8 +57,9 @@ Handler = Callable[[Any], Any]
 class RuntimeTool:
     """A tool an agent loop may call. A handler that is no coroutine function runs in a thread.
 
-    `read_only` tools of one turn may run side by side. Raises `ValueError`, naming the tool, for a name, description
-    or input model that a backend could not carry.
+    `read_only` tools of one turn may run side by side. `common`: most loops of a run have the tool; such tools come
+    first, so that a provider's cache of them serves all these loops. Raises `ValueError`, naming the tool, for a name,
+    description or input model that a backend could not carry.
     """
 
     name: str
@@ -66,6 +67,7 @@ class RuntimeTool:
     input_model: type[BaseModel]
     handler: Handler
     read_only: bool = False
+    common: bool = False
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name):
@@ -81,7 +83,7 @@ class RuntimeTool:
 
     def input_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the input, shared by all who ask: it must not be changed."""
-        return json_schema(self.input_model)
+        return tool_schema(self.input_model)
 
     def _checked_schema(self) -> dict[str, Any]:
         try:
@@ -91,9 +93,9 @@ class RuntimeTool:
 
 
 def check_tools(tools: Iterable[RuntimeTool]) -> dict[str, RuntimeTool]:
-    """Return the tools by name, sorted; raises `ValueError` when two have the same name."""
+    """Return the tools by name, sorted, the common ones first; raises `ValueError` when two have the same name."""
     found: dict[str, RuntimeTool] = {}
-    for tool in sorted(tools, key=lambda one: one.name):
+    for tool in sorted(tools, key=lambda one: (not one.common, one.name)):
         if tool.name in found:
             raise ValueError(f"two tools are called {tool.name!r}")
         found[tool.name] = tool

@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -57,6 +57,26 @@ class Cost(Record):
 
     usd: float | None = None
     basis: CostBasis = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPart:
+    """A part of a prompt. `cached`: other calls begin with the same up to its end, so a provider should keep it."""
+
+    text: str
+    cached: bool = False
+
+
+PromptText = str | Sequence[PromptPart]
+"""A prompt: a text, or its parts in order, of which every backend makes the same text."""
+
+BETWEEN_PARTS = "\n\n"
+
+
+def parts_of(prompt: PromptText) -> tuple[PromptPart, ...]:
+    """Return the parts of a prompt that hold a text."""
+    parts = (PromptPart(prompt),) if isinstance(prompt, str) else prompt
+    return tuple(part for part in parts if part.text.strip())
 
 
 def total_cost(costs: Iterable[Cost]) -> Cost:

@@ -13,6 +13,7 @@ from ktx_cli.llm import (
     PROBE_PROMPT,
     LoopResult,
     ObjectResult,
+    PromptPart,
     RuntimeTool,
     Step,
     TextResult,
@@ -91,6 +92,12 @@ async def city(stage: Stage) -> ObjectResult[Any]:
 
 async def loop(stage: Stage) -> LoopResult:
     """Run a loop of at most eight steps."""
+    return await stage.loop(shelf_tools(stage))
+
+
+async def loop_in_parts(stage: Stage) -> LoopResult:
+    """Run a loop whose prompt comes in parts, one of which other calls begin with too."""
+    stage.prompt = (PromptPart("On the shelf: jars.", cached=True), PromptPart("What is in the jars?"))
     return await stage.loop(shelf_tools(stage))
 
 

@@ -137,6 +137,13 @@ EQUAL: Final = (
         requirements=("R14", "R44", "R53", "G5"),
     ),
     ContractCase(
+        "loop with a prompt in parts",
+        (calls(LOOK), DONE),
+        runtime_calls.loop_in_parts,
+        LOOPED,
+        requirements=("R14", "R57"),
+    ),
+    ContractCase(
         "a failing tool",
         (calls(("fail", {"q": "a"})), DONE),
         runtime_calls.loop,

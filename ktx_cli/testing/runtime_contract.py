@@ -24,12 +24,14 @@ from pydantic import BaseModel
 
 from ktx_cli.core import Event
 from ktx_cli.llm import (
+    BETWEEN_PARTS,
     REPAIR_PROMPT,
     Abort,
     CallFacts,
     LlmError,
     LoopResult,
     ObjectResult,
+    PromptText,
     RoutedRuntime,
     RunHandle,
     RuntimeTool,
@@ -38,6 +40,7 @@ from ktx_cli.llm import (
     Usage,
     UsageFact,
     UsageSink,
+    parts_of,
 )
 from ktx_cli.testing.model_script import ANSWER_TOOL, PROTOCOL_TAG, STRUCTURED_TOOL, InOrder, ModelRequest, Reply, says
 from ktx_cli.testing.model_server import ModelServer
@@ -111,7 +114,7 @@ class Stage:
     """What the call of a case works with: the runtime, the tools, and notes of what happened."""
 
     system = "You keep the shelf."
-    prompt = "What is on the shelf?"
+    prompt: PromptText = "What is on the shelf?"
 
     def __init__(self, runtime: RoutedRuntime, server: ModelServer) -> None:
         self.runtime = runtime
@@ -301,13 +304,19 @@ def seen_results(request: ModelRequest) -> list[SeenResult]:
     return found
 
 
-def is_verbatim(request: ModelRequest, system: str, prompt: str) -> bool:
+def is_verbatim(request: ModelRequest, system: str, prompt: PromptText) -> bool:
     """Say whether a request holds the system prompt, and the prompt as a message of the user's, letter by letter.
 
-    `claude --print` takes a conversation as one text, so there the prompt stands behind `User: `.
+    A prompt of several parts stands in as many blocks, or joined in one. `claude --print` takes a conversation as one
+    text, so there the prompt stands behind `User: `.
     """
+    parts = [part.text for part in parts_of(prompt)]
+    joined = BETWEEN_PARTS.join(parts)
     texts = [text for role, text in _texts(request) if role == "user"]
-    return system in request.system and any(prompt == text or text.startswith(f"User: {prompt}") for text in texts)
+    is_there = texts[: len(parts)] == parts or any(
+        joined == text or text.startswith(f"User: {joined}") for text in texts
+    )
+    return system in request.system and is_there
 
 
 def _texts(request: ModelRequest) -> list[tuple[str, str]]:

@@ -25,6 +25,7 @@ from ktx_cli.agent_tools.toolset import BY_STAGE, evidence_tool
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError
 from ktx_cli.documents.raw import WorkUnit
+from ktx_cli.llm.types import PromptPart
 from ktx_cli.project.layout import EmptyTree
 from ktx_cli.project.workspace import Workspace
 from ktx_cli.prompts.prompts import Prompt, load_skills, packaged
@@ -144,13 +145,19 @@ def test_the_prompt_of_a_unit(shop: Callable[..., Any]) -> None:
     earlier = {"docs/a.md": FileState("0" * 64, artifacts=("wiki:refunds", "sl:shop/orders"))}
     task = unit_prompt(session, UNIT, load_prompts()["work_unit"], skills=("documents_ingest",), earlier=earlier)
     assert "own (docs (files))" in task.system
-    assert "- `wiki_capture`: What deserves a wiki page" in task.system
+    skills = load_skills()
+    for name in ("documents_ingest", "wiki_capture", "sl_capture", "sl"):
+        assert f"Skill `{name}`:\n\n{skills[name].text.rstrip()}" in task.system, "it needs no call to be loaded"
+    assert re.findall(r"^- `(\w+)`: ", task.system, re.MULTILINE) == ["ingest_triage"], "no skill of another source"
     assert "{{" not in task.system
     for expected in (
-        "Load first: `documents_ingest`.",
         "- revenue: What revenue is.",
         "- orders (table orders; 5 columns, 1 measure): Orders of customers.",
         "SQL dialect: sqlite",
+    ):
+        assert expected in task.shared, expected
+    assert task.parts == (PromptPart(task.shared, cached=True), PromptPart(task.prompt))
+    for expected in (
         "- docs/a.md (9 bytes); an earlier run made of it: wiki:refunds, sl:shop/orders; edit these",
         "- docs/b.md",
         "- p99.md\n- and 50 more",
@@ -171,9 +178,15 @@ def test_the_prompt_is_the_same_for_the_same_task(shop: Callable[..., Any]) -> N
 def test_a_task_without_semantic_layer_says_so(shop: Callable[..., Any]) -> None:
     text = Prompt("work_unit", "x", "1")
     made = shop(connections={})
-    assert "No semantic layer is available" in unit_prompt(made.session, UNIT, text).prompt
+    task = unit_prompt(made.session, UNIT, text)
+    assert "No semantic layer is available" in task.shared
+    assert "Skill `sl`" not in task.system
     made = shop(semantic=False, why_not="its connection is not mapped")
-    assert "wiki pages alone: its connection is not mapped." in unit_prompt(made.session, UNIT, text).prompt
+    task = unit_prompt(made.session, UNIT, text)
+    assert "wiki pages only: its connection is not mapped." in task.prompt
+    assert task.shared == unit_prompt(shop().session, UNIT, text).shared, (
+        "what a task may not do is no part of the index"
+    )
 
 
 def test_names_of_others_stay_in_their_fence(shop: Callable[..., Any]) -> None:
@@ -195,9 +208,14 @@ def test_a_prompt_that_is_too_long(shop: Callable[..., Any]) -> None:
 
 def test_the_prompt_of_reconciling(shop: Callable[..., Any]) -> None:
     task = reconcile_prompt(shop(stage="reconcile").session, load_prompts()["reconcile"])
-    assert "Load first: `ingest_triage`." in task.prompt
+    assert "Skill `ingest_triage`:" in task.system
     assert "This run has 0 units that wrote 0 artifacts, and 0 deleted raw files." in task.prompt
-    assert "- `ingest_triage`" in task.system
+    assert "- `wiki_capture`: What deserves a wiki page" in task.system
+    assert "dbt_ingest" not in task.system
+    task = reconcile_prompt(
+        shop(stage="reconcile").session, load_prompts()["reconcile"], others=("dbt_ingest", "documents_ingest")
+    )
+    assert "- `dbt_ingest`" in task.system
 
 
 def examples() -> list[tuple[str, str]]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from pydantic import BaseModel, RootModel, ValidationError
+from pydantic import BaseModel, Field, RootModel, ValidationError
 
-from ktx_cli.llm.schemas import json_schema, object_schema, schema_model
+from ktx_cli.llm.schemas import json_schema, object_schema, schema_model, tool_schema
 
 
 class City(BaseModel):
@@ -142,3 +142,35 @@ def test_a_reference_to_the_root_still_leads_to_it_when_the_root_is_wrapped() ->
         assert jsonschema.Draft202012Validator(asked).is_valid({"value": value}) is fits
         if fits:
             assert check({"value": value}).root == value
+
+
+class Lines(BaseModel):
+    title: str
+    place: City | None = Field(None, description="Where.")
+    tags: list[str] | None = Field(None, max_length=3)
+    either: City | Town | None = None
+    count: int | None = 7
+    must: str | None
+
+
+def test_the_schema_of_a_tool_says_what_a_model_needs_and_no_more() -> None:
+    short, whole = tool_schema(Lines), json_schema(Lines)
+    assert short["properties"] == {
+        "title": {"type": "string"},
+        "place": {"$ref": "#/$defs/City", "description": "Where."},
+        "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
+        "either": {"anyOf": [{"$ref": "#/$defs/City"}, {"$ref": "#/$defs/Town"}]},
+        "count": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": 7},
+        "must": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    }
+    assert short["required"] == whole["required"] == ["title", "must"]
+    assert short["$defs"]["City"] == {
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+    }
+    assert tool_schema(Lines) is short
+    assert "title" in whole, "the shared schema stays as it was"
+    for value in ({"title": "a", "must": None}, {"title": "a", "must": "b", "tags": ["c"], "count": None}):
+        jsonschema.validate(value, short)
+        jsonschema.validate(value, whole)

@@ -16,6 +16,7 @@ def caching(**fields: Any) -> PromptCaching:
 
 
 OFF = {"DISABLE_PROMPT_CACHING": "1"}
+LONG = {"systemTtl": "1h", "toolsTtl": "1h", "historyTtl": "1h"}
 
 
 @pytest.mark.requirement("R57", "R58", "R59")
@@ -23,9 +24,9 @@ OFF = {"DISABLE_PROMPT_CACHING": "1"}
     ("fields", "ignored", "mapped", "environment"),
     [
         ({}, [], [], {}),
-        ({"enabled": True, "systemTtl": "1h", "historyTtl": "5m"}, [], [], {}),
+        ({"enabled": True, "systemTtl": "5m", "historyTtl": "5m"}, [], [], {}),
         ({"enabled": False}, [], ["enabled"], OFF),
-        ({"enabled": False, "toolsTtl": "5m"}, [], ["enabled", "toolsTtl"], OFF),
+        ({"enabled": False, "toolsTtl": "1h"}, [], ["enabled", "toolsTtl"], OFF),
         (
             {"cacheSystem": False, "cacheTools": False, "cacheHistory": False},
             [],
@@ -34,17 +35,11 @@ OFF = {"DISABLE_PROMPT_CACHING": "1"}
         ),
         ({"cacheSystem": False}, ["cacheSystem"], [], {}),
         ({"cacheTools": False, "cacheHistory": False}, ["cacheTools", "cacheHistory"], [], {}),
-        ({"historyTtl": "1h"}, [], ["historyTtl"], {"CLAUDE_CODE_PROMPT_CACHE_TTL": "1h"}),
-        ({"systemTtl": "5m", "toolsTtl": "5m"}, [], ["systemTtl", "toolsTtl"], {"CLAUDE_CODE_PROMPT_CACHE_TTL": "5m"}),
-        ({"systemTtl": "5m"}, ["systemTtl"], [], {}),
-        ({"toolsTtl": "5m", "historyTtl": "1h"}, ["toolsTtl", "historyTtl"], [], {}),
+        (LONG, [], [*LONG], {"CLAUDE_CODE_PROMPT_CACHE_TTL": "1h"}),
+        ({"systemTtl": "1h", "toolsTtl": "1h"}, ["systemTtl", "toolsTtl"], [], {}),
+        ({"systemTtl": "1h"}, ["systemTtl"], [], {}),
         ({"vertexFallbackTo5m": True}, ["vertexFallbackTo5m"], [], {}),
-        (
-            {"historyTtl": "1h", "cacheTools": False},
-            ["cacheTools"],
-            ["historyTtl"],
-            {"CLAUDE_CODE_PROMPT_CACHE_TTL": "1h"},
-        ),
+        ({**LONG, "cacheTools": False}, ["cacheTools"], [*LONG], {"CLAUDE_CODE_PROMPT_CACHE_TTL": "1h"}),
     ],
 )
 def test_what_claude_code_honours(
@@ -71,11 +66,7 @@ def test_what_claude_code_honours(
     ],
 )
 def test_the_warning_is_about_a_backend_behind_any_role(backend: str, models: dict[str, str], used: str | None) -> None:
-    llm = {
-        "provider": {"backend": backend},
-        "models": models,
-        "promptCaching": {"cacheTools": False, "historyTtl": "1h"},
-    }
+    llm = {"provider": {"backend": backend}, "models": models, "promptCaching": {"cacheTools": False, **LONG}}
     warning = divergence(KtxConfig.model_validate({"llm": llm}))
     if used is None:
         assert warning is None
@@ -83,11 +74,11 @@ def test_the_warning_is_about_a_backend_behind_any_role(backend: str, models: di
     assert warning is not None
     assert warning.code == "prompt_caching_ignored"
     assert warning.message == f"the backend {used} cannot honour llm.promptCaching.cacheTools"
-    assert warning.details == {"fields": ["cacheTools"], "mapped": ["historyTtl"]}
+    assert warning.details == {"fields": ["cacheTools"], "mapped": [*LONG]}
 
 
 @pytest.mark.requirement("R58")
-@pytest.mark.table("fields", [{}, {"enabled": False}, {"historyTtl": "1h"}])
+@pytest.mark.table("fields", [{}, {"enabled": False}, LONG])
 def test_defaults_and_what_is_honoured_warn_nothing(fields: dict[str, Any]) -> None:
     llm = {"provider": {"backend": "claude-code"}, "promptCaching": fields}
     assert divergence(KtxConfig.model_validate({"llm": llm})) is None
@@ -96,12 +87,12 @@ def test_defaults_and_what_is_honoured_warn_nothing(fields: dict[str, Any]) -> N
 @pytest.mark.table(
     ("fields", "backend", "expected"),
     [
-        ({}, "anthropic", ("1h", "1h", "5m")),
-        ({}, "vertex", ("1h", "1h", "5m")),
-        ({"vertexFallbackTo5m": True}, "vertex", ("5m", "5m", "5m")),
-        ({"vertexFallbackTo5m": True}, "anthropic", ("1h", "1h", "5m")),
+        ({}, "anthropic", ("5m", "5m", "5m")),
+        (LONG, "vertex", ("1h", "1h", "1h")),
+        ({**LONG, "vertexFallbackTo5m": True}, "vertex", ("5m", "5m", "5m")),
+        ({**LONG, "vertexFallbackTo5m": True}, "anthropic", ("1h", "1h", "1h")),
         ({"enabled": False}, "anthropic", (None, None, None)),
-        ({"cacheSystem": False, "historyTtl": "1h"}, "gateway", (None, "1h", "1h")),
+        ({"cacheSystem": False, "historyTtl": "1h"}, "gateway", (None, "5m", "1h")),
         ({"cacheTools": False, "vertexFallbackTo5m": True}, "vertex", ("5m", None, "5m")),
     ],
 )

@@ -44,20 +44,46 @@ def request_body(spec: CallSpec, conversation: Conversation, caching: PromptCach
         "messages": [_message(entry) for entry in conversation.history],
         "stream": True,
     }
-    marks = _Marks(caching, spec)
     tools = [_tool(tool) for tool in spec.tools.values()]
     if tools:
-        tools[-1] = marks.on(tools[-1], "tools")
         body["tools"] = tools
     if conversation.system.strip():
-        body["system"] = [marks.on({"type": "text", "text": conversation.system}, "system")]
+        body["system"] = [{"type": "text", "text": conversation.system}]
+    _mark(body, spec, caching)
     if spec.schema is not None:
         _ask_for_object(body, spec)
-    if spec.kind == "loop":
-        content = body["messages"][-1]["content"]
-        content[-1] = marks.on(content[-1], "history")
     made: dict[str, Any] = _encodable(body)
     return made
+
+
+MOST_MARKS: Final = 4
+"""Cache marks that the API takes in one request."""
+
+
+def _mark(body: dict[str, Any], spec: CallSpec, caching: PromptCaching) -> None:
+    """Put cache marks on the blocks of a request: tools, system prompt, cached parts of the prompt, history.
+
+    The mark of the tools is on the last one that other loops have as well; that of the system prompt holds the others.
+    A stored prefix is found at most 20 blocks before a mark. A turn of ten calls adds more than that, so the history
+    has two marks: the first is where the request before this one had its last. That makes one too many from the second
+    request on, when the tools have been stored: their mark goes.
+    """
+    wanted: list[tuple[list[dict[str, Any]], int, Part]] = []
+    common = sum(tool.common for tool in spec.tools.values())
+    if body.get("tools"):
+        wanted.append((body["tools"], common - 1 if body.get("system") else -1, "tools"))
+    if body.get("system"):
+        wanted.append((body["system"], -1, "system"))
+    shared = body["messages"][0]["content"]
+    wanted += [(shared, number, "history") for number, part in enumerate(spec.parts) if part.cached]
+    if spec.kind == "loop":
+        said = [message["content"] for message in body["messages"] if message["role"] == "user"]
+        wanted += [(content, -1, "history") for content in said[-2:]]
+    marks = _Marks(caching, spec)
+    wanted = [each for each in wanted if marks.lifetime(each[2]) is not None]
+    del wanted[: max(0, len(wanted) - MOST_MARKS)]
+    for blocks, number, part in wanted:
+        blocks[number] = marks.on(blocks[number], part)
 
 
 def _encodable(value: Any) -> Any:
@@ -83,9 +109,12 @@ class _Marks:
         self._known = _CLAUDE.search(spec.model.lower()) is not None
         self._short = False
 
+    def lifetime(self, part: Part) -> str | None:
+        return ttl(self._caching, part, backend=self._backend) if self._known else None
+
     def on(self, block: dict[str, Any], part: Part) -> dict[str, Any]:
-        lifetime = ttl(self._caching, part, backend=self._backend) if self._known else None
-        if lifetime is None or block.get("type") in ("thinking", "redacted_thinking"):
+        lifetime = self.lifetime(part)
+        if lifetime is None:
             return block
         self._short = self._short or lifetime == "5m"
         return {**block, "cache_control": {"type": "ephemeral", "ttl": "5m" if self._short else lifetime}}
@@ -101,7 +130,8 @@ def _message(entry: Entry) -> dict[str, Any]:
             for one in entry.results
         ]
         return {"role": "user", "content": results}
-    return {"role": "user", "content": [{"type": "text", "text": entry.text}]}
+    texts = [part.text for part in entry.parts] or [entry.text]
+    return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
 
 
 def _turn_of(entry: Entry) -> ModelTurn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from ktx_cli.llm.agent_loop import CallSpec, Conversation, Entry, ModelTurn
 from ktx_cli.llm.backends.anthropic_api.messages import ANSWER_TOOL, is_lossless, request_body, strict_schema
 from ktx_cli.llm.schemas import object_schema
 from ktx_cli.llm.tools import RuntimeTool, check_tools
-from ktx_cli.llm.types import Cost, ToolInvocation, Usage
+from ktx_cli.llm.types import Cost, PromptPart, ToolInvocation, Usage
 from ktx_cli.project.config.blocks import PromptCaching
 
 
@@ -28,6 +29,9 @@ def nothing(arguments: Query) -> str:
 
 
 TOOLS = check_tools(RuntimeTool(name, f"The tool {name}.", Query, nothing) for name in ("zeta", "alpha", "mid"))
+
+
+SOME_COMMON = check_tools(replace(tool, common=name == "zeta") for name, tool in TOOLS.items())
 
 
 def call(kind: Any = "loop", backend: str = "anthropic", model: str = "claude-sonnet-5-5", **facts: Any) -> CallSpec:
@@ -61,7 +65,8 @@ def marks(made: dict[str, Any]) -> dict[str, str]:
     return {where: mark["ttl"] for where, mark in found.items()}
 
 
-DEFAULT_MARKS = {"tool zeta": "1h", "system 0": "1h", "message 0.0": "5m"}
+LONG = {"toolsTtl": "1h", "systemTtl": "1h", "historyTtl": "1h"}
+DEFAULT_MARKS = {"tool zeta": "5m", "system 0": "5m", "message 0.0": "5m"}
 
 
 @pytest.mark.table(
@@ -71,20 +76,16 @@ DEFAULT_MARKS = {"tool zeta": "1h", "system 0": "1h", "message 0.0": "5m"}
         ({}, "gateway", DEFAULT_MARKS),
         ({}, "vertex", DEFAULT_MARKS),
         ({"enabled": False}, "anthropic", {}),
-        ({"cacheSystem": False}, "anthropic", {"tool zeta": "1h", "message 0.0": "5m"}),
-        ({"cacheTools": False}, "anthropic", {"system 0": "1h", "message 0.0": "5m"}),
-        ({"cacheHistory": False}, "anthropic", {"tool zeta": "1h", "system 0": "1h"}),
-        ({"historyTtl": "1h"}, "anthropic", dict.fromkeys(DEFAULT_MARKS, "1h")),
-        ({"vertexFallbackTo5m": True}, "vertex", dict.fromkeys(DEFAULT_MARKS, "5m")),
-        ({"vertexFallbackTo5m": True}, "anthropic", DEFAULT_MARKS),
+        ({"cacheSystem": False}, "anthropic", {"tool zeta": "5m", "message 0.0": "5m"}),
+        ({"cacheTools": False}, "anthropic", {"system 0": "5m", "message 0.0": "5m"}),
+        ({"cacheHistory": False}, "anthropic", {"tool zeta": "5m", "system 0": "5m"}),
+        (LONG, "anthropic", dict.fromkeys(DEFAULT_MARKS, "1h")),
+        ({**LONG, "vertexFallbackTo5m": True}, "vertex", DEFAULT_MARKS),
+        ({**LONG, "vertexFallbackTo5m": True}, "anthropic", dict.fromkeys(DEFAULT_MARKS, "1h")),
         # a long-lived mark behind a short-lived one is refused by the API
-        ({"toolsTtl": "5m"}, "anthropic", dict.fromkeys(DEFAULT_MARKS, "5m")),
-        (
-            {"systemTtl": "5m", "historyTtl": "1h"},
-            "anthropic",
-            {"tool zeta": "1h", "system 0": "5m", "message 0.0": "5m"},
-        ),
-        ({"toolsTtl": "5m", "cacheTools": False}, "anthropic", {"system 0": "1h", "message 0.0": "5m"}),
+        ({"systemTtl": "1h", "historyTtl": "1h"}, "anthropic", DEFAULT_MARKS),
+        ({"toolsTtl": "1h", "historyTtl": "1h"}, "anthropic", {**DEFAULT_MARKS, "tool zeta": "1h"}),
+        ({"systemTtl": "1h", "cacheTools": False}, "anthropic", {"system 0": "1h", "message 0.0": "5m"}),
     ],
 )
 def test_cache_marks(caching: dict[str, Any], backend: str, expected: dict[str, str]) -> None:
@@ -101,23 +102,42 @@ def test_no_long_lived_mark_follows_a_short_lived_one(**caching: Any) -> None:
     assert len(lifetimes) <= 4
 
 
-def test_the_history_mark_moves_to_the_last_block_of_the_last_message() -> None:
+def test_the_history_has_marks_on_its_last_two_messages_from_outside() -> None:
     spec = call()
     asked = turn({"type": "tool_use", "id": "toolu_0", "name": "alpha", "input": {}})
-    assert marks(body(spec, asked, results("one", "two"))) == {"tool zeta": "1h", "system 0": "1h", "message 2.1": "5m"}
+    once = body(spec, asked, results("one", "two"))
+    assert marks(once) == {**DEFAULT_MARKS, "message 2.1": "5m"}
+    twice = body(spec, asked, results("one", "two"), asked, results("three"))
+    assert marks(twice) == {"tool zeta": "5m", "system 0": "5m", "message 2.1": "5m", "message 4.0": "5m"}
     assert asked.turn is not None
     assert "cache_control" not in json.dumps(asked.turn.raw), "the history itself stays as it was"
 
 
 def test_a_thinking_block_is_never_marked() -> None:
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    assert marks(body(call(), turn(thought))) == {"tool zeta": "1h", "system 0": "1h"}
+    assert marks(body(call(), turn(thought))) == DEFAULT_MARKS
+
+
+PARTS = (PromptPart("the index", cached=True), PromptPart("the task"))
+
+
+def test_a_cached_part_of_the_prompt_has_a_mark_and_there_are_four_at_most() -> None:
+    spec = call(parts=PARTS, tools=SOME_COMMON)
+    first = request_body(spec, Conversation("s", [Entry("user", "", parts=PARTS)]), PromptCaching())
+    assert [block["text"] for block in first["messages"][0]["content"]] == ["the index", "the task"]
+    assert [tool["name"] for tool in first["tools"]] == ["zeta", "alpha", "mid"], "what other loops have comes first"
+    assert [*marks(first)] == ["tool zeta", "system 0", "message 0.0", "message 0.1"]
+    said = [turn({"type": "text", "text": "x"}), results("one")]
+    second = request_body(spec, Conversation("s", [Entry("user", "", parts=PARTS), *said]), PromptCaching())
+    assert [*marks(second)] == ["system 0", "message 0.0", "message 0.1", "message 2.0"]
+    third = request_body(spec, Conversation("s", [Entry("user", "", parts=PARTS), *said, *said]), PromptCaching())
+    assert [*marks(third)] == ["system 0", "message 0.0", "message 2.0", "message 4.0"]
 
 
 @pytest.mark.table("kind", ["text", "object", "probe"])
 def test_only_a_loop_marks_its_history(kind: str) -> None:
     facts = {"schema": {"type": "object", "properties": {"q": {"type": "string"}}}} if kind == "object" else {}
-    assert marks(body(call(kind, **facts))) == {"system 0": "1h"}
+    assert marks(body(call(kind, **facts))) == {"system 0": "5m"}
 
 
 @pytest.mark.table(

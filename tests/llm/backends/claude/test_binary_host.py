@@ -55,8 +55,8 @@ def test_every_variable_ktx_yaml_names_is_dropped(tmp_path: Path) -> None:
     [
         ({}, {}),
         ({"enabled": False}, {"DISABLE_PROMPT_CACHING": "1"}),
-        ({"historyTtl": "1h"}, {"CLAUDE_CODE_PROMPT_CACHE_TTL": "1h"}),
-        ({"historyTtl": "1h", "systemTtl": "5m"}, {}),
+        ({"systemTtl": "1h", "toolsTtl": "1h", "historyTtl": "1h"}, {"CLAUDE_CODE_PROMPT_CACHE_TTL": "1h"}),
+        ({"historyTtl": "1h"}, {}),
     ],
 )
 def test_caching_that_can_be_mapped_is_in_the_environment(
