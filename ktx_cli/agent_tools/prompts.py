@@ -167,8 +167,7 @@ def _index(session: ToolSession) -> str:
 def _limits(session: ToolSession) -> str:
     """Return what a task may not write; nothing where it may write all."""
     if session.evidence is not None:
-        tool = session.evidence.tool
-        return f"This task writes neither pages nor definitions: give what you find with `{tool}`. ktx writes the rest."
+        return "This task writes neither pages nor definitions. Record what you find as evidence; ktx writes the pages."
     if session.semantic or not session.connections:
         return ""
     return f"This task writes wiki pages only: {session.why_not or 'its connection has no semantic layer to write'}."

@@ -41,7 +41,7 @@ from ktx_cli.llm import LlmRuntime, LoopResult, ToolInvocation, create_embedder
 from ktx_cli.project import StateEnrichmentStore, Workspace
 from ktx_cli.prompts import load_skills
 
-ROLE: Final = "candidateExtraction"
+ROLE: Final = "writer"
 
 
 def unit_task(context: AgentContext, work: SourceWork, unit: WorkUnit) -> AgentTask:

@@ -188,10 +188,10 @@ class Models:
         self._plan.emit(self._spending.so_far())
 
 
-AGENTS: Final = ("candidateExtraction", "reconcile", "repair")
+AGENTS: Final = ("writer", "reconcile", "repair")
 """The roles of agents that work through sources."""
 
-DOCUMENTS: Final = ("triage", "curator")
+DOCUMENTS: Final = ("triage", "candidateExtraction", "curator")
 """The roles that texts of people need besides."""
 
 

@@ -110,8 +110,8 @@ class CallSpec:
     """One call for a backend. `schema` and `check` belong to object calls: `check` raises for a value that does not
     fit, with words the model can use. `stream`: somebody reads the answer as it is written. `run_id` and `trace_id`
     are those of a request of the executor's. `journal` keeps the steps of a loop that is to go on when interrupted.
-    `label` is what people call the work, for transcripts. `parts`: the prompt as it was put together, empty for one
-    part."""
+    `label` is what people call the work, for transcripts. `parts`: the prompt as it was put together, empty
+    where none of them is cached."""
 
     kind: Kind
     backend: str

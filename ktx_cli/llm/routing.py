@@ -253,8 +253,9 @@ class RoutedRuntime:
         parts = parts_of(prompt)
         if not parts:
             raise ValueError("a prompt cannot be empty")
+        cached = parts if any(part.cached for part in parts) else ()
         ref, text = self.resolve(role, model), BETWEEN_PARTS.join(part.text for part in parts)
-        return CallSpec(kind, ref.backend, role, ref.model, text, system, stream=stream, parts=parts)
+        return CallSpec(kind, ref.backend, role, ref.model, text, system, stream=stream, parts=cached)
 
     def _handle(
         self, work: Callable[[EmitLlm], Awaitable[Result]], spec: CallSpec, abort: Abort | None, request_id: str = ""

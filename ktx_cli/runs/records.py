@@ -231,8 +231,11 @@ def _between(started: str, finished: str | None) -> float | None:
     return None if begun is None or ended is None else max(0.0, (ended - begun).total_seconds())
 
 
-ROLE: Final = "candidateExtraction"
+ROLE: Final = "writer"
 """The role of the agents that work on units."""
+
+EARLIER_ROLE: Final = "candidateExtraction"
+"""Their role in runs of versions that had no `writer`."""
 
 RUNS_AVERAGED: Final = 20
 """How many runs back is looked, from the newest."""
@@ -253,7 +256,7 @@ def unit_average(layout: Layout) -> UnitAverage | None:
         rows = read_state(layout, lambda database: usage_by(database, ("run", "role"))) or []
     except KtxError:  # the run itself has warned of it
         return None
-    taken = {row.keys[0]: row for row in rows if row.keys[1] == ROLE}
+    taken = {row.keys[0]: row for role in (EARLIER_ROLE, ROLE) for row in rows if row.keys[1] == role}
     worked = {run_id: _worked(layout, run_id) for run_id in sorted(taken, reverse=True)[:RUNS_AVERAGED]}
     return _average([(taken[run_id], units) for run_id, units in worked.items() if units])
 

@@ -146,7 +146,7 @@ def test_on_claude_code_a_unit_under_way_begins_again_and_no_other(
     template: Path, tmp_path: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = (template / "ktx.yaml").read_text()
-    route = "  models:\n    candidateExtraction: claude-code:sonnet\n"
+    route = "  models:\n    writer: claude-code:sonnet\n"
     (template / "ktx.yaml").write_text(config.replace("  models:\n", route))
     with entered("claude-code", model_server, monkeypatch):
         environ = {**os.environ, "SCRIPTED_KEY": "made-up"}
@@ -177,7 +177,7 @@ def test_a_unit_killed_after_three_results_goes_on_with_them_but_for_claude_code
 ) -> None:
     configure("refunds")
     config = (company / "ktx.yaml").read_text()
-    route = f"    candidateExtraction: {backend}:sonnet\n"
+    route = f"    writer: {backend}:sonnet\n"
     (company / "ktx.yaml").write_text(config.replace("  models:\n", f"  models:\n{route}"))
     asked: list[ModelRequest] = []
     again = 4 if backend == "claude-code" else 1  # so many requests of the killed run are made again

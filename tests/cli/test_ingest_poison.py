@@ -43,7 +43,7 @@ def poisoned(company: Path, configure: Run, backend: str) -> Path:
         database.execute(f"COMMENT ON TABLE orders IS '{ORDER}'")
     (company / "kept.txt").write_text(KEPT)
     config = (company / "ktx.yaml").read_text()
-    route = f"  models:\n    candidateExtraction: {backend}:sonnet\n"
+    route = f"  models:\n    writer: {backend}:sonnet\n"
     config = config.replace("driver: sqlite, path: shop.sqlite", "driver: duckdb, path: shop.duckdb")
     (company / "ktx.yaml").write_text(config.replace("  models:\n", route))
     return company

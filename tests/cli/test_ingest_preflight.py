@@ -74,9 +74,10 @@ def test_a_backend_that_does_not_answer_ends_a_run_with_changes_and_not_one_with
     assert git(company, "rev-parse", "HEAD") != head
 
 
-SIX = {
+SEVEN = {
     "default": "claude-haiku-5-5", "triage": "claude-sonnet-5", "candidateExtraction": "claude-sonnet-5-5",
-    "curator": "claude-opus-5", "reconcile": "claude-opus-5-5", "repair": "claude-fable-5-2",
+    "writer": "claude-opus-4-8", "curator": "claude-opus-5", "reconcile": "claude-opus-5-5",
+    "repair": "claude-fable-5-2",
 }  # fmt: skip
 
 
@@ -86,30 +87,30 @@ def probes(server: ModelServer) -> list[str]:
     return [body["model"] for body in asked]
 
 
-def with_six_models(project: Path, mode: str = "none") -> None:
+def with_seven_models(project: Path, mode: str = "none") -> None:
     text = (project / "ktx.yaml").read_text().replace("mode: none", f"mode: {mode}")
-    models = "".join(f"    {role}: {model}\n" for role, model in SIX.items())
+    models = "".join(f"    {role}: {model}\n" for role, model in SEVEN.items())
     (project / "ktx.yaml").write_text(text.replace("    default: claude-sonnet-5-5\n", models))
 
 
-def test_of_six_models_the_one_a_run_uses_is_probed(
+def test_of_seven_models_the_one_a_run_uses_is_probed(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer
 ) -> None:
     configure()
-    with_six_models(company, mode="llm")
+    with_seven_models(company, mode="llm")
     model_server.play(Agents())
     ktx("scan", "--depth", "enriched")
-    assert probes(model_server) == [SIX["candidateExtraction"]]
+    assert probes(model_server) == [SEVEN["candidateExtraction"]]
 
 
 def test_documents_need_the_roles_that_sort_write_and_repair(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer
 ) -> None:
     configure("refunds")
-    with_six_models(company)
+    with_seven_models(company)
     model_server.play(Agents())
     assert ktx("ingest").code == 0
-    assert sorted(probes(model_server)) == sorted(set(SIX.values()) - {SIX["default"]})
+    assert sorted(probes(model_server)) == sorted(set(SEVEN.values()) - {SEVEN["default"]})
 
 
 def test_a_project_without_work_for_a_model_is_built_without_a_probe(

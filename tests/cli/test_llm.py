@@ -223,7 +223,9 @@ def test_ingest_asks_before_it_writes_and_stops_at_a_refusal(
 def test_caching_settings_that_are_ignored_are_named_everywhere(
     ktx: Run, configure: Run, stub: Callable[[], Stub], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configure("claude-cli", "haiku", "  promptCaching: {cacheTools: false, historyTtl: 1h}\n")
+    configure(
+        "claude-cli", "haiku", "  promptCaching: {cacheTools: false, systemTtl: 1h, toolsTtl: 1h, historyTtl: 1h}\n"
+    )
     monkeypatch.setenv("KTX_CLAUDE_CLI_BIN", str(stub().program))
     for args in (("ingest",), ("llm", "probe"), ("llm", "ask", "x")):
         answer = ktx(*args, "--json")

@@ -89,7 +89,7 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
         ("conflicts", "reconcile"),
     ]
     assert {each["role"]: each["calls"] for each in shown["usage"]} == {
-        "candidateExtraction": 8,
+        "writer": 8,
         "reconcile": 2,
         "triage": 2,
         "probe": 1,
@@ -107,10 +107,10 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
     assert ktx("runs", "replay", "latest", "--json").data["events"] == events(company, run_id)
     assert run_id in [row["run"] for row in ktx("usage", "--by", "run", "--json").data["rows"]]
     assert [row["total_tokens"] for row in ktx("usage", "--by", "role", "--run", "latest", "--json").data["rows"]] == [
-        960,
         120,
         240,
         240,
+        960,
     ]
     assert everything_in(company) == before
     assert all(not path.stat().st_mode & 0o077 for path in (company / ".ktx/runs").rglob("*"))

@@ -88,7 +88,7 @@ def make_world(tmp_path: Path) -> Iterator[Callable[[], World]]:
 def unit_task(session: ToolSession, **fields: Any) -> AgentTask:
     task = AgentTask(
         UNIT,
-        "candidateExtraction",
+        "writer",
         prompt=lambda: TaskPrompt("system", "prompt"),
         tools=lambda: (),
         step_budget=9,
@@ -117,7 +117,7 @@ def test_a_unit_is_announced_counted_and_kept(make_world: Callable[[], World]) -
         (2, 9, 4),
     ]
     (loop,) = runtime.loops
-    assert (loop["system"], loop["prompt"], loop["role"]) == ("system", "prompt", "candidateExtraction")
+    assert (loop["system"], loop["prompt"], loop["role"]) == ("system", "prompt", "writer")
     assert (loop["label"], loop["abort"]) == ("docs:refunds.md", world.cancellation.abort)
 
 

@@ -66,6 +66,8 @@ class Question(Generic[Answer]):
     """Its name in the store."""
     prompt: Prompt
     output: type[Answer]
+    role: str = ROLE
+    """The role whose model answers."""
     tally: Tally = field(default_factory=Tally)
 
     def parsed(self, stored: Any) -> Answer | None:
@@ -100,7 +102,7 @@ class QuestionRunner:
         tally.asked += 1
         try:
             result = await self.runtime.generate_object(
-                message, question.output, system=question.prompt.text, role=ROLE, abort=self.cancellation.abort
+                message, question.output, system=question.prompt.text, role=question.role, abort=self.cancellation.abort
             )
         except KtxError as error:
             if self.cancellation.record(error) or error.code == "cancelled":
@@ -249,6 +251,8 @@ def triage_message(document: Document) -> str:
 EXTRACTION: Final = "light_extraction"
 """The kind of what is kept in the store."""
 
+EXTRACTION_ROLE: Final = "candidateExtraction"
+
 MOST: Final = 5
 """Candidates of a document."""
 
@@ -297,7 +301,7 @@ async def extract(
     on_progress: Callable[[int, int], None] = _ignore,
 ) -> Extraction:
     """Return the candidates of documents of one source; one without an answer goes to the full lane."""
-    question = Question(EXTRACTION, prompt, ExtractionAnswer)
+    question = Question(EXTRACTION, prompt, ExtractionAnswer, EXTRACTION_ROLE)
     found: dict[str, list[PageCandidate]] = {}
     promoted: dict[str, str] = {}
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine import AgentContext, AgentResult, Models, RunPlan, UnitOutcome
     from ktx_cli.sources import FetchContext, Projection
 
-ROLE: Final = "candidateExtraction"
+ROLE: Final = "writer"
 
 
 @dataclass(frozen=True, slots=True)

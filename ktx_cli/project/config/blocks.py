@@ -17,12 +17,13 @@ SUPPORTED_BACKENDS: Final = ("anthropic", "vertex", "gateway", "claude-code", "c
 ROLES: Final[dict[str, str]] = {
     "default": "every role that names no model of its own",
     "triage": "sorts what came in: what is worth a closer look",
-    "candidateExtraction": "finds candidates for pages and measures in one document",
-    "curator": "writes and merges pages and sources",
+    "candidateExtraction": "takes facts out of single documents, and describes tables",
+    "writer": "works through sources and captured texts, and writes pages and measures",
+    "curator": "decides which facts from documents go onto which page",
     "reconcile": "settles what the work units of a run say about the same thing",
     "repair": "mends what a check refused",
 }
-"""What the six roles of `llm.models` do."""
+"""What the roles of `llm.models` do."""
 
 
 class AnthropicProvider(Block):
@@ -127,6 +128,7 @@ class Llm(Block):
             "default": "claude-sonnet-5-5",
             "triage": "claude-cli:haiku",
             "candidateExtraction": "haiku",
+            "writer": "sonnet",
             "curator": "sonnet",
             "reconcile": "opus",
             "repair": "sonnet",

@@ -43,7 +43,7 @@ def candidates(run: Any, count: int) -> list[PageCandidate]:
 
 def shown(request: ModelRequest) -> list[str]:
     """The keys of the candidates a pass is about."""
-    return re.findall(r"candidate `(t\d\d)`:", request.body["messages"][0]["content"][0]["text"])
+    return re.findall(r"candidate `(t\d\d)`:", request.body["messages"][0]["content"][-1]["text"])
 
 
 def step(request: ModelRequest) -> int:

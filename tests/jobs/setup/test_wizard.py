@@ -85,7 +85,7 @@ def test_straight(folder: Path, wizard: Wizard) -> None:
     person = Person(FULL)
     report = wizard(person)
     assert report.created_project and report.changed and report.error is None
-    assert len(set(person.asked)) == len(person.asked) == 27
+    assert len(set(person.asked)) == len(person.asked) == 28
     assert _config(folder).endswith(EXPECTED)
     assert [*_where(folder, "canary")] == [".ktx/secrets/embeddings-api-key", ".ktx/secrets/llm-anthropic-api-key"]
     assert not any("canary" in each for each in (*person.said, *map(str, person.proposed.values())))
@@ -111,7 +111,7 @@ def test_stopped_at_every_question(folder: Path, wizard: Wizard) -> None:
             straight.append(person.asked[-1])
         else:
             break
-    assert (len(straight), len(set(straight))) == (27, 27)
+    assert (len(straight), len(set(straight))) == (28, 28)
     assert _config(folder).endswith(EXPECTED)
     assert [*_where(folder, "canary")] == [".ktx/secrets/embeddings-api-key", ".ktx/secrets/llm-anthropic-api-key"]
 
@@ -134,7 +134,7 @@ def test_back_at_every_question(folder: Path, wizard: Wizard) -> None:
 
     person = Person(FULL, before=go_back)
     wizard(person)
-    assert len(seen) >= 27
+    assert len(seen) >= 28
     assert _config(folder).endswith(EXPECTED)
     assert person.proposed["Which model backend?"] == "anthropic", "what was taken back is proposed"
     assert person.proposed["Which kind of database?"] == "sqlite"
@@ -171,7 +171,7 @@ def test_everything_left_out(folder: Path, wizard: Wizard) -> None:
 
 
 OF_STEP = {
-    SetupStep.LLM: (["scan"], 11),
+    SetupStep.LLM: (["scan"], 12),
     SetupStep.EMBEDDINGS: (["ingest"], 5),
     SetupStep.DATABASES: (["connections"], 6),
     SetupStep.SOURCES: (["connections"], 6),

@@ -30,8 +30,8 @@ DEFAULTS: dict[str, Any] = {
     "llm.promptCaching.cacheSystem": True,
     "llm.promptCaching.cacheTools": True,
     "llm.promptCaching.cacheHistory": True,
-    "llm.promptCaching.systemTtl": "1h",
-    "llm.promptCaching.toolsTtl": "1h",
+    "llm.promptCaching.systemTtl": "5m",
+    "llm.promptCaching.toolsTtl": "5m",
     "llm.promptCaching.historyTtl": "5m",
     "llm.promptCaching.vertexFallbackTo5m": False,
     "ingest.adapters": [],
@@ -208,7 +208,9 @@ def test_no_id_is_reserved_for_nothing() -> None:
 
 
 def test_roles() -> None:
-    assert list(ROLES) == ["default", "triage", "candidateExtraction", "curator", "reconcile", "repair"]
+    assert list(ROLES) == [
+        "default", "triage", "candidateExtraction", "writer", "curator", "reconcile", "repair",
+    ]  # fmt: skip
 
 
 def test_defaults_are_not_shared_between_configurations() -> None:

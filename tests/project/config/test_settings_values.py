@@ -35,7 +35,7 @@ def loaded() -> LoadedConfig:
         ("llm.models.default", "m"),
         ("llm.models.curator", None),
         ("llm.models", {"default": "m"}),
-        ("llm.promptCaching.systemTtl", "1h"),
+        ("llm.promptCaching.systemTtl", "5m"),
         ("llm.provider.vertex", None),
         ("llm.provider.vertex.location", None),
         ("scan.enrichment.embeddings.openai.base_url", None),

@@ -107,12 +107,17 @@ def _models(work: WizardRun, offer: ModelOffer) -> dict[str, str]:
 
 
 def _models_text(models: Mapping[str, str]) -> str:
-    """Return the models in a line: `sonnet; haiku for triage, candidateExtraction`."""
+    """Return the models in a line: `sonnet to write pages and measures; haiku for triage, candidateExtraction`."""
     others = dict.fromkeys(model for role, model in models.items() if role != "default")
     roles = {other: ", ".join(role for role, model in models.items() if model == other) for other in others}
     if not roles:
         return f"{models['default']} for all"
-    return "; ".join([models["default"], *(f"{model} for {named}" for model, named in roles.items())])
+    return "; ".join(
+        [
+            f"{models['default']} to write pages and measures",
+            *(f"{model} for {named}" for model, named in roles.items()),
+        ]
+    )
 
 
 def _model(work: WizardRun, key: str, question: str, offer: ModelOffer, default: str) -> str:

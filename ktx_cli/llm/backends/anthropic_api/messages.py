@@ -77,8 +77,8 @@ def _mark(body: dict[str, Any], spec: CallSpec, caching: PromptCaching) -> None:
     shared = body["messages"][0]["content"]
     wanted += [(shared, number, "history") for number, part in enumerate(spec.parts) if part.cached]
     if spec.kind == "loop":
-        said = [message["content"] for message in body["messages"] if message["role"] == "user"]
-        wanted += [(content, -1, "history") for content in said[-2:]]
+        from_outside = [message["content"] for message in body["messages"] if message["role"] == "user"]
+        wanted += [(content, -1, "history") for content in from_outside[-2:]]
     marks = _Marks(caching, spec)
     wanted = [each for each in wanted if marks.lifetime(each[2]) is not None]
     del wanted[: max(0, len(wanted) - MOST_MARKS)]

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from ktx_cli.llm.agent_loop import Entry, ModelTurn, ToolCall
 from ktx_cli.llm.backends.claude_cli import CLOSE, ID_PREFIX, OPEN, parse, render, schema_rules, system_prompt
+from ktx_cli.llm.schemas import tool_schema
 from ktx_cli.llm.tools import RuntimeTool, check_tools
 from ktx_cli.llm.types import Cost, ToolInvocation, Usage
 from ktx_cli.testing.model_script import Call, protocol_text
@@ -225,7 +226,7 @@ def test_the_rules_come_with_the_tools_alone() -> None:
     assert made.startswith("Be exact.\n\nYou have tools.")
     described = json.loads(made[made.index('[{"description"') :])
     assert [one["name"] for one in described] == ["alpha", "zeta"]
-    assert described[0] == {"name": "alpha", "description": "Erste – ä.", "input_schema": Query.model_json_schema()}
+    assert described[0] == {"name": "alpha", "description": "Erste – ä.", "input_schema": tool_schema(Query)}
     assert system_prompt("", TOOLS).startswith("You have tools.")
     assert system_prompt("", TOOLS) == system_prompt("", dict(TOOLS)), "the same bytes every time"
 

@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from ktx_cli.llm.backends.claude_code.pool import ToolServer, describe_tools
+from ktx_cli.llm.schemas import tool_schema
 from ktx_cli.llm.tools import MAX_RESULT, RuntimeTool, ToolError, ToolOutput, check_tools, invoke
 from ktx_cli.llm.types import ToolInvocation
 
@@ -103,7 +104,7 @@ def test_what_is_listed() -> None:
     server = ToolServer(describe_tools(TOOLS))
     [look] = [tool for tool in asyncio.run(handlers(server)["tools/list"](None, None)).tools if tool.name == "look"]
     said = look.model_dump(mode="json", by_alias=True)
-    assert said["inputSchema"] == Query.model_json_schema()
+    assert said["inputSchema"] == tool_schema(Query)
     assert said["annotations"]["readOnlyHint"] is True
     assert said["_meta"]["anthropic/maxResultSizeChars"] > MAX_RESULT
 
