@@ -62,9 +62,15 @@ def check_descriptions(new: Mapping[str, Any], old: OwnFile | None) -> None:
 
 
 def _misread(value: Any, where: str) -> Iterator[str]:
-    """Yield a line for each description that is no text, or of somebody unknown, in a definition and below it."""
+    """Yield a line for each description that is no text, or of somebody unknown, in a definition and below it.
+
+    So is a key without a value that is a sentence: a text without quotes ended before it.
+    """
     if isinstance(value, Mapping):
         here = f"{where} `{value['name']}`".strip() if isinstance(value.get("name"), str) else where
+        for key in value:
+            if value[key] is None and " " in str(key):
+                yield f"- {here}: `{one_line(str(key), 80)}` has no text"
         texts = value.get("descriptions")
         for who, text in texts.items() if isinstance(texts, Mapping) else ():
             if text is None:
@@ -108,6 +114,17 @@ def check_write(
     )
     if reasons:
         raise Refused(reasons)
+    return [*found, *_checked_on_data(session, before, after)] if new is not None else found
+
+
+def _checked_on_data(session: ToolSession, before: Model, after: Model) -> list[Diagnostic]:
+    """Return the warnings of the database about what a write changes; `Refused` with its errors."""
+    if session.check_data is None:
+        return []
+    found = session.check_data(before, after)
+    errors = [each for each in found if each.severity == "error"]
+    if errors:
+        raise Refused(problems_text("The check on the database found these errors, so nothing was saved:", errors))
     return found
 
 
@@ -348,8 +365,8 @@ def _target(session: ToolSession, value: WriteSource | EditSource | Rollback) ->
 def sl_write_source(session: ToolSession, value: WriteSource) -> ToolOutput:
     """Write the whole definition of a source, or delete it.
 
-    It is checked together with the whole connection first; on any error nothing is saved. Of a file that is there
-    read it first and keep what others defined.
+    It is checked together with the whole connection first, and what is new on the database; on any error nothing is
+    saved. Of a file that is there read it first and keep what others defined.
     """
     connection = session.connection(value.connection)
     raw_paths = session.raw_paths(value.raw_paths)

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -25,6 +25,9 @@ from ktx_cli.semantic import CalendarSettings, Model, Source, VisibleModel
 from ktx_cli.sources import EvidenceForm
 from ktx_cli.warehouses import QueryResult
 from ktx_cli.wiki import GLOBAL
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import CheckData
 
 Target = Literal["wiki", "sl"]
 ActionKind = Literal["created", "updated", "removed", "confirmed"]
@@ -309,6 +312,8 @@ class ToolSession:
     privacy: Privacy = "local"
     run_sql: RunSql | None = None
     """Runs a statement; None: there is no database to ask."""
+    check_data: CheckData | None = None
+    """Checks what a write changes on the database; None: there is no database to ask."""
     values: SampleValues | None = None
     """Values of columns, asked for only where `privacy` lets them go to a model."""
     find: Find | None = None

@@ -170,11 +170,19 @@ class AgentWork:
 
     def context(self, database: sqlite3.Connection, find: Find, library: Library | None = None) -> AgentContext:
         """Return what the tasks share; `database`: where values of columns are read."""
+        from ktx_cli.semantic import ChangeChecks
+
         plan, base = self.plan, self.workspace.child()
         return AgentContext(
             plan,
             base,
-            gates=Gates(base, plan.layers, MetricGate(plan.layout, plan.config, plan.environ, plan.warn)),
+            gates=Gates(
+                base,
+                plan.layers,
+                MetricGate(plan.layout, plan.config, plan.environ, plan.warn),
+                ChangeChecks(plan.layout, plan.config, plan.environ),
+                plan.warn,
+            ),
             prompts=load_prompts(plan.layout.root, self.prompts),
             skills=load_skills(plan.layout.root),
             library=library or Library({}),

@@ -15,10 +15,12 @@ from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, Tree, Workspace
 from ktx_cli.wiki import Page, check_pages, hosts_in, hosts_of, lint_page, parse, place_of, warnings_of
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic import MetricTest, Model, TestResult
+    from ktx_cli.semantic import CheckData, MetricTest, Model, TestResult
 
 RunTests = Callable[["Model", "Model"], list[Diagnostic]]
 """Takes a semantic layer before and after; returns the tests that a change made fail."""
+
+Warn = Callable[[ResultWarning], None]
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,9 @@ class Gates:
     layers: Layers
     """The semantic layers of the databases."""
     run_tests: RunTests = lambda before, after: []
+    check_data: CheckData | None = None
+    """Checks what a change brings on the database; None: no database is asked."""
+    warn: Warn = lambda warning: None
 
     def definitions(self, tree: Tree, touched: Collection[str]) -> list[Diagnostic]:
         """Return the errors of the semantic layer that the touched files of a tree brought, by place."""
@@ -43,17 +48,30 @@ class Gates:
     def everything(self, tree: Tree, touched: Collection[str]) -> list[Diagnostic]:
         """Return the errors of definitions and of references, also in pages that nobody touched, and failing tests.
 
-        Where definitions are wrong no test is run.
+        Where definitions are wrong, nothing is checked on the database and no test is run.
         """
         models = {each: self.layers.model(tree, each) for each in self.layers.dialects}
         known = {_identity(each) for each in check_pages(self.base, self._models, touched)}
         pages = check_pages(tree, models, touched, before=self._models)
         wrong = self.definitions(tree, touched)
         if not wrong:
-            wrong = [
-                each for name in self._touched(touched) for each in self.run_tests(self._models[name], models[name])
-            ]
+            changed = [(self._models[name], models[name]) for name in self._touched(touched)]
+            wrong = [each for before, after in changed for each in self._on_data(before, after)]
+            wrong += [each for before, after in changed for each in self.run_tests(before, after)]
         return [*wrong, *(each for each in pages if _identity(each) not in known)]
+
+    def _on_data(self, before: Model, after: Model) -> list[Diagnostic]:
+        """Return the errors that the database finds in what a change brought; what it was not asked is a warning."""
+        if self.check_data is None:
+            return []
+        from ktx_cli.semantic import NOT_CHECKED
+
+        found = self.check_data(before, after)
+        for each in found:
+            if each.code == NOT_CHECKED:
+                message = f"connection `{after.connection}`: {each.message}"
+                self.warn(ResultWarning(NOT_CHECKED, message, hint=each.hint, connection=after.connection))
+        return _errors(found)
 
     @functools.cached_property
     def _models(self) -> Mapping[str, Model]:

@@ -98,6 +98,7 @@ class AgentContext:
             calendar=calendar_of(self.plan.config),
             privacy=self.plan.config.scan.privacy,
             run_sql=self._run_sql,
+            check_data=self.gates.check_data,
             values=self.values,
             find=self.find,
             skills=self.skills,

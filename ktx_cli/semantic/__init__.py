@@ -9,9 +9,11 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.semantic.answer import Answer, CompiledQuery, Prepared, ask_prepared, compile_query, prepare, receipt
     from ktx_cli.semantic.calendar import calendar_of
+    from ktx_cli.semantic.change_checks import NOT_CHECKED, ChangeChecks, CheckData
     from ktx_cli.semantic.check import Resolver, check_model, read_fragment
     from ktx_cli.semantic.compile.build import Build, as_column, column, count_of, is_present, join, subquery
     from ktx_cli.semantic.compile.rows import Rows
+    from ktx_cli.semantic.data_checks import DataCheck, DataChecks
     from ktx_cli.semantic.expressions.fragments import TEMPLATE, parse
     from ktx_cli.semantic.expressions.names import Expression, Name, Names, placeholder
     from ktx_cli.semantic.filter_values import (

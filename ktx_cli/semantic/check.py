@@ -27,7 +27,7 @@ from ktx_cli.semantic.model import (
     spelled,
     unknown,
 )
-from ktx_cli.warehouses import SemanticType, silence_parser
+from ktx_cli.warehouses import SemanticType, dialect_named, silence_parser
 
 if TYPE_CHECKING:
     from ktx_cli.semantic.model import Column, Join, Measure, Model, Source
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 MeasureKey = tuple[str, str]
 """Source and measure."""
 
-_PLAIN: Final = re.compile(r"(?:sum|avg|min|max|count)\(\s*(?:distinct\s+)?([A-Za-z_]\w*)\s*\)", re.IGNORECASE)
+_PLAIN: Final = re.compile(r"(sum|avg|min|max|count)\(\s*(?:distinct\s+)?([A-Za-z_]\w*)\s*\)", re.IGNORECASE)
+_ADDING: Final = frozenset({"sum", "avg"})
 _ALL_ROWS: Final = re.compile(r"count\(\s*\*\s*\)", re.IGNORECASE)
 
 
@@ -99,6 +100,9 @@ class ExpressionChecks:
         fragment = self._parse(source, measure.expr, what, measure.place)
         if fragment is None:
             return
+        if not measure.per:
+            for function, reference in fragment.added:
+                self._check_added(source, measure, function, reference)
         used = self.uses.setdefault((source.name, measure.name), [])
         for reference in fragment.references:
             self._check_reference(source, measure, reference, used)
@@ -114,8 +118,31 @@ class ExpressionChecks:
         """Say whether it is an aggregate of one own column, or counts rows: that needs no parser."""
         found = _PLAIN.fullmatch(measure.expr.strip())
         if found is not None:
-            return not measure.per and source.column(found[1]) is not None
+            if measure.per or source.column(found[2]) is None:
+                return False
+            if found[1].lower() in _ADDING:
+                self._check_added(source, measure, found[1].lower(), Reference((found[2],), True, False))
+            return True
         return _ALL_ROWS.fullmatch(measure.expr.strip()) is not None
+
+    def _check_added(self, source: Source, measure: Measure, function: str, reference: Reference) -> None:
+        """Report a sum or an average of a column that is no number; an error where the database has none of its type.
+
+        Only of columns whose types come from the database.
+        """
+        try:
+            owner, column = self.names.column(source, reference.parts)
+        except SemanticError:  # reported with the names of the measure
+            return
+        if not owner.generated or column.expr is not None or column.type is SemanticType.NUMBER:
+            return
+        if column.type is SemanticType.TIME and function == "avg":  # some databases have the middle of two times
+            return
+        strict = column.type in dialect_named(self.model.dialect).not_summed
+        what = f"measure `{measure.name}` of `{source.name}` adds up `{reference}`, which is a {column.type.value}"
+        hint = "aggregate a number, count rows, or cast the column"
+        severity = Severity.ERROR if strict else Severity.WARNING
+        self.report.add(severity, "not_a_number", what, source, measure.place, hint)
 
     def _check_keys(self, source: Source, measure: Measure) -> None:
         for key, names in (("per", measure.per), ("percent_of", measure.percent_of or ())):
@@ -159,18 +186,15 @@ class ExpressionChecks:
             return None
 
     def _check_equal(self, source: Source) -> None:
-        """Warn of measures that compute the same."""
+        """Warn of measures that compute the same of the same rows; one with a filter of its own is another figure."""
         alike: dict[tuple[object, ...], list[Measure]] = defaultdict(list)
         for measure in source.measures.values():
             if not measure.is_proposed:
                 alike[_shape(measure)].append(measure)
         for first, *others in alike.values():
             for other in others:
-                what = f"measures `{first.name}` and `{other.name}` of `{source.name}` have the same expr"
-                same = first.filter == other.filter
-                hint = "keep one of them" if same else "keep one of them, and let questions filter, or name a segment"
-                problem = what if same else f"{what} and differ in their filter alone"
-                self.report.warn("equal_measures", problem, source, other.place, hint)
+                problem = f"measures `{first.name}` and `{other.name}` of `{source.name}` compute the same"
+                self.report.warn("equal_measures", problem, source, other.place, "keep one of them")
 
     def _check_computed(self, source: Source) -> None:
         """Refuse columns computed from themselves."""
@@ -208,12 +232,16 @@ class ExpressionChecks:
 
 
 def _shape(measure: Measure) -> tuple[object, ...]:
-    """Return what two measures that compute the same have in common; of the expr without blanks and case."""
+    """Return what two measures that compute the same have in common; of SQL without blanks and case."""
     return (
-        "".join(measure.expr.split()).casefold() if "'" not in measure.expr else " ".join(measure.expr.split()),
-        tuple(sorted(measure.segments)), measure.time, measure.semi_additive, measure.cumulative, measure.offset,
-        measure.percent_of, measure.per,
+        _plain_text(measure.expr), _plain_text(measure.filter or ""), tuple(sorted(measure.segments)), measure.time,
+        measure.semi_additive, measure.cumulative, measure.offset, measure.percent_of, measure.per,
     )  # fmt: skip
+
+
+def _plain_text(sql: str) -> str:
+    """Return SQL without blanks and case, where no text in it could differ in these."""
+    return "".join(sql.split()).casefold() if "'" not in sql else " ".join(sql.split())
 
 
 LONGEST: Final = 20_000
@@ -245,13 +273,14 @@ class Reference:
 class Fragment:
     """The names in a fragment. `opaque`: it calls a function nothing is known of, which may be an aggregate.
 
-    `nested`: it has an aggregate inside another one.
+    `nested`: it has an aggregate inside another one. `added`: `sum` or `avg`, and the column it takes as it is.
     """
 
     references: tuple[Reference, ...]
     aggregates: bool
     nested: bool
     opaque: bool
+    added: tuple[tuple[str, Reference], ...] = ()
 
 
 def read_fragment(text: str, dialect: str, what: str, parameters: Collection[str], *, policy: bool = False) -> Fragment:
@@ -271,7 +300,17 @@ def read_fragment(text: str, dialect: str, what: str, parameters: Collection[str
         bool(aggregates),
         any(_is_inside(node.parent, is_aggregate) for node in aggregates),
         any(isinstance(node, exp.Anonymous) for node in tree.walk()),
+        tuple(_added(tree)),
     )
+
+
+def _added(tree: exp.Expr) -> Iterator[tuple[str, Reference]]:
+    for node in tree.find_all(exp.Sum, exp.Avg):
+        value = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
+        value = value.unnest() if isinstance(value, exp.Expr) else value
+        if isinstance(value, exp.Column) and not isinstance(value.this, exp.Star):
+            function = "sum" if isinstance(node, exp.Sum) else "avg"
+            yield function, Reference(tuple(part.name for part in value.parts), True, False)
 
 
 def template_values(text: str, what: str, parameters: Collection[str], *, policy: bool = False) -> dict[str, int]:
@@ -508,7 +547,7 @@ def _check_measure(source: Source, measure: Measure, report: ProblemList) -> Non
     what = f"measure `{measure.name}` of `{source.name}`"
     if "." in measure.name:
         report.error("dotted_name", f"the name of {what} has a dot", source, measure.place, "rename it")
-    if source.column(measure.name) is not None:
+    if source.column(measure.name) is not None and not measure.imported:
         message = f"{what} has the name of a column, which is what the name means in filters"
         report.warn("shadowed_name", message, source, measure.place, f"rename it, for example total_{measure.name}")
     for name in measure.segments:

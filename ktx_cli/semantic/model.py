@@ -149,7 +149,8 @@ class Measure:
     """An aggregate over a source, or a formula over measures; see the fields of `docs/reference/semantic-files.md`.
 
     `percent_of`: None, or the dimensions over which the whole is taken (empty: the total). `per`: the keys of a
-    two-level measure. `questions` that it answers and `synonyms` are there to find it by.
+    two-level measure. `questions` that it answers and `synonyms` are there to find it by. `imported`: whether a tool
+    such as dbt defines it, so that nobody changes it here.
     """
 
     name: str
@@ -172,6 +173,7 @@ class Measure:
     """Why it was proposed, one sentence."""
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
+    imported: bool = False
 
     @property
     def is_proposed(self) -> bool:
@@ -252,6 +254,8 @@ class Source:
     `keyed`: whether the grain is said or a key; else it is all columns for want of one. `generated`: whether the
     manifest has it (with an overlay or without). `search`: further text to find it by, as are the `questions` that it
     answers and its `synonyms`.
+    manifest has it (with an overlay or without). `search`: further text to find it by. `grain_place`: where its grain
+    is stated, None where it follows from a key or nothing says it.
     """
 
     name: str
@@ -274,6 +278,7 @@ class Source:
     place: Place | None = None
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
+    grain_place: Place | None = None
 
     def column(self, name: str) -> Column | None:
         """Return the column of that name, else the only one that differs in case alone."""

@@ -235,6 +235,9 @@ class Dialect(TimeArithmetic):
         """Whether values of a type end in blanks that are not compared; `beginning` takes them off."""
         return False
 
+    not_summed: frozenset[SemanticType] = frozenset()
+    """The types whose values the database never adds up; of others it may add some, or take them for numbers."""
+
     # Statements of users
 
     explain_options: str | None = None

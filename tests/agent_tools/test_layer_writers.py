@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.agent_tools.toolset import unresolved_failures
+from ktx_cli.core.diagnostics import Diagnostic, Location, Severity
+from ktx_cli.semantic.model import Model
 
 ORDERS = "semantic-layer/shop/orders.yaml"
 MEASURE = "name: orders\nmeasures:\n  - {name: revenue, expr: sum(amount)}\n  - {name: paid, expr: count(status)}\n"
@@ -319,6 +321,8 @@ def test_definitions_hide_no_characters(shop: Callable[..., Any]) -> None:
         ("{user: Gross, without refunds.}", "measure `revenue`: `without refunds.` has no text"),
         ("{user: Gross., before tax: shipping}", "measure `revenue`: `before tax` is no author"),
         ("{user: }", "measure `revenue`: `user` has no text"),
+        ("{user: Tickets that are closed, by the day they were opened.: null}", "by the day they were opened."),
+        ("Gross., description: Gross, without refunds.", "measure `revenue`: `without refunds.` has no text"),
         ('{user: "Gross, without refunds."}', None),
         ("{user: Gross., dbt: Net.}", None),
     ],
@@ -338,6 +342,45 @@ def test_descriptions_that_yaml_reads_otherwise_are_refused(
     ):
         assert told in answer and 'descriptions: {user: "' in answer
     assert made.session.workspace.changes() == {}
+
+
+def finding(severity: Severity, code: str, message: str, hint: str | None = None) -> Diagnostic:
+    return Diagnostic(code, severity, message, Location(ORDERS, 4, object="orders"), hint)
+
+
+def test_what_the_database_speaks_against_is_not_saved_and_the_repair_is(shop: Callable[..., Any]) -> None:
+    asked: list[tuple[list[str], list[str]]] = []
+
+    def check(before: Model, after: Model) -> list[Diagnostic]:
+        old, new = (sorted(each.sources["orders"].measures) for each in (before, after))
+        asked.append((old, new))
+        partly = finding(Severity.WARNING, "dangling", "4 of 40 rows of `orders` have a key that `customers` lacks")
+        if "wrong" not in new:
+            return [partly]
+        return [finding(Severity.ERROR, "not_executable", "the database refuses measure `wrong`", "cast it"), partly]
+
+    made = shop(check_data=check)
+    made.ok("entity_details", targets=["orders"])
+    told = made.refused("sl_write_source", source="orders", yaml=MEASURE.replace("paid", "wrong"))
+    assert told.endswith(
+        "The check on the database found these errors, so nothing was saved:\n"
+        f"- {ORDERS}:4: `orders`: the database refuses measure `wrong` (cast it)"
+    )
+    assert made.session.workspace.changes() == {}
+    assert "Warnings:\n- semantic-layer/shop/orders.yaml:4: 4 of 40 rows" in made.ok(
+        "sl_write_source", source="orders", yaml=MEASURE
+    )
+    edit = {"old_text": "count(status)", "new_text": "count(id)"}
+    made.ok("sl_edit_source", source="orders", edits=[edit])
+    assert asked[1:] == [(["revenue"], ["paid", "revenue"]), (["paid", "revenue"], ["paid", "revenue"])]
+    made.ok("sl_write_source", source="orders", delete=True)
+    assert len(asked) == 3, "what a file loses makes nothing wrong on the database"
+    assert unresolved_failures(made.session, made.calls) == ()
+
+
+def test_what_is_refused_already_is_not_asked_about(shop: Callable[..., Any]) -> None:
+    made = shop(check_data=lambda before, after: pytest.fail("the database was asked"))
+    assert "ghost" in made.refused("sl_write_source", source="orders", yaml=MEASURE.replace("amount", "ghost"))
 
 
 def test_what_a_file_had_wrong_before_is_not_held_against_a_write(shop: Callable[..., Any]) -> None:

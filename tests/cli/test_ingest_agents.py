@@ -152,6 +152,32 @@ def test_an_invented_column_is_refused_until_it_is_looked_up(
     assert "sum(paid)" in overlay.read_text()
 
 
+def test_what_the_database_speaks_against_is_refused_and_its_repair_lands(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds")
+    with contextlib.closing(sqlite3.connect(company / "shop.sqlite")) as database, database:
+        database.executemany("INSERT INTO orders VALUES (?, 1, 1.0, 1)", [(number,) for number in range(100, 160)])
+    look = Call("entity_details", {"targets": ["orders", "customers"]})
+
+    def write(text: str) -> Reply:
+        return calls(Call("sl_write_source", {"connection": "shop", "source": "orders", "yaml": text}))
+
+    wrong = "name: orders\ngrain: [customer_id]\njoins:\n  - {to: customers, on: id = customers.id, alias: buyer, "
+    wrong += "relationship: many_to_one}\nmeasures:\n  - {name: total, expr: sum(substr(amount))}\n"
+    right = "name: orders\nmeasures:\n  - {name: total, expr: sum(amount)}\n"
+    model_server.play(Agents(refunds=[calls(look), write(wrong), write(right), says("x")]))
+    answer = ktx("ingest", "--json")
+    assert answer.code == 0, answer
+    refused = json.dumps([request.body["messages"] for request in model_server.requests])
+    assert "The check on the database found these errors, so nothing was saved:" in refused
+    assert "measure `total` of `orders`: wrong number of arguments" in refused
+    assert "the grain of `orders` is customer_id, but 1 value comes several times, in 61 rows" in refused
+    assert "60 of 62 rows of `orders` (96.8 %) have a key that `customers` lacks" in refused
+    (overlay,) = (company / "semantic-layer/shop").glob("*.yaml")
+    assert overlay.read_text() == right
+
+
 def test_an_abort_commits_nothing_and_keeps_what_is_finished(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer
 ) -> None:

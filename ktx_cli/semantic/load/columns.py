@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -85,7 +85,7 @@ def override(entry: Entry, draft: ColumnDraft) -> None:
     """Set what the entry says of a column; descriptions are merged by who wrote them."""
     values = entry.values
     if "descriptions" in values or "description" in values:
-        draft.descriptions = {**draft.descriptions, **read_descriptions(entry)}
+        draft.descriptions = merged(draft.descriptions, read_descriptions(entry))
     if "nullable" in values:
         draft.nullable = entry.flag("nullable") is not False
     if values.keys() <= _COMMON:
@@ -170,7 +170,7 @@ def _read_rules(entry: Entry, draft: ColumnDraft) -> None:
 
 
 PRIORITY = ("user", "ai", "dbt", "db", "ktx")
-"""The origins of descriptions, best first; then any other."""
+"""The origins of descriptions, best first; then any other. Several texts of one tool are joined: see `merged`."""
 
 QUESTIONS, SYNONYMS = "questions", "synonyms"
 SEARCH_TEXTS: Final = (QUESTIONS, SYNONYMS)
@@ -225,6 +225,37 @@ def read_descriptions(entry: Entry) -> dict[str, str]:
     texts = {} if below is None else {str(who): text for who in below.values if (text := below.text(who))}
     flat = entry.text("description")
     return {"user": flat, **texts} if flat else texts
+
+
+_WRITERS: Final = frozenset({"user", "ai"})
+"""The authors of descriptions that no tool brings."""
+
+
+def is_imported(authors: Collection[str]) -> bool:
+    """Say whether a tool such as dbt says it, and neither people nor an agent."""
+    return bool(authors) and _WRITERS.isdisjoint(authors)
+
+
+def merged(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    """Return descriptions by their authors: what a later file says of the same thing, with what was said before.
+
+    People's and agents' later texts replace earlier ones. A tool says things in several files (dbt in a model and in a
+    semantic model of its table): neither text hides the other, and one that holds the other is shown alone.
+    """
+    result = {**before, **after}
+    for who in before.keys() & after.keys() - _WRITERS:
+        result[who] = _joined(before[who], after[who])
+    return result
+
+
+def _joined(one: str, other: str) -> str:
+    plain, others = (" ".join(text.split()).casefold().rstrip(".") for text in (one, other))
+    if others in plain:
+        return one
+    if plain in others:
+        return other
+    end = "" if one.rstrip().endswith((".", "!", "?", ":")) else "."
+    return f"{one.rstrip()}{end} {other}"
 
 
 def best(descriptions: Mapping[str, str]) -> str | None:
@@ -297,12 +328,13 @@ _SPAN = re.compile(rf"\s*(\d{{1,6}})\s+({'|'.join(NATURAL)})s?\s*", re.IGNORECAS
 def read_measure(entry: Entry) -> model.Measure | None:
     """Return a measure, None where something in it is wrong."""
     entry.check_keys(MEASURE_KEYS)
+    descriptions = read_descriptions(entry)
     measure = model.Measure(
         name=entry.required("name"),
         expr=entry.required("expr"),
         filter=entry.text("filter"),
         segments=entry.names("segments") or (),
-        description=best(read_descriptions(entry)),
+        description=best(descriptions),
         visibility=read_visibility(entry) or model.Visibility.PUBLIC,
         unit=entry.text("unit"),
         format=entry.text("format"),
@@ -317,6 +349,7 @@ def read_measure(entry: Entry) -> model.Measure | None:
         reason=entry.text("reason"),
         questions=read_texts(entry, QUESTIONS),
         synonyms=read_texts(entry, SYNONYMS),
+        imported=is_imported(descriptions),
     )
     return None if entry.failed else measure
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ktx_cli.core import ConfigError, Diagnostic, Severity, listing
@@ -12,9 +12,12 @@ from ktx_cli.semantic import model
 from ktx_cli.semantic.load.columns import (
     OVERRIDES,
     QUESTIONS,
+    SEARCH_TEXTS,
     SYNONYMS,
     ColumnDraft,
     best,
+    is_imported,
+    merged,
     override,
     read_column,
     read_descriptions,
@@ -57,6 +60,7 @@ class SourceDraft:
     table: tuple[str, ...] | None = None
     sql: str | None = None
     grain: tuple[str, ...] | None = None
+    grain_place: model.Place | None = None
     columns: dict[str, ColumnDraft] = field(default_factory=dict)
     joins: dict[Key, model.Join] = field(default_factory=dict)
     measures: dict[str, model.Measure] = field(default_factory=dict)
@@ -148,6 +152,7 @@ class SourceDraft:
             tuple(self.policies.values()), self.parameters, tuple(self.tests.values()),
             None if self.time_column is None else self.spelled(self.time_column), best(self.descriptions),
             self.visibility, self.generated, bool(unique), self.search, self.place, self.questions, self.synonyms,
+            self.grain_place,
         )  # fmt: skip
 
 
@@ -239,17 +244,30 @@ def read_body(entry: Entry, draft: SourceDraft, dialect: str) -> None:
     values = entry.values
     if values.get("grain") is not None:
         draft.grain = entry.names("grain") or draft.grain
+        draft.grain_place = entry.at("grain")
     if values.get("measures") is not None:
         draft.measures = entry.read_all("measures", "measure", read_measure)
+        if _is_imported(entry):
+            measures = (
+                (name, replace(each, imported=True)) for name, each in draft.measures.items() if not each.description
+            )
+            draft.measures |= measures
     if values.get("segments") is not None:
         draft.segments = entry.read_all("segments", "segment", read_segment)
     if values.get("joins") is not None:
         _read_joins(entry, draft, dialect)
-    draft.descriptions = {**draft.descriptions, **read_descriptions(entry)}
+    draft.descriptions = merged(draft.descriptions, read_descriptions(entry))
     draft.visibility = read_visibility(entry) or draft.visibility
     _read_rules(entry, draft)
     _read_time(entry, draft)
     _read_search(entry, draft)
+
+
+def _is_imported(entry: Entry) -> bool:
+    """Say whether all that a file says of a source itself is a tool's: so are measures that nobody describes."""
+    stated = (entry.values.get(key) for key in ("descriptions", "default_time_dimension"))
+    authors = {str(who) for texts in stated if isinstance(texts, dict) for who in texts}
+    return is_imported(authors.difference(SEARCH_TEXTS))
 
 
 def _read_search(entry: Entry, draft: SourceDraft) -> None:

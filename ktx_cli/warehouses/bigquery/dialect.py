@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
+from ktx_cli.warehouses.port import SemanticType
 from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, text, word
 
@@ -13,6 +14,7 @@ class BigQueryDialect(Dialect):
 
     name = "bigquery"
     title = "BigQuery"
+    not_summed = frozenset({SemanticType.BOOLEAN, SemanticType.TIME})
     text_cast = "CAST({} AS STRING)"
     sample = "TABLESAMPLE SYSTEM ({percent} PERCENT)"
     name_quotes = ("`", "`")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
+from ktx_cli.warehouses.port import SemanticType
 from ktx_cli.warehouses.time_arithmetic import DAY, MONTH, UTC, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, number, plus, text
 
@@ -13,6 +14,7 @@ class DatabricksDialect(Dialect):
 
     name = "databricks"
     title = "Databricks"
+    not_summed = frozenset({SemanticType.BOOLEAN, SemanticType.TIME})
     text_cast = "CAST({} AS STRING)"
     sample = "TABLESAMPLE ({percent} PERCENT) REPEATABLE ({seed})"
     name_quotes = ("`", "`")

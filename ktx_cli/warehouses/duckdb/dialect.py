@@ -6,7 +6,7 @@ from typing import Final
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
-from ktx_cli.warehouses.port import Table
+from ktx_cli.warehouses.port import SemanticType, Table
 from ktx_cli.warehouses.time_arithmetic import DAY, MONTH, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, number, number_of, plus, times
 
@@ -18,6 +18,7 @@ class DuckDbDialect(Dialect):
 
     name = "duckdb"
     title = "DuckDB"
+    not_summed = frozenset({SemanticType.TIME})
     text_cast = "CAST({} AS VARCHAR)"
     sample = "TABLESAMPLE reservoir({count} ROWS) REPEATABLE ({seed})"
     filters_aggregates = True

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog, lower_words_in, words_in
+from ktx_cli.warehouses.port import SemanticType
 from ktx_cli.warehouses.time_arithmetic import DateOrTimestamp
 from ktx_cli.warehouses.trees import number_of, plus, text, times
 
@@ -30,6 +31,7 @@ class PostgresDialect(Dialect):
 
     name = "postgres"
     title = "Postgres"
+    not_summed = frozenset({SemanticType.BOOLEAN})
     sample = "TABLESAMPLE SYSTEM ({percent}) REPEATABLE ({seed})"
     text_cast = "{}::text"
     requires_typed_nulls = True

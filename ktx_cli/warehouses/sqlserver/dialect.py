@@ -23,6 +23,7 @@ class SqlServerDialect(Dialect):
 
     name = "tsql"
     title = "SQL Server"
+    not_summed = frozenset({SemanticType.BOOLEAN, SemanticType.TIME})
     text_cast = "CAST({} AS nvarchar(max))"
     compares_missing_values = False
     name_quotes = ("[", "]")

@@ -6,6 +6,7 @@ from typing import Final
 
 from ktx_cli.faces import exp
 from ktx_cli.warehouses.dialect import Dialect, SystemCatalog
+from ktx_cli.warehouses.port import SemanticType
 from ktx_cli.warehouses.time_arithmetic import UTC, DateOrTimestamp
 from ktx_cli.warehouses.trees import call, text
 
@@ -25,6 +26,7 @@ class TrinoDialect(Dialect):
 
     name = "trino"
     title = "Trino"
+    not_summed = frozenset({SemanticType.BOOLEAN, SemanticType.TIME})
     text_cast = "CAST({} AS varchar)"
     sample = "TABLESAMPLE BERNOULLI ({percent})"
     filters_aggregates = True

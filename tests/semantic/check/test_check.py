@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.semantic.check import check_model
+from ktx_cli.semantic.load.load import load_model
 
 ORDERS = """\
 name: orders
@@ -146,8 +147,8 @@ def test_a_wrong_measure(load: Any, measure: str, code: str, message: str, hint:
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        ("sum(amount)", "SUM( amount )", "have the same expr"),
-        ("sum(amount)", "sum(amount), filter: id = 1", "differ in their filter alone"),
+        ("sum(amount)", "SUM( amount )", "`a` and `b` of `orders` compute the same"),
+        ("sum(amount), filter: id = 1", "sum(amount), filter: id=1", "`a` and `b` of `orders` compute the same"),
     ],
 )
 def test_equal_measures(load: Any, first: str, second: str, message: str) -> None:
@@ -159,12 +160,55 @@ def test_equal_measures(load: Any, first: str, second: str, message: str) -> Non
 def test_measures_that_only_look_equal(load: Any) -> None:
     lines = [f"{{name: {name}, expr: \"sum(case when status = '{name}' then 1 end)\"}}" for name in "aA"]
     lines += ["{name: c, expr: sum(amount)}", "{name: d, expr: sum(amount), offset: 1 year}"]
+    lines += ["{name: e, expr: sum(amount), filter: id = 1}", "{name: f, expr: sum(amount), filter: id = 2}"]
     assert check_model(load(*measures(*lines))) == []
 
 
-def test_a_measure_with_the_name_of_a_column(load: Any) -> None:
-    (problem,) = check_model(load(*measures("{name: amount, expr: sum(amount)}")))
-    assert (problem.severity, problem.code) == ("warning", "shadowed_name")
+@pytest.mark.table(
+    ("descriptions", "reported"),
+    [
+        ("", True),
+        (", descriptions: {user: Gross.}", True),
+        (", descriptions: {ai: Gross., dbt: Gross.}", True),
+        (", descriptions: {dbt: Gross.}", False),
+    ],
+)
+def test_a_measure_with_the_name_of_a_column(load: Any, descriptions: str, reported: bool) -> None:
+    found = check_model(load(*measures(f"{{name: amount, expr: sum(amount){descriptions}}}")))
+    assert [(each.severity, each.code) for each in found] == ([("warning", "shadowed_name")] if reported else [])
+
+
+@pytest.mark.table(
+    ("dialect", "expr", "severity"),
+    [
+        ("sqlite", "sum(preferences)", "warning"),
+        ("sqlite", "avg(preferences)", "warning"),
+        ("sqlite", "sum(placed_at)", "warning"),
+        ("sqlite", "sum(is_paid)", "warning"),
+        ("postgres", "sum(preferences)", "warning"),
+        ("postgres", "sum(is_paid)", "error"),
+        ("redshift", "sum(is_paid)", "error"),
+        ("duckdb", "sum(placed_at) / 2", "error"),
+        ("duckdb", "sum(is_paid)", "warning"),
+        ("duckdb", "avg(placed_at)", None),
+        ("postgres", "sum(distinct (preferences))", "warning"),
+        ("postgres", "sum(amount)", None),
+        ("postgres", "sum(cast(preferences as decimal))", None),
+        ("postgres", "sum(case when is_paid then 1 end)", None),
+        ("postgres", "count(preferences) + max(preferences)", None),
+        ("postgres", "sum(note)", None),
+    ],
+)
+def test_sums_of_what_is_no_number(write: Any, dialect: str, expr: str, severity: str | None) -> None:
+    columns = ("id: number", "amount: number", "preferences: string", "is_paid: boolean", "placed_at: time")
+    listed = ", ".join("{{name: {}, type: {}}}".format(*each.split(": ")) for each in columns)
+    files = {
+        "_schema/x.yaml": f"tables: {{orders: {{table: orders, columns: [{listed}]}}}}",
+        "orders.yaml": f"name: orders\ngrain: [id]\ncolumns: [{{name: note, type: string, expr: preferences}}]\n"
+        f"measures: [{{name: m, expr: '{expr}'}}]\n",
+    }
+    found = check_model(load_model(write(files), "shop", dialect))
+    assert [(each.severity, each.code) for each in found] == ([] if severity is None else [(severity, "not_a_number")])
 
 
 def test_an_aggregate_of_a_measure_needs_keys(load: Any) -> None:

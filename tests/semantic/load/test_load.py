@@ -242,6 +242,48 @@ tables:
     assert (source.description, source.columns["b"].description) == ("new", "newer")
 
 
+@pytest.mark.table(
+    ("manifest", "overlay", "shown"),
+    [
+        ("{dbt: One row an order. Refunds count.}", "{dbt: Revenue by order.}",
+         "One row an order. Refunds count. Revenue by order."),
+        ("{dbt: One row an order}", "{dbt: Revenue by order.}", "One row an order. Revenue by order."),
+        ("{dbt: Revenue by order.}", "{dbt: What each order brought in. Revenue by  ORDER}",
+         "What each order brought in. Revenue by  ORDER"),
+        ("{dbt: What each order brought in. Revenue by order.}", "{dbt: Revenue by order}",
+         "What each order brought in. Revenue by order."),
+        ("{dbt: Long., user: Mine.}", "{dbt: Short.}", "Mine."),
+        ("{dbt: Long.}", "{user: Mine.}", "Mine."),
+        ("{dbt: Of dbt.}", "{lookml: Of LookML.}", "Of dbt."),
+        ("{ai: Old.}", "{ai: New.}", "New."),
+    ],
+)  # fmt: skip
+def test_what_one_tool_says_twice_is_shown_whole(load: Any, manifest: str, overlay: str, shown: str) -> None:
+    shard = f"tables: {{a: {{table: a, descriptions: {manifest}, columns: [{{name: b, type: time, pk: true, "
+    shard += f"descriptions: {manifest}}}]}}}}\n"
+    changed = f"name: a\ndescriptions: {overlay}\ncolumn_overrides: [{{name: b, descriptions: {overlay}}}]\n"
+    source = load({"_schema/x.yaml": shard, "a.yaml": changed}).sources["a"]
+    assert (source.description, source.columns["b"].description) == (shown, shown)
+
+
+@pytest.mark.table(
+    ("said", "measure", "imported"),
+    [
+        ("descriptions: {dbt: Orders.}", "", True),
+        ("default_time_dimension: {dbt: b}", "", True),
+        ("default_time_dimension: b", "", False),
+        ("descriptions: {dbt: Orders., user: Ours.}", "", False),
+        ("descriptions: {dbt: Orders.}", ", descriptions: {user: Ours.}", False),
+        ("descriptions: {user: Ours.}", ", descriptions: {dbt: Rows.}", True),
+        ("tags: [x]", "", False),
+    ],
+)
+def test_measures_that_a_tool_defines(load: Any, said: str, measure: str, imported: bool) -> None:
+    shard = "tables: {a: {table: a, columns: [{name: b, type: time, pk: true}]}}\n"
+    overlay = f"name: a\n{said}\nmeasures: [{{name: n, expr: count(*){measure}}}]\n"
+    assert load({"_schema/x.yaml": shard, "a.yaml": overlay}).sources["a"].measures["n"].imported is imported
+
+
 @pytest.mark.parametrize(
     ("native", "dialect", "wanted"),
     [("INTEGER", "duckdb", "number"), ("tinyint(1)", "mysql", "boolean"), ("timestamptz", "postgres", "time"),
