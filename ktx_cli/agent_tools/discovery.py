@@ -14,7 +14,7 @@ from ktx_cli.agent_tools.layer_readers import column_line, headline, rest_lines
 from ktx_cli.agent_tools.ledger import hit_line, member_id, named, note_hits
 from ktx_cli.agent_tools.session import REASONS, Fallback, Input, ToolSession, tool
 from ktx_cli.core import UsageError, did_you_mean, listing, one_line
-from ktx_cli.documents import RawFile, read_document
+from ktx_cli.documents import RawFile, read_document, without_comments
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import checked_path
 from ktx_cli.protection import Refused, read_relations, source_id, values_shown
@@ -218,6 +218,7 @@ DISCOVERY_TOOLS: Final = (discover_data, entity_details)
 
 _ROOM: Final = LONGEST_RAW - RESERVE
 _DOCUMENTS: Final = frozenset({".pdf", ".html", ".htm"})
+_MARKDOWN: Final = frozenset({".md", ".markdown"})
 
 
 class ReadFile(Input):
@@ -283,15 +284,21 @@ def _file(session: ToolSession, path: str) -> RawFile:
 
 
 def _lines(file: RawFile) -> list[str]:
-    """Return the lines of a file as a model sees them; of HTML and PDF the text people read."""
-    if PurePosixPath(file.path).suffix.lower() in _DOCUMENTS:
-        text = read_document(file).markdown
-    else:
-        content = file.read()
-        if b"\0" in content[:8_000]:
-            raise Refused(f"{file.path} is no text: it cannot be read here")
-        text = content.decode("utf-8-sig", "replace")
-    return visible(text).removesuffix("\n").split("\n")
+    """Return the lines of a file as a model sees them."""
+    if b"\0" in file.read()[:8_000] and PurePosixPath(file.path).suffix.lower() not in _DOCUMENTS:
+        raise Refused(f"{file.path} is no text: it cannot be read here")
+    return visible(raw_text(file)).removesuffix("\n").split("\n")
+
+
+def raw_text(file: RawFile) -> str:
+    """Return the text of a file that people read: of HTML and PDF as Markdown, of Markdown without HTML comments.
+
+    A line of a Markdown file keeps its number.
+    """
+    suffix = PurePosixPath(file.path).suffix.lower()
+    if suffix in _DOCUMENTS:
+        return read_document(file).markdown
+    return without_comments(file.text()) if suffix in _MARKDOWN else file.text()
 
 
 RAW_TOOLS: Final = (read_raw_file, read_raw_span)

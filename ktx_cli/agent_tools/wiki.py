@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from ktx_cli import wiki
 from ktx_cli.agent_tools.accepted import check_kept
+from ktx_cli.agent_tools.discovery import raw_text
 from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, cut_lines, joined, visible, wrapped
 from ktx_cli.agent_tools.ledger import hit_line, member_need, refusal_of, source_need
 from ktx_cli.agent_tools.session import Action, Input, ToolSession, named_page, tool
-from ktx_cli.core import Command, ConfigError, Diagnostic, Hint, Severity, did_you_mean, listing, one_line, plural, yaml
+from ktx_cli.core import (
+    Command,
+    ConfigError,
+    Diagnostic,
+    Hint,
+    KtxError,
+    Severity,
+    did_you_mean,
+    listing,
+    one_line,
+    plural,
+    yaml,
+)
+from ktx_cli.documents import RawFile
 from ktx_cli.llm import ToolOutput
+from ktx_cli.project import SEMANTIC_NAME
 from ktx_cli.protection import Need, Refused, column_need, names_in, needs_of, sources_of, table_need
 from ktx_cli.search import Scope
-from ktx_cli.semantic import Model, Source, table_parts
+from ktx_cli.semantic import Model, Source, VisibleModel, table_parts
 
 
 class Search(Input):
@@ -287,7 +304,8 @@ def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw
     broken = [each for each in findings if each.severity is Severity.ERROR]
     later = missing_pages(page, keys_of(session))
     gone = [] if session.refs_later or not later else [f"there is no page {listing(f'`{key}`' for key in later)}"]
-    nowhere = [*dangling(page, models, () if old is None else wiki.references(old)), *gone]
+    invented, unknown = unknown_names(session, page, old, models)
+    nowhere = [*dangling(page, models, () if old is None else wiki.references(old)), *invented, *gone]
     reasons = joined(
         _lines("These lead nowhere, so nothing was saved:", nowhere),
         _lines("This may not be in a page, so nothing was saved:", [_finding_text(each, page) for each in broken]),
@@ -295,7 +313,7 @@ def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw
     )
     if reasons:
         raise Refused(reasons)
-    notes = [f"note: {each.message} (line {each.line})" for each in findings]
+    notes = [*(f"note: {each.message} (line {each.line})" for each in findings), *(f"note: {each}" for each in unknown)]
     return [*notes[:20], *([f"note: no page yet: {listing(later, 20)}"] if later else [])]
 
 
@@ -345,9 +363,94 @@ def dangling(page: wiki.Page, models: Mapping[str, Model], known: Iterable[wiki.
         if (each.kind, each.written, each.field) not in before:
             missing = resolver.missing(each)
             if missing is not None:
-                is_for_people = isinstance(Hint(missing.hint).parts[0], Command)
-                messages.append(missing.message if is_for_people else f"{missing.message} ({missing.hint})")
+                messages.append(_reason(missing))
     return list(dict.fromkeys(messages))
+
+
+def _reason(missing: wiki.Missing) -> str:
+    """Return why a reference leads nowhere, with what helps an agent: the commands of hints are for people."""
+    if not isinstance(Hint(missing.hint).parts[0], Command):
+        return f"{missing.message} ({missing.hint})"
+    return f"{missing.message} (it has: {listing(missing.names, 12)})" if missing.names else missing.message
+
+
+_ORDINARY: Final = 3
+"""Characters that each part of a name has at least: `np.array` and `e.g` are something else."""
+
+
+def unknown_names(
+    session: ToolSession, page: wiki.Page, old: wiki.Page | None, models: Mapping[str, Model]
+) -> tuple[list[str], list[str]]:
+    """Return what is said of dotted names in inline code that nothing has: those that are refused, then the notes.
+
+    Refused are those that read like a column or a measure, and stand neither in a file of the task nor in the wiki or
+    the semantic layer: nobody can have taken them from anywhere.
+    """
+    resolver = wiki.Resolver(models)
+    before = set() if old is None else {each.written for each in wiki.references(old)}
+    found = {
+        each.name: each
+        for each in wiki.references(page)
+        if each.written not in before
+        and min(map(len, each.name.split("."))) >= _ORDINARY
+        and resolver.is_unknown(each)
+        and not _was_seen(session, each.name, models)
+    }
+    mentioned = _mentioned(session, found) if found else frozenset()
+    refused = [name for name in found if session.raw and name not in mentioned and _reads_like_one(name, models)]
+    notes = [f"the semantic layer has nothing called `{name}`" for name in found if name not in refused]
+    return [
+        f"{_unknown(name, models)}; nor does a file of this task mention it: say it in words" for name in refused
+    ], notes
+
+
+def _unknown(name: str, models: Mapping[str, Model]) -> str:
+    sources = {each.name for model in models.values() for each in VisibleModel(model).sources()}
+    near = did_you_mean(name.rpartition(".")[0], sorted(sources))
+    meant = f" (did you mean `{near}`?)" if near else ""
+    return (
+        f"`{name}`: the semantic layer has no source, table or column of that name{meant}, and no file of this task "
+        "mentions it: say it in words"
+    )
+
+
+def _was_seen(session: ToolSession, name: str, models: Mapping[str, Model]) -> bool:
+    """Whether a statement of this session read such a table, or a column of such a table."""
+    parts = _parts(name)
+    needs = (
+        need for each in models.values() for need in (table_need(each, parts), column_need(each, parts[:-1], parts[-1]))
+    )
+    return any(not session.ledger.missing([need]) for need in needs)
+
+
+def _reads_like_one(name: str, models: Mapping[str, Model]) -> bool:
+    owner, _, member = name.rpartition(".")
+    if name != name.lower():
+        return False
+    return "_" in owner or any(_entity(each, member) for model in models.values() for each in model.sources.values())
+
+
+def _mentioned(session: ToolSession, names: Collection[str]) -> frozenset[str]:
+    """Return the names that stand in a file of the task, in a page or in the semantic layer."""
+    texts = itertools.chain(
+        map(_text_of, session.raw.values()),
+        (session.workspace.read_text(path) or "" for folder in _OWN for path in session.workspace.paths(folder)),
+    )
+    found: set[str] = set()
+    for text in texts:
+        folded = text.casefold()
+        found.update(name for name in names if name.casefold() in folded)
+    return frozenset(found)
+
+
+def _text_of(file: RawFile) -> str:
+    try:
+        return raw_text(file)
+    except KtxError:  # nobody can have read a name in a file that cannot be read
+        return ""
+
+
+_OWN: Final = (wiki.FOLDER, f"{SEMANTIC_NAME}/")
 
 
 def missing_references(names: Iterable[str], models: Mapping[str, Model]) -> list[str]:
@@ -376,11 +479,25 @@ def _named(reference: wiki.Reference, models: list[Model]) -> Iterator[Need]:
     """Yield the needs of one reference; of what leads nowhere only those of tables, which a database may have."""
     if reference.kind is wiki.Kind.PAGE:
         return
+    if reference.kind in wiki.MEMBERS and "." not in reference.name:
+        yield from _of_any_source(reference.name, models)
+        return
     found = [need for model in models for need in _in_layer(model, reference.name)]
     if found:
         yield from found
-    elif reference.kind is wiki.Kind.TABLE or any(_is_table(model, reference.name) for model in models):
+    elif reference.kind in (wiki.Kind.TABLE, wiki.Kind.COLUMN) or any(
+        _is_table(each, reference.name) for each in models
+    ):
         yield from _table(reference.name, models)
+
+
+def _of_any_source(name: str, models: list[Model]) -> Iterator[Need]:
+    """Yield the need of a measure, segment or column whose source is not named: any source's that has it will do."""
+    for model in models:
+        for source in model.sources.values():
+            entity = _entity(source, name)
+            if entity is not None:
+                yield replace(member_need(model, source, entity), shown=name)
 
 
 def _in_layer(model: Model, name: str) -> Iterator[Need]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         passages,
         slug,
         with_front_matter,
+        without_comments,
     )
     from ktx_cli.documents.raw import Changes, Document, RawFile, Skipped, Snapshot, UnreadableDocumentError, WorkUnit
     from ktx_cli.documents.reader import SUFFIXES, read_document

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         user_of,
         user_scope,
     )
-    from ktx_cli.wiki.reference import Kind, Reference, Resolver, line_of, references
+    from ktx_cli.wiki.reference import MEMBERS, Kind, Missing, Reference, Resolver, line_of, references
     from ktx_cli.wiki.store import (
         Graph,
         Wiki,

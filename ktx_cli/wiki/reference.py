@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from ktx_cli.core import Command, Hint, did_you_mean, listing
-from ktx_cli.semantic import Model, Visibility
+from ktx_cli.semantic import Model, Source, Visibility
 from ktx_cli.wiki.page import Page, body_line, field_line
 from ktx_cli.wiki.text import inline_code, without, without_fences
 
@@ -18,14 +18,22 @@ class Kind(StrEnum):
     """What a reference names.
 
     `page`: the key of a page. `source`: a source of the semantic layer, or something of one (`orders.revenue`).
-    `table`: a table as the database calls it. `entity`: what may be a column, a measure or a segment of a source, or
-    no reference at all.
+    `table`: a table as the database calls it. `measure`, `segment`, `column`: one of a source that is named
+    (`measure:orders.revenue`), or of any source (`measure:revenue`). `entity`: what may be a column, a measure or a
+    segment of a source, or no reference at all.
     """
 
     PAGE = "page"
     SOURCE = "source"
     TABLE = "table"
+    MEASURE = "measure"
+    SEGMENT = "segment"
+    COLUMN = "column"
     ENTITY = "entity"
+
+
+MEMBERS: Final = frozenset({Kind.MEASURE, Kind.SEGMENT, Kind.COLUMN})
+"""The kinds of what a source has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +57,23 @@ _LINK: Final = re.compile(r"(?<!\\)\[\[([A-Za-z0-9][A-Za-z0-9_-]*)(?:#[^\[\]|\n]
 _SLUG: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _CONNECTION: Final = r"(?:([A-Za-z0-9][\w-]*)/)?"
 _NAMED: Final = re.compile(rf"{_CONNECTION}(source|table):{_CONNECTION}([\w$#@\"][\w$#@\".-]*)")
-_ENTITY: Final = re.compile(rf"{_CONNECTION}([^\W\d][\w$-]*\.[^\W\d][\w$]*)")
-_FILE: Final = re.compile(r".*\.(?:csv|html?|ipynb|json|lkml|md|parquet|pdf|py|sh|sql|tsv|txt|xlsx?|xml|ya?ml)", re.I)
-"""`orders.sql` is a file, unless the source has such a column."""
+_MEMBER: Final = re.compile(rf"{_CONNECTION}(measure|segment|column):{_CONNECTION}([^\W\d][\w$#@-]*(?:\.[\w$#@\"-]+)*)")
+_ENTITY: Final = re.compile(rf"{_CONNECTION}([^\W\d][\w$-]*(?:\.[^\W\d][\w$-]*){{0,2}}\.[^\W\d][\w$]*)")
+_FILE: Final = re.compile(
+    r".*\.(?:avro|bak|cfg|conf|csv|db|docx?|duckdb|env|gz|html?|ini|ipynb|java|jinja2?|jpe?g|js|json[ld5]?|lkml|lock|log|md"
+    r"|ndjson|orc|parquet|pdf|png|pptx?|ps1|py|rb|rst|sh|sql|sqlite|svg|tar|tf|toml|ts|tsv|txt|xlsx?|xml|ya?ml|zip"
+    r"|com|org|edu|gov|io|dev|ai|de|fr|uk|eu|ch|nl|es|example|invalid)",
+    re.IGNORECASE,
+)
+"""`orders.sql` is a file and `orders.com` a domain, unless the source has such a column."""
 
 
 def references(page: Page) -> tuple[Reference, ...]:
     """Return all references of a page, those of the front matter first.
 
-    In the body: `[[pages]]` outside code; in inline code outside fences `source:NAME`, `table:REF` and two-part names,
-    each with `connection/` in front where it is said. Wildcards, placeholders and SQL are no references.
+    In the body: `[[pages]]` outside code; in inline code outside fences `source:NAME`, `table:REF`, `measure:NAME`,
+    `segment:NAME`, `column:NAME` and dotted names, each with `connection/` in front where it is said. Wildcards,
+    placeholders and SQL are no references.
     """
     return (*_front(page), *_body(page.body))
 
@@ -104,7 +119,7 @@ def _body(body: str) -> Iterator[Reference]:
 
 def _coded(code: str, at: int) -> Reference | None:
     """Return the reference a piece of inline code is."""
-    named = _NAMED.fullmatch(code)
+    named = _NAMED.fullmatch(code) or _MEMBER.fullmatch(code)
     if named is not None:
         return Reference(Kind(named[2]), named[4], code, named[1] or named[3], at=at)
     entity = _ENTITY.fullmatch(code)
@@ -119,11 +134,12 @@ _MOST_COMPARED: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why a reference leads nowhere."""
+    """Why a reference leads nowhere. `names`: what the source has in place of it, where the source exists."""
 
     code: str
     message: str
     hint: str
+    names: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -137,7 +153,7 @@ class Resolver:
     models: Mapping[str, Model]
     _known: dict[tuple[Kind, str | None, str], Missing | None] = field(default_factory=dict, init=False)
     _broken: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
-    _tables: dict[str, frozenset[tuple[str, ...]]] = field(default_factory=dict, init=False)
+    _tables: dict[str, Mapping[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict, init=False)
 
     def missing(self, reference: Reference) -> Missing | None:
         """Return why a reference to the semantic layer leads nowhere, None where it leads somewhere or is none."""
@@ -148,11 +164,28 @@ class Resolver:
             self._known[what] = self._missing(reference)
         return self._known[what]
 
+    def is_unknown(self, reference: Reference) -> bool:
+        """Whether inline code with a dot in it is neither a name of the semantic layer nor begins with one.
+
+        What begins with a column may be a path into its JSON.
+        """
+        if reference.kind is not Kind.ENTITY or not reference.binding:
+            return False
+        owner, first = reference.name.rpartition(".")[0], reference.name.partition(".")[0]
+        everything = self._everything(replace(reference, connection=None))
+        return not (
+            self._is_table(reference)
+            or any(self._owners(model, each) for model in self.models.values() for each in (owner, first))
+            or any(self._has(model, source, first) for model, source in everything)
+        )
+
     def _missing(self, reference: Reference) -> Missing | None:
         if reference.connection is not None and reference.connection not in self.models:
             return None if reference.kind is Kind.ENTITY else self._no_connection(reference)
         if reference.kind is Kind.ENTITY:
             return self._wrong_entity(reference)
+        if reference.kind in MEMBERS:
+            return self._wrong_member(reference)
         if reference.kind is Kind.TABLE and self._is_table(reference):
             return None
         return self._missing_source(reference)
@@ -176,11 +209,35 @@ class Resolver:
         return self._no_source(reference)
 
     def _wrong_entity(self, reference: Reference) -> Missing | None:
-        source, _, entity = reference.name.rpartition(".")
-        holders = [model for model in self._models(reference) if self._has_source(model, source)]
-        if not holders or any(self._has(model, source, entity) for model in holders) or self._is_table(reference):
+        owner, _, entity = reference.name.rpartition(".")
+        holders = self._holders(reference, owner)
+        if not holders or any(self._has(*holder, entity) for holder in holders) or self._is_table(reference):
             return None
-        return _no_entity(holders[0], source, entity)
+        return _no_entity(*holders[0], entity)
+
+    def _wrong_member(self, reference: Reference) -> Missing | None:
+        owner, _, member = reference.name.rpartition(".")
+        holders = self._holders(reference, owner) if owner else list(self._everything(reference))
+        if not holders and owner:
+            return self._no_source(replace(reference, kind=Kind.SOURCE, name=owner))
+        if any(self._has(*holder, member, reference.kind) for holder in holders):
+            return None
+        return _no_entity(*holders[0], member, reference.kind) if owner else _no_member(reference, holders)
+
+    def _holders(self, reference: Reference, owner: str) -> list[tuple[Model, str]]:
+        """Return the sources of a name, or those that read the table of that name."""
+        return [(model, source) for model in self._models(reference) for source in self._owners(model, owner)]
+
+    def _everything(self, reference: Reference) -> Iterator[tuple[Model, str]]:
+        for model in self._models(reference):
+            yield from ((model, name) for name in sorted({*model.sources, *self._broken_of(model)}))
+
+    def _owners(self, model: Model, name: str) -> tuple[str, ...]:
+        if self._has_source(model, name):
+            return (name,)
+        if name not in (name.lower(), name.upper()):  # `Account.Name` is more likely a class of some program
+            return ()
+        return self._tables_of(model).get(_table_parts(name), ())
 
     def _cut(self, model: Model, name: str) -> Iterator[tuple[str, str]]:
         """Yield (source, entity) of every way to read a dotted name whose first part is a source of the model."""
@@ -193,11 +250,8 @@ class Resolver:
     def _has_source(self, model: Model, name: str) -> bool:
         return name in model.sources or name in self._broken_of(model)
 
-    def _has(self, model: Model, name: str, entity: str) -> bool:
-        if name in self._broken_of(model):
-            return True
-        source = model.sources[name]
-        return entity in source.measures or entity in source.segments or source.column(entity) is not None
+    def _has(self, model: Model, name: str, entity: str, kind: Kind | None = None) -> bool:
+        return name in self._broken_of(model) or (kind or Kind.ENTITY) in _kinds_of(model.sources[name], entity)
 
     def _broken_of(self, model: Model) -> frozenset[str]:
         if model.connection not in self._broken:
@@ -207,13 +261,18 @@ class Resolver:
 
     def _is_table(self, reference: Reference) -> bool:
         """Whether a source reads a table whose name ends like the reference, whatever the case of its letters."""
-        parts = tuple(part.strip('"').casefold() for part in reference.name.split("."))
+        parts = _table_parts(reference.name)
         return any(parts in self._tables_of(model) for model in self._models(reference))
 
-    def _tables_of(self, model: Model) -> frozenset[tuple[str, ...]]:
+    def _tables_of(self, model: Model) -> Mapping[tuple[str, ...], tuple[str, ...]]:
+        """Return the end of the name of every table -> the sources that read it."""
         if model.connection not in self._tables:
-            names = (tuple(part.casefold() for part in each.table) for each in model.sources.values() if each.table)
-            self._tables[model.connection] = frozenset(name[place:] for name in names for place in range(len(name)))
+            found: dict[tuple[str, ...], tuple[str, ...]] = {}
+            for source in model.sources.values():
+                parts = tuple(part.casefold() for part in source.table or ())
+                for ending in (parts[place:] for place in range(len(parts))):
+                    found[ending] = (*found.get(ending, ()), source.name)
+            self._tables[model.connection] = found
         return self._tables[model.connection]
 
     def _no_connection(self, reference: Reference) -> Missing:
@@ -238,19 +297,57 @@ class Resolver:
     def _near(self, reference: Reference) -> str | None:
         sources = (each for model in self._models(reference) for each in model.sources.values())
         names = sorted({each.name for each in sources if each.visibility is not Visibility.HIDDEN})
-        if len(names) > _MOST_COMPARED:
-            start = reference.name[:1].casefold()
-            names = [name for name in names if name[:1].casefold() == start][:_MOST_COMPARED]
-        return did_you_mean(reference.name, names)
+        return did_you_mean(reference.name, _comparable(reference.name, names))
 
 
-def _no_entity(model: Model, name: str, entity: str) -> Missing:
-    source = model.sources[name]
-    columns = [each.name for each in source.columns.values() if each.visibility is not Visibility.HIDDEN]
+def _table_parts(name: str) -> tuple[str, ...]:
+    return tuple(part.strip('"').casefold() for part in name.split("."))
+
+
+def _kinds_of(source: Source, name: str) -> list[Kind]:
+    """Return what a source has under a name; `Kind.ENTITY` is one of them where it has anything."""
+    found = [Kind.MEASURE] if name in source.measures else []
+    found += [Kind.SEGMENT] if name in source.segments else []
+    found += [Kind.COLUMN] if source.column(name) is not None else []
+    return [*found, Kind.ENTITY] if found else []
+
+
+def _names_of(source: Source, kind: Kind | None = None) -> tuple[str, ...]:
+    """Return the names of what a source has of a kind and does not hide."""
     measures = [each.name for each in source.measures.values() if each.visibility is not Visibility.HIDDEN]
-    near = did_you_mean(entity, [*measures, *source.segments, *columns])
-    return Missing(
-        "dangling_entity",
-        f"`{name}` has no column, measure or segment `{entity}`",
-        f"did you mean `{name}.{near}`?" if near else Hint("{} shows what it has", Command("sl", "read", name)),
-    )
+    columns = [each.name for each in source.columns.values() if each.visibility is not Visibility.HIDDEN]
+    by_kind = {Kind.MEASURE: measures, Kind.SEGMENT: [*source.segments], Kind.COLUMN: columns}
+    return tuple(name for each, names in by_kind.items() if kind in (None, each) for name in names)
+
+
+def _no_entity(model: Model, name: str, entity: str, kind: Kind | None = None) -> Missing:
+    source = model.sources[name]
+    what = "column, measure or segment" if kind is None else kind.value
+    message = f"`{name}` has no {what} `{entity}`"
+    names, prefix = _names_of(source, kind), "" if kind is None else f"{kind.value}:"
+    others = _kinds_of(source, entity) if entity in _names_of(source) else []
+    if others:
+        return Missing("dangling_entity", message, f"`{name}.{entity}` is a {others[0].value}: write `{name}.{entity}`")
+    near = did_you_mean(entity, names)
+    shows = Hint("{} shows what it has", Command("sl", "read", name))
+    return Missing("dangling_entity", message, f"did you mean `{prefix}{name}.{near}`?" if near else shows, names)
+
+
+def _no_member(reference: Reference, holders: Iterable[tuple[Model, str]]) -> Missing:
+    """Return why a measure, segment or column that names no source is none of any source."""
+    kind = reference.kind
+    sources = (model.sources[name] for model, name in holders)
+    shown = (source for source in sources if source.visibility is not Visibility.HIDDEN)
+    owners = {name: source.name for source in shown for name in _names_of(source, kind)}
+    near = did_you_mean(reference.name, _comparable(reference.name, list(owners)))
+    meant = f"did you mean `{kind.value}:{owners[near]}.{near}`?" if near else ""
+    hint = meant or f"name its source: `{kind.value}:SOURCE.NAME`"
+    return Missing("dangling_entity", f"no source has a {kind.value} `{reference.name}`", hint)
+
+
+def _comparable(name: str, names: list[str]) -> list[str]:
+    """Return the names that one is compared with; of many those that begin with the same letter."""
+    if len(names) <= _MOST_COMPARED:
+        return names
+    start = name[:1].casefold()
+    return [each for each in names if each[:1].casefold() == start][:_MOST_COMPARED]

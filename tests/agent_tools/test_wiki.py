@@ -9,6 +9,7 @@ import pytest
 
 from ktx_cli.agent_tools.session import PageBudget
 from ktx_cli.agent_tools.toolset import unresolved_failures
+from ktx_cli.documents.raw import RawFile
 
 REVENUE = "wiki/global/revenue.md"
 NEW = {"key": "refunds", "summary": "What a refund is."}
@@ -83,6 +84,19 @@ def test_an_empty_list_clears_and_none_keeps(shop: Callable[..., Any]) -> None:
         ({"key": "refunds", "summary": "s", "content": "See `orders.ghost`."}, "has no column"),
         ({"key": "refunds", "summary": "s", "content": "See `source:ghost`."}, "`ghost`"),
         ({"key": "refunds", "summary": "s", "content": "c", "unknown": 1}, "unknown"),
+        ({"key": "refunds", "summary": "s", "content": "See `measure:order_lines.margin`."}, "no source `order_lines`"),
+        (
+            {"key": "refunds", "summary": "s", "content": "`measure:orders.margin`"},
+            "has no measure `margin` (it has: re",
+        ),
+        ({"key": "refunds", "summary": "s", "content": "`segment:paid`"}, "no source has a segment `paid`"),
+        (
+            {"key": "refunds", "summary": "s", "content": "`column:orders.amout`"},
+            "did you mean `column:orders.amount`?",
+        ),
+        ({"key": "refunds", "summary": "s", "content": "See `product_margin.margin`."}, "no source, table or column"),
+        ({"key": "refunds", "summary": "s", "content": "See `order_s.margin`."}, "did you mean `orders`?"),
+        ({"key": "refunds", "summary": "s", "content": "See `fees.amount`."}, "no file of this task mentions it"),
     ],
 )
 def test_what_is_no_page_is_not_saved(arguments: dict[str, Any], told: str, shop: Callable[..., Any]) -> None:
@@ -99,6 +113,9 @@ def test_what_is_no_page_is_not_saved(arguments: dict[str, Any], told: str, shop
         ({"content": "See `source:orders`."}, ["orders"], {"targets": ["orders"]}),
         ({"content": "See `table:orders`."}, ["orders"], {"targets": ["orders"]}),
         ({"content": "See `shop/orders.revenue`."}, ["orders.revenue"], {"targets": ["orders"]}),
+        ({"content": "See `measure:orders.revenue`."}, ["orders.revenue"], {"targets": ["orders"]}),
+        ({"content": "See `measure:revenue`."}, ["revenue"], {"targets": ["orders"]}),
+        ({"content": "See `column:orders.amount`."}, ["orders.amount"], {"targets": ["orders"]}),
         ({"content": "c", "sl_refs": ["orders.revenue", "customers"]}, ["customers", "orders.revenue"], None),
         ({"content": "c", "tables": ["orders", "customers"]}, ["customers", "orders"], None),
         (
@@ -145,6 +162,32 @@ def test_other_code_names_nothing(content: str, shop: Callable[..., Any]) -> Non
     shop().ok("wiki_write", **NEW, content=content)
 
 
+def test_a_name_that_files_of_the_task_or_the_database_have_is_no_invention(shop: Callable[..., Any]) -> None:
+    page = {**NEW, "content": "The field `stripe_charges.amount`, see `staging.order_id` and `crm_export.amount`."}
+    other = {"wiki/global/crm.md": "---\nsummary: s\n---\n\nFrom `crm_export.amount`.\n"}
+    data = b"Amounts come from stripe_charges.amount.\n"
+    made = shop(raw={"a.md": RawFile("a.md", "0" * 64, len(data), lambda: data)}, files=other)
+    made.ok("sql_execution", sql="SELECT count(order_id) FROM staging")
+    told = made.ok("wiki_write", **page)
+    assert "note: the semantic layer has nothing called `stripe_charges.amount`" in told
+    assert "staging.order_id" not in told
+
+
+def test_a_name_an_html_comment_has_is_in_no_file(shop: Callable[..., Any]) -> None:
+    data = b"# A\n\n<!-- stripe_charges.amount -->\nText.\n"
+    made = shop(raw={"a.md": RawFile("a.md", "0" * 64, len(data), lambda: data)})
+    assert "no file of this task" in made.refused("wiki_write", **NEW, content="See `stripe_charges.amount`.")
+
+
+def test_names_a_page_had_before_are_not_held_against_an_edit(shop: Callable[..., Any]) -> None:
+    body = "---\nsummary: s\n---\n\n`measure:ghost` and `old_table.amount` and `orders.ghost` are gross.\n"
+    made = shop(files={REVENUE: body})
+    made.ok("wiki_write", key="revenue", replacements=[{"old_text": "gross", "new_text": "net"}])
+    told = made.refused("wiki_write", key="revenue", replacements=[{"old_text": "net", "new_text": "`measure:other`"}])
+    assert "`other`" in told
+    assert "ghost" not in told
+
+
 def test_what_a_page_named_before_needs_no_second_look(shop: Callable[..., Any]) -> None:
     shop().ok("wiki_write", key="revenue", replacements=[{"old_text": "gross", "new_text": "net"}])
 
@@ -162,8 +205,6 @@ def test_what_a_person_should_look_at_is_noted(shop: Callable[..., Any]) -> None
 
 
 def test_a_link_of_the_raw_file_is_expected(shop: Callable[..., Any]) -> None:
-    from ktx_cli.documents.raw import RawFile
-
     data = b"https://wiki.acme.example/refunds"
     made = shop(raw={"a.md": RawFile("a.md", "0" * 64, len(data), lambda: data)})
     assert "note" not in made.ok("wiki_write", **NEW, content="See https://wiki.acme.example/refunds.")

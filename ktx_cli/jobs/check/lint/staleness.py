@@ -140,7 +140,7 @@ def targets_of(models: Mapping[str, Model], reference: Reference) -> list[Target
 
 def _in_model(model: Model, reference: Reference) -> Iterator[Target]:
     name = reference.name
-    if reference.kind is not Kind.ENTITY and name in model.sources:
+    if reference.kind in (Kind.SOURCE, Kind.TABLE) and name in model.sources:
         yield Target(model.connection, name)
         return
     members = [target for source, member in _cuts(name) if (target := _member(model, source, member))]
@@ -151,7 +151,7 @@ def _in_model(model: Model, reference: Reference) -> Iterator[Target]:
         yield from (Target(model.connection, table.name) for table in tables)
     elif members:
         yield members[0]
-    elif reference.kind is not Kind.SOURCE:
+    elif reference.kind is Kind.TABLE or (reference.kind is Kind.ENTITY and name.count(".") == 1):
         yield from (Target(model.connection, table.name) for table in tables)
 
 
