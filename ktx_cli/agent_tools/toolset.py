@@ -26,7 +26,7 @@ from ktx_cli.agent_tools.session import (
 from ktx_cli.agent_tools.wiki import missing_references
 from ktx_cli.core import did_you_mean, listing, one_line, plural
 from ktx_cli.llm import RuntimeTool, ToolInvocation, ToolOutput, check_tools
-from ktx_cli.privacy import secrets
+from ktx_cli.privacy import personal_data, secrets
 from ktx_cli.prompts import for_stage
 from ktx_cli.protection import Refused
 from ktx_cli.sources import EvidenceForm
@@ -233,8 +233,10 @@ def evidence_tool(form: EvidenceForm) -> Tool:
         made = SourceEvidence(path, value.evidence.model_dump(mode="json"))
         wrong = list(form.problems(value.evidence, path, session.raw[path].read()))
         wrong += missing_references(made.evidence.get("sl_refs", ()), session.models())
-        texts = (each for each in made.evidence.values() if isinstance(each, str))
-        wrong += [f"the text holds {spot.message}" for text in texts for spot in secrets(text)]
+        known = made.evidence.get("fingerprints", ())
+        texts = [each for each in made.evidence.values() if isinstance(each, str)]
+        private = (spot for text in texts for spot in (*secrets(text, known), *personal_data(text)))
+        wrong += [f"the text holds {spot.message}: {spot.hint}" for spot in private]
         if wrong:
             raise Refused("\n".join(wrong[:20]))
         session.records.evidence = [each for each in session.records.evidence if each.subject != made.subject]

@@ -300,8 +300,8 @@ def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw
     models = session.models()
     known = {} if old is None else page_needs(old, models)
     needs = [need for shown, need in page_needs(page, models).items() if shown not in known]
-    findings = list(_new_findings(session, page, old, raw_paths))
-    broken = [each for each in findings if each.severity is Severity.ERROR]
+    findings = list(wiki.lint_page(page, _hosts(session, raw_paths), old))
+    broken = [each for each in findings if each.severity is Severity.ERROR or each.code in wiki.PRIVATE]
     later = missing_pages(page, keys_of(session))
     gone = [] if session.refs_later or not later else [f"there is no page {listing(f'`{key}`' for key in later)}"]
     invented, unknown = unknown_names(session, page, old, models)
@@ -315,17 +315,6 @@ def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw
         raise Refused(reasons)
     notes = [*(f"note: {each.message} (line {each.line})" for each in findings), *(f"note: {each}" for each in unknown)]
     return [*notes[:20], *([f"note: no page yet: {listing(later, 20)}"] if later else [])]
-
-
-def _new_findings(
-    session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw_paths: Collection[str]
-) -> Iterator[Diagnostic]:
-    hosts = _hosts(session, raw_paths)
-    before = set() if old is None else {(each.code, each.message) for each in wiki.lint_page(old, hosts)}
-    for each in wiki.lint_page(page, hosts):
-        shrunk = each.code == "too_long" and old is not None and wiki.LONGEST_BODY < len(page.body) <= len(old.body)
-        if (each.code, each.message) not in before and not shrunk:
-            yield each
 
 
 def _hosts(session: ToolSession, raw_paths: Collection[str]) -> frozenset[str] | None:

@@ -159,12 +159,13 @@ def file_stem(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Something suspicious at a character of a text."""
+    """Something suspicious at a character of a text. `length`: its characters, 0 where only its beginning is known."""
 
     at: int
     code: str
     message: str
     hint: str
+    length: int = 0
 
 
 def line_start(text: str, line: int) -> int:

@@ -12,7 +12,7 @@ from ktx_cli.core import Diagnostic, KtxError, Location, ResultWarning, Severity
 from ktx_cli.documents import RawFile
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
 from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, Tree, Workspace
-from ktx_cli.wiki import Page, check_pages, hosts_in, hosts_of, lint_page, parse, place_of, warnings_of
+from ktx_cli.wiki import PRIVATE, Page, check_pages, hosts_in, hosts_of, lint_page, parse, place_of, warnings_of
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import CheckData, MetricTest, Model, TestResult
@@ -45,10 +45,12 @@ class Gates:
             found += [each for each in new if _identity(each) not in known]
         return sorted(found, key=lambda each: (each.path, each.line, each.code, each.message))
 
-    def everything(self, tree: Tree, touched: Collection[str]) -> list[Diagnostic]:
+    def everything(self, tree: Tree, touched: Collection[str], by_agents: Collection[str] = ()) -> list[Diagnostic]:
         """Return the errors of definitions and of references, also in pages that nobody touched, and failing tests.
 
-        Where definitions are wrong, nothing is checked on the database and no test is run.
+        Where definitions are wrong, nothing is checked on the database and no test is run. `by_agents`: the touched
+        files that agents wrote; their pages may hold no secrets and no contact data of persons that were not there
+        before.
         """
         models = {each: self.layers.model(tree, each) for each in self.layers.dialects}
         known = {_identity(each) for each in check_pages(self.base, self._models, touched)}
@@ -58,7 +60,12 @@ class Gates:
             changed = [(self._models[name], models[name]) for name in self._touched(touched)]
             wrong = [each for before, after in changed for each in self._on_data(before, after)]
             wrong += [each for before, after in changed for each in self.run_tests(before, after)]
-        return [*wrong, *(each for each in pages if _identity(each) not in known)]
+        private = (each for path in sorted(by_agents) for each in _found(path, self.base, tree, {}))
+        return [
+            *wrong,
+            *(each for each in pages if _identity(each) not in known),
+            *(each for each in private if each.code in PRIVATE),
+        ]
 
     def _on_data(self, before: Model, after: Model) -> list[Diagnostic]:
         """Return the errors that the database finds in what a change brought; what it was not asked is a warning."""
@@ -175,8 +182,7 @@ def _found(path: str, before: Tree, after: Tree, files: Mapping[str, list[RawFil
     hosts = hosts_of(files.get(page_artifact(page.scope, page.key), ())) | (
         frozenset() if old is None else hosts_in(old.text)
     )
-    known = set() if old is None else {(each.code, each.message) for each in lint_page(old, hosts)}
-    return [each for each in lint_page(page, hosts) if (each.code, each.message) not in known]
+    return list(lint_page(page, hosts, old))
 
 
 def _page(path: str, tree: Tree) -> Page | None:

@@ -180,12 +180,15 @@ class Integrator:
         while True:
             workspace = base.child()
             merged = await self.merge(workspace, remaining)
+            by_units = frozenset(workspace.changes())
             conclusions = self.after_units(workspace, merged)
+            concluded = dict(workspace.changes())
             consolidation = await consolidate(workspace, merged)
             touched = frozenset(workspace.changes())
-            wrong = self.gates.everything(workspace, touched)
+            by_agents = by_units | _changed_since(concluded, workspace)
+            wrong = self.gates.everything(workspace, touched, by_agents)
             has_landed = any(outcome.status is UnitStatus.DONE for outcome in merged) or consolidation.curations
-            if not wrong or not has_landed or await self._repaired(workspace, wrong, touched):
+            if not wrong or not has_landed or await self._repaired(workspace, wrong, touched, by_agents):
                 return Integration(workspace, merged, consolidation, tuple(map(str, wrong)), conclusions)
             blamed = _blame(merged, wrong, conclusions)
             if not blamed and consolidation.reconciliation.problem:  # no remaining task wrote it: nothing lands
@@ -239,14 +242,23 @@ class Integrator:
         task = "Definitions this unit wrote are wrong beside what is there now."
         return await self.repairer.repair(trial, GATE_REPAIR, task, outcome.changes, wrong)
 
-    async def _repaired(self, workspace: Workspace, found: Sequence[Diagnostic], touched: frozenset[str]) -> bool:
+    async def _repaired(
+        self, workspace: Workspace, found: Sequence[Diagnostic], touched: frozenset[str], by_agents: frozenset[str]
+    ) -> bool:
         allowed = {finding.path for finding in found} | {path for path in touched if path.startswith("wiki/")}
 
         def wrong(tree: Workspace) -> Sequence[str]:
-            return [str(finding) for finding in self.gates.everything(tree, frozenset(tree.changes()) | touched)]
+            repaired = frozenset(tree.changes())
+            return [str(each) for each in self.gates.everything(tree, repaired | touched, repaired | by_agents)]
 
         task = "References and definitions of this run lead nowhere or are wrong."
         return not await self.repairer.repair(workspace, GATE_REPAIR, task, allowed, wrong)
+
+
+def _changed_since(before: Mapping[str, bytes | None], workspace: Workspace) -> frozenset[str]:
+    """Return the files of an overlay that are not as they were."""
+    changes = workspace.changes()
+    return frozenset(path for path in changes if path not in before or before[path] != changes[path])
 
 
 def _wanted(outcome: UnitOutcome, path: str) -> str:

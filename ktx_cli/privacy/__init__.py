@@ -8,6 +8,7 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.privacy.columns import Refusal, ValueKind, refusal
+    from ktx_cli.privacy.personal import personal_data
     from ktx_cli.privacy.signs import secrets, sign_of
 
 if not TYPE_CHECKING:

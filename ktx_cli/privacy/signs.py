@@ -12,7 +12,7 @@ import ipaddress
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from importlib import resources
 from types import MappingProxyType
@@ -58,6 +58,11 @@ def _by_sign(section: str) -> Mapping[Sign, frozenset[str]]:
     return MappingProxyType(
         {Sign[sign]: _sections()[f"{name} {sign}"] for name, *signs in heads for sign in signs if name == section}
     )
+
+
+def words_of(section: str) -> frozenset[str]:
+    """Return the words of a section of `words.txt`."""
+    return _sections()[section]
 
 
 WORDS = _by_sign("WORDS")
@@ -294,6 +299,14 @@ _PEM: Final = "-----BEGIN"
 _TOKEN: Final = re.compile(rf"[^\s\"'`<>|,;()\[\]{{}}]{{14,}}|{_PEM}[A-Z ]*PRIVATE KEY")
 _DIGEST: Final = re.compile(r"(?:[a-z0-9]+[:=])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})", re.IGNORECASE)
 _PATH: Final = re.compile(r"(?:[\w.@+-]*/)+[\w.@+-]*")
+_QUERY_ID: Final = re.compile(r"(?:\S+:\S+:[\w-]+:)?[0-9a-f]{16}")
+"""What ktx calls a statement of the query history by, and a passage of a document."""
+_OF_QUERIES: Final = re.compile(
+    r"^[ \t]*-[ \t]+[\"'`]?$|\b(?:quer(?:y|ies)|statements?|patterns?|fingerprints?)\b", re.IGNORECASE
+)
+"""What stands on a line in front of such an id: nothing, in a list, or a word that says what it is."""
+_FRONT: Final = 2000
+"""Characters of a line that are searched for such a word."""
 _ASSIGNED: Final = re.compile(
     r"\b(?P<name>[\w-]{0,40}(?:password|passwd|pwd|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?token|token))"
     r"[\"'`*]*\s*(?:[:=]|\bis\b)\s*[\"'`*]*(?P<value>[^\s\"'`<>,;|]{6,})",
@@ -303,26 +316,39 @@ _NAMES: Final = ("pass", "pwd", "secret", "key", "token")
 _HINT: Final = "delete it here and at its source, and change the secret: it has been read"
 
 
-def secrets(text: str) -> Iterator[Spot]:
+def secrets(text: str, known: Collection[str] = ()) -> Iterator[Spot]:
     """Yield what looks like a secret, one for each line.
 
     Known forms of keys, random texts, URLs with a password, and values behind names such as `password`. Digests and
-    commits (32, 40 or 64 hexadecimal digits) are none unless such a name stands in front of them.
+    commits (32, 40 or 64 hexadecimal digits) are none unless such a name stands in front of them, nor are ktx's own ids
+    of statements and passages (16) in a list or behind a word such as `query`. `known`: further ids that are none.
     """
-    found = {text.rfind("\n", 0, spot.at): spot for spot in (*_assigned(text), *_tokens(text))}
+    found = {text.rfind("\n", 0, spot.at): spot for spot in (*_assigned(text), *_tokens(text, known))}
     yield from (found[line] for line in sorted(found))
 
 
-def _tokens(text: str) -> Iterator[Spot]:
+def _tokens(text: str, known: Collection[str]) -> Iterator[Spot]:
     for token in _TOKEN.finditer(text):
         value = token[0]
+        if _is_own_id(text, token.start(), value.rstrip(".:!?*_"), known):
+            continue
         if value.startswith(_PEM):
             yield Spot(token.start(), "secret", "a private key", _HINT)
         elif "://" in value:
             if has_password(value) and MASK not in value:
-                yield Spot(token.start(), "secret", "a URL with a secret in it", _HINT)
+                yield Spot(token.start(), "secret", "a URL with a secret in it", _HINT, len(value))
         elif not _DIGEST.fullmatch(value) and not _PATH.fullmatch(value) and _is_secret(value):
-            yield Spot(token.start(), "secret", "a text that looks like a key or a token", _HINT)
+            yield Spot(token.start(), "secret", "a text that looks like a key or a token", _HINT, len(value))
+
+
+def _is_own_id(text: str, at: int, value: str, known: Collection[str]) -> bool:
+    """Whether a word is an id that ktx made."""
+    if value in known:
+        return True
+    if _QUERY_ID.fullmatch(value) is None:
+        return False
+    front = text[text.rfind("\n", 0, at) + 1 : at]
+    return ":" in value or _OF_QUERIES.search(front[-_FRONT:]) is not None
 
 
 def _assigned(text: str) -> Iterator[Spot]:
@@ -332,7 +358,8 @@ def _assigned(text: str) -> Iterator[Spot]:
     for found in _ASSIGNED.finditer(text):
         value = found["value"].rstrip(".:!?*)]}")
         if _could_be_secret(value):
-            yield Spot(found.start("value"), "secret", f"what looks like the value of `{found['name'][:40]}`", _HINT)
+            message = f"what looks like the value of `{found['name'][:40]}`"
+            yield Spot(found.start("value"), "secret", message, _HINT, len(value))
 
 
 def _could_be_secret(value: str) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         DIAGNOSTIC_KEYS,
         FOLDER,
         GLOBAL,
+        PRIVATE,
         Page,
         body_line,
         changed,

@@ -13,12 +13,13 @@ from ktx_cli.core import (
     Diagnostic,
     KtxError,
     ResultWarning,
+    Spot,
     UsageError,
     listing,
     one_line,
     plural,
 )
-from ktx_cli.privacy import secrets
+from ktx_cli.privacy import personal_data, secrets
 from ktx_cli.project import SEMANTIC_NAME, Tree
 from ktx_cli.semantic import Model
 from ktx_cli.wiki.injection import instructions
@@ -61,29 +62,37 @@ _FINGERPRINT: Final = re.compile(r"[0-9a-f]{16}")
 """What ktx calls a query of the history by."""
 
 
-def lint_page(page: Page, named_hosts: Collection[str] | None) -> Iterator[Diagnostic]:
+def lint_page(page: Page, named_hosts: Collection[str] | None, old: Page | None = None) -> Iterator[Diagnostic]:
     """Yield what a person should look at before agents read the page, in the order of its lines.
 
     Sentences to agents, what readers do not see, links to hosts the sources of the page do not name (`named_hosts`; the
-    one of the field `source` is always named), images, data in links, texts that look like secrets, and too much text.
+    one of the field `source` is always named), images, data in links, texts that look like secrets, contact data of
+    persons, and too much text. What the page said before (`old`) is not held against it.
+    """
+    earlier = "" if old is None else "\n".join([old.text, *(text for _, text in _unquoted(old))])
+    before = set() if old is None else {(each.code, each.message) for _, each, _ in _suspicious(old, named_hosts)}
+    found = dict.fromkeys(
+        page_diagnostic(page.path, line, spot.code, spot.message, spot.hint)
+        for line, spot, value in _suspicious(page, named_hosts)
+        if (value not in earlier if value else (spot.code, spot.message) not in before)
+    )
+    yield from sorted([*found, *too_long(page, old)], key=lambda each: (each.line, each.code, each.message))
+
+
+def _suspicious(page: Page, named_hosts: Collection[str] | None) -> Iterator[tuple[int, Spot, str]]:
+    """Yield (line, spot, its text) of what is suspicious in the file of a page, and in fields that YAML has escapes in.
+
+    The text is empty where only the beginning of it is known.
     """
     known = None if named_hosts is None else {*named_hosts, *hosts_in(str(page.fields.get("source") or ""))}
-    found = dict.fromkeys(_suspicious(page, page.text, known))
-    for line, text in _unquoted(page):
-        found.update(dict.fromkeys(_suspicious(page, text, known, line)))
-    yield from sorted([*found, *too_long(page)], key=lambda each: (each.line, each.code, each.message))
-
-
-def _suspicious(page: Page, text: str, known: Collection[str] | None, line: int | None = None) -> Iterator[Diagnostic]:
-    """Yield what is suspicious in a text of the page: its file, or a field that starts on `line`."""
-    own = _without_fingerprints(page, text)
-    spots = (
-        *(*instructions(text), *hidden_characters(text), *hidden_markup(text)),
-        *(*links(text, known), *images(text), *secrets(own)),
-    )
-    for spot in spots:
-        where = line or text.count("\n", 0, spot.at) + 1
-        yield page_diagnostic(page.path, where, spot.code, spot.message, spot.hint)
+    for line, text in ((None, page.text), *_unquoted(page)):
+        own = _without_fingerprints(page, text)
+        spots = (
+            *(*instructions(text), *hidden_characters(text), *hidden_markup(text)),
+            *(*links(text, known), *images(text), *secrets(own), *personal_data(own)),
+        )
+        for spot in spots:
+            yield line or text.count("\n", 0, spot.at) + 1, spot, own[spot.at : spot.at + spot.length]
 
 
 def _without_fingerprints(page: Page, text: str) -> str:
@@ -115,19 +124,23 @@ def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str 
             yield from _texts(item, (*path, place))
 
 
-def too_long(page: Page) -> Iterator[Diagnostic]:
-    """Yield a finding for a summary or a body that is longer than an agent's page may be."""
+def too_long(page: Page, old: Page | None = None) -> Iterator[Diagnostic]:
+    """Yield a finding for a summary or a body that is longer than an agent's page may be.
+
+    A body that was too long before may stay so, if it does not grow.
+    """
     summary, body = len(page.summary), len(page.body.strip())
-    if summary > LONGEST_SUMMARY:
+    if summary > LONGEST_SUMMARY and (old is None or page.summary != old.summary):
         message = f"the summary has {summary:,} characters, {LONGEST_SUMMARY} are enough"
         yield page_diagnostic(page.path, field_line(page, "summary"), "too_long", message, "say it in one sentence")
-    if body > LONGEST_BODY:
+    if body > max(LONGEST_BODY, 0 if old is None else len(old.body.strip())):
         message = f"the page has {plural(body, 'character')}, {LONGEST_BODY:,} are enough"
         hint = "make two pages of it, and refer from one to the other"
         yield page_diagnostic(page.path, body_line(page), "too_long", message, hint)
     for name in ("questions", "synonyms"):
         texts = page.texts(name)
-        if len(texts) > MOST_TEXTS or any(len(each) > LONGEST_TEXT for each in texts):
+        is_old = old is not None and texts == old.texts(name)
+        if not is_old and (len(texts) > MOST_TEXTS or any(len(each) > LONGEST_TEXT for each in texts)):
             message = f"`{name}` may have {MOST_TEXTS} texts of at most {LONGEST_TEXT} characters"
             hint = "keep those that people use most"
             yield page_diagnostic(page.path, field_line(page, name), "too_long", message, hint)
@@ -414,11 +427,9 @@ def problems_of(
     Those that are no errors need not keep it from being saved.
     """
     checker = Checker(tree, models)
-    found = {*checker.page(page), *lint_page(page, named_hosts)}
-    if old is not None:
-        before = {(each.code, each.message) for each in (*checker.page(old), *lint_page(old, named_hosts))}
-        found = {each for each in found if (each.code, each.message) not in before}
-    return sorted(found, key=lambda each: (each.line, each.code, each.message))
+    before = set() if old is None else {(each.code, each.message) for each in checker.page(old)}
+    found = {each for each in checker.page(page) if (each.code, each.message) not in before}
+    return sorted({*found, *lint_page(page, named_hosts, old)}, key=lambda each: (each.line, each.code, each.message))
 
 
 def refused(page: Page, found: Sequence[Diagnostic]) -> KtxError:

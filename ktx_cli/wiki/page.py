@@ -126,8 +126,13 @@ FIELDS: Final[Mapping[str, str]] = {
 USAGE_MODES: Final = ("always", "auto", "never")
 
 
-NOTES: Final = frozenset({"instruction", "html_comment", "html", "unexpected_link", "image", "data_uri"})
+NOTES: Final = frozenset(
+    {"instruction", "html_comment", "html", "unexpected_link", "image", "data_uri", "personal_data"}
+)
 """Codes of what a person should look at, the warnings; every other diagnostic keeps a page from being saved."""
+
+PRIVATE: Final = frozenset({"secret", "personal_data"})
+"""Codes of what no agent may write into a page."""
 
 DIAGNOSTIC_KEYS: Final[Mapping[str, str]] = {name: name for name in ("path", "line", "code", "message", "hint")}
 """What the JSON output has of a diagnostic of a page."""

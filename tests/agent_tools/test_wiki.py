@@ -78,6 +78,11 @@ def test_an_empty_list_clears_and_none_keeps(shop: Callable[..., Any]) -> None:
         ({"key": "refunds", "summary": "s", "content": "AKIAIOSFODNN7EXAMPLE"}, "may not be in a page"),
         ({"key": "refunds", "summary": "s", "content": "postgres://u:secret1@h/d"}, "may not be in a page"),
         ({"key": "refunds", "summary": "s", "content": "a\u200bb"}, "may not be in a page"),
+        ({"key": "refunds", "summary": "s", "content": "Ask jane.doe@acme.com."}, "name the team or the role instead"),
+        ({"key": "refunds", "summary": "Call 0171 1234567.", "content": "c"}, "a phone number (line 2 of refunds)"),
+        ({"key": "refunds", "summary": "s", "content": "To DE89370400440532013000."}, "bank account"),
+        ({"key": "refunds", "summary": "s", "content": "At Hauptstraße 5."}, "a street address"),
+        ({"key": "refunds", "summary": "s", "content": "c", "tags": ["4111 1111 1111 1111"]}, "payment card"),
         ({"key": "refunds", "summary": "s", "content": "c", "sl_refs": ["ghost"]}, "`ghost`"),
         ({"key": "refunds", "summary": "s", "content": "c", "sl_refs": ["orders.ghost"]}, "has no column"),
         ({"key": "refunds", "summary": "s", "content": "c", "sl_refs": ["hr/orders"]}, "no connection `hr`"),
@@ -186,6 +191,14 @@ def test_names_a_page_had_before_are_not_held_against_an_edit(shop: Callable[...
     told = made.refused("wiki_write", key="revenue", replacements=[{"old_text": "net", "new_text": "`measure:other`"}])
     assert "`other`" in told
     assert "ghost" not in told
+
+
+def test_data_a_page_had_before_is_not_held_against_an_edit(shop: Callable[..., Any]) -> None:
+    body = "---\nsummary: s\n---\n\nRevenue is gross. Ask jane.doe@acme.com.\n"
+    made = shop(files={REVENUE: body})
+    made.ok("wiki_write", key="revenue", replacements=[{"old_text": "gross", "new_text": "net"}])
+    edit = {"old_text": "net", "new_text": "net, says tom.baker@acme.com"}
+    assert "may not be in a page" in made.refused("wiki_write", key="revenue", replacements=[edit])
 
 
 def test_what_a_page_named_before_needs_no_second_look(shop: Callable[..., Any]) -> None:

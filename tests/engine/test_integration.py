@@ -39,8 +39,9 @@ class Gates:
     def definitions(self, tree: Workspace, touched: Collection[str]) -> list[Wrong]:
         return self._wrong(tree, [path for path in touched if path.startswith("semantic-layer/")])
 
-    def everything(self, tree: Workspace, touched: Collection[str]) -> list[Wrong]:
-        return self._wrong(tree, tree.paths())
+    def everything(self, tree: Workspace, touched: Collection[str], by_agents: Collection[str] = ()) -> list[Wrong]:
+        private = [path for path in by_agents if "jane" in (tree.read_text(path) or "")]
+        return [*self._wrong(tree, tree.paths()), *map(Wrong, sorted(private))]
 
     def _wrong(self, tree: Workspace, paths: Collection[str]) -> list[Wrong]:
         return [Wrong(path) for path in sorted(paths) if "bad" in (tree.read_text(path) or "")]
@@ -81,6 +82,7 @@ def integrate(
     *,
     review: Callable[[Workspace], Reconciliation] = lambda workspace: Reconciliation(),
     base: Mapping[str, str] | None = None,
+    after_units: Callable[..., Any] = lambda workspace, merged: {},
 ) -> Integration:
     async def reviewed(workspace: Workspace, merged: Sequence[UnitOutcome]) -> Consolidation:
         return Consolidation(review(workspace))
@@ -88,7 +90,7 @@ def integrate(
     repairer = Repairer(AgentRunner(runtime or RepairingRuntime()), PROMPTS)  # type: ignore[arg-type]
     below = Workspace(EmptyTree())
     below.apply(base or {})
-    integrator = Integrator(Gates(), repairer, reviewed, lambda workspace, merged: {})  # type: ignore[arg-type]
+    integrator = Integrator(Gates(), repairer, reviewed, after_units)  # type: ignore[arg-type]
     return asyncio.run(integrator.integrate(below, outcomes))
 
 
@@ -141,6 +143,20 @@ def test_the_unit_that_is_to_blame_at_the_end_is_taken_out() -> None:
     result = integrate([outcome("bad", {"wiki/x.md": (None, "bad")}), outcome("good", {"wiki/y.md": (None, "y")})])
     assert files(result) == {"wiki/y.md": "y"}
     assert states(result) == {"bad": ("quarantined", "it leads nowhere: wiki/x.md is wrong"), "good": ("done", "")}
+
+
+def test_only_what_agents_wrote_is_held_against_them() -> None:
+    def written_after(workspace: Workspace, merged: Sequence[UnitOutcome]) -> dict[str, Any]:
+        workspace.write("wiki/of-a-source.md", "jane")
+        return {}
+
+    units = [outcome("a", {"wiki/a.md": (None, "jane")}), outcome("b", {"wiki/b.md": (None, "b")})]
+    result = integrate(units, after_units=written_after)
+    assert files(result) == {"wiki/b.md": "b", "wiki/of-a-source.md": "jane"}
+    assert states(result)["a"] == ("quarantined", "it leads nowhere: wiki/a.md is wrong")
+    writes = {"wiki/a.md": "a", "wiki/of-a-source.md": "jane too"}
+    repaired = integrate(units, RepairingRuntime(writes), after_units=written_after)
+    assert "wiki/a.md" not in files(repaired)
 
 
 def test_what_the_last_gates_found_and_a_repair_corrected_is_named() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktx_cli.wiki.check import LONGEST_BODY, lint_page
-from ktx_cli.wiki.page import Page, new_page, parse
+from ktx_cli.wiki.page import Page, changed, new_page, parse
 from ktx_cli.wiki.text import hosts_in
 
 HOSTS = ("docs.example.com",)
@@ -393,7 +393,7 @@ def test_the_ids_of_queries_are_no_secrets_where_a_page_lists_them() -> None:
     fields = {"summary": "S.", "source": "historic-sql", "fingerprints": ids}
     body = f"# A\n\nThe query {ids[0]} adds up.\n"
     assert list(lint_page(new_page("a", fields, body), HOSTS)) == []
-    other = new_page("a", {**fields, "fingerprints": ids[:1]}, body.replace(ids[0], ids[1]))
+    other = new_page("a", {**fields, "fingerprints": ids[:1]}, f"# A\n\nIt is {ids[1]}.\n")
     assert [each.code for each in lint_page(other, HOSTS)] == ["secret"]
     key = "AKIA" + "IOSFODNN7EXAMPLE"
     leaked = new_page("a", {**fields, "fingerprints": [key]}, "# A\n\nText.\n")
@@ -411,3 +411,55 @@ def test_the_ids_of_queries_are_no_secrets_where_a_page_lists_them() -> None:
 )
 def test_questions_and_synonyms_are_few_and_short(fields: dict[str, list[str]], found: list[str]) -> None:
     assert codes("Text.", **fields) == found
+
+
+@pytest.mark.table(
+    ("text", "found"),
+    [
+        ("The query 04c408984469dd39 adds up.", []),
+        ("Statements `04c408984469dd39`, `1f9a7c3be2d84460` and 9e107d9d372bb682.", []),
+        ("- 04c408984469dd39\n- '1f9a7c3be2d84460'\n", []),
+        ("fingerprints: [04c408984469dd39, 1f9a7c3be2d84460]", []),
+        ("See handbook:finance/refunds.md:refunds:04c408984469dd39.", []),
+        ("It is 04c408984469dd39", ["secret"]),
+        ("query token: 04c408984469dd39", ["secret"]),
+        ("- 04c408984469dd39 1f9a7c3be2d84460", ["secret"]),
+        ("query AKIAIOSFODNN7EXAMPLE", ["secret"]),
+    ],
+)
+def test_ids_that_ktx_made_are_no_secrets(text: str, found: list[str]) -> None:
+    assert codes(text) == found
+
+
+@pytest.mark.table(
+    ("body", "fields", "line"),
+    [
+        ("Text.\n\nAsk jane.doe@acme.com.", {}, 7),
+        ("Text.", {"summary": "Call 0171 1234567."}, 2),
+        ("Text.", {"intent": "Who is DE89 3704 0044 0532 0130 00?"}, 3),
+        ("```sql\nSELECT 1 -- 415-555-0132\n```", {}, 6),
+        ("The office is at Bahnhofstraße 12.", {}, 5),
+    ],
+)
+def test_contact_data_of_persons_is_a_note(body: str, fields: dict[str, str], line: int) -> None:
+    page = new_page("a", {"summary": "What it says.", **fields}, body)
+    (found,) = lint_page(page, HOSTS)
+    assert (found.code, found.severity.value, found.line) == ("personal_data", "warning", line)
+    assert found.hint == "name the team or the role instead"
+    assert not any(each in found.message for each in ("jane", "0171", "DE89", "415", "Bahnhof"))
+
+
+def test_only_what_is_new_of_a_page_is_held_against_an_edit() -> None:
+    old = new_page("a", {"summary": "S."}, "Ask jane.doe@acme.com or 0171 1234567. The key is hunter2hunter2.\n")
+    moved = changed(old, {"summary": "Another."}, "New.\n\nThe phone is 0171 1234567, jane.doe@acme.com.\n")
+    assert list(lint_page(moved, HOSTS, old)) == []
+    other = changed(old, body=old.body + "And tom.baker@acme.com.\n")
+    assert [(each.code, each.line) for each in lint_page(other, HOSTS, old)] == [("personal_data", 6)]
+    secret = changed(old, body=old.body + "\npassword: hunter3hunter3\n")
+    assert [each.code for each in lint_page(secret, HOSTS, old)] == ["secret"]
+
+
+def test_a_page_that_was_too_long_may_shrink() -> None:
+    old = new_page("a", {"summary": "S."}, "x " * LONGEST_BODY)
+    assert list(lint_page(changed(old, body="x " * (LONGEST_BODY - 9)), HOSTS, old)) == []
+    assert [each.code for each in lint_page(changed(old, body="x " * (LONGEST_BODY + 9)), HOSTS, old)] == ["too_long"]
