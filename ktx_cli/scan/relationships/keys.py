@@ -382,6 +382,8 @@ def _choose(
         return _by_name(table, names)
     options = _options(table, columns, refers, incoming)
     options.sort(key=lambda option: -option[0])
+    if not any(len(group) == 1 and score >= MIN_SCORE for score, group in options):
+        options = [*_period_keys(table, refers), *options]
     for score, group in options:
         if score < MIN_SCORE:
             break
@@ -432,6 +434,30 @@ def _options(
     if best < SURE_SCORE or (own and all(own_name(column) < CLEAR_OWN_NAME for column in columns)):
         options += _composites(table, columns, refers, own)
     return options
+
+
+_STARTS: Final = frozenset({"from", "start", "begin", "starts", "begins", "effective", "von", "ab"})
+_ENDS: Final = frozenset({"to", "until", "end", "ends", "thru", "through", "expiry", "expires", "expired", "bis"})
+"""Words of the columns in which a period of validity begins and ends."""
+
+
+def _period_keys(
+    table: TableFacts, refers: Mapping[ColumnFacts, Candidate]
+) -> list[tuple[float, tuple[ColumnFacts, ...]]]:
+    """Return the keys of a table whose rows are valid for a period: what they are about, with the period's start.
+
+    Without it such a set loses to any other that happens to be unique, such as that of the value and the start.
+    """
+    times = [column for column in table.columns if column not in refers and not column.profile.nulls]
+    starts = [column for column in times if _STARTS.intersection(column.parts) and not _ENDS.intersection(column.parts)]
+    ends = [column for column in table.columns if _ENDS.intersection(column.parts) and column not in refers]
+    if len(starts) != 1 or len(ends) != 1 or starts[0].family is not ends[0].family:
+        return []
+    start, rows = starts[0], table.sampled.profile.rows
+    subjects = [column for column in table.columns if (column in refers or column.keyed) and not column.profile.nulls]
+    groups = [(column, start) for column in subjects if column is not start and column is not ends[0]]
+    found = [group for group in groups if is_unique(group, rows)]
+    return [(SURE_SCORE, group) for group in sorted(found, key=lambda group: group[0] not in refers)[:1]]
 
 
 def _composites(

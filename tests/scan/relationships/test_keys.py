@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktx_cli.scan.relationships.columns import DatabaseFacts
+from ktx_cli.scan.relationships.columns import DatabaseFacts, NameIndex
 from ktx_cli.scan.relationships.keys import (
     WIDEST_KEY,
+    choose_keys,
     composite_keys,
     expected_repeats,
+    find_unique_columns,
     is_unique,
     key_score,
     numbers_within,
@@ -145,3 +147,48 @@ def test_how_often_chance_would_repeat_a_set(gathered: Gathered) -> None:
     assert expected_repeats((one,)) == pytest.approx(3.0)
     assert expected_repeats((one, other)) == pytest.approx(1.5)
     assert expected_repeats((alone,)) == pytest.approx(1.5)
+
+
+def versions(subjects: int, each: int) -> tuple[list[int], list[str], list[str | None]]:
+    """Return columns of rows that hold for a period each: what they are about, begin, end (None: now)."""
+    rows = [(subject, turn) for subject in range(1, subjects + 1) for turn in range(each)]
+    days = [[f"20{10 + turn}-01-{1 + subject % 28:02d}" for turn in range(each + 1)] for subject in range(subjects + 1)]
+    ends = [days[subject][turn + 1] if turn + 1 < each else None for subject, turn in rows]
+    return [subject for subject, _ in rows], [days[subject][turn] for subject, turn in rows], ends
+
+
+def chosen(facts: DatabaseFacts) -> dict[str, tuple[str, ...]]:
+    unique = find_unique_columns(facts.tables, lambda table, columns: True)
+    keys = choose_keys(unique, [], NameIndex(facts.tables, unique.keys), lambda table, columns: True)
+    return {table.table.ref.name: choice.primary for table, choice in keys.items()}
+
+
+@pytest.mark.table(
+    ("begin", "end", "key"),
+    [
+        ("valid_from", "valid_to", ("product_id", "valid_from")),
+        ("effective_from", "effective_to", ("product_id", "effective_from")),
+        ("effective_date", "expiry_date", ("product_id", "effective_date")),
+        ("start_date", "end_date", ("product_id", "start_date")),
+        ("dbt_valid_from", "dbt_valid_to", ("product_id", "dbt_valid_from")),
+        ("gueltig_ab", "gueltig_bis", ("product_id", "gueltig_ab")),
+    ],
+)
+def test_a_key_of_rows_that_hold_for_a_period_has_its_start(
+    begin: str, end: str, key: tuple[str, str], gathered: Gathered
+) -> None:
+    subjects, starts, ends = versions(40, 3)
+    prices = [float(number * 7 % 101) / 4 for number in range(len(subjects))]
+    tables = {
+        "products": {"product_id": list(range(1, 41)), "label": [f"p{n}" for n in range(40)]},
+        "product_prices": {"product_id": subjects, "price": prices, begin: starts, end: ends},
+    }
+    keys = chosen(gathered(tables))
+    assert keys == {"products": ("product_id",), "product_prices": key}
+
+
+def test_a_number_of_the_row_stays_the_key_beside_a_period(gathered: Gathered) -> None:
+    subjects, starts, ends = versions(40, 3)
+    numbers = list(range(1, len(subjects) + 1))
+    columns = {"price_id": numbers, "product_id": subjects, "valid_from": starts, "valid_to": ends}
+    assert chosen(gathered({"product_prices": columns})) == {"product_prices": ("price_id",)}
