@@ -186,9 +186,11 @@ def _fetched(work: SourceWork, context: sources.FetchContext) -> SourceWork:
 def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sources.FetchState) -> SourceWork:
     """Return a source projected on what those before it wrote, with the rest cut into units.
 
-    A source whose files, settings and tables are those of its last projection is not projected again.
+    A source whose files, settings and tables are those of its last projection is not projected again, unless agents
+    have files to read: the projection says what of them is left, and what to know of them.
     """
-    if digest(work, workspace) in {work.delivered.projected, last.projected}:
+    is_needed = work.asked and bool(work.changes.touched)
+    if not is_needed and digest(work, workspace) in {work.delivered.projected, last.projected}:
         return _attempted(work, lambda: replace(work, units=_units(work, sources.Projection())))
 
     def project() -> SourceWork:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         stray_problems,
     )
     from ktx_cli.semantic.interchange.dbt.importer import NO_ONE_TABLE, Relation, import_dbt, relation_of
-    from ktx_cli.semantic.interchange.dbt.project import TARGET_NAME, Call, read_documents, render
+    from ktx_cli.semantic.interchange.dbt.project import TARGET_NAME, Call, parse_call, read_documents, render
     from ktx_cli.semantic.interchange.drafts import IMPORT_HEADER
     from ktx_cli.semantic.interchange.importer import Placed, import_path, place
     from ktx_cli.semantic.interchange.lookml.importer import import_lookml

@@ -62,7 +62,8 @@ class Projection:
 
     `artifacts`: path of a file written -> raw files it comes from. `owned`: what of those files is the source's, see
     `ktx_cli.sources.ownership`. `report`: every part of the input, kept, approximated or dropped. `handled`: raw
-    files of which nothing is left for an agent. `left`: what a model would add, one line each.
+    files of which nothing is left for an agent. `left`: what a model would add, one line each. `notes`: raw file ->
+    what its agent should know of it.
     """
 
     artifacts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class Projection:
     handled: frozenset[str] = frozenset()
     left: tuple[str, ...] = ()
     warnings: tuple[ResultWarning, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

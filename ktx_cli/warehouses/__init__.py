@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         CheckedStatement,
         StatementPolicy,
         names_are_missing,
+        require_shallow,
         silence_parser,
         with_hint,
     )

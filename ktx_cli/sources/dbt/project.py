@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +12,8 @@ from typing import Any, Final
 
 from ktx_cli.core import ConfigError, KtxError, yaml
 from ktx_cli.documents import RawFile, Snapshot
-from ktx_cli.semantic import TARGET_NAME, Call, Item, Place, Relation, Report, SourceFile, UnresolvedError, render
+from ktx_cli.semantic import Item, Place, Relation, Report, SourceFile, UnresolvedError
+from ktx_cli.sources.dbt.templates import Rendered, Texts, doc_blocks, rendered, variables_of
 from ktx_cli.sources.git import MAX_BYTES, Guided, Wanted
 from ktx_cli.sources.table_texts import Name
 
@@ -20,6 +22,7 @@ CREDENTIALS: Final = "profiles"
 
 YAML: Final = (".yml", ".yaml")
 DOCS: Final = ".md"
+SQL: Final = ".sql"
 
 PROJECT_FILES: Final = ("dbt_project.yml", "dbt_project.yaml")
 """One of these makes a folder a dbt project."""
@@ -35,6 +38,11 @@ _DEFINITIONS: Final[Mapping[str, str]] = {
     "function-paths": "functions",
 }
 """Setting -> dbt's default."""
+
+_QUERIES: Final = ("model-paths", "snapshot-paths")
+_NO_QUERIES: Final = ("macro-paths", "analysis-paths", "test-paths", "function-paths")
+_CODE_FOLDERS: Final = frozenset(_DEFINITIONS[key] for key in _NO_QUERIES)
+"""Folders of SQL that is no model, as dbt calls them."""
 
 _FORMER: Final[Mapping[str, str]] = {"model-paths": "source-paths", "seed-paths": "data-paths"}
 """Setting -> its name before dbt 1.0."""
@@ -52,13 +60,15 @@ class ProjectPaths:
     """The folders of one dbt project. `root`: its own, in the source; all others are relative to it.
 
     `definitions`, `docs`: folders that hold YAML and Markdown; the empty one is the whole project. `written`: folders
-    that dbt writes.
+    that dbt writes. `queries`: folders of models and snapshots. `code`: folders of SQL that is neither.
     """
 
     root: str
     definitions: tuple[str, ...] = ("",)
     docs: tuple[str, ...] = ()
     written: tuple[str, ...] = tuple(_WRITTEN.values())
+    queries: tuple[str, ...] = ("",)
+    code: tuple[str, ...] = tuple(sorted(_CODE_FOLDERS))
 
     @classmethod
     def of(cls, path: str, content: bytes) -> ProjectPaths:
@@ -70,14 +80,16 @@ class ProjectPaths:
             return cls(root)
         if not isinstance(settings, dict):
             return cls(root)
-        definitions = tuple(
-            each
+        by_setting = {
+            key: _paths(settings.get(key, settings.get(_FORMER.get(key, key))), default)
             for key, default in _DEFINITIONS.items()
-            for each in _paths(settings.get(key, settings.get(_FORMER.get(key, key))), default)
-        )
+        }
+        definitions = tuple(each for folders in by_setting.values() for each in folders)
+        queries = tuple(each for key in _QUERIES for each in by_setting[key])
+        code = tuple(each for key in _NO_QUERIES for each in by_setting[key] if each)
         docs = _paths(settings.get("docs-paths"), None)
         written = tuple(each for key, default in _WRITTEN.items() for each in _paths(settings.get(key), default))
-        return cls(root, definitions, docs, tuple(each for each in written if each))
+        return cls(root, definitions, docs, tuple(each for each in written if each), queries, code)
 
     def inner(self, path: str) -> str | None:
         """Return a path as the project has it, None where it is not in the project."""
@@ -91,6 +103,10 @@ class ProjectPaths:
 
     def names(self, inner: str) -> bool:
         """Whether the settings name the folder of a file; the project's README explains it and belongs to it too."""
+        if inner.endswith(SQL):
+            return any(_is_below(inner, each) for each in self.queries) and not any(
+                _is_below(inner, each) for each in self.code
+            )
         folders = (*self.definitions, *self.docs) if inner.endswith(DOCS) else self.definitions
         return inner in (*PROJECT_FILES, _README) or any(_is_below(inner, folder) for folder in folders)
 
@@ -133,7 +149,8 @@ def _projects(guides: Mapping[str, bytes]) -> list[ProjectPaths]:
 
 def _belongs(path: str, projects: list[ProjectPaths]) -> bool:
     if not projects:
-        return not _is_below(path, "target")
+        is_code = path.endswith(SQL) and not _CODE_FOLDERS.isdisjoint(PurePosixPath(path).parts)
+        return not _is_below(path, "target") and not is_code
     for project in projects:
         inner = project.inner(path)
         if inner is not None:
@@ -176,6 +193,8 @@ class Known:
     """What the manifest knows of a table: `database`, `schema`, `name` of it in the database.
 
     `path`: the YAML file that describes it. `columns`: name -> description. `virtual`: there is no table for it.
+    `file`: the SQL file of a model. `code`: its compiled SQL, and `raw_sha256` the digest of what it was compiled from.
+    `reads`: the models and sources that it depends on.
     """
 
     kind: str
@@ -189,6 +208,27 @@ class Known:
     path: str = ""
     virtual: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
+    materialized: str = ""
+    file: str = ""
+    code: str = ""
+    raw_sha256: str = ""
+    reads: tuple[Relation, ...] = ()
+
+    def compiled_of(self, text: str) -> str:
+        """Return the compiled SQL where it is that of this text, else nothing."""
+        return self.code if self.raw_sha256 == code_digest(text) else ""
+
+
+def code_digest(text: str) -> str:
+    """Return the sha256 of a model's SQL as dbt reads it: without blanks around it."""
+    return hashlib.sha256("\n".join(text.strip().splitlines()).encode("utf-8", "replace")).hexdigest()
+
+
+_MOST_CODE: Final = 100_000
+"""Characters of compiled SQL of a model that are kept."""
+
+_VOLATILE: Final = re.compile(r"run_started_at|invocation_id|modules\.|env_var|thread_id|flags\.")
+"""What gives other SQL in each run: that is not kept, so that an unchanged project stays unchanged."""
 
 
 def reduced(content: bytes, where: str) -> bytes:
@@ -215,7 +255,10 @@ def read_reduced(file: RawFile | None) -> tuple[str, list[Known]]:
     if file is None:
         return "", []
     document = json.loads(file.read())
-    return document["project"], [Known(**node) for node in document["nodes"]]
+    reads = ([*map(tuple, node.get("reads") or ())] for node in document["nodes"])
+    return document["project"], [
+        Known(**{**node, "reads": tuple(each)}) for node, each in zip(document["nodes"], reads, strict=True)
+    ]
 
 
 def _tables(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -223,8 +266,26 @@ def _tables(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _node(node: Mapping[str, Any]) -> dict[str, Any]:
-    virtual = (node.get("config") or {}).get("materialized") == "ephemeral"
-    return {**_shared(node), "source": "", "table": node.get("alias") or node["name"], "virtual": virtual}
+    materialized = str((node.get("config") or {}).get("materialized") or "")
+    raw = str(node.get("raw_code") or node.get("raw_sql") or "")
+    code = str(node.get("compiled_code") or node.get("compiled_sql") or "")
+    keeps = raw and code and len(code) <= _MOST_CODE and not _VOLATILE.search(raw)
+    depends = ((node.get("depends_on") or {}).get("nodes")) or ()
+    return {
+        **_shared(node), "source": "", "table": node.get("alias") or node["name"],
+        "virtual": materialized == "ephemeral", "materialized": materialized,
+        "file": str(node.get("original_file_path") or "").replace("\\", "/"),
+        "code": code if keeps else "", "raw_sha256": code_digest(raw) if keeps else "",
+        "reads": [relation for each in depends if (relation := _relation_of_id(str(each)))],
+    }  # fmt: skip
+
+
+def _relation_of_id(unique_id: str) -> Relation | None:
+    """Return what `model.shop.orders` and `source.shop.web.orders` stand for."""
+    kind, *parts = unique_id.split(".")
+    if kind == "source" and len(parts) >= 3:
+        return ("source", parts[-2], parts[-1])
+    return ("ref", parts[1]) if kind in _TABLES and len(parts) >= 2 else None
 
 
 def _source(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,52 +302,6 @@ def _shared(node: Mapping[str, Any]) -> dict[str, Any]:
         "description": node.get("description") or "", "path": patch.rpartition("://")[2],
         "columns": {each["name"]: each["description"] for each in columns if each.get("description")},
     }  # fmt: skip
-
-
-_BLOCK: Final = re.compile(r"\{%-?\s*docs\s+(?P<name>\w+)\s*-?%\}(?P<text>.*?)\{%-?\s*enddocs\s*-?%\}", re.DOTALL)
-_JINJA: Final = ("{{", "{%", "{#")
-
-
-class Texts:
-    """Renders texts; `docs`: doc block by name, `variables`: what `var()` gives, `target`: what `target.name` is."""
-
-    def __init__(self, docs: Mapping[str, str], variables: Mapping[str, Any], target: str | None = None) -> None:
-        self._docs, self._variables, self._target = docs, variables, target
-
-    def rendered(self, text: str) -> str:
-        """Return the text; raises `UnresolvedError` for Jinja whose outcome is not known here."""
-        if not any(mark in text for mark in _JINJA):
-            return text.strip()
-        return render(text, self._resolve)
-
-    def _resolve(self, call: Call) -> str:
-        names = [each for each in call.arguments if isinstance(each, str)]
-        if call.name == "doc" and names:
-            if names[-1] not in self._docs:
-                raise UnresolvedError(f"there is no doc block `{names[-1]}`")
-            return self._docs[names[-1]]
-        if call.name == "var" and names:
-            value = self._variables.get(names[0], call.argument(1, "default"))
-            if isinstance(value, str | int | float):
-                return str(value)
-            raise UnresolvedError(f"the variable `{names[0]}` has no value")
-        if call.name == TARGET_NAME and self._target:
-            return self._target
-        raise UnresolvedError(f"`{call.shown}` has an outcome only dbt knows")
-
-
-def doc_blocks(text: str) -> dict[str, str]:
-    """Return the doc blocks of a Markdown file by name."""
-    return {found["name"]: found["text"].strip() for found in _BLOCK.finditer(text)}
-
-
-def variables_of(project: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables of `dbt_project.yml`: its own, and those it sets for its own package."""
-    found = project.get("vars")
-    if not isinstance(found, dict):
-        return {}
-    own = found.get(str(project.get("name")))
-    return {**found, **(own if isinstance(own, dict) else {})}
 
 
 PROJECT: Final = "dbt_project"
@@ -308,12 +323,33 @@ _TOPS: Final = {
 _KINDS: Final = {"models": "model", "seeds": "seed", "snapshots": "snapshot"}
 
 
+@dataclass(frozen=True, slots=True)
+class QueryFile:
+    """The SQL file of a model or a snapshot. `rendered`: as far as it can be read without its dialect."""
+
+    path: str
+    name: str
+    text: str
+    rendered: Rendered
+
+    @property
+    def kind(self) -> str:
+        """`model` or `snapshot`."""
+        return "snapshot" if self.rendered.snapshot else "model"
+
+    @property
+    def place(self) -> Place:
+        """Where it begins."""
+        return Place(self.path)
+
+
 @dataclass(slots=True)
 class Node:
     """Something dbt describes that can be a table.
 
     `group`: the source it belongs to, of tables of sources. `name`: what its table is called. `virtual`: why there is
-    no table for it, None where there should be one. `known`: what the compiled manifest says of it.
+    no table for it, None where there should be one. `known`: what the compiled manifest says of it. `query`: its SQL
+    file. `is_described`: some YAML describes it.
     """
 
     kind: str
@@ -323,6 +359,8 @@ class Node:
     group: Item | None = None
     virtual: str | None = None
     known: Known | None = None
+    query: QueryFile | None = None
+    is_described: bool = True
 
     @property
     def shown(self) -> str:
@@ -355,12 +393,24 @@ def read_project(snapshot: Snapshot, report: Report, *, name: str | None = None,
     project = Project(Texts(blocks, variables_of(settings), target))
     project.semantic_files = {path: texts[path] for path in documents if _may_define(path, texts[path])}
     package, known = read_reduced(snapshot.files.get(PATH))
-    reader = _Reader(project, settings, {_key(each): each for each in _own_last(known, package)}, report)
+    queries = _queries(texts, project.texts)
+    reader = _Reader(project, settings, {_key(each): each for each in _own_last(known, package)}, queries, report)
     for path, file in documents.items():
         if PurePosixPath(path).stem not in CONFIGURATION:
             reader.read(path, file)
     reader.add_the_rest()
     return project
+
+
+def _queries(texts: Mapping[str, str], jinja: Texts) -> dict[str, QueryFile]:
+    """Return the models and snapshots by name; of two with one name, which dbt refuses, the first."""
+    found: dict[str, QueryFile] = {}
+    for path, text in sorted(texts.items()):
+        if path.endswith(SQL):
+            known = rendered(text, jinja)
+            name = known.snapshot or PurePosixPath(path).stem
+            found.setdefault(name, QueryFile(path, name, text, known))
+    return found
 
 
 def _is_yaml(path: str) -> bool:
@@ -402,9 +452,15 @@ def _key(known: Known) -> Relation:
 
 class _Reader:
     def __init__(
-        self, project: Project, settings: Mapping[str, Any], known: dict[Relation, Known], report: Report
+        self,
+        project: Project,
+        settings: Mapping[str, Any],
+        known: dict[Relation, Known],
+        queries: Mapping[str, QueryFile],
+        report: Report,
     ) -> None:
         self._project, self._settings, self._known, self._report = project, settings, known, report
+        self._queries = queries
         self._seen: set[Relation] = set()
 
     def read(self, path: str, file: SourceFile) -> None:
@@ -431,13 +487,35 @@ class _Reader:
             self._report.dropped(what, "another one has the name", item.place)
         else:
             self._seen.add(relation)
-            known = self._known.get(relation)
-            name = self._named(known) if known else self._name(kind, item, group, path)
-            virtual = self._virtual(kind, item, group, path, known)
-            self._project.nodes.append(Node(kind, relation, item, name, group, virtual, known))
+            query = self._query(relation, item) if group is None else None
+            self._project.nodes.append(self._node(kind, relation, item, group, path, query))
+
+    def _node(
+        self, kind: str, relation: Relation, item: Item, group: Item | None, path: str, query: QueryFile | None
+    ) -> Node:
+        known = self._known.get(relation)
+        name = self._named(known) if known else self._name(kind, item, group, path, query)
+        virtual = self._virtual(kind, item, group, path, known, query)
+        return Node(kind, relation, item, name, group, virtual, known, query)
+
+    def _query(self, relation: Relation, item: Item) -> QueryFile | None:
+        """Return the SQL file of a model; of one with versions, that of the latest, and none counts on its own."""
+        for version in item.values.get("versions") or ():
+            if isinstance(version, Mapping):
+                file = str(version.get("defined_in") or f"{relation[-1]}_v{version.get('v')}")
+                self._seen.add(("ref", file.removesuffix(SQL)))
+        return self._queries.get(relation[-1]) or self._queries.get(_latest(item) or "")
 
     def add_the_rest(self) -> None:
-        """Add what only the compiled manifest describes: tables of installed packages."""
+        """Add models that no YAML describes, and what only the compiled manifest does: tables of installed packages."""
+        for name, query in self._queries.items():
+            relation: Relation = ("ref", name)
+            if relation not in self._seen:
+                self._seen.add(relation)
+                item = Item({"name": name}, lambda *_, place=query.place: place)
+                node = self._node(query.kind, relation, item, None, query.path, query)
+                node.is_described = False
+                self._project.nodes.append(node)
         for relation, known in sorted(self._known.items()):
             if relation in self._seen or known.virtual or not (known.description or known.columns):
                 continue
@@ -450,30 +528,33 @@ class _Reader:
     def _named(known: Known) -> Name:
         return Name(known.table, known.schema, known.database)
 
-    def _name(self, kind: str, item: Item, group: Item | None, path: str) -> Name:
+    def _name(self, kind: str, item: Item, group: Item | None, path: str, query: QueryFile | None) -> Name:
         """Return what a table is called as far as the YAML says it."""
         if group is not None:
             schema = self._text(group, "schema") if group.has("schema") else group.text("name")
             name = self._text(item, "identifier") or item.text("name") or ""
             return Name(name, schema or "", self._text(group, "database") or "")
-        alias = self._config(kind, item, path, "alias")
-        schema_end = self._config(kind, item, path, "schema") or ""
+        alias = self._config(kind, item, path, "alias", query)
+        schema_end = self._config(kind, item, path, "schema", query) or ""
         return Name(str(alias or _latest(item) or item.text("name")), schema_end=str(schema_end))
 
-    def _virtual(self, kind: str, item: Item, group: Item | None, path: str, known: Known | None) -> str | None:
+    def _virtual(
+        self, kind: str, item: Item, group: Item | None, path: str, known: Known | None, query: QueryFile | None
+    ) -> str | None:
         if known is not None and known.virtual:
             return EPHEMERAL
-        if group is None and str(self._config(kind, item, path, "materialized")) == "ephemeral":
+        if group is None and str(self._config(kind, item, path, "materialized", query)) == "ephemeral":
             return EPHEMERAL
-        enabled = _stated(item, "enabled") if group is not None else self._config(kind, item, path, "enabled")
+        enabled = _stated(item, "enabled") if group is not None else self._config(kind, item, path, "enabled", query)
         return DISABLED if enabled is False else None
 
-    def _config(self, kind: str, item: Item, path: str, key: str) -> Any:
-        """Return a setting: of the entry itself, else of `dbt_project.yml` for the folders its file is in."""
-        own = _stated(item, key)
+    def _config(self, kind: str, item: Item, path: str, key: str, query: QueryFile | None) -> Any:
+        """Return a setting of the SQL file, else of the entry, else of `dbt_project.yml` for the file's folders."""
+        own = None if query is None else query.rendered.config.get(key)
+        own = _stated(item, key) if own is None else own
         if own is None:
             found = self._settings.get(f"{kind}s")
-            folders = PurePosixPath(path).parts[:-1]
+            folders = PurePosixPath(path if query is None else query.path).parts[:-1]
             own = _folder_setting(found, (str(self._settings.get("name")), *folders), key)
         return self._rendered(own) if isinstance(own, str) else own
 

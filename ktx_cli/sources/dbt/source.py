@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,12 +16,14 @@ from ktx_cli.semantic import NO_ONE_TABLE, Fidelity, Kind, Place, Relation, Repo
 from ktx_cli.sources.dbt import project as dbt
 from ktx_cli.sources.dbt import project as manifest
 from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts, Reference, add_joins, want_semantics
+from ktx_cli.sources.dbt.models import SqlModel, read_models
+from ktx_cli.sources.dbt.sql import ModelFacts
 from ktx_cli.sources.git import Origin, check_files, fetch_files
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.registry import Detected, Folder, topmost
 from ktx_cli.sources.table_texts import LayerTable, Name, Tables, Wanted, manifest_models, write
 
-_FILES: Final = dbt.project_files((*dbt.YAML, dbt.DOCS), {manifest.PATH: manifest.MOST_BYTES})
+_FILES: Final = dbt.project_files((*dbt.YAML, dbt.DOCS, dbt.SQL), {manifest.PATH: manifest.MOST_BYTES})
 _MOST_WARNINGS: Final = 20
 _Missed = tuple[Place, str, str]
 """Where something without a table stands, what it is, and why."""
@@ -33,7 +36,7 @@ class DbtSource(Source):
     skills: ClassVar[tuple[str, ...]] = ("dbt_ingest",)
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
-        """Read the YAML and Markdown in the folders that `dbt_project.yml` names; of the manifest, what holds still.
+        """Read YAML, Markdown and SQL in the folders that `dbt_project.yml` names; of the manifest, what holds still.
 
         Raises as `fetch_files` does, and `ConfigError` where there is no project.
         """
@@ -80,17 +83,20 @@ class DbtSource(Source):
         semantics = want_semantics(project.semantic_files, found, context, wanted, broken)
         for exposure in project.exposures:
             report.dropped(f"exposure `{exposure.text('name') or '?'}`", dbt.EXPOSURE, exposure.place)
+        models = read_models(project, found, context.models)
         written = write(wanted, context, TOOL)
         report.items += semantics
         items = report.sorted()
+        notes = {model.path: sql_note(model.facts) for model in models.values() if model.facts.says_something}
         return Projection(
-            written.artifacts, written.owned, items, handled(snapshot, items), tuple(_left(project, snapshot, items)),
-            (*_warnings(missed, semantics), *broken, *written.warnings),
+            written.artifacts, written.owned, items, handled(snapshot, items, notes),
+            tuple(_left(project, snapshot, items, models.values())),
+            (*_warnings(missed, semantics), *broken, *written.warnings), notes,
         )  # fmt: skip
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
-        """Return one unit for a small project, else one a file, of what changed and no rule could place."""
-        return units(snapshot, changes, projection.handled, projection.report)
+        """Return one unit for a small project, else one for each YAML file that changed, or SQL of its models."""
+        return units(snapshot, changes, projection)
 
 
 def _with_reduced(snapshot: Snapshot, context: FetchContext) -> Snapshot:
@@ -124,7 +130,8 @@ def _tables(project: dbt.Project, tables: Tables, report: Report) -> tuple[dict[
             found[node.relation] = several[0]
         else:
             report.dropped(what, SEVERAL_TABLES if list(several) else NO_TABLE, node.item.place)
-            missed.append((node.item.place, f"{what} (`{node.name}`)", _detail(several)))
+            if node.is_described:
+                missed.append((node.item.place, f"{what} (`{node.name}`)", _detail(several)))
     for relation in _named_by_semantic_models(project) - {node.relation for node in project.nodes}:
         several = tables.find(Name(relation[-1], relation[1] if relation[0] == "source" else ""))
         if len(several) == 1:
@@ -161,7 +168,9 @@ def _named_by_semantic_models(project: dbt.Project) -> set[Relation]:
     return {relation for text in named if isinstance(text, str) and (relation := relation_of(text)) is not None}
 
 
-def _left(project: dbt.Project, snapshot: Snapshot, report: Iterable[Fidelity]) -> Iterable[str]:
+def _left(
+    project: dbt.Project, snapshot: Snapshot, report: Iterable[Fidelity], models: Iterable[SqlModel]
+) -> Iterable[str]:
     """Yield what a model would add."""
     for exposure in project.exposures:
         kind = exposure.text("type") or "exposure"
@@ -173,13 +182,24 @@ def _left(project: dbt.Project, snapshot: Snapshot, report: Iterable[Fidelity]) 
     for path in snapshot.files:
         if path.endswith(".md"):
             yield f"{path}: what it explains, as pages"
+    for model in sorted(models, key=lambda each: each.path):
+        if model.facts.says_something:
+            count = plural(len(model.facts.lines), "rule or comment", "rules and comments")
+            yield f"{model.path}: {count} in its SQL, as pages and measures"
 
 
 SMALL: Final = 25
 """Files to read of a project that one agent works through as a whole."""
 
+MOST_QUERIES: Final = 60
+"""SQL files of a project that one agent works through as a whole."""
+
 MOST_PEERS: Final = 200
 _MOST_NOTES: Final = 40
+_MOST_RULES: Final = 25
+_MOST_CHARACTERS: Final = 40_000
+"""Characters of the notes of a unit."""
+
 NO_TABLE: Final = "no scanned database has its table"
 SEVERAL_TABLES: Final = "several scanned tables could be its own"
 INERT: Final = frozenset({dbt.STEERS, KNOWN_TYPES, dbt.EPHEMERAL, dbt.DISABLED, NO_ONE_TABLE, NO_TABLE, SEVERAL_TABLES})
@@ -195,10 +215,16 @@ def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
     return dict(found)
 
 
-def handled(snapshot: Snapshot, report: Iterable[Fidelity]) -> frozenset[str]:
-    """Return the files of which nothing is left: settings, and YAML that was wholly projected."""
+def handled(snapshot: Snapshot, report: Iterable[Fidelity], notes: Mapping[str, str]) -> frozenset[str]:
+    """Return the files of which nothing is left: settings, YAML that was wholly projected, and SQL without a rule."""
     open_files = losses(report)
-    return frozenset(path for path in snapshot.files if is_setting(path) or (_is_yaml(path) and path not in open_files))
+    return frozenset(
+        path
+        for path in snapshot.files
+        if is_setting(path)
+        or (_is_yaml(path) and path not in open_files)
+        or (path.endswith(dbt.SQL) and path not in notes)
+    )
 
 
 def is_setting(path: str) -> bool:
@@ -210,40 +236,113 @@ def _is_yaml(path: str) -> bool:
     return path.endswith((".yml", ".yaml"))
 
 
-def units(
-    snapshot: Snapshot, changes: Changes, done: frozenset[str], report: Iterable[Fidelity]
-) -> tuple[WorkUnit, ...]:
-    """Return the units of what changed: one for a small project, else one a file; a peer that changed starts none."""
+def units(snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
+    """Return the units of what changed; a peer that changed starts none.
+
+    One for a small project. Else one for each YAML or Markdown file, with the SQL of the models that it describes;
+    models that no YAML describes are those of their folder.
+    """
     readable = [path for path in snapshot.files if not is_setting(path)]
-    touched = [path for path in readable if path in changes.touched and path not in done]
+    touched = [path for path in readable if path in changes.touched and path not in projection.handled]
     if not touched:
         return ()
-    notes = losses(report)
+    notes = _Notes(losses(projection.report), projection.notes)
     settings = tuple(path for path in snapshot.files if is_setting(path) and path != dbt.PATH)
-    if len(readable) <= SMALL:
+    queries = [path for path in readable if path.endswith(dbt.SQL)]
+    if len(readable) - len(queries) <= SMALL and len(queries) <= MOST_QUERIES:
         others = tuple(path for path in readable if path not in touched)
-        notes_text = "\n".join(filter(None, (note(path, notes.get(path, ())) for path in touched)))
         label = f"dbt project, {plural(len(touched), 'file')}"
-        return (WorkUnit("dbt-all", label, tuple(touched), (*settings, *others), notes=notes_text),)
-    return tuple(
-        WorkUnit(f"dbt-{path}", path, (path,), settings, _peers(path, readable), note(path, notes.get(path, ())))
-        for path in touched
-    )
+        return (WorkUnit("dbt-all", label, tuple(touched), (*settings, *others), notes=notes.of(touched)),)
+    return tuple(_units_of_files(snapshot, touched, readable, settings, notes))
+
+
+def _units_of_files(
+    snapshot: Snapshot, touched: list[str], readable: list[str], settings: tuple[str, ...], notes: _Notes
+) -> Iterator[WorkUnit]:
+    """Yield the units of a large project, sorted by their keys."""
+    described = _described_by(snapshot, readable)
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for path in touched:
+        groups[described.get(path, f"{PurePosixPath(path).parent}/") if path.endswith(dbt.SQL) else path].append(path)
+    for owner, files in sorted(groups.items()):
+        own = [owner] if owner in snapshot.files else []
+        queries = [path for path in files if path != owner]
+        for index in range(0, len(queries) or 1, SMALL):
+            part = sorted({*(own if owner in files and not index else ()), *queries[index : index + SMALL]})
+            rest = [path for path, each in described.items() if each == owner]
+            near = [path for path in (*own, *rest) if path not in part][:MOST_QUERIES]
+            key = f"dbt-{owner}" + (f"#{index // SMALL + 1}" if index else "")
+            peers = tuple(path for path in _peers(owner, readable) if path not in (*part, *near))
+            yield WorkUnit(key, owner, tuple(part), (*settings, *near), peers, notes.of(part))
+
+
+_NAMED: Final = re.compile(r"""(?:^|[\s{,\[])["']?name["']?\s*:\s*["']?(\w+)""", re.MULTILINE)
+
+
+def _described_by(snapshot: Snapshot, readable: Iterable[str]) -> dict[str, str]:
+    """Return the YAML file that describes each SQL file: the nearest one that has the name of its model."""
+    naming: defaultdict[str, list[str]] = defaultdict(list)
+    queries: list[str] = []
+    for path in readable:
+        if path.endswith(dbt.SQL):
+            queries.append(path)
+        elif _is_yaml(path):
+            for name in dict.fromkeys(_NAMED.findall(snapshot.files[path].text())):
+                naming[name].append(path)
+    found = {}
+    for path in queries:
+        files = naming.get(PurePosixPath(path).stem, ())
+        if files:
+            found[path] = min(files, key=lambda each: _distance(path, each))
+    return found
 
 
 def _peers(path: str, readable: Iterable[str]) -> tuple[str, ...]:
     """Return the files nearest to one: those that share most of its folders."""
-    own = PurePosixPath(path).parts[:-1]
+    others = sorted((each for each in readable if each != path), key=lambda each: _distance(path, each))
+    return tuple(sorted(others[:MOST_PEERS]))
 
-    def distance(other: str) -> tuple[int, str]:
-        shared = 0
-        for one, two in zip(own, PurePosixPath(other).parts[:-1], strict=False):
-            if one != two:
-                break
-            shared += 1
-        return -shared, other
 
-    return tuple(sorted(sorted((each for each in readable if each != path), key=distance)[:MOST_PEERS]))
+def _distance(path: str, other: str) -> tuple[int, int, str]:
+    """Return what sorts the files nearest to one first."""
+    own, parts = PurePosixPath(path).parent.parts, PurePosixPath(other).parent.parts
+    shared = 0
+    for one, two in zip(own, parts, strict=False):
+        if one != two:
+            break
+        shared += 1
+    return -shared, len(parts), other
+
+
+class _Notes:
+    """What agents should know of files: what no rule could place, and what their SQL says."""
+
+    def __init__(self, lost: Mapping[str, list[Fidelity]], queries: Mapping[str, str]) -> None:
+        self._lost, self._queries = lost, queries
+
+    def of(self, paths: Iterable[str]) -> str:
+        """Return the notes of files, cut to what a request has room for."""
+        texts = {path: note(path, self._lost.get(path, ())) or self._queries.get(path, "") for path in paths}
+        kept, left, room = [], [], _MOST_CHARACTERS
+        for path, text in texts.items():
+            if text and len(text) <= room:
+                kept.append(text)
+                room -= len(text)
+            elif text:
+                left.append(path)
+        if left:
+            kept.append(f"Not summarized here, so read them whole: {listing(left, 40)}.")
+        return "\n".join(kept)
+
+
+def sql_note(facts: ModelFacts) -> str:
+    """Return what the SQL of a model says, in the fewest lines."""
+    lines = [f"- {one_line(each, 300)}" for each in facts.lines[:_MOST_RULES]]
+    if len(facts.lines) > _MOST_RULES:
+        lines.append(f"- and {len(facts.lines) - _MOST_RULES} more: read the file")
+    reads = listing([".".join(each[1:]) for each in facts.references], 8)
+    built = f", built from {reads}" if reads else ""
+    return "\n".join([f"What the SQL of model `{facts.name}` says ({facts.path}{built}):", *lines])
 
 
 def note(path: str, lost: Iterable[Fidelity]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.sources.dbt.project import DOCS, YAML, project_files
+from ktx_cli.sources.dbt.project import DOCS, SQL, YAML, project_files
 
 FILES = [
     "README.md", "dbt_project.yml", "profiles.yml", "packages.yml", "notes.md", "other/schema.yml", "docs/terms.md",
@@ -60,3 +60,28 @@ def test_several_projects_in_a_repository() -> None:
 def test_without_a_project_the_folder_is_taken_whole() -> None:
     files = [each for each in FILES if not each.startswith(("dbt_packages/", "logs/"))]  # these no walk gives
     assert chosen({}, files) == set(files) - {"profiles.yml", "models/a/orders.sql", "target/compiled/models/x.yml"}
+
+
+QUERIES = [
+    "models/a.sql", "snapshots/s.sql", "macros/m.sql", "analyses/a.sql", "tests/t.sql", "models/macros/m.sql",
+    "target/compiled/models/a.sql", "dbt_packages/p/models/p.sql", "other/o.sql",
+]  # fmt: skip
+
+
+@pytest.mark.table(
+    ("guides", "expected"),
+    [
+        ({"dbt_project.yml": "name: acme\n"}, {"models/a.sql", "models/macros/m.sql", "snapshots/s.sql"}),
+        ({"dbt_project.yml": "model-paths: [other]\n"}, {"other/o.sql", "snapshots/s.sql"}),
+        ({"dbt_project.yml": "macro-paths: [models/macros]\n"}, {"models/a.sql", "snapshots/s.sql"}),
+        (
+            {"dbt_project.yml": "model-paths: ['.']\n"},
+            {"models/a.sql", "models/macros/m.sql", "snapshots/s.sql", "other/o.sql"},
+        ),
+        ({}, {"models/a.sql", "snapshots/s.sql", "other/o.sql"}),
+    ],
+)
+def test_sql_is_that_of_models_and_snapshots(guides: dict[str, str], expected: set[str]) -> None:
+    guided = project_files((*YAML, SQL))
+    wanted = guided.wanted({path: text.encode() for path, text in guides.items()})
+    assert {path for path in QUERIES if wanted(path) and not path.startswith("dbt_packages")} == expected

@@ -405,3 +405,91 @@ sources:
     given = DbtConnection.model_validate({"driver": "dbt", "source_dir": "x", **entry})
     made.run(DbtSource(), {"dbt_project.yml": settings, "models/sources.yml": text}, given)
     assert made.entry("orders").get("descriptions", {}).get("dbt") == described
+
+
+MARGIN = """\
+-- Support answers within 48 h since spring 2025.
+select o.id, o.amount - o.cost as margin
+from {{ ref('stg_orders') }} as o
+where o.status <> 'cancelled'
+"""
+STAGING = "select *, case when card = 'guest' then null else card end as card_id from {{ source('web', 'orders') }}\n"
+
+
+def sql_files(count: int = 0) -> dict[str, str]:
+    models = {"models": [{"name": "margin"}, {"name": "plain"}], "exposures": [{"name": "board"}]}
+    others = {f"models/other/m{index}.yml": json.dumps({"models": [{"name": f"m{index}"}]}) for index in range(count)}
+    return {
+        "dbt_project.yml": SETTINGS, "models/marts/schema.yml": json.dumps(models), "models/marts/margin.sql": MARGIN,
+        "models/marts/plain.sql": "select id from {{ ref('margin') }}\n", "models/staging/stg_orders.sql": STAGING,
+        **others,
+    }  # fmt: skip
+
+
+def units_of(files: dict[str, str], *touched: str) -> dict[str, Any]:
+    _, projection = run(files)
+    found = DbtSource().units(None, snapshot(files), changes(*touched), projection)
+    return {unit.key: unit for unit in found}
+
+
+def test_rules_that_stand_only_in_sql_are_in_the_notes() -> None:
+    unit = units_of(sql_files(), *sql_files())["dbt-all"]
+    assert unit.files == ("models/marts/margin.sql", "models/marts/schema.yml", "models/staging/stg_orders.sql")
+    assert "models/marts/plain.sql" in unit.dependencies, "it decides nothing"
+    for line in (
+        "- line 1: comment: Support answers within 48 h since spring 2025.",
+        "- line 4: keeps rows where `o.status <> 'cancelled'`",
+        "- line 1: `card_id` is `CASE WHEN card = 'guest' THEN NULL ELSE card END`",
+    ):
+        assert line in unit.notes.split("\n")
+
+
+def test_changed_sql_alone_makes_a_unit() -> None:
+    assert units_of(sql_files(), "models/marts/margin.sql")["dbt-all"].files == ("models/marts/margin.sql",)
+    assert units_of(sql_files(), "models/marts/plain.sql") == {}
+
+
+def test_in_a_large_project_sql_goes_with_the_yaml_that_describes_its_model() -> None:
+    found = units_of(sql_files(40), "models/marts/margin.sql", "models/staging/stg_orders.sql")
+    assert sorted(found) == ["dbt-models/marts/schema.yml", "dbt-models/staging/"]
+    marts = found["dbt-models/marts/schema.yml"]
+    assert marts.files == ("models/marts/margin.sql",)
+    assert marts.dependencies == ("dbt_project.yml", "models/marts/schema.yml", "models/marts/plain.sql")
+    assert "cancelled" in marts.notes and "guest" not in marts.notes
+    assert found["dbt-models/staging/"].files == ("models/staging/stg_orders.sql",)
+    both = units_of(sql_files(40), "models/marts/margin.sql", "models/marts/schema.yml")
+    assert both["dbt-models/marts/schema.yml"].files == ("models/marts/margin.sql", "models/marts/schema.yml")
+
+
+def test_a_file_describing_many_models_is_several_units() -> None:
+    names = [f"m{index:02}" for index in range(70)]
+    files = {f"models/{name}.sql": f"select 1 as id from {{{{ ref('x') }}}} where a = '{name}'" for name in names}
+    files |= {"models/schema.yml": json.dumps({"models": [{"name": name} for name in names]})}
+    found = units_of(files, *files)
+    assert {key: len(unit.files) for key, unit in found.items()} == {
+        "dbt-models/schema.yml": 25, "dbt-models/schema.yml#2": 25, "dbt-models/schema.yml#3": 20,
+    }  # fmt: skip
+    assert all(len(unit.notes) < 40_500 for unit in found.values())
+
+
+def test_notes_have_an_end() -> None:
+    sql = "select 1 as id from {{ ref('x') }} where " + " and ".join(
+        f"column_{index} = '{'v' * 200}'" for index in range(60)
+    )
+    files = {f"models/m{index}.sql": sql for index in range(20)}
+    (unit,) = units_of(files, *files).values()
+    assert len(unit.notes) < 41_500 and "Not summarized here, so read them whole: models/m" in unit.notes
+    assert "and 35 more: read the file" in unit.notes
+
+
+def test_config_in_the_sql_counts_before_the_yaml() -> None:
+    models = {"models": [{"name": "facts", "description": "Facts.", "config": {"alias": "customers"}}]}
+    sql = "{{ config(alias='orders', schema='shop') }} select 1"
+    made, _ = run({"models/schema.yml": json.dumps(models), "models/facts.sql": sql})
+    assert made.entry("orders")["descriptions"]["dbt"] == "Facts." and "dbt" not in made.entry("customers")
+
+
+def test_a_model_without_yaml_and_without_a_table_is_no_warning() -> None:
+    _, projection = run({"models/nobody.sql": "select 1 as a", "models/schema.yml": "models: []\n"})
+    assert lost(projection) == ["models/nobody.sql:1 model `nobody`: no scanned database has its table"]
+    assert projection.warnings == ()

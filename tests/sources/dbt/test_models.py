@@ -1,0 +1,121 @@
+"""The SQL of models together: dialects, compiled SQL, and what one model passes on to the next."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ktx_cli.sources.dbt.models import SqlModel, read_models
+from ktx_cli.sources.dbt.project import PATH, read_project, reduced
+from ktx_cli.sources.dbt.source import DbtSource
+from tests.sources.dbt.test_project import manifest, node
+from tests.sources.projecting import SHARD, SHOP, Project, snapshot
+
+from ktx_cli.semantic import Report  # isort: skip
+
+STAGING = "select id, amount, status from {{ source('web', 'orders') }} where status <> 'test'\n"
+SETTINGS = "models: {+materialized: table}\nvars: {limit: 5}\n"
+
+
+def read(files: dict[str, str], dialect: str = "duckdb") -> dict[str, SqlModel]:
+    made = Project({SHARD: SHOP})
+    project = read_project(snapshot({"dbt_project.yml": SETTINGS, **files}), Report())
+    found = read_models(project, {}, made.models() if dialect == "duckdb" else {})
+    return {relation[-1]: model for relation, model in found.items()}
+
+
+def compiled(text: str, code: str, *reads: str, **fields: Any) -> dict[str, str]:
+    """Return the file of a model `big` with a manifest that has its compiled SQL."""
+    one = node(
+        "big", raw_code=text, compiled_code=code, depends_on={"nodes": list(reads)},
+        original_file_path="models/big.sql", **fields,
+    )  # fmt: skip
+    return {"models/big.sql": text, PATH: reduced(manifest(one).encode(), PATH).decode()}
+
+
+VOLATILE = "select 1 as a where {{ run_started_at }} > 1"
+RAW = "select * from {{ ref('stg') }} where {{ only_valid() }}\n"
+CODE = 'select * from "db"."shop"."stg" as s where s.valid and s.at > (select max(at) from "db"."shop"."big")'
+
+
+def test_compiled_sql_is_read_where_only_dbt_could_resolve_the_file() -> None:
+    found = read(compiled(RAW, CODE, "model.acme.stg"))["big"].facts
+    assert found.references == (("ref", "stg"),) and found.unresolved == ()
+    assert "keeps rows where `s.valid`" in found.lines
+
+
+def test_an_ephemeral_model_that_dbt_put_in_is_a_reference() -> None:
+    x = "x as (select a from __dbt__cte__stg where a > 1)"
+    code = f"with __dbt__cte__stg as (select 1 as a where 2 > 1), {x} select a from x"
+    found = read(compiled(RAW, code, "model.acme.stg"))["big"].facts
+    assert found.references == (("ref", "stg"),) and found.lines == ("keeps rows where `a > 1` (in `x`)",)
+
+
+@pytest.mark.table(
+    ("text", "files"),
+    [
+        (RAW, compiled("select 1 from {{ other() }}", CODE)),
+        (RAW, compiled(RAW, "no (query")),
+        (VOLATILE, compiled(VOLATILE, CODE)),
+    ],
+)  # fmt: skip
+def test_compiled_sql_of_another_text_is_not_read(text: str, files: dict[str, str]) -> None:
+    found = read({**files, "models/big.sql": text})["big"].facts
+    assert found.unresolved
+
+
+def test_a_file_without_open_jinja_is_read_itself() -> None:
+    text = "select a\nfrom {{ ref('stg') }}\nwhere a > {{ var('limit') }}"
+    found = read(compiled(text, CODE, "model.acme.stg"))["big"].facts
+    assert found.lines == ("line 3: keeps rows where `a > 5`",)
+
+
+def test_conditions_on_the_own_table_are_about_runs() -> None:
+    made = Project({SHARD: SHOP})
+    code = CODE.replace("big", "orders")
+    raw = RAW
+    one = node("orders", raw_code=raw, compiled_code=code, depends_on={"nodes": ["model.acme.stg"]})
+    files = {
+        "models/orders.sql": raw, "models/schema.yml": "models: [{name: orders}]\n",
+        PATH: reduced(manifest(one).encode(), PATH).decode(),
+    }  # fmt: skip
+    notes = made.run(DbtSource(), files).notes
+    assert "`s.valid`" in notes["models/orders.sql"] and "max" not in notes["models/orders.sql"].lower()
+
+
+def test_columns_pass_through_models_in_whatever_order() -> None:
+    files = {
+        "models/a.sql": "select * from {{ ref('b') }}",
+        "models/b.sql": "select id, amount * 2 as twice from {{ ref('c') }}",
+        "models/c.sql": "select 1 as id, 2 as amount",
+    }
+    (identity, twice) = read(files)["a"].facts.columns
+    assert (identity.name, twice.name, twice.origins) == ("id", "twice", ((("ref", "b"), "twice"),))
+
+
+def test_references_in_a_circle_end() -> None:
+    files = {"models/a.sql": "select * from {{ ref('b') }}", "models/b.sql": "select * from {{ ref('a') }}"}
+    assert set(read(files)) == {"a", "b"}
+
+
+def test_a_snapshot_has_the_name_of_its_block() -> None:
+    files = {"snapshots/file.sql": "{% snapshot kept %} select 1 as id where 2 > 1 {% endsnapshot %}"}
+    assert read(files)["kept"].facts.rules
+
+
+def test_models_with_versions_are_their_latest_file() -> None:
+    models = {"models": [{"name": "bills", "latest_version": 2, "versions": [{"v": 1}, {"v": 2}]}]}
+    queries = {"models/bills_v1.sql": "select 1 as a", "models/bills_v2.sql": "select 2 as b"}
+    files = {"models/s.yml": json.dumps(models), **queries}
+    found = read(files)
+    assert set(found) == {"bills"} and found["bills"].path == "models/bills_v2.sql"
+
+
+@given(st.text(alphabet="{}%#'\"-/*()se lct frm.ref\n", max_size=60))
+def test_any_text_of_a_model_changes_no_other(text: str) -> None:
+    files = {"models/stg.sql": STAGING, "models/other.sql": text}
+    assert read(files)["stg"].facts == read({"models/stg.sql": STAGING})["stg"].facts
