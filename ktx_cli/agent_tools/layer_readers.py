@@ -234,12 +234,14 @@ def column_line(source: Source, column: Column, values: Collection[Any] = ()) ->
 
 
 def rest_lines(shown: VisibleModel, source: Source, only: Collection[str] | None = None) -> Iterator[str]:
-    """Yield the lines about grain, time, joins, segments and measures; nothing hidden, no expression that names it.
+    """Yield the lines about grain, time, joins, lineage, segments, measures; nothing hidden, nor what names it.
 
     `only`: the segments and measures of these names alone.
     """
     if only is None:
         yield from _whole_lines(source)
+        for line in shown.lineage(source):
+            yield one_line(line, LONGEST_TEXT)
     for segment in source.segments.values():
         if only is None or segment.name in only:
             expr = one_line(segment.expr, LONGEST_TEXT) if shown.can_show(source, segment.expr) else "(not shown)"

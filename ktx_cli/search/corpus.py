@@ -276,6 +276,7 @@ def _source(shown: VisibleModel, source: Source, measures: list[Measure], column
         Field("columns", " ".join(each.name for each in columns), COLUMN),
         Field("search", " ".join(source.search), COLUMN),
         *_found_by(source),
+        Field("lineage", " ".join(shown.lineage(source)), COLUMN),
         Field("description", source.description or "", DESCRIPTION),
     )
     counts = f"{plural(len(measures), 'measure')}, {plural(len(columns), 'column')}"

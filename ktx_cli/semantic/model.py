@@ -253,9 +253,8 @@ class Source:
     `table`: the parts of its physical name, outermost first. `grain`: the columns that make a row unique, verbatim.
     `keyed`: whether the grain is said or a key; else it is all columns for want of one. `generated`: whether the
     manifest has it (with an overlay or without). `search`: further text to find it by, as are the `questions` that it
-    answers and its `synonyms`.
-    manifest has it (with an overlay or without). `search`: further text to find it by. `grain_place`: where its grain
-    is stated, None where it follows from a key or nothing says it.
+    answers and its `synonyms`. `grain_place`: where its grain is stated, None where it follows from a key or nothing
+    says it. `lineage`: what a tool such as dbt says of how its rows and columns come to be, a sentence each.
     """
 
     name: str
@@ -279,6 +278,7 @@ class Source:
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
     grain_place: Place | None = None
+    lineage: tuple[str, ...] = ()
 
     def column(self, name: str) -> Column | None:
         """Return the column of that name, else the only one that differs in case alone."""

@@ -62,6 +62,10 @@ class VisibleModel:
         others = {name.casefold() for name in source.columns} - shown
         return others.isdisjoint(_NAME.findall(expr.casefold()))
 
+    def lineage(self, source: Source) -> list[str]:
+        """Return what is said of how a source comes to be, without what names a column that is not shown."""
+        return [line for line in source.lineage if self.can_show(source, line)]
+
     def visibility(self, source: Source, column: Column) -> Visibility:
         """Return who may use a column; one whose expression cannot be read is hidden."""
         if column.visibility is not None or column.expr is None or self._all_public:

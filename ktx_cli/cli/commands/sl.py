@@ -151,6 +151,7 @@ def _source_blocks(data: dict[str, Any]) -> list[Block]:
         _part("questions", "question", _questions(data), ("name", "of")),
         _part("policies", "policy", data["policies"], ("name", "description")),
         _part("parameters", "parameter", data["parameters"], ("name", "type", "default", "values")),
+        _part("lineage", "lineage", [{"name": line} for line in data["lineage"]], ("name",)),
         _part("tests", "test", [{"name": name} for name in data["tests"]], ("name",)),
     ]
     hidden = [f"{count} {key}" for key, count in data["not_shown"].items() if count]

@@ -222,6 +222,7 @@ def describe_source(shown: VisibleModel, source: Source) -> dict[str, Any]:
         "segments": [picked(each, _SEGMENT) for each in source.segments.values()],
         "policies": [picked(each, ("name", "description")) for each in source.policies],
         "parameters": [picked(each, ("name", "type", "default", "values")) for each in source.parameters.values()],
+        "lineage": shown.lineage(source),
         "tests": [each.name for each in source.tests],
         "not_shown": {"columns": len(source.columns) - len(columns), "measures": len(source.measures) - len(measures)},
         "problems": [each.select(PROBLEM_KEYS) for each in shown.model.problems if each.location.object == source.name],

@@ -349,15 +349,15 @@ POLICIES: Final = "policies"
 
 _KNOWN: Final = frozenset((
     "name", "table", "sql", "source_type", "description", "descriptions", "grain", "columns", "joins", "measures",
-    "segments", "default_time_dimension", "tags", "freshness", "usage", "parameters", "tests", "exclude_columns",
-    "column_overrides", "disable_joins", "inherits_columns_from", "type", "expr", "role", "natural_granularity",
-    "constraints", "enum_values", "nullable", "timezone", "unit", "pk", "filter", "to", "on", "relationship", "alias",
-    "source", "user", "ai", "dbt", "db", "ktx", "questions", "synonyms",
+    "segments", "default_time_dimension", "tags", "freshness", "usage", "lineage", "parameters", "tests",
+    "exclude_columns", "column_overrides", "disable_joins", "inherits_columns_from", "type", "expr", "role",
+    "natural_granularity", "constraints", "enum_values", "nullable", "timezone", "unit", "pk", "filter", "to", "on",
+    "relationship", "alias", "source", "user", "ai", "dbt", "db", "ktx", "questions", "synonyms",
 ))  # fmt: skip
 """Keys that are looked at without a comparison: nearly all there are."""
 
 _FREE: Final = frozenset(
-    ("description", "descriptions", "usage", "tags", "freshness", "tests", "enum_values", "constraints")
+    ("description", "descriptions", "usage", "lineage", "tags", "freshness", "tests", "enum_values", "constraints")
 )
 """Keys below which other programs choose the words: only the exact names count there."""
 

@@ -37,7 +37,7 @@ from ktx_cli.semantic.manifest import DISABLED, DISABLED_MEASURES, PROPOSED_MEAS
 
 SHARED_KEYS = (
     "descriptions", "grain", "columns", "joins", "measures", "segments", "default_time_dimension", "tags", "freshness",
-    "usage", "visibility", "policies", "parameters", "tests",
+    "usage", "lineage", "visibility", "policies", "parameters", "tests",
 )  # fmt: skip
 SOURCE_KEYS = frozenset((*SHARED_KEYS, "name", "table", "sql", "description", "source_type"))
 STANDALONE_KEYS = SOURCE_KEYS | {"inherits_columns_from"}
@@ -78,6 +78,7 @@ class SourceDraft:
     search: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
+    lineage: tuple[str, ...] = ()
     lost: bool = False
     entries: list[Entry] = field(default_factory=list)
     overlay: model.Place | None = None
@@ -152,7 +153,7 @@ class SourceDraft:
             tuple(self.policies.values()), self.parameters, tuple(self.tests.values()),
             None if self.time_column is None else self.spelled(self.time_column), best(self.descriptions),
             self.visibility, self.generated, bool(unique), self.search, self.place, self.questions, self.synonyms,
-            self.grain_place,
+            self.grain_place, self.lineage,
         )  # fmt: skip
 
 
@@ -261,6 +262,21 @@ def read_body(entry: Entry, draft: SourceDraft, dialect: str) -> None:
     _read_rules(entry, draft)
     _read_time(entry, draft)
     _read_search(entry, draft)
+    _read_lineage(entry, draft)
+
+
+def _read_lineage(entry: Entry, draft: SourceDraft) -> None:
+    """Add what is known of how the source comes to be: `{dbt: {built_from: [...], rules: [...], columns: [...]}}`."""
+    tools = entry.mapping("lineage")
+    for tool in tools.values if tools else ():
+        below = tools.mapping(str(tool)) if tools else None
+        if below is None:
+            continue
+        below.check_free_keys()
+        built = below.names("built_from") or ()
+        lines = [f"built from {', '.join(built)}"] if built else []
+        lines += [*(below.names("rules") or ()), *(below.names("columns") or ())]
+        draft.lineage = unique((*draft.lineage, *(f"{tool}: {line}" for line in lines)))
 
 
 def _is_imported(entry: Entry) -> bool:

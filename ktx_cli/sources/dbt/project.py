@@ -349,7 +349,7 @@ class Node:
 
     `group`: the source it belongs to, of tables of sources. `name`: what its table is called. `virtual`: why there is
     no table for it, None where there should be one. `known`: what the compiled manifest says of it. `query`: its SQL
-    file. `is_described`: some YAML describes it.
+    file. `is_described`: some YAML describes it. `materialized`: what dbt makes of it, empty where nothing says it.
     """
 
     kind: str
@@ -361,6 +361,7 @@ class Node:
     known: Known | None = None
     query: QueryFile | None = None
     is_described: bool = True
+    materialized: str = ""
 
     @property
     def shown(self) -> str:
@@ -496,7 +497,11 @@ class _Reader:
         known = self._known.get(relation)
         name = self._named(known) if known else self._name(kind, item, group, path, query)
         virtual = self._virtual(kind, item, group, path, known, query)
-        return Node(kind, relation, item, name, group, virtual, known, query)
+        made = Node(kind, relation, item, name, group, virtual, known, query)
+        if query is not None:
+            stated = known.materialized if known else self._config(kind, item, path, "materialized", query)
+            made.materialized = "snapshot" if kind == "snapshot" else str(stated or "")
+        return made
 
     def _query(self, relation: Relation, item: Item) -> QueryFile | None:
         """Return the SQL file of a model; of one with versions, that of the latest, and none counts on its own."""

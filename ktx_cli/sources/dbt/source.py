@@ -16,6 +16,7 @@ from ktx_cli.semantic import NO_ONE_TABLE, Fidelity, Kind, Place, Relation, Repo
 from ktx_cli.sources.dbt import project as dbt
 from ktx_cli.sources.dbt import project as manifest
 from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts, Reference, add_joins, want_semantics
+from ktx_cli.sources.dbt.lineage import want_lineage
 from ktx_cli.sources.dbt.models import SqlModel, read_models
 from ktx_cli.sources.dbt.sql import ModelFacts
 from ktx_cli.sources.git import Origin, check_files, fetch_files
@@ -84,6 +85,7 @@ class DbtSource(Source):
         for exposure in project.exposures:
             report.dropped(f"exposure `{exposure.text('name') or '?'}`", dbt.EXPOSURE, exposure.place)
         models = read_models(project, found, context.models)
+        want_lineage(models, wanted, report, TOOL)
         written = write(wanted, context, TOOL)
         report.items += semantics
         items = report.sorted()

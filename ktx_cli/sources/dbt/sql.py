@@ -305,7 +305,8 @@ class _Reader:
                 stack += list(node.iter_expressions())
 
     def _text(self, node: Any) -> str:
-        return self._cut(node.sql(dialect=self._dialect or None, comments=False))
+        written = node.transform(_negated, self._dialect or None) if node.find(exp.Not) is not None else node
+        return self._cut(written.sql(dialect=self._dialect or None, comments=False))
 
     def _cut(self, sql: str) -> str:
         return one_line(self._rendered.shown(sql).replace("`", '"'), _LONGEST_TEXT)
@@ -467,6 +468,18 @@ def _is_key(condition: Any) -> bool:
         return False
     sides = [{column.table for column in side.find_all(exp.Column)} for side in (condition.this, condition.expression)]
     return all(sides)
+
+
+def _negated(node: Any, dialect: str | None) -> Any:
+    """Return `NOT x IS NULL` and `NOT x IN (1)` as people write them: `x IS NOT NULL`, `x NOT IN (1)`."""
+    inner = node.this if isinstance(node, exp.Not) else None
+    if isinstance(inner, exp.Is):
+        right = inner.expression.sql(dialect=dialect, comments=False)
+        return exp.Is(this=inner.this, expression=exp.Var(this=f"NOT {right}"))
+    if isinstance(inner, exp.In | exp.Like | exp.ILike | exp.Between):
+        left = exp.Var(this=f"{inner.this.sql(dialect=dialect, comments=False)} NOT")
+        return type(inner)(**{**inner.args, "this": left})
+    return node
 
 
 def _is_row_number(node: Any) -> bool:

@@ -13,9 +13,9 @@ from ktx_cli.sources.dbt.models import SqlModel, read_models
 from ktx_cli.sources.dbt.project import PATH, read_project, reduced
 from ktx_cli.sources.dbt.source import DbtSource
 from tests.sources.dbt.test_project import manifest, node
-from tests.sources.projecting import SHARD, SHOP, Project, snapshot
+from tests.sources.projecting import SHARD, SHOP, Project, lost, snapshot
 
-from ktx_cli.semantic import Report  # isort: skip
+from ktx_cli.semantic import Report, VisibleModel  # isort: skip
 
 STAGING = "select id, amount, status from {{ source('web', 'orders') }} where status <> 'test'\n"
 SETTINGS = "models: {+materialized: table}\nvars: {limit: 5}\n"
@@ -119,3 +119,77 @@ def test_models_with_versions_are_their_latest_file() -> None:
 def test_any_text_of_a_model_changes_no_other(text: str) -> None:
     files = {"models/stg.sql": STAGING, "models/other.sql": text}
     assert read(files)["stg"].facts == read({"models/stg.sql": STAGING})["stg"].facts
+
+
+LINEAGE = {
+    "models/staging/stg_orders.sql": "{{ config(materialized='ephemeral') }}\n"
+    "select *, case when card = 'guest' then null else card end as card from {{ source('web', 'orders_raw') }}\n"
+    "where not is_test\n",
+    "models/marts/paid.sql": "select id, amount from {{ ref('stg_orders') }} where status = 'paid'\n",
+    "models/marts/orders.sql": "{{ config(materialized='table') }}\n-- Since spring 2025 without vouchers.\n"
+    "select id, sum(amount) as amount from {{ ref('paid') }} where amount > 0 group by id\n",
+    "models/marts/invoices.sql": "select order_id from {{ ref('orders') }} where order_id is not null\n",
+    "models/schema.yml": "models: [{name: orders, description: Orders.}, {name: invoices}, {name: paid}]\n",
+}
+
+
+def test_what_stands_in_sql_is_recorded_on_the_table() -> None:
+    made = Project({SHARD: SHOP})
+    projection = made.run(DbtSource(), LINEAGE)
+    assert made.entry("orders")["lineage"] == {
+        "dbt": {
+            "file": "models/marts/orders.sql",
+            "built_from": ["paid"],
+            "rules": [
+                "keeps rows where `amount > 0`",
+                "in `paid`: keeps rows where `status = 'paid'`",
+                "in `stg_orders`: `card` is `CASE WHEN card = 'guest' THEN NULL ELSE card END`",
+                "in `stg_orders`: keeps rows where `NOT is_test`",
+                "comment: Since spring 2025 without vouchers.",
+            ],
+            "columns": ["amount: SUM(amount)"],
+        }
+    }
+    assert made.entry("invoices")["lineage"]["dbt"]["rules"] == ["keeps rows where `order_id IS NOT NULL`"]
+    assert projection.artifacts[SHARD] == (
+        "models/marts/invoices.sql", "models/marts/orders.sql", "models/schema.yml",
+    )  # fmt: skip
+    assert made.errors() == []
+    assert not [each for each in made.models()["shop"].problems if "lineage" in each.message]
+
+
+def test_lineage_is_the_same_in_the_second_run_and_goes_with_the_model() -> None:
+    made = Project({SHARD: SHOP})
+    made.run(DbtSource(), LINEAGE)
+    before = dict(made.files)
+    made.run(DbtSource(), LINEAGE)
+    assert dict(made.files) == before
+    made.run(DbtSource(), {"models/schema.yml": "models: []\n"})
+    assert made.files[SHARD].decode() == SHOP
+
+
+def test_lineage_is_shown_unless_it_names_what_is_hidden() -> None:
+    made = Project(
+        {SHARD: SHOP.replace("{name: status, type: string", "{name: status, type: string, visibility: hidden")}
+    )
+    orders_sql = LINEAGE["models/marts/orders.sql"] + "having status = 'x'"
+    made.run(DbtSource(), {**LINEAGE, "models/marts/orders.sql": orders_sql})
+    model = made.models()["shop"]
+    orders = model.sources["orders"]
+    assert "dbt: built from paid" in orders.lineage and any("status" in line for line in orders.lineage)
+    shown = VisibleModel(model).lineage(orders)
+    assert "dbt: keeps rows where `amount > 0`" in shown and not any("status" in line for line in shown)
+
+
+def test_what_looks_like_a_secret_is_not_recorded() -> None:
+    text = "select id from {{ ref('x') }} where password = 'hunter2-Zq81xKp09' and id > 0"
+    made = Project({SHARD: SHOP})
+    made.run(DbtSource(), {"models/orders.sql": text, "models/s.yml": "models: []\n"})
+    assert made.entry("orders")["lineage"]["dbt"]["rules"] == ["keeps rows where `id > 0`"]
+
+
+def test_a_model_that_cannot_be_read_is_reported() -> None:
+    made = Project({SHARD: SHOP})
+    projection = made.run(DbtSource(), {"models/orders.sql": "select ((", "models/s.yml": "models: []\n"})
+    assert lost(projection) == ["models/orders.sql:1 SQL of `orders`: it cannot be read as duckdb"]
+    assert "models/orders.sql" not in projection.handled and "lineage" not in made.entry("orders")

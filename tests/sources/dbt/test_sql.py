@@ -53,6 +53,14 @@ ORDERS = "{{ ref('orders') }}"
             f"select id from {ORDERS} qualify row_number() over (partition by id order by amount) = 1",
             ["line 1: keeps one row for each `id`, the first by `amount`"],
         ),
+        (
+            f"select id from {ORDERS} where id is not null and status not in ('a', 'b') and not (x or y)",
+            [
+                "line 1: keeps rows where `NOT (x OR y)`",
+                "line 1: keeps rows where `id IS NOT NULL`",
+                "line 1: keeps rows where `status NOT IN ('a', 'b')`",
+            ],
+        ),
         (f"select distinct id, status from {ORDERS}", ["line 1: keeps distinct rows: `id, status`"]),
         (
             f"select distinct on (id) id from {ORDERS} order by amount",
