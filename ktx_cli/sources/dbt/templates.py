@@ -243,6 +243,9 @@ def _lexicon(dialect: str) -> tuple[tuple[str, ...], bool]:
     return lines, "\\" in words.STRING_ESCAPES
 
 
+_CONSTANTS: Final = {"true": True, "false": False, "none": None, "True": True, "False": False, "None": None}
+
+
 class _Unknown(Exception):
     """An expression whose value only dbt knows."""
 
@@ -478,10 +481,9 @@ class _Reader:
     def _named_value(self, name: str) -> Any:
         if name in self._variables:
             return self._variables[name]
-        constants = {"execute": True, "true": True, "false": False, "none": None}
-        if name in constants:
-            return constants[name]
-        raise _Unknown
+        if name == "execute":
+            return True
+        return _CONSTANTS[name]
 
     def _attribute(self, name: str) -> Any:
         if name in ("loop.last", "loop.first"):  # the content of a loop is shown once
@@ -516,7 +518,8 @@ def _constants(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for keyword in tree.keywords if isinstance(tree, ast.Call) else ():
         try:
-            found[str(keyword.arg)] = ast.literal_eval(keyword.value)
+            name = keyword.value.id if isinstance(keyword.value, ast.Name) else ""
+            found[str(keyword.arg)] = _CONSTANTS[name] if name else ast.literal_eval(keyword.value)
         except _FAULTS:
             continue
     return found

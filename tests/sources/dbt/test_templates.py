@@ -76,8 +76,8 @@ def test_models_named_in_unresolved_jinja_are_references_too() -> None:
 
 
 def test_config_as_far_as_it_is_constant() -> None:
-    found = read("{{ config(materialized='table', enabled=var('x'), unique_key=['a', 'b']) }} select 1")
-    assert found.config == {"materialized": "table", "unique_key": ["a", "b"]}
+    found = read("{{ config(materialized='table', enabled=var('x'), docs=false, unique_key=['a', 'b']) }} select 1")
+    assert found.config == {"materialized": "table", "docs": False, "unique_key": ["a", "b"]}
 
 
 @pytest.mark.table(
