@@ -26,6 +26,7 @@ from ktx_cli.agent_tools import (
 )
 from ktx_cli.core import KtxError, Notice, StepFinished, StepStarted, UnitsPlanned, listing, monotonic, plural
 from ktx_cli.documents import RawFile, WorkUnit
+from ktx_cli.engine.digests import Digests, write_digests
 from ktx_cli.engine.documents.curation import Curator
 from ktx_cli.engine.documents.evidence import evidence_tools
 from ktx_cli.engine.documents.lanes import Documents
@@ -226,6 +227,7 @@ class _Phase:
     database: sqlite3.Connection
     cancellation: Cancellation
     failed: KtxError | None = None
+    digests: Digests = field(default_factory=Digests)
     runner: AgentRunner = field(init=False)
 
     def interrupt(self) -> None:
@@ -239,6 +241,7 @@ class _Phase:
         store = TaskStore(self.database, work.plan.layout.state)
         self.runner = AgentRunner(runtime, self.cancellation, store, work.plan.emit)
         await self._sort_documents(runtime)
+        await self._write_digests(runtime)
         outcomes = await self._units()
         self.failed = self.cancellation.error
         if self.cancellation.requested or (self.cancellation.abort.thrown and not _has_changes(outcomes)):
@@ -248,24 +251,33 @@ class _Phase:
         )
         return await integrator.integrate(context.base, outcomes)
 
+    def _questions(self, runtime: LlmRuntime) -> QuestionRunner:
+        plan = self.work.plan
+        at_once = max(AT_ONCE, plan.config.ingest.work_units.max_concurrency)
+        return QuestionRunner(runtime, StateEnrichmentStore(plan.layout, self.database), self.cancellation, at_once)
+
     async def _sort_documents(self, runtime: LlmRuntime) -> None:
         if self.documents.works:
-            work = self.work
-            store = StateEnrichmentStore(work.plan.layout, self.database)
-            at_once = max(AT_ONCE, work.plan.config.ingest.work_units.max_concurrency)
-            questions = QuestionRunner(runtime, store, self.cancellation, at_once)
-            await self.documents.sort(questions, load_document_prompts(work.plan.layout.root), work.plan.emit)
+            plan = self.work.plan
+            await self.documents.sort(self._questions(runtime), load_document_prompts(plan.layout.root), plan.emit)
+
+    async def _write_digests(self, runtime: LlmRuntime) -> None:
+        plan = self.work.plan
+        self.digests = await write_digests(self.work.works, self._questions(runtime), plan.layout.root, plan.emit)
+        for warning in self.digests.warnings():
+            plan.warn(warning)
 
     async def _units(self) -> list[UnitOutcome]:
         work, started = self.work, monotonic()
         if work.is_ingest:
             work.plan.emit(StepStarted("units"))
-        works = [self.documents.narrowed(source) for source in work.works]
+        works = [self.digests.narrowed(self.documents.narrowed(source)) for source in work.works]
         for source in works:
             if source.units and source.error is None:
                 work.plan.emit(UnitsPlanned(source.connection, source.kind, len(source.units)))
         at_once = work.plan.config.ingest.work_units.max_concurrency
-        outcomes = await run_units(works, self._unit, at_once=at_once, cancellation=self.cancellation)
+        left = await run_units(works, self._unit, at_once=at_once, cancellation=self.cancellation)
+        outcomes = [*self.digests.outcomes.values(), *left]
         if work.is_ingest:
             done = sum(outcome.status is UnitStatus.DONE for outcome in outcomes)
             summary = f"{done} of {plural(len(outcomes), 'unit')} done"

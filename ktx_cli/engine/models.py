@@ -194,6 +194,9 @@ AGENTS: Final = ("writer", "reconcile", "repair")
 DOCUMENTS: Final = ("triage", "candidateExtraction", "curator")
 """The roles that texts of people need besides."""
 
+DIGESTS: Final = ("candidateExtraction",)
+"""The roles that texts about many files at once need besides."""
+
 
 def roles_of(plan: RunPlan, works: Sequence[SourceWork] = ()) -> frozenset[str]:
     """Return the roles a run may use: of the sources it reads, or where these are known of those with work."""
@@ -206,6 +209,7 @@ def roles_of(plan: RunPlan, works: Sequence[SourceWork] = ()) -> frozenset[str]:
         entries = plan.config.connections
         sources = [source for target in plan.targets for source in sources_of(entries[target.connection])]
     roles.update(AGENTS if sources else (), DOCUMENTS if any(each.documents for each in sources) else ())
+    roles.update(DIGESTS if any(each.digest is not None for each in sources) else ())
     return frozenset(roles)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ktx_cli.sources.http import HttpClient, Site, bound
     from ktx_cli.sources.port import (
         Conclusion,
+        DigestForm,
         EvidenceForm,
         FetchContext,
         ProjectContext,

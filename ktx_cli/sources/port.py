@@ -93,6 +93,21 @@ class EvidenceForm:
 
 
 @dataclass(frozen=True, slots=True)
+class DigestForm:
+    """Units that need no tools: a model writes a text about each, for many units in one call.
+
+    `prompt`: the name of the packaged prompt. `applies`: whether a unit, of one file, is of this kind. `brief`: takes
+    the file's content and returns what the model gets of it, with its name as `table`. `evidence`: takes that name and
+    the text, and returns the evidence that an agent would give.
+    """
+
+    prompt: str
+    applies: Callable[[WorkUnit], bool]
+    brief: Callable[[bytes], Mapping[str, Any]]
+    evidence: Callable[[str, str], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class UnitEvidence:
     """A piece of evidence as JSON, the raw file it is about, and the key of the unit that gave it."""
 
@@ -125,13 +140,14 @@ class Source(ABC):
 
     `kind` names its folder among the raw sources. `documents`: its files are texts of people, which are triaged and
     kept as evidence. `skills`: packaged skills its agents load. `evidence`: what its agents give, where they write
-    neither pages nor definitions.
+    neither pages nor definitions. `digest`: which of its units are answered together, without an agent.
     """
 
     kind: ClassVar[str]
     documents: ClassVar[bool] = False
     skills: ClassVar[tuple[str, ...]] = ()
     evidence: ClassVar[EvidenceForm | None] = None
+    digest: ClassVar[DigestForm | None] = None
 
     def check(self, entry: Any, context: FetchContext) -> str:
         """Return in one line what is there; raises `KtxError` as a fetch would.

@@ -178,6 +178,10 @@ class CompanyAgents:
             ]
         }
 
+    def _digest_tables(self, said: str) -> dict[str, Any]:
+        narrative = "Most queries list who works there."
+        return {"tables": [{"table": name, "narrative": narrative} for name in re.findall(r'"table": "([^"]+)"', said)]}
+
     def _propose_joins(self, said: str) -> dict[str, Any]:
         names = {table["table"].rpartition(".")[2]: table["table"] for table in _tables(said)}
         join = {

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ktx_cli.core import file_stem
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, gives, says
 
 
@@ -20,6 +21,10 @@ class Worker:
 
     def __call__(self, request: ModelRequest) -> Reply:
         messages = request.body["messages"]
+        if "You explain to analysts" in request.system:
+            named = re.findall(r'"table": "([\w.]+)"', _text(messages[0]["content"]))
+            self.seen += [(f"tables/{file_stem(name)}.json",) for name in named]
+            return gives({"tables": [{"table": name, "narrative": f"People look {name} up."} for name in named]})
         listed = re.search(r"each to be worked through:\n(.*?)\n</data", _text(messages[0]["content"]), re.DOTALL)
         if listed is None:
             is_triage = "skip, light or full" in request.words

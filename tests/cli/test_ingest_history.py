@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ktx_cli.core import yaml
-from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
+from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import git
 
@@ -45,6 +45,9 @@ MANIFEST = "raw-sources/shop/query-history/manifest.yaml"
 def analyst(request: ModelRequest) -> Reply:
     """Read the file of a unit, say what it is about, end."""
     text = json.dumps(request.body["messages"])
+    if "You explain to analysts" in request.system:
+        named = re.findall(r'\\"table\\": \\"(.+?)\\"', text)
+        return gives({"tables": [{"table": name, "narrative": "People add up what is sold."} for name in named]})
     found = re.search(r"(tables|patterns)/[\w.-]+\.json", text)
     if found is None or "This run has " in text:
         return says("ok")

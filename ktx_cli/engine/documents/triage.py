@@ -60,7 +60,7 @@ class Tally(Record):
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[Answer]):
-    """A kind of question about documents."""
+    """A kind of question."""
 
     kind: str
     """Its name in the store."""
@@ -131,10 +131,13 @@ class DocumentPrompts:
 
 def load_document_prompts(root: Path | None = None) -> DocumentPrompts:
     """Return the prompts as the project at `root` has them; raises as `text_of`. Versions are the sha256 of texts."""
-    return DocumentPrompts(_prompt("page_triage", root), _prompt("light_extraction", root), _prompt("curate", root))
+    return DocumentPrompts(
+        load_prompt("page_triage", root), load_prompt("light_extraction", root), load_prompt("curate", root)
+    )
 
 
-def _prompt(name: str, root: Path | None) -> Prompt:
+def load_prompt(name: str, root: Path | None) -> Prompt:
+    """Return a prompt as the project at `root` has it; raises as `text_of`. Its version is the sha256 of its text."""
     text, _ = text_of("prompts", name, root)
     return Prompt(name, text, hashlib.sha256(text.encode()).hexdigest())
 

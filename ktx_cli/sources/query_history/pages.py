@@ -10,11 +10,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from ktx_cli.core import Record, ResultWarning
+from ktx_cli.documents import WorkUnit
 from ktx_cli.project import Workspace
 from ktx_cli.semantic import Model, Source, parse_shard, quoted
 from ktx_cli.sources import ownership as owned
 from ktx_cli.sources.ownership import Pointer, Steps, steps_of, text_of
-from ktx_cli.sources.port import EvidenceForm
+from ktx_cli.sources.port import DigestForm, EvidenceForm
 from ktx_cli.sources.query_history import model as buckets
 from ktx_cli.sources.query_history.model import KIND, Coverage
 from ktx_cli.sources.query_history.raw_files import parsed
@@ -104,6 +105,38 @@ EVIDENCE: Final = EvidenceForm(
     "`table_usage` for a file of a table, `pattern` for a file of patterns.",
     problems,
 )
+
+
+_BRIEF_ITEMS: Final = 15
+_BRIEF_STATEMENTS: Final = 3
+_BRIEF_STATEMENT: Final = 1_500
+
+
+def _is_of_table(unit: WorkUnit) -> bool:
+    return len(unit.files) == 1 and unit.files[0].startswith("tables/")
+
+
+def table_brief(content: bytes) -> dict[str, Any]:
+    """Return what a model gets of a table's raw file: the most frequent items, and short statements."""
+    document = parsed(content, "tables/")
+    columns = {clause: items[:_BRIEF_ITEMS] for clause, items in document.get("columns", {}).items()}
+    statements = [
+        {name: value for name, value in each.items() if name in ("sql", "values", "executions", "users")}
+        for each in document.get("statements", ())
+        if len(each["sql"]) <= _BRIEF_STATEMENT
+    ]
+    lists = {name: document.get(name, [])[:_BRIEF_ITEMS] for name in ("filters", "group_bys", "joins")}
+    facts: dict[str, Any] = {
+        name: document[name] for name in ("table", "source", "frequency", "stats") if name in document
+    }
+    return {**facts, "columns": columns, **lists, "statements": statements[:_BRIEF_STATEMENTS]}
+
+
+def _table_evidence(table: str, narrative: str) -> dict[str, Any]:
+    return TableUsage(table=table, narrative=narrative).model_dump(mode="json")
+
+
+DIGEST: Final = DigestForm("digest_tables", _is_of_table, table_brief, _table_evidence)
 
 
 def narratives(evidence: Iterable[TableUsage], tables: Sequence[Mapping[str, Any]]) -> dict[str, str]:

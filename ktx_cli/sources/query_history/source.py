@@ -17,6 +17,7 @@ from ktx_cli.sources.port import Conclusion, Projection, Source
 from ktx_cli.sources.query_history import readers
 from ktx_cli.sources.query_history.model import KIND, Coverage, scope_of
 from ktx_cli.sources.query_history.pages import (
+    DIGEST,
     EVIDENCE,
     PREFIX,
     Absence,
@@ -40,7 +41,7 @@ from ktx_cli.warehouses import Connector, dialect_of, open_database
 from ktx_cli.wiki import FOLDER, GLOBAL, Wiki, render
 
 if TYPE_CHECKING:
-    from ktx_cli.sources.port import EvidenceForm, FetchContext, ProjectContext, UnitEvidence
+    from ktx_cli.sources.port import DigestForm, EvidenceForm, FetchContext, ProjectContext, UnitEvidence
 
 TABLE_NOTES = "Read the file and give exactly one `table_usage` evidence: what people use the table for."
 PATTERN_NOTES = (
@@ -65,6 +66,7 @@ class QueryHistorySource(Source):
     kind: ClassVar[str] = KIND
     skills: ClassVar[tuple[str, ...]] = ("historic_sql_table_digest", "historic_sql_patterns")
     evidence: ClassVar[EvidenceForm | None] = EVIDENCE
+    digest: ClassVar[DigestForm | None] = DIGEST
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read the history and stage it; what a statement holds besides its structure is never kept."""

@@ -1,0 +1,173 @@
+"""Digests: one-paragraph texts about files that need no tools, for many work units in one structured call.
+
+A unit that got its text is done; one that did not is left to an agent. Each text is stored as soon as it is there, so
+that no run pays for it twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, Field
+
+from ktx_cli.agent_tools import wrapped
+from ktx_cli.core import Emit, ResultWarning, StepFinished, StepProgress, StepStarted, ignore_events, monotonic, plural
+from ktx_cli.documents import WorkUnit
+from ktx_cli.engine.documents.triage import Question, QuestionRunner, Tally, content_hash, load_prompt
+from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
+from ktx_cli.privacy import secrets
+from ktx_cli.prompts import Prompt
+from ktx_cli.scan import side_by_side
+from ktx_cli.sources import DigestForm, SourceKey
+
+KIND: Final = "digest"
+"""The kind of these texts in the store."""
+
+ROLE: Final = "candidateExtraction"
+"""The role whose model writes them, as it writes the descriptions of tables."""
+
+MOST: Final = 20
+"""Units of one call."""
+
+ROOM: Final = 90_000
+"""Characters of the data of one call."""
+
+LONGEST: Final = 2_000
+"""Characters of a text."""
+
+
+class TableDigest(BaseModel):
+    """The text about one table."""
+
+    table: str = Field(description="The table, exactly as in the message.")
+    narrative: str = Field(description="Two or three plain sentences; empty where the queries say nothing.")
+
+
+class DigestAnswer(BaseModel):
+    """The texts about the tables of a message."""
+
+    tables: list[TableDigest]
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    work: SourceWork
+    form: DigestForm
+    unit: WorkUnit
+    name: str
+    text: str
+    key: str
+
+    def outcome(self, narrative: str) -> UnitOutcome:
+        path = self.unit.files[0]
+        texts = [narrative] if narrative else []
+        made = [{"raw_path": path, "evidence": dict(self.form.evidence(self.name, text))} for text in texts]
+        session = {"actions": [], "records": {"evidence": made}}
+        return UnitOutcome(self.work.connection, self.work.kind, self.unit, UnitStatus.DONE, session=session)
+
+
+@dataclass(slots=True)
+class Digests:
+    """The units that were done by a digest, and how the calls went."""
+
+    outcomes: dict[tuple[SourceKey, str], UnitOutcome] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+    """Counts calls; `kept` counts texts of earlier runs."""
+
+    def narrowed(self, work: SourceWork) -> SourceWork:
+        """Return a source with the units that are left to agents."""
+        return replace(work, units=tuple(unit for unit in work.units if (work.key, unit.key) not in self.outcomes))
+
+    def warnings(self) -> Iterator[ResultWarning]:
+        """Yield what went wrong without harm."""
+        if self.tally.failures:
+            message = f"{plural(self.tally.failures, 'call')} for texts about tables failed, so agents wrote them: "
+            yield ResultWarning("digest_failed", message + self.tally.problem)
+
+
+async def write_digests(
+    works: Iterable[SourceWork], questions: QuestionRunner, root: Path | None = None, emit: Emit = ignore_events
+) -> Digests:
+    """Return the digests of all units of the sources that have a form for them."""
+    digests = Digests()
+    for work in works:
+        form = work.source.digest
+        if form is not None and work.error is None and any(map(form.applies, work.units)):
+            prompt = load_prompt(form.prompt, root)
+            await _of_source(work, form, prompt, questions, digests, emit)
+    return digests
+
+
+async def _of_source(
+    work: SourceWork, form: DigestForm, prompt: Prompt, questions: QuestionRunner, digests: Digests, emit: Emit
+) -> None:
+    emit(StepStarted(KIND, work.connection))
+    started = monotonic()
+    question = Question(KIND, prompt, DigestAnswer, ROLE, digests.tally)
+    items = list(_items(work, form, prompt))
+    waiting: list[_Item] = []
+    for item in items:
+        kept = questions.store.get(KIND, item.key)
+        if isinstance(kept, dict) and isinstance(kept.get("narrative"), str):
+            digests.tally.kept += 1
+            digests.outcomes[work.key, item.unit.key] = item.outcome(kept["narrative"])
+        else:
+            waiting.append(item)
+    done = len(items) - len(waiting)
+
+    async def ask(batch: Sequence[_Item]) -> None:
+        nonlocal done
+        for item, narrative in await _asked(batch, question, questions):
+            questions.store.put(KIND, item.key, {"narrative": narrative})
+            digests.outcomes[work.key, item.unit.key] = item.outcome(narrative)
+        done += len(batch)
+        emit(StepProgress(KIND, done, len(items), work.connection))
+
+    await side_by_side(list(_batches(waiting)), ask, questions.at_once)
+    written = sum(key == work.key for key, _ in digests.outcomes)
+    summary = f"{written} of {plural(len(items), 'table')} described"
+    emit(StepFinished(KIND, summary, monotonic() - started, work.connection))
+
+
+def _items(work: SourceWork, form: DigestForm, prompt: Prompt) -> Iterator[_Item]:
+    for unit in work.units:
+        if form.applies(unit) and len(unit.files) == 1 and unit.files[0] in work.snapshot.files:
+            brief = form.brief(work.snapshot.files[unit.files[0]].read())
+            text = json.dumps(brief, ensure_ascii=False, sort_keys=True)
+            key = content_hash(KIND, prompt.version, text)
+            yield _Item(work, form, unit, str(brief["table"]), text, key)
+
+
+def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    """Yield the items in groups that fit into a call; no group has one name twice."""
+    batch: list[_Item] = []
+    room = ROOM
+    for item in items:
+        if batch and (len(batch) == MOST or len(item.text) > room):
+            yield batch
+            batch, room = [], ROOM
+        batch.append(item)
+        room -= len(item.text)
+    if batch:
+        yield batch
+
+
+async def _asked(
+    batch: Sequence[_Item], question: Question[DigestAnswer], questions: QuestionRunner
+) -> list[tuple[_Item, str]]:
+    """Return the texts of a call, empty where there is nothing to say.
+
+    What the answer leaves out, or says with a secret in it, is left to an agent.
+    """
+    data = wrapped("\n".join(item.text for item in batch), "the use of tables")
+    answer = await questions.ask(question, f"The tables:\n{data}")
+    if answer is None:
+        return []
+    given: dict[str, str] = {}
+    for each in answer.tables:
+        given.setdefault(each.table, each.narrative.strip()[:LONGEST])
+    return [(item, given[item.name]) for item in batch if item.name in given and not list(secrets(given[item.name]))]
