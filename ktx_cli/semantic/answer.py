@@ -140,6 +140,12 @@ def _unreviewed(build: Build) -> Iterator[str]:
         measure = sources[source].measures.get(name) if dot and source in sources else None
         if measure is not None and measure.is_proposed:
             yield f"{ref} was proposed by ktx and has not been reviewed: {measure.reason or measure.expr}"
+    for ref in dict.fromkeys(build.plan.query.segments):
+        source, _, name = ref.rpartition(".")
+        found = [each.segments.get(name) for each in sources.values() if source in ("", each.name)]
+        segment = next((each for each in found if each is not None and each.is_proposed), None)
+        if segment is not None and all(each is None or each.is_proposed for each in found):
+            yield f"the segment {ref} was proposed by ktx and has not been reviewed: {segment.expr}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from ktx_cli.core import Record, ResultWarning
 from ktx_cli.documents import WorkUnit
 from ktx_cli.project import Workspace
-from ktx_cli.semantic import Model, Source, parse_shard, quoted
+from ktx_cli.semantic import PROPOSED_SEGMENTS, Model, Source, parse_shard, quoted
 from ktx_cli.sources import ownership as owned
 from ktx_cli.sources.ownership import Pointer, Steps, steps_of, text_of
 from ktx_cli.sources.port import DigestForm, EvidenceForm
 from ktx_cli.sources.query_history import model as buckets
 from ktx_cli.sources.query_history.model import KIND, Coverage
 from ktx_cli.sources.query_history.raw_files import parsed
+from ktx_cli.sources.query_history.segments import proposed_segments
 from ktx_cli.wiki import Page, changed, new_page
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=80)]
@@ -278,7 +279,7 @@ def _join(join: Mapping[str, Any]) -> dict[str, Any]:
 def write_usage(
     workspace: Workspace, model: Model, tables: Iterable[Mapping[str, Any]], owned_before: Owned, absence: Absence
 ) -> UsageWritten:
-    """Bring the `usage` of every source of the manifest to what the raw files of tables say.
+    """Bring the `usage` and proposed segments of every source of the manifest to what the raw files of tables say.
 
     A table that no query reads is `unused` since the day that was first seen; its narrative stays. Where absence
     proves nothing, what was written of it before stays as it is.
@@ -289,7 +290,7 @@ def write_usage(
         if source.generated and source.place is not None:
             by_file.setdefault(source.place.path, []).append(source)
     files = ((path, sources, owned_before.get(path, {})) for path, sources in sorted(by_file.items()))
-    return _written(workspace, _wanted_usage(workspace, files, seen, absence))
+    return _written(workspace, _wanted_usage(workspace, files, seen, absence, model.dialect))
 
 
 def write_narratives(
@@ -327,6 +328,7 @@ def _wanted_usage(
     files: Iterable[tuple[str, Iterable[Source], Mapping[str, str]]],
     seen: Mapping[str, Mapping[str, Any]],
     absence: Absence,
+    dialect: str,
 ) -> Iterator[tuple[str, Mapping[Pointer, Any], Mapping[str, str]]]:
     usage = _Usage(seen, absence)
     for path, sources, known in files:
@@ -336,8 +338,16 @@ def _wanted_usage(
         entries = parse_shard(content, path).tables
         wanted: dict[Pointer, Any] = {}
         for source in sources:
-            present = entries.get(source.name, {}).get("usage")
+            entry = entries.get(source.name, {})
+            present = entry.get("usage")
             wanted |= usage.wanted(source.name, present if isinstance(present, dict) else {}, known)
+            segments, pointer = entry.get(PROPOSED_SEGMENTS), ("tables", source.name, PROPOSED_SEGMENTS)
+            if source.name in seen:
+                segments = proposed_segments(source, seen[source.name].get("commonFilters", ()), dialect)
+            elif text_of(pointer) not in known or ("tables", source.name, "usage", TIER) not in wanted:
+                continue
+            if segments:
+                wanted[pointer] = segments
         if wanted or known:
             yield path, wanted, known
 

@@ -128,6 +128,9 @@ def test_the_receipt_says_what_nobody_reviewed(load: Load) -> None:
         "orders.order_count was proposed by ktx and has not been reviewed: `id` identifies a row."
     ]
     assert notes({"measures": ["sum(orders.amount)"]}) == []
+    assert notes({"measures": ["sum(orders.amount)"], "segments": ["orders.without_test"]}) == [
+        "the segment orders.without_test was proposed by ktx and has not been reviewed: not is_test"
+    ]
 
 
 def test_proposals_with_another_filter_are_no_duplicates(load: Load) -> None:
