@@ -196,7 +196,7 @@ class Integrator:
             elif not blamed:  # only reconciliation can have written it: the run lands without that task
                 consolidate = _without_consolidation(wrong)
             remaining = [
-                outcome.failed(UnitStatus.QUARANTINED, f"it leads nowhere: {blamed[outcome.unit.key]}")
+                outcome.failed(UnitStatus.QUARANTINED, f"the last checks found an error: {blamed[outcome.unit.key]}")
                 if outcome.unit.key in blamed
                 else outcome
                 for outcome in merged
@@ -251,7 +251,7 @@ class Integrator:
             repaired = frozenset(tree.changes())
             return [str(each) for each in self.gates.everything(tree, repaired | touched, repaired | by_agents)]
 
-        task = "References and definitions of this run lead nowhere or are wrong."
+        task = "The last checks of this run found errors in references or definitions."
         return not await self.repairer.repair(workspace, GATE_REPAIR, task, allowed, wrong)
 
 
@@ -269,7 +269,7 @@ def _wanted(outcome: UnitOutcome, path: str) -> str:
 
 def _without_consolidation(wrong: Sequence[Diagnostic]) -> Consolidate:
     async def consolidate(workspace: Workspace, outcomes: Sequence[UnitOutcome]) -> Consolidation:
-        return Consolidation(Reconciliation(problem=f"what it wrote leads nowhere: {wrong[0]}"))
+        return Consolidation(Reconciliation(problem=f"the last checks found an error in what it wrote: {wrong[0]}"))
 
     return consolidate
 

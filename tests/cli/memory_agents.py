@@ -53,7 +53,7 @@ class Memory(Agents):
         super().__init__(memory=[turn for each in turns or [usual()] for turn in each], **others)
 
     def topic(self, text: str) -> str | None:
-        if "lead nowhere" in text and "Task: memory capture" not in text:
+        if "The last checks of this run" in text and "Task: memory capture" not in text:
             return "repair"
         return "memory" if "Task: memory capture" in text else super().topic(text)
 

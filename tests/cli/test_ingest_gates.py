@@ -61,7 +61,7 @@ def test_a_unit_that_changes_a_tested_number_waits(ktx: Run, tested: Path, model
     assert states(tested) == {"refunds.md": "failed", "stock.md": "done"}
     assert (tested / ORDERS).read_text() == TESTED.format(expr="sum(amount)")
     assert not (tested / "wiki/global/refunds.md").exists()
-    asked = [request for request in model_server.model_calls if "lead nowhere or are wrong" in str(request.body)]
+    asked = [request for request in model_server.model_calls if "The last checks of this run" in str(request.body)]
     assert asked, "the model was asked to set it right"
 
 
@@ -81,3 +81,5 @@ def test_tests_that_cannot_run_are_a_warning(ktx: Run, tested: Path, model_serve
     model_server.play(offline)
     answer = ktx("ingest", "--json")
     assert [each["code"] for each in answer.envelope["warnings"]].count("tests_not_run") == 1
+    (unchecked,) = [each for each in answer.envelope["warnings"] if each["code"] == "not_checked"]
+    assert "connection `shop`: not checked on the database: measure `revenue` of `orders`" in unchecked["message"]

@@ -142,7 +142,10 @@ def test_a_definition_that_is_wrong_beside_others_is_quarantined_and_the_rest_la
 def test_the_unit_that_is_to_blame_at_the_end_is_taken_out() -> None:
     result = integrate([outcome("bad", {"wiki/x.md": (None, "bad")}), outcome("good", {"wiki/y.md": (None, "y")})])
     assert files(result) == {"wiki/y.md": "y"}
-    assert states(result) == {"bad": ("quarantined", "it leads nowhere: wiki/x.md is wrong"), "good": ("done", "")}
+    assert states(result) == {
+        "bad": ("quarantined", "the last checks found an error: wiki/x.md is wrong"),
+        "good": ("done", ""),
+    }
 
 
 def test_only_what_agents_wrote_is_held_against_them() -> None:
@@ -153,7 +156,7 @@ def test_only_what_agents_wrote_is_held_against_them() -> None:
     units = [outcome("a", {"wiki/a.md": (None, "jane")}), outcome("b", {"wiki/b.md": (None, "b")})]
     result = integrate(units, after_units=written_after)
     assert files(result) == {"wiki/b.md": "b", "wiki/of-a-source.md": "jane"}
-    assert states(result)["a"] == ("quarantined", "it leads nowhere: wiki/a.md is wrong")
+    assert states(result)["a"] == ("quarantined", "the last checks found an error: wiki/a.md is wrong")
     writes = {"wiki/a.md": "a", "wiki/of-a-source.md": "jane too"}
     repaired = integrate(units, RepairingRuntime(writes), after_units=written_after)
     assert "wiki/a.md" not in files(repaired)
@@ -176,7 +179,10 @@ def test_what_the_review_brought_lands_without_it() -> None:
 
     result = integrate([outcome("one", {"wiki/x.md": (None, "x")})], review=review)
     assert files(result) == {"wiki/x.md": "x"}
-    assert result.consolidation.reconciliation.problem == "what it wrote leads nowhere: wiki/z.md is wrong"
+    assert (
+        result.consolidation.reconciliation.problem
+        == "the last checks found an error in what it wrote: wiki/z.md is wrong"
+    )
     assert len(reviewed) == 1
 
 
