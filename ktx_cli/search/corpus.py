@@ -29,7 +29,7 @@ KINDS: Final = ("source", "measure", "segment", "page", "column", "passage", "va
 GOVERNED: Final = frozenset({"source", "measure", "segment", "page"})
 """What people govern: no value comes before it."""
 
-WORTH: Final = {"column": 0.8, "passage": 0.6, "value": 0.8}
+WORTH: Final = {"column": 0.8, "passage": 0.8, "value": 0.8}
 """What a kind counts beside what people govern (1): it has to fit better to come before it."""
 
 BESIDE: Final = 0.25

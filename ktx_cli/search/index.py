@@ -25,6 +25,7 @@ from ktx_cli.search.explanations import TABLES, find_mentions
 _WORD: Final = re.compile(r"[^\W_]+")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _VOWEL: Final = re.compile(r"[aeiouy]")
+_TWO_SYLLABLES: Final = re.compile(r"[aeiouy][^aeiouy]+[aeiouy]")
 _ENGLISH: Final = """
 a about all also am an and any anybody anyone anything are as at be been being but by can cannot could did do does
 doing done each every everybody everything for from get gets getting give gives had has have having he her here him
@@ -104,8 +105,13 @@ def stem(word: str) -> str:
         rest = word.removesuffix(ending)
         if rest != word and len(rest) > 2 and _VOWEL.search(rest):
             doubled = len(rest) > 3 and rest[-1] == rest[-2] and rest[-1] not in "lsz"
-            return rest[:-1] if doubled else rest
-    return word.removesuffix("e") if len(word) > 3 else word
+            return rest[:-1] if doubled else _one_l(rest)
+    return _one_l(word.removesuffix("e") if len(word) > 3 else word)
+
+
+def _one_l(word: str) -> str:
+    """Return `cancel` for `cancell`, as British spelling doubles the letter; `sell` has one syllable and keeps it."""
+    return word[:-1] if word.endswith("ll") and _TWO_SYLLABLES.search(word) else word
 
 
 def _singular(word: str) -> str:
@@ -118,7 +124,7 @@ def _singular(word: str) -> str:
     return word if word.endswith(("us", "ss", "is")) else word[:-1]
 
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Counts changes of the tables, of the stems and of what stands in documents; an index of another one is rebuilt."""
 
 TIERS: Final = {"name": 4.0, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}
@@ -244,9 +250,10 @@ class Store:
         return int(get_meta(self.database, "documents") or 0)
 
     @functools.cached_property
-    def length(self) -> float:
-        """How long all documents are together, in words by their weight."""
-        return float(get_meta(self.database, "length") or 0)
+    def lengths(self) -> Mapping[str, tuple[int, float]]:
+        """Kind -> how many documents there are, and how long they are together, in words by their weight."""
+        rows = json.loads(get_meta(self.database, "lengths") or "[]")
+        return {kind: (number, length) for kind, number, length in rows}
 
     def having(self, term: str) -> int:
         """Return how many documents have a stem; what was removed counts too."""
@@ -527,10 +534,10 @@ def remove(database: sqlite3.Connection, numbers: Iterable[int]) -> None:
 
 
 def count_up(database: sqlite3.Connection) -> None:
-    """Store how many documents there are and how long they are together; call it when all is written."""
-    number, length = database.execute("SELECT count(*), coalesce(sum(length), 0) FROM docs").fetchone()
-    set_meta(database, "documents", str(number))
-    set_meta(database, "length", repr(float(length)))
+    """Store how many documents of each kind there are and how long they are; call it when all is written."""
+    rows = database.execute("SELECT kind, count(*), sum(length) FROM docs GROUP BY kind ORDER BY kind").fetchall()
+    set_meta(database, "documents", str(sum(number for _, number, _ in rows)))
+    set_meta(database, "lengths", json.dumps(rows))
 
 
 def unpacked(fields: bytes) -> list[tuple[str, float, str]]:

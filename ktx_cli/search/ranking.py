@@ -32,12 +32,14 @@ from ktx_cli.search.index import (
     asked_words,
     get_meta,
     is_stop_word,
+    plain_words,
     set_meta,
     stem,
     tier_of,
     unpacked,
     words,
 )
+from ktx_cli.search.thesaurus import alternatives, phrases
 
 _K1: Final = 1.5
 _B: Final = 0.6
@@ -47,6 +49,10 @@ _CORRECTED: Final = 0.6
 """What a word counts that was probably meant."""
 _NAMED: Final = 1.5
 """What a document counts whose name the query is."""
+_RELATED: Final = 0.6
+"""What a word counts that means much the same as one that was asked."""
+_SENTENCE: Final = 5
+"""From how many words on a query is a question in somebody's words; a shorter one means the words it has."""
 _SHORTEST_PREFIX: Final = 3
 _SHORTEST_CORRECTED: Final = 4
 _NEAREST: Final = 0.75
@@ -183,31 +189,61 @@ def is_shadowed(row: Row, own: set[str]) -> bool:
 def _asked(stores: Sequence[Store], query: str) -> tuple[list[dict[str, float]], dict[str, str]]:
     """Return for each word of a query the stems it stands for with what each counts, and what was corrected."""
     plain = asked_words(query)
+    written = plain_words(query)
+    in_words = len(written) >= _SENTENCE
     corrected: dict[str, str] = {}
     asked = []
     for place, word in enumerate(plain):
         last = place == len(plain) - 1
         shortest = _SHORTEST_PREFIX if word.isascii() else 1
-        asked.append(_terms(stores, word, corrected, begun=last and len(word) >= shortest))
+        related = alternatives(word) if in_words else ()
+        asked.append(_terms(stores, word, related, corrected, begun=last and len(word) >= shortest))
+    for others in phrases(written) if in_words else ():
+        if terms := {term: _RELATED for term in others if _having(stores, term)}:
+            asked.append(terms)
     return asked, corrected
 
 
-def _terms(stores: Sequence[Store], word: str, corrected: dict[str, str], *, begun: bool) -> dict[str, float]:
+def _terms(
+    stores: Sequence[Store], word: str, related: Iterable[str], corrected: dict[str, str], *, begun: bool
+) -> dict[str, float]:
     exact = stem(word)
     terms = dict.fromkeys((term for store in stores for term in store.begun(word)), _PREFIX) if begun else {}
     if _having(stores, exact):
         terms[exact] = 1.0
-    if not terms and len(word) >= _SHORTEST_CORRECTED and not is_stop_word(word):
+    for term in related:
+        if _having(stores, term):
+            terms.setdefault(term, _RELATED)
+    if not terms and not related and len(word) >= _SHORTEST_CORRECTED and not is_stop_word(word):
         spelled = {near: to for store in stores for near, to in store.alike(word).items()}
-        meant = did_you_mean(word, sorted(spelled))
+        meant = did_you_mean(word, sorted(near for near in spelled if _begins_alike(word, near)))
         if meant is not None and difflib.SequenceMatcher(None, word, meant).ratio() >= _NEAREST:
             corrected[word] = meant
             terms = {spelled[meant]: _CORRECTED}
     return terms
 
 
+def _begins_alike(word: str, other: str) -> bool:
+    """Say whether two words begin with the same letter, or with the same two swapped: slips are rare there."""
+    return word[0] == other[0] or word[:2] == other[1::-1]
+
+
 def _having(stores: Iterable[Store], term: str) -> int:
     return sum(store.having(term) for store in stores)
+
+
+_TEXTS: Final = frozenset({"page", "passage"})
+"""The kinds that are texts: one is not long because it is longer than the name of a column."""
+
+
+def _mean_lengths(stores: Iterable[Store]) -> dict[bool, float]:
+    """Return how long a document is on average, of those that are texts (True) and of the others."""
+    totals = {True: (0, 0.0), False: (0, 0.0)}
+    for store in stores:
+        for kind, (number, length) in store.lengths.items():
+            before = totals[kind in _TEXTS]
+            totals[kind in _TEXTS] = before[0] + number, before[1] + length
+    return {is_text: length / max(number, 1) or 1.0 for is_text, (number, length) in totals.items()}
 
 
 class _Scorer:
@@ -215,7 +251,7 @@ class _Scorer:
 
     def __init__(self, stores: Sequence[Store], asked: list[dict[str, float]], name: tuple[str, ...]) -> None:
         count = max(sum(store.count for store in stores), 1)
-        self._mean = sum(store.length for store in stores) / count or 1.0
+        self._means = _mean_lengths(stores)
         self._words = len(asked)
         self._name = name
         self._uses: dict[str, list[tuple[int, float]]] = {}
@@ -225,11 +261,14 @@ class _Scorer:
                 idf = math.log(1 + (count - having + 0.5) / (having + 0.5))
                 self._uses.setdefault(term, []).append((place, share * idf * (_K1 + 1)))
         self._spaced = [(term, f" {term} ") for term in self._uses]
+        self._related = {term for term in self._uses if all(terms.get(term, _RELATED) == _RELATED for terms in asked)}
 
     def score(self, store: int, row: Row) -> Ranked:
         """Return a document with its score, 0 where it has no word."""
         counts = self._counts(row)
-        norm = _K1 * (1 - _B + _B * row.length / self._mean)
+        if row.kind == VALUE:  # is what it is: none is meant by another word
+            counts = {term: count for term, count in counts.items() if term not in self._related}
+        norm = _K1 * (1 - _B + _B * row.length / self._means[row.kind in _TEXTS])
         parts = [0.0] * self._words
         for term, count in counts.items():
             damped = count / (count + norm)

@@ -7,13 +7,13 @@ import re
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from ktx_cli.core import yaml
-from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, gives, says
+from ktx_cli.testing.model_script import Call, ModelRequest, Reply, Turn, calls, gives, says
 
 MARKS = {
     path.name.removesuffix(".md"): path.read_text("utf-8").split("\n")[0].split("{{")[0]
@@ -363,3 +363,22 @@ def _tables(said: str) -> Iterator[dict[str, Any]]:
         table, end = decoder.raw_decode(rest)
         yield table
         rest = rest[end:].lstrip("\n")
+
+
+def written_files() -> dict[str, str]:
+    """Return path -> text of what the agents of dbt, the handbook and the memory leave behind in the end."""
+    found = {"semantic-layer/warehouse/inventory_snapshots.yaml": STILL_FREE}
+    loops = (_handbook(""), _dbt(""), _curate("candidate `c`"), _memory(""), _conflict_repair(""), _gate_repair(""))
+    for call in (call for turns in loops for turn in turns if isinstance(turn, Turn) for call in turn.calls):
+        if isinstance(call.arguments, str):
+            continue
+        if call.name == "wiki_write":
+            found[f"wiki/global/{call.arguments['key']}.md"] = _page_text(call.arguments)
+        elif call.name == "write_repair_file":
+            found[call.arguments["path"]] = call.arguments["content"]
+    return found
+
+
+def _page_text(arguments: Mapping[str, Any]) -> str:
+    fields = {key: value for key, value in arguments.items() if key not in ("key", "content", "raw_paths")}
+    return f"---\n{yaml.dump(fields)}---\n\n{arguments['content']}\n"

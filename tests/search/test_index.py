@@ -38,6 +38,9 @@ def test_plain_words(text: str, found: list[str]) -> None:
         ["status", "statuses"],
         ["bill", "billing", "billed"],
         ["address", "addresses"],
+        ["cancel", "cancels", "canceled", "cancelled", "cancelling"],
+        ["install", "installs", "installed"],
+        ["sell", "sells", "selling"],
     ],
 )
 def test_forms_of_a_word_have_one_stem(alike: list[str]) -> None:

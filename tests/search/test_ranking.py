@@ -199,3 +199,17 @@ def test_stop_words_are_never_corrected(word: str) -> None:
         "wieviel": "wieviele2",
     }
     assert Index([document(near[word])]).search(word).corrected == {}
+
+
+def test_a_word_is_not_corrected_to_one_that_begins_otherwise() -> None:
+    documents = [document("most"), document("west"), document("mean"), document("send")]
+    found = Index(documents).search("lost rest earn sned")
+    assert dict(found.corrected) == {"sned": "send"}
+
+
+def test_a_text_is_not_long_because_it_is_longer_than_names() -> None:
+    columns = [document(f"t.column_{number}", kind="column", order=4) for number in range(200)]
+    columns += [document("t.carrier", kind="column", order=4), document("u.carrier", kind="column", order=4)]
+    text = f"a carrier takes the parcel: {'then there is more to say of it ' * 10}"
+    page = document("parcels", text, kind="page", order=3)
+    assert "page" in [hit.kind for hit in Index([*columns, page]).search("carrier of a parcel").hits[:1]]

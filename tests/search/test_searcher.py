@@ -120,7 +120,8 @@ def traces(root: Path) -> dict[str, tuple[int, int, bytes]]:
         ("shipped", ("value", "orders.status = 'shipped'")),
         ("oclock o'clock", ("value", "orders.status = 'o''clock'")),
         ("dispatching", ("passage", "docs#1")),
-        ("turnoverr", ("measure", "orders.revenue")),
+        ("turnoverr", ("page", "revenue")),
+        ("turnoverr euros", ("measure", "orders.revenue")),
         ("refu", ("page", "revenue")),
     ],
 )
