@@ -306,7 +306,10 @@ def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw
     gone = [] if session.refs_later or not later else [f"there is no page {listing(f'`{key}`' for key in later)}"]
     invented, unknown = unknown_names(session, page, old, models)
     nowhere = [*dangling(page, models, () if old is None else wiki.references(old)), *invented, *gone]
+    twins = [] if old is not None else wiki.SimilarPages.of(wiki.outlines(session.workspace, page.scope)).like(page)
+    repeated = [_repeated(each) for each in twins if each.is_duplicate]
     reasons = joined(
+        _lines("Another page says this, so nothing was saved: read it, and edit it with `replacements`:", repeated),
         _lines("These lead nowhere, so nothing was saved:", nowhere),
         _lines("This may not be in a page, so nothing was saved:", [_finding_text(each, page) for each in broken]),
         refusal_of(session.ledger.missing(needs)),
@@ -314,6 +317,7 @@ def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw
     if reasons:
         raise Refused(reasons)
     notes = [*(f"note: {each.message} (line {each.line})" for each in findings), *(f"note: {each}" for each in unknown)]
+    notes += [f"note: {each.share:.0%} of the text is also in the page `{each.page.key}`" for each in twins]
     return [*notes[:20], *([f"note: no page yet: {listing(later, 20)}"] if later else [])]
 
 
@@ -361,6 +365,13 @@ def _reason(missing: wiki.Missing) -> str:
     if not isinstance(Hint(missing.hint).parts[0], Command):
         return f"{missing.message} ({missing.hint})"
     return f"{missing.message} (it has: {listing(missing.names, 12)})" if missing.names else missing.message
+
+
+def _repeated(twin: wiki.Likeness) -> str:
+    """Return which page a new one repeats, and how much of it."""
+    if twin.same_summary:
+        return f"`{twin.page.key}` has the same summary"
+    return f"`{twin.page.key}` has {'all' if twin.share == 1 else f'{twin.share:.0%}'} of the text"
 
 
 _ORDINARY: Final = 3

@@ -305,6 +305,13 @@ def field_line(page: Page, *path: str | int) -> int:
     return 1 if place is None else place[0]
 
 
+def split(text: str) -> tuple[str, str]:
+    """Return (front matter with its fences and the blank lines below it, body) of a page's file, without parsing it."""
+    span = _front(text)
+    place = 0 if span is None or span[1] < 0 else span[2]
+    return text[:place], text[place:]
+
+
 def _front(text: str) -> tuple[int, int, int] | None:
     """Return where the YAML begins and ends and where the body begins; an end of -1: there is no closing fence."""
     opening = _OPENING.match(text)

@@ -223,6 +223,42 @@ def test_a_link_of_the_raw_file_is_expected(shop: Callable[..., Any]) -> None:
     assert "note" not in made.ok("wiki_write", **NEW, content="See https://wiki.acme.example/refunds.")
 
 
+LONG = (
+    "Net revenue is what customers paid for goods after refunds, without tax. Orders that were cancelled do not count, "
+    "nor do orders of test accounts. A refund comes off on the day of the order, not on the day it was paid. Gift "
+    "cards count when they are redeemed."
+)
+
+
+@pytest.mark.table(
+    ("summary", "content", "told"),
+    [
+        ("Revenue after refunds.", LONG, "`net-revenue` has all of the text"),
+        ("Revenue after refunds.", LONG.replace("customers", "buyers"), "% of the text"),
+        ("What customers paid, after refunds!", "Something else.", "`net-revenue` has the same summary"),
+    ],
+)
+def test_a_new_page_that_repeats_another_is_refused(
+    summary: str, content: str, told: str, shop: Callable[..., Any]
+) -> None:
+    made = shop(
+        files={"wiki/global/net-revenue.md": f"---\nsummary: What customers paid, after refunds.\n---\n\n{LONG}\n"}
+    )
+    refused = made.refused("wiki_write", key="revenue-net", summary=summary, content=content)
+    assert told in refused
+    assert "edit it with `replacements`" in refused
+    made.ok("wiki_write", key="net-revenue", content=LONG.replace("customers", "buyers"))
+    made.ok("wiki_remove", key="net-revenue")
+    made.ok("wiki_write", key="revenue-net", summary=summary, content=content)
+
+
+def test_a_page_that_is_like_another_is_noted(shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.ok("wiki_write", key="net-revenue", summary="S.", content=LONG)
+    half = " ".join([*LONG.split()[:30], *(f"word{number}" for number in range(20))])
+    assert "of the text is also in the page `net-revenue`" in made.ok("wiki_write", key="b", summary="S.", content=half)
+
+
 def test_a_page_is_removed(shop: Callable[..., Any]) -> None:
     made = shop(files={"wiki/global/other.md": "---\nsummary: s\n---\n\nSee [[revenue]].\n"})
     told = made.ok("wiki_remove", key="revenue")

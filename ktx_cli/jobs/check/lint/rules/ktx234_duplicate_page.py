@@ -1,4 +1,4 @@
-"""KTX234: two pages have the same text."""
+"""KTX234: two pages have the same text, or nearly."""
 
 from __future__ import annotations
 
@@ -6,28 +6,32 @@ from collections.abc import Iterator
 
 from ktx_cli.core import Command, Diagnostic, Hint, Location, Severity
 from ktx_cli.jobs.check.lint.lint import LintedProject, Rule
-from ktx_cli.wiki import Page, body_line
+from ktx_cli.wiki import DUPLICATE, SimilarPages, body_line
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
-    """Yield the pages whose text, whitespace and letter case apart, is that of an earlier one in the same scope."""
-    first: dict[tuple[str, str], Page] = {}
+    """Yield the pages whose text is that of an earlier one in the same scope, or nearly."""
+    earlier = SimilarPages()
     for page in project.pages:
-        text = " ".join(page.body.split()).casefold()
-        other = first.setdefault((page.scope, text), page)
-        if text and other is not page:
-            remove = Command("rm", page.path, program="git")
-            hint = Hint("keep one of them, and refer to it: {}", remove)
-            yield RULE.diagnostic(f"the text is that of {other.path}", Location(page.path, body_line(page)), hint)
+        other = next((each for each in earlier.like(page) if each.share >= DUPLICATE), None)
+        if other is not None:
+            path = other.page.path
+            message = (
+                f"the text is that of {path}" if other.share == 1 else f"{other.share:.0%} of the text is in {path}"
+            )
+            hint = Hint("keep one of them, and refer to it: {}", Command("rm", page.path, program="git"))
+            yield RULE.diagnostic(message, Location(page.path, body_line(page)), hint)
+        earlier.add(page)
 
 
 RULE = Rule(
     "KTX234",
     "duplicate-page",
     Severity.WARNING,
-    "Two pages have the same text.",
+    "Two pages have the same text, or nearly.",
     "Sooner or later somebody corrects only one of them. Keep one page and refer to it; a page of a user may repeat a "
-    "global one.",
+    "global one. Pages of at least 40 words are reported if four in five groups of three words of the shorter one are "
+    "in the other. Agents cannot write a new page that repeats another one.",
     check,
     bad={
         "wiki/global/margin.md": "---\nsummary: Margin\n---\n\nPrice less cost.\n",
