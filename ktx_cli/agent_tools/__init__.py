@@ -8,6 +8,7 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.agent_tools.accepted import lost_in
+    from ktx_cli.agent_tools.contradictions import contradiction_tool
     from ktx_cli.agent_tools.discovery import missing_name, resolved
     from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, joined, unfit_lines, visible, wrapped
     from ktx_cli.agent_tools.layers import Find, Layers, in_memory

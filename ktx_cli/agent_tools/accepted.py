@@ -10,25 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from pydantic import Field
-
 from ktx_cli.agent_tools.layers import Layers, OwnFile
-from ktx_cli.agent_tools.session import Conflict, Input, ToolSession, page_artifact, tool
+from ktx_cli.agent_tools.session import ToolSession, page_artifact
 from ktx_cli.core import ConfigError, one_line, yaml
-from ktx_cli.llm import ToolOutput
 from ktx_cli.project import RAW_NAME, SCHEMA_NAME, SEMANTIC_NAME, Tree, Workspace
 from ktx_cli.protection import Refused
 from ktx_cli.semantic import Column, Join, Measure, Model, Segment, Source
-from ktx_cli.wiki import (
-    Page,
-    hidden_markup,
-    own_page,
-    parse,
-    place_of,
-    scopes_seen_from,
-    without_fences,
-    without_swallowed,
-)
+from ktx_cli.wiki import Page, hidden_markup, parse, place_of, without_fences, without_swallowed
 
 _MOST_SHOWN: Final = 12
 _LONGEST: Final = 160
@@ -79,8 +67,8 @@ def refusal_of_changes(lost: Iterable[str], artifact: str) -> str:
     more = f"\n- and {len(distinct) - _MOST_SHOWN} more" if len(distinct) > _MOST_SHOWN else ""
     return (
         f"This would change what is accepted, so nothing was saved:\n{lines}{more}\n"
-        f"Keep all of it and add to it. If the text contradicts it, leave it as it is and call memory_conflict with "
-        f"the artifact `{artifact}`."
+        f"Keep all of it and add to it. If the text contradicts it, leave it as it is and call record_contradiction "
+        f"with a statement of the source `{artifact}` and one of the source `text`."
     )
 
 
@@ -285,52 +273,3 @@ def _is_kept(old: Any, new: Any) -> bool:
             return False
         return bool(replace(old, place=None, description=None) == replace(new, place=None, description=None))
     return bool(replace(old, place=None) == replace(new, place=None))
-
-
-_CONTRADICTING_LONGEST: Final = 1_000
-
-
-class MemoryConflict(Input):
-    """What stands, what the text says in its place, and why both cannot be right."""
-
-    artifact: str = Field(max_length=300, description="`wiki:<key>` or `sl:<connection>/<source>`.")
-    accepted: str = Field(
-        min_length=1, max_length=_CONTRADICTING_LONGEST, description="What is accepted, in its own words."
-    )
-    captured: str = Field(
-        min_length=1, max_length=_CONTRADICTING_LONGEST, description="What the text says in place of it."
-    )
-    why: str = Field(min_length=1, max_length=_CONTRADICTING_LONGEST, description="Why both cannot be right.")
-
-
-@tool(reads=False)
-def memory_conflict(session: ToolSession, value: MemoryConflict) -> ToolOutput:
-    """Record that the text contradicts what is accepted. What is accepted stays; a person decides."""
-    artifact = value.artifact.partition("#")[0].strip()
-    if session.accepted is not None and not _is_accepted(session, session.accepted, artifact):
-        raise Refused(f"nothing accepted is called `{one_line(artifact, 120)}`; look with discover_data")
-    kind = "definitional_contradiction"
-    made = Conflict(kind, artifact, value.why, True, accepted=value.accepted, captured=value.captured)
-    if made not in session.records.conflicts:
-        session.records.conflicts.append(made)
-    for target in {artifact, f"wiki:{artifact.rpartition('/')[2].removeprefix('wiki:')}"}:
-        session.pending.made_good(target)
-    return ToolOutput(f"Recorded: {artifact} stays as it is, a person will look at it.", {"success": True})
-
-
-def _is_accepted(session: ToolSession, accepted: Tree, artifact: str) -> bool:
-    kind, _, name = artifact.partition(":")
-    if kind == "wiki":
-        places = [each for each in scopes_seen_from(session.scope) if name in _names(each, name)]
-        return any(own_page(accepted, name.rpartition("/")[2], scope) is not None for scope in places)
-    connection, _, source = name.partition("/")
-    return connection in session.connections and source in session.layers.model(accepted, connection).sources
-
-
-def _names(scope: str, name: str) -> tuple[str, str]:
-    """Return how a page of a scope may be called: as its artifact is, and by its key alone."""
-    key = name.rpartition("/")[2]
-    return page_artifact(scope, key).removeprefix("wiki:"), key
-
-
-TOOLS: Final = (memory_conflict,)

@@ -240,7 +240,7 @@ class ReadSpan(Input):
 def read_raw_file(session: ToolSession, value: ReadFile) -> ToolOutput:
     """Read a raw file of this task from its beginning. A long one is cut and says where to read on."""
     file = _file(session, value.path)
-    lines = _lines(file)
+    lines = file_lines(file)
     return _span(session, file, lines, 1, len(lines), 0)
 
 
@@ -248,7 +248,7 @@ def read_raw_file(session: ToolSession, value: ReadFile) -> ToolOutput:
 def read_raw_span(session: ToolSession, value: ReadSpan) -> ToolOutput:
     """Read lines of a raw file: where read_raw_file cut it, or a part you know."""
     file = _file(session, value.path)
-    lines = _lines(file)
+    lines = file_lines(file)
     if value.start_line > len(lines) or value.end_line < value.start_line:
         raise Refused(f"{file.path} has the lines 1 to {len(lines)}: ask for lines among them, the first first")
     return _span(session, file, lines, value.start_line, min(value.end_line, len(lines)), value.start_character)
@@ -273,7 +273,8 @@ def _span(session: ToolSession, file: RawFile, lines: list[str], first: int, end
 def _file(session: ToolSession, path: str) -> RawFile:
     """Return a file of the task; a path that leads elsewhere is none of them."""
     try:
-        found = session.raw.get(path) or session.raw.get(checked_path(path))
+        known = session.known_path(path, session.raw)
+        found = session.raw.get(checked_path(path) if known is None else known)
     except UsageError:
         found = None
     if found is not None:
@@ -283,7 +284,7 @@ def _file(session: ToolSession, path: str) -> RawFile:
     raise Refused(f"`{path}` is no raw file of this task; {advice}")
 
 
-def _lines(file: RawFile) -> list[str]:
+def file_lines(file: RawFile) -> list[str]:
     """Return the lines of a file as a model sees them."""
     if b"\0" in file.read()[:8_000] and PurePosixPath(file.path).suffix.lower() not in _DOCUMENTS:
         raise Refused(f"{file.path} is no text: it cannot be read here")
@@ -335,7 +336,8 @@ class UnmappedFallback(Input):
 @tool(reads=False)
 def emit_unmapped_fallback(session: ToolSession, value: UnmappedFallback) -> ToolOutput:
     """Note that something of a raw file did not become a source, and why. Once for a file, a reason and a table."""
-    if value.raw_path not in session.files:
+    path = session.known_path(value.raw_path, session.files)
+    if path is None:
         raise Refused(f"`{value.raw_path}` is no file of this task; they are: {listing(session.files, 20) or 'none'}")
     if value.reason in _TABLELESS and value.table_ref is not None:
         found = [
@@ -345,14 +347,12 @@ def emit_unmapped_fallback(session: ToolSession, value: UnmappedFallback) -> Too
         ]
         if found:
             raise Refused(f"`{value.table_ref}` is there: {listing(found)}; look at it with entity_details and use it")
-    made = Fallback(
-        value.raw_path, value.reason, value.fallback, REASONS[value.reason], value.table_ref, value.clarification
-    )
+    made = Fallback(path, value.reason, value.fallback, REASONS[value.reason], value.table_ref, value.clarification)
     same = [(each.raw_path, each.reason, each.fallback, each.table_ref) for each in session.records.fallbacks]
     session.pending.fell_back(value.table_ref)
     if (made.raw_path, made.reason, made.fallback, made.table_ref) not in same:
         session.records.fallbacks.append(made)
-    return ToolOutput(f"Noted for {value.raw_path}: {made.detail}.", {"success": True})
+    return ToolOutput(f"Noted for {path}: {made.detail}.", {"success": True})
 
 
 FALLBACK_TOOLS: Final = (emit_unmapped_fallback,)

@@ -309,7 +309,9 @@ LONGEST_SHOWN: Final = 6_000
 
 _SOURCE: Final = Field(min_length=1, max_length=200, description="Name of the source, as `name:` has it.")
 _CONNECTION: Final = Field(None, description="The connection; needed where there are several.")
-_RAW_PATHS: Final = Field(None, description="The raw files of this task it comes from; without it all of them.")
+_RAW_PATHS: Final = Field(
+    None, description="The raw files it comes from, as this task lists them; may be left out where there is one."
+)
 
 
 class WriteSource(Input):

@@ -9,17 +9,19 @@ Placeholders of `work_unit.md` and `reconcile.md`: `{{skills}}` becomes the list
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
-from ktx_cli.agent_tools.fence import Parts, joined, visible, wrapped
+from ktx_cli.agent_tools.discovery import file_lines
+from ktx_cli.agent_tools.fence import Parts, cut_lines, joined, shortened, visible, wrapped
 from ktx_cli.agent_tools.layer_readers import origin
 from ktx_cli.agent_tools.session import ToolSession
-from ktx_cli.core import KtxError, listing, one_line, plural
-from ktx_cli.documents import WorkUnit
+from ktx_cli.core import KtxError, StorageError, listing, one_line, plural
+from ktx_cli.documents import RawFile, WorkUnit, stated_dates
 from ktx_cli.llm import PromptPart, PromptText
 from ktx_cli.prompts import Prompt, for_stage, text_of
 from ktx_cli.sources import FileState
@@ -38,6 +40,18 @@ MOST_PEERS: Final = 100
 _LONGEST_INDEX: Final = 60_000
 """Characters of the list of pages, and of that of sources."""
 _LONGEST_LINE: Final = 240
+_LONGEST_DIFF: Final = 12_000
+_LONGEST_DIFFS: Final = 40_000
+"""Characters of the changes of one file, and of all files of a task."""
+
+_LONGEST_DIFF_LINE: Final = 1_000
+_MOST_BYTES: Final = 200_000
+"""The largest file that is compared with its last text, or looked through for its dates."""
+
+_MOST_DATED: Final = 100
+_TEXTS: Final = frozenset((".md", ".markdown", ".txt", ".rst", ".sql"))
+"""Endings of files whose bytes are their text."""
+_LONGEST_CONTRADICTION: Final = 1_000
 
 
 class PromptTooLongError(KtxError):
@@ -78,19 +92,23 @@ def unit_prompt(
     *,
     skills: Sequence[str] = (),
     earlier: Mapping[str, FileState] | None = None,
+    before: Mapping[str, RawFile] | None = None,
 ) -> TaskPrompt:
     """Return the prompts of a work unit.
 
     `skills`: those of the source. They stand in the system prompt, with those that writing takes where the task writes.
-    `earlier`: raw file -> what earlier runs made of it. Raises `PromptTooLongError`.
+    `earlier`: raw file -> what earlier runs made of it. `before`: the files that changed, as the last run read them.
+    Raises `PromptTooLongError`.
     """
     states = earlier or {}
-    made = {path: states[path].artifacts for path in unit.files if path in states}
+    made = {path: _earlier(states[path].artifacts) for path in unit.files if path in states}
+    beside = {path: f"; {listing(pages, 5)} comes from it too" for path, pages in session.beside.items()}
     sections = joined(
         _limits(session),
         _pins(session),
         _paths("Files of this task, each to be worked through", unit.files, session, made),
-        _paths("Files you may read besides", unit.dependencies, session, {}),
+        _changes(session, before or {}),
+        _paths("Files you may read besides", unit.dependencies, session, beside),
         _peers(unit.peers),
         _notes(unit),
         f"Task: {one_line(visible(unit.label), _LONGEST_LINE)}",
@@ -119,7 +137,8 @@ def reconcile_prompt(
         f"{plural(len(staged.evictions), 'deleted raw file')}."
     )
     system = _system(session, prompt, stage, skills, others)
-    return _checked(TaskPrompt(system, joined(_pins(session), notes, counts), _index(session)), "reconcile")
+    sections = joined(_pins(session), notes, _contradictions(session), counts)
+    return _checked(TaskPrompt(system, sections, _index(session)), "reconcile")
 
 
 def memory_prompt(session: ToolSession, prompt: Prompt, text: str, rules: str) -> TaskPrompt:
@@ -207,16 +226,68 @@ def _pins(session: ToolSession) -> str:
     return "Names people have fixed:\n" + "\n".join(lines)
 
 
-def _paths(heading: str, paths: Sequence[str], session: ToolSession, made: Mapping[str, Sequence[str]]) -> str:
+def _contradictions(session: ToolSession) -> str:
+    found = session.stage.contradictions
+    if not found:
+        return ""
+    lines = (f"- {each.topic}: {one_line(each.summary, _LONGEST_CONTRADICTION)}" for each in found)
+    return _section(
+        "Contradictions recorded by the units", lines, "contradictions", "the report of the run has the rest"
+    )
+
+
+def _paths(heading: str, paths: Sequence[str], session: ToolSession, notes: Mapping[str, str]) -> str:
     if not paths:
         return ""
-    lines = [f"- {path}{_size(session, path)}{_earlier(made.get(path, ()))}" for path in paths]
+    dated = frozenset(paths[:_MOST_DATED])
+    lines = [
+        f"- {path}{_size(session, path)}{_dates(session, path) if path in dated else ''}{notes.get(path, '')}"
+        for path in paths
+    ]
     return f"{heading}:\n{wrapped(chr(10).join(lines), f'files of {session.origin}')}"
 
 
 def _size(session: ToolSession, path: str) -> str:
     raw = session.raw.get(path)
     return "" if raw is None else f" ({raw.size:,} bytes)"
+
+
+def _dates(session: ToolSession, path: str) -> str:
+    """Return what a text file says of its own date, so that a superseded one is seen; empty where it says nothing."""
+    raw = session.raw.get(path)
+    if raw is None or raw.size > _MOST_BYTES or PurePosixPath(path).suffix.lower() not in _TEXTS:
+        return ""
+    try:
+        found = stated_dates(raw.text())
+    except StorageError:  # it is gone meanwhile: the tool that reads it says so
+        return ""
+    return f"; it states: {listing(found)}" if found else ""
+
+
+def _changes(session: ToolSession, before: Mapping[str, RawFile]) -> str:
+    """Return what changed in files since the last run, as unified diffs; nothing of a file that cannot be read."""
+    sections: list[str] = []
+    room = _LONGEST_DIFFS
+    for path, old in sorted(before.items()):
+        diff = _diff(old, session.raw[path]) if path in session.raw else ""
+        kept, _ = cut_lines(diff, min(_LONGEST_DIFF, room))
+        if diff and room > 0:
+            cut = "(cut: read the file for the rest)" if len(kept) < len(diff) else ""
+            sections.append(joined(wrapped(kept, f"changes of {path} of {session.origin}"), cut))
+            room -= len(kept)
+    heading = "What changed in the files of this task since the last run, with `-` for what they said then:"
+    return joined(heading, *sections) if sections else ""
+
+
+def _diff(old: RawFile, new: RawFile) -> str:
+    if max(old.size, new.size) > _MOST_BYTES:
+        return ""
+    try:
+        before, after = file_lines(old), file_lines(new)
+    except KtxError:  # no text, or gone meanwhile: the tool that reads it says so
+        return ""
+    lines = difflib.unified_diff(before, after, f"{new.path} (last run)", f"{new.path} (now)", lineterm="")
+    return "\n".join(shortened(line, _LONGEST_DIFF_LINE) for line in lines)
 
 
 def _earlier(artifacts: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -24,7 +25,7 @@ from ktx_cli.search import Hit, Scope
 from ktx_cli.semantic import CalendarSettings, Model, Source, VisibleModel
 from ktx_cli.sources import EvidenceForm
 from ktx_cli.warehouses import QueryResult
-from ktx_cli.wiki import GLOBAL
+from ktx_cli.wiki import GLOBAL, Contradiction, merged
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import CheckData
@@ -148,6 +149,11 @@ class Records:
     evictions: list[EvictionDecision] = field(default_factory=list)
     resolutions: list[Resolution] = field(default_factory=list)
     evidence: list[SourceEvidence] = field(default_factory=list)
+    contradictions: list[Contradiction] = field(default_factory=list)
+
+    def contradicted(self, found: Contradiction) -> None:
+        """Note a contradiction; one about the same topic and sources takes its new statements."""
+        self.contradictions = merged([*self.contradictions, found])
 
     def to_json(self) -> dict[str, list[dict[str, Any]]]:
         """Return all of them as plain values."""
@@ -156,15 +162,16 @@ class Records:
     @classmethod
     def from_json(cls, stored: Mapping[str, list[dict[str, Any]]]) -> Records:
         """Return what `to_json` gave."""
-        return cls(**{name: [made(**each) for each in stored.get(name, ())] for name, made in _TYPES.items()})
+        return cls(**{name: [made(each) for each in stored.get(name, ())] for name, made in _TYPES.items()})
 
 
-_TYPES: Final[Mapping[str, Any]] = {
-    "fallbacks": Fallback,
-    "conflicts": Conflict,
-    "evictions": EvictionDecision,
-    "resolutions": Resolution,
-    "evidence": SourceEvidence,
+_TYPES: Final[Mapping[str, Callable[[Mapping[str, Any]], Any]]] = {
+    "fallbacks": lambda stored: Fallback(**stored),
+    "conflicts": lambda stored: Conflict(**stored),
+    "evictions": lambda stored: EvictionDecision(**stored),
+    "resolutions": lambda stored: Resolution(**stored),
+    "evidence": lambda stored: SourceEvidence(**stored),
+    "contradictions": Contradiction.from_json,
 }
 
 
@@ -257,6 +264,10 @@ class StagedWork:
     units: Sequence[StagedUnit] = ()
     evictions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pins: Mapping[str, str] = field(default_factory=dict)
+    contradictions: Sequence[Contradiction] = ()
+    """What the units recorded."""
+    origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Artifact -> the raw files that it comes from and that are still there."""
 
     def unit(self, key: str) -> StagedUnit | None:
         """Return the unit of a key."""
@@ -301,10 +312,20 @@ class ToolSession:
     """The raw files that may be read, by path."""
     files: tuple[str, ...] = ()
     """Those of them that are to be worked through, which a write may name as where it comes from."""
+    source: str = ""
+    """The connection that the raw files are of; empty where each path has its own in front."""
     origin: str = "this project"
     """What people call their source."""
+    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Raw files that may be read because pages of the task come from them too -> those pages."""
+    foreign: Collection[str] = ()
+    """The raw files of other sources, each path with its source in front."""
+    citable: Mapping[str, Mapping[str, RawFile]] = field(default_factory=dict)
+    """The documents that tools find passages of, by source and path: a contradiction may name them too."""
     stage: StagedWork = field(default_factory=StagedWork)
     """What it is shown of the run."""
+    whole_run: bool = False
+    """Whether it looks over a run or its candidates: a write may then name none of the files as its sources."""
     skills: Mapping[str, Skill] = field(default_factory=dict)
     scope: str = GLOBAL
     """Whose pages are written, and seen before everybody's."""
@@ -382,21 +403,43 @@ class ToolSession:
         """Return what fits a query among pages and the connections of this session, its own writes too."""
         return find_in(self.find or self._memory, self.workspace, self.connections, query, scope, limit)
 
+    def known_path(self, named: str, among: Collection[str]) -> str | None:
+        """Return the one of these raw files that a text names, with or without its source in front; None: none."""
+        path = PurePosixPath(named).as_posix()
+        own = path.removeprefix(f"{self.source}/") if self.source else path
+        found = next((each for each in (named, path, own) if each in among), None)
+        if found is not None or self.source:
+            return found
+        alike = [each for each in among if each.partition("/")[2] == path]
+        return alike[0] if len(alike) == 1 else None
+
+    def full_path(self, path: str) -> str:
+        """Return the path of a raw file with its source in front; those of other sources have it already."""
+        is_named = not self.source or path in self.foreign
+        return path if is_named else f"{self.source}/{path}"
+
     def raw_paths(self, named: Iterable[str] | None) -> tuple[str, ...]:
         """Return the raw files a write comes from; `Refused` for others than those to be worked through.
 
-        Where none are named they are all of them, in a loop over a whole run none.
+        In a loop over a whole run these are also the deleted files, and none where none are named. Of a task with
+        one file it is that file; a task with several has to name them.
         """
         if named is None:
-            return () if self.stage.units or self.stage.evictions else self.files
-        paths = tuple(dict.fromkeys(named))
-        others = [path for path in paths if path not in self.files]
+            if len(self.files) > 1 and not self.whole_run:
+                raise Refused(
+                    "this task has several files: name in raw_paths those that this comes from; "
+                    f"they are: {listing(self.files, 20)}"
+                )
+            return () if self.whole_run else self.files
+        allowed = dict.fromkeys((*self.files, *(self.stage.evictions if self.whole_run else ())))
+        found = {each: self.known_path(each, allowed) for each in named}
+        others = [each for each, path in found.items() if path is None]
         if others:
             raise Refused(
                 f"raw_paths may name the files of this task alone, not {listing(others)}; "
-                f"they are: {listing(self.files, 20) or 'none'}"
+                f"they are: {listing(allowed, 20) or 'none'}"
             )
-        return paths
+        return tuple(dict.fromkeys(path for path in found.values() if path is not None))
 
     def acted(self, action: Action, path: str) -> None:
         """Note a write to a file; of several of one artifact one action is left, with all the raw files."""

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, create_model
 
-from ktx_cli.agent_tools import accepted, discovery, layer_readers, layer_writers, sql, wiki
+from ktx_cli.agent_tools import contradictions, discovery, layer_readers, layer_writers, sql, wiki
 from ktx_cli.agent_tools.fence import Parts, joined, shortened, wrapped
 from ktx_cli.agent_tools.session import (
     Action,
@@ -55,12 +55,12 @@ class EvictionList(Input):
 
 
 class ConflictResolution(Input):
-    """What contradicted or repeated what, and what was done about it."""
+    """What repeated or replaced what, and what was done about it."""
 
-    kind: Literal["structural_duplicate", "near_duplicate", "definitional_contradiction", "re_ingest_change"]
+    kind: Literal["structural_duplicate", "near_duplicate", "same_name", "re_ingest_change"]
     artifact: str = Field(max_length=300, description=f"The artifact that stays: {_ARTIFACT}")
     detail: str = Field(min_length=1, max_length=1_000, description="What was done, and why.")
-    flagged_for_human: bool = Field(description="Whether a person should look at it. Contradictions always.")
+    flagged_for_human: bool = Field(description="Whether a person should look at it.")
     contested: str | None = Field(None, max_length=300, description="The name both wanted, or the artifact that went.")
     unit: str | None = Field(None, max_length=300, description="Key of the unit it came from.")
 
@@ -144,17 +144,25 @@ def eviction_list(session: ToolSession, value: EvictionList) -> ToolOutput:
     decided = {(each.raw_path, each.artifact) for each in session.records.evictions}
     parts = Parts()
     for path, artifacts in found:
-        marked = (f"{each}{' (decided)' if (path, each) in decided else ''}" for each in artifacts)
+        marked = (_evicted(session, each, is_decided=(path, each) in decided) for each in artifacts)
         parts.add(f"- {path}: {listing(marked, 30) or 'nothing came of it'}")
     more = parts.more("files", f"go on with start {value.start + parts.shown}")
     text = joined(f"{plural(len(found), 'deleted file')}:", wrapped(parts.text(), "deleted raw files"), more)
     return ToolOutput(text, {"success": True, "files": len(found)})
 
 
+def _evicted(session: ToolSession, artifact: str, *, is_decided: bool) -> str:
+    others = session.stage.origins.get(artifact, ())
+    notes = [*(["decided"] if is_decided else []), *([f"also from {listing(others, 5)}"] if others else [])]
+    return f"{artifact} ({'; '.join(notes)})" if notes else artifact
+
+
 @tool(reads=False)
 def emit_conflict_resolution(session: ToolSession, value: ConflictResolution) -> ToolOutput:
-    """Note a duplicate or a contradiction and what was done about it."""
-    flagged = value.flagged_for_human or value.kind == "definitional_contradiction"
+    """Note a duplicate, a renamed artifact or a rewritten one, and what was done about it. For a contradiction call
+    record_contradiction.
+    """
+    flagged = value.flagged_for_human
     made = Conflict(value.kind, value.artifact, value.detail, flagged, value.contested, value.unit)
     if made not in session.records.conflicts:
         session.records.conflicts.append(made)
@@ -164,14 +172,15 @@ def emit_conflict_resolution(session: ToolSession, value: ConflictResolution) ->
 @tool(reads=False)
 def emit_eviction_decision(session: ToolSession, value: EvictionDecided) -> ToolOutput:
     """Note what became of an artifact whose raw file is gone. Remove it first."""
-    artifacts = session.stage.evictions.get(value.raw_path)
-    if artifacts is None:
+    path = session.known_path(value.raw_path, session.stage.evictions)
+    if path is None:
         raise Refused(f"`{value.raw_path}` was not deleted; eviction_list shows what was")
+    artifacts = session.stage.evictions[path]
     if value.artifact not in artifacts:
-        raise Refused(f"`{value.artifact}` did not come of `{value.raw_path}`; of it came: {listing(artifacts, 20)}")
+        raise Refused(f"`{value.artifact}` did not come of `{path}`; of it came: {listing(artifacts, 20)}")
     if value.action == "removed" and _is_there(session, value.artifact):
         raise Refused(f"`{value.artifact}` is still there: remove it first, or decide `kept`")
-    made = EvictionDecision(value.raw_path, value.artifact, value.action, value.reason)
+    made = EvictionDecision(path, value.artifact, value.action, value.reason)
     others = [each for each in session.records.evictions if (each.raw_path, each.artifact) != _of(made)]
     session.records.evictions = [*others, made]
     return ToolOutput(f"Noted: {value.artifact} {value.action}.", {"success": True})
@@ -196,11 +205,15 @@ def _is_there(session: ToolSession, artifact: str) -> bool:
 @tool(reads=False)
 def emit_artifact_resolution(session: ToolSession, value: ArtifactResolution) -> ToolOutput:
     """Note that an artifact went into another."""
-    if value.raw_path not in ({path for unit in session.stage.units for path in unit.files} | set(session.files)):
+    paths = {*(path for unit in session.stage.units for path in unit.files), *session.files, *session.stage.evictions}
+    path = session.known_path(value.raw_path, sorted(paths))
+    if path is None:
         raise Refused(f"`{value.raw_path}` is no raw file of this run; stage_list shows them")
     if value.artifact == value.into:
         raise Refused("an artifact cannot go into itself")
-    made = Resolution(value.raw_path, value.artifact, value.into, value.kind, value.reason)
+    if value.into.startswith("wiki:") and not _is_there(session, value.into):
+        raise Refused(f"`{value.into}` is not there: name the page that stays")
+    made = Resolution(path, value.artifact, value.into, value.kind, value.reason)
     if made not in session.records.resolutions:
         session.records.resolutions.append(made)
     return ToolOutput(f"Noted: {value.artifact} {value.kind} into {value.into}.", {"success": True})
@@ -227,9 +240,10 @@ def evidence_tool(form: EvidenceForm) -> Tool:
     )
 
     def emit(session: ToolSession, value: Any) -> ToolOutput:
-        path, files = value.raw_path, session.files
-        if path not in files:
-            raise Refused(f"`{path}` is no file of this task; they are: {listing(files, 20) or 'none'}")
+        files = session.files
+        path = session.known_path(value.raw_path, files)
+        if path is None:
+            raise Refused(f"`{value.raw_path}` is no file of this task; they are: {listing(files, 20) or 'none'}")
         made = SourceEvidence(path, value.evidence.model_dump(mode="json"))
         wrong = list(form.problems(value.evidence, path, session.raw[path].read()))
         wrong += missing_references(made.evidence.get("sl_refs", ()), session.models())
@@ -281,6 +295,7 @@ _SHARED: Final = (
     *wiki.WRITING_TOOLS,
     *layer_readers.TOOLS,
     *layer_writers.TOOLS,
+    *contradictions.TOOLS,
 )
 _SPAN: Final = tuple(tool for tool in discovery.RAW_TOOLS if tool.name == "read_raw_span")
 _WHOLE_RUN: Final = (*_SPAN, *discovery.FALLBACK_TOOLS, *RECONCILING_TOOLS)
@@ -296,7 +311,7 @@ BY_STAGE: Final[Mapping[Stage, Sequence[Tool]]] = {
     "unit": (*_SHARED, *discovery.RAW_TOOLS, *discovery.FALLBACK_TOOLS),
     "reconcile": (*_SHARED, *_WHOLE_RUN),
     "curate": (*_SHARED, *_WHOLE_RUN),
-    "memory": (*_SHARED, *accepted.TOOLS),
+    "memory": _SHARED,
 }
 """The tools of each stage, besides `load_skill` and those a session brings (`evidence`, `extra`)."""
 
@@ -315,6 +330,8 @@ def tools_for(session: ToolSession, stage: Stage) -> list[RuntimeTool]:
     Raises `ValueError` where `extra` has a tool of a name that is taken.
     """
     chosen = [tool for tool in (*BY_STAGE[stage], _skill_tool(stage)) if _is_for(session, tool.name)]
+    if stage == "memory" and session.accepted is None:  # the text may change what it contradicts
+        chosen = [tool for tool in chosen if tool not in contradictions.TOOLS]
     chosen += [] if session.evidence is None else [evidence_tool(session.evidence)]
     made = (replace(tool.on(session), common=tool.name in COMMON) for tool in chosen)
     return list(check_tools([*made, *session.extra]).values())
@@ -330,8 +347,6 @@ def unresolved_failures(session: ToolSession, invocations: Iterable[ToolInvocati
 def _is_for(session: ToolSession, name: str) -> bool:
     if session.evidence is not None and name in WRITERS | _NOTES:
         return False
-    if name == accepted.memory_conflict.name:
-        return session.accepted is not None
     if name in _SEMANTIC_WRITERS:
         return session.semantic and bool(session.connections)
     if name.startswith("sl_") or name in ("entity_details", "sql_execution"):

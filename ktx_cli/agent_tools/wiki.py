@@ -137,7 +137,9 @@ _FIELDS: Final = (
     "summary", "questions", "synonyms", "tags", "refs", "sl_refs", "source", "intent", "tables", "representative_sql",
     "usage", "fingerprints",
 )  # fmt: skip
-_RAW_PATHS: Final = Field(None, description="The raw files of this task it comes from; without it all of them.")
+_RAW_PATHS: Final = Field(
+    None, description="The raw files it comes from, as this task lists them; may be left out where there is one."
+)
 _Text = Annotated[str, Field(min_length=1, max_length=wiki.LONGEST_TEXT)]
 
 
@@ -323,7 +325,8 @@ def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw
 
 def _hosts(session: ToolSession, raw_paths: Collection[str]) -> frozenset[str] | None:
     """Return the hosts the raw files of a page name; None where it comes of none."""
-    return wiki.hosts_of(session.raw[path] for path in raw_paths if path in session.raw) if raw_paths else None
+    files = [session.raw[path] for path in raw_paths if path in session.raw]
+    return wiki.hosts_of(files) if files else None
 
 
 def _finding_text(finding: Diagnostic, page: wiki.Page) -> str:

@@ -173,6 +173,7 @@ def _problem_rows(report: IngestReport) -> list[tuple[str, str, str]]:
 
 
 def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
+    from ktx_cli.project import CONTRADICTIONS_NAME
     from ktx_cli.runs import records_in
 
     blocks = [_result_table(report), *_join_tables(report, verbose=verbose)]
@@ -197,6 +198,10 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
         facts.append(("commit", "none: nothing changed" if report.status == "unchanged" else "none"))
     facts += [("left alone", f"{path} ({reason})") for path, reason in report.held]
     facts += [("not committed", path) for path in report.ignored]
+    if report.contradictions:
+        topics = listing(each.topic for each in report.contradictions)
+        count = plural(len(report.contradictions), "contradiction")
+        facts.append(("contradictions", f"{count} to decide in {CONTRADICTIONS_NAME}: {topics}"))
     facts += _model_facts(report)
     blocks.append(Fields(tuple(facts)))
     return blocks

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
+    from ktx_cli.documents.dates import stated_dates
     from ktx_cli.documents.html import MAX_HTML, Token, markdown_of, text_token, tokens, visible
     from ktx_cli.documents.markdown import (
         Passage,

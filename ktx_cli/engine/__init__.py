@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from ktx_cli.engine.lifecycle import ChangeSet, LockedRun, ProjectBase, closing, under_lock, writable_repository
     from ktx_cli.engine.models import Models, Preflight
     from ktx_cli.engine.plan import PreflightFailed, RunPlan, Target
+    from ktx_cli.engine.provenance import reconciled_by, rewrite_deliveries, what_became
     from ktx_cli.engine.reconciliation import decided_evictions
     from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, IngestReport, RunEstimate
     from ktx_cli.engine.source_phase import (
         choose_sources,
         conclude,
         ignored_deliveries,
+        keep_contradictions,
         read_sources,
         source_warnings,
         write_deliveries,

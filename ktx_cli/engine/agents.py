@@ -35,36 +35,42 @@ from ktx_cli.engine.gates import Gates, MetricGate
 from ktx_cli.engine.integration import AfterUnits, Consolidation, Integration, Integrator, Repairer
 from ktx_cli.engine.models import ENDING_NOTICE, Models
 from ktx_cli.engine.plan import RunPlan
-from ktx_cli.engine.reconciliation import reconcile
+from ktx_cli.engine.provenance import earlier_texts, with_shared_files
+from ktx_cli.engine.reconciliation import raw_files, reconcile
 from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask, Cancellation, ValueSamples
 from ktx_cli.engine.work import Conclusions, SourceWork, TaskStore, UnitOutcome, UnitStatus, evicted, store_key, wrote
 from ktx_cli.llm import LlmRuntime, LoopResult, ToolInvocation, create_embedder
 from ktx_cli.project import StateEnrichmentStore, Workspace
 from ktx_cli.prompts import load_skills
+from ktx_cli.sources import RawStore
 
 ROLE: Final = "writer"
 
 
 def unit_task(context: AgentContext, work: SourceWork, unit: WorkUnit) -> AgentTask:
     """Return the task of a unit, on an overlay of its own."""
-    files = work.snapshot.files
+    files = {**work.beside, **work.snapshot.files}
     session = context.open_session(
         context.base.child(),
         raw={path: files[path] for path in unit.readable if path in files},
         files=unit.files,
+        foreign=frozenset(work.beside) - frozenset(work.snapshot.files),
+        beside=work.shared,
+        source=work.connection,
         origin=work.name,
         semantic=unit.semantic,
         why_not=unit.why_not,
         evidence=work.source.evidence,
     )
     if work.source.documents:
+        session.citable = context.library.sources
         session.extra = evidence_tools(session, context.library)
 
     def judge(outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
         if not outcome.tool_calls:
             return outcome.failed(UnitStatus.FAILED, "the model ended without having called a tool")
         judged = judge_writes(context, session, outcome, result)
-        ignored = [] if outcome.did_something else unread(unit.files, result.invocations)
+        ignored = [] if outcome.did_something else unread(unit.files, result.invocations, work.connection)
         if judged.status is UnitStatus.DONE and ignored:
             return outcome.failed(UnitStatus.FAILED, f"the model ended without having read {listing(ignored)}")
         return judged
@@ -73,7 +79,12 @@ def unit_task(context: AgentContext, work: SourceWork, unit: WorkUnit) -> AgentT
         unit,
         ROLE,
         prompt=lambda: unit_prompt(
-            session, unit, context.prompts["work_unit"], skills=work.source.skills, earlier=work.delivered.files
+            session,
+            unit,
+            context.prompts["work_unit"],
+            skills=work.source.skills,
+            earlier=work.delivered.files,
+            before=earlier_texts(RawStore(context.plan.layout.raw_store), work, unit),
         ),
         tools=lambda: tools_for(session, "unit"),
         step_budget=context.plan.config.ingest.work_units.step_budget,
@@ -100,7 +111,7 @@ def judge_writes(context: AgentContext, session: ToolSession, outcome: UnitOutco
 
 def unit_key(context: AgentContext, work: SourceWork, unit: WorkUnit) -> str:
     """Return the key that a unit is stored by: the same key is the same work."""
-    files = work.snapshot.files
+    files = {**work.beside, **work.snapshot.files}
     hashes = (_hashes(unit.files, files), _hashes(unit.dependencies, files))
     return store_key(work.connection, work.kind, [context.version(ROLE), unit.key, unit.notes, unit.semantic, *hashes])
 
@@ -114,14 +125,18 @@ _EVIDENCE_READER: Final = "context_evidence_read"
 """It names passages, not files: whoever calls it has looked at the documents."""
 
 
-def unread(files: Sequence[str], invocations: Iterable[ToolInvocation]) -> list[str]:
-    """Return the files of a unit that no call asked for; one that was refused was asked for."""
+def unread(files: Sequence[str], invocations: Iterable[ToolInvocation], source: str = "") -> list[str]:
+    """Return the files of a unit that no call asked for; one that was refused was asked for.
+
+    `source`: the connection they are of, which may stand in front of their paths.
+    """
     asked: set[str] = set()
     for call in invocations:
         if call.name == _EVIDENCE_READER:
             return []
         if call.name in _READERS and not isinstance(call.arguments, str):
-            asked.add(PurePosixPath(str(call.arguments.get("path"))).as_posix())
+            path = PurePosixPath(str(call.arguments.get("path"))).as_posix()
+            asked |= {path, path.removeprefix(f"{source}/")}
     return [path for path in files if path not in asked]
 
 
@@ -246,15 +261,19 @@ class _Phase:
         self.failed = self.cancellation.error
         if self.cancellation.requested or (self.cancellation.abort.thrown and not _has_changes(outcomes)):
             return Integration(context.base.child(), outcomes)
-        integrator = Integrator(
-            context.gates, Repairer(self.runner, context.prompts), self._consolidate, work.after_units
-        )
+        repairer = Repairer(self.runner, context.prompts, self._repair_session)
+        integrator = Integrator(context.gates, repairer, self._consolidate, work.after_units)
         return await integrator.integrate(context.base, outcomes)
 
     def _questions(self, runtime: LlmRuntime) -> QuestionRunner:
         plan = self.work.plan
         at_once = max(AT_ONCE, plan.config.ingest.work_units.max_concurrency)
         return QuestionRunner(runtime, StateEnrichmentStore(plan.layout, self.database), self.cancellation, at_once)
+
+    def _repair_session(self, trial: Workspace) -> ToolSession:
+        """Return what records the contradictions of a repair: any raw file of the run may be a source of one."""
+        raw = raw_files(self.work.works)
+        return self.context.open_session(trial, raw=raw, files=tuple(raw), whole_run=True)
 
     async def _sort_documents(self, runtime: LlmRuntime) -> None:
         if self.documents.works:
@@ -271,7 +290,8 @@ class _Phase:
         work, started = self.work, monotonic()
         if work.is_ingest:
             work.plan.emit(StepStarted("units"))
-        works = [self.digests.narrowed(self.documents.narrowed(source)) for source in work.works]
+        narrowed = (self.digests.narrowed(self.documents.narrowed(source)) for source in work.works)
+        works = with_shared_files(list(narrowed))
         for source in works:
             if source.units and source.error is None:
                 work.plan.emit(UnitsPlanned(source.connection, source.kind, len(source.units)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, Field
 
-from ktx_cli.agent_tools import TaskPrompt, unfit_lines, wrapped
+from ktx_cli.agent_tools import TaskPrompt, ToolSession, contradiction_tool, unfit_lines, wrapped
 from ktx_cli.core import Diagnostic, listing
 from ktx_cli.documents import WorkUnit
 from ktx_cli.engine.gates import Gates, folder
@@ -17,6 +17,8 @@ from ktx_cli.engine.work import Conclusions, Reconciliation, UnitOutcome, UnitSt
 from ktx_cli.llm import RuntimeTool, ToolError
 from ktx_cli.project import SEMANTIC_NAME, Conflict, Workspace, merge_lines
 from ktx_cli.prompts import Prompt
+from ktx_cli.wiki import Contradiction
+from ktx_cli.wiki import merged as merged_contradictions
 
 if TYPE_CHECKING:
     from ktx_cli.engine.documents.curation import Curation
@@ -40,6 +42,10 @@ class Repairer:
 
     runner: AgentRunner
     prompts: Mapping[str, Prompt]
+    open_session: Callable[[Workspace], ToolSession] | None = None
+    """Opens what records contradictions in a repair of a conflict; None: none can be recorded."""
+    recorded: list[Contradiction] = field(default_factory=list)
+    """The contradictions that repairs recorded."""
 
     async def repair(
         self, workspace: Workspace, kind: str, task: str, allowed: Collection[str], check: Check
@@ -54,26 +60,35 @@ class Repairer:
             if not problems or self.runner.cancellation.is_set:
                 break
             trial = workspace.child()
-            outcome = await self.runner.run(repair_task(trial, self.prompts[kind], task, allowed, problems))
+            opens = self.open_session if kind == CONFLICT_REPAIR else None
+            session = None if opens is None else opens(trial)
+            outcome = await self.runner.run(repair_task(trial, self.prompts[kind], task, allowed, problems, session))
             if outcome.error is not None:
                 return [outcome.reason]
             left = check(trial)
             if trial.changes() and not left:
                 workspace.apply(trial.changes())
+                self.recorded.extend(() if session is None else session.records.contradictions)
             problems = left if trial.changes() else problems
         return problems
 
 
 def repair_task(
-    trial: Workspace, prompt: Prompt, task: str, allowed: Collection[str], problems: Sequence[str]
+    trial: Workspace,
+    prompt: Prompt,
+    task: str,
+    allowed: Collection[str],
+    problems: Sequence[str],
+    session: ToolSession | None = None,
 ) -> AgentTask:
-    """Return the task of one attempt at a repair."""
+    """Return the task of one attempt at a repair; `session`: what contradictions are recorded in."""
+    recording = [] if session is None else [contradiction_tool(session)]
     text = f"{task}\n\n" + "\n".join(f"- {problem}" for problem in problems)
     return AgentTask(
         WorkUnit(prompt.name, prompt.name, ()),
         "repair",
         prompt=lambda: TaskPrompt(prompt.text, text),
-        tools=RepairTools(trial, frozenset(allowed)).tools,
+        tools=lambda: [*RepairTools(trial, frozenset(allowed)).tools(), *recording],
         step_budget=_STEPS[prompt.name],
     )
 
@@ -160,6 +175,8 @@ class Integration:
     """What the last gates found wrong and the model corrected."""
     conclusions: Conclusions = field(default_factory=dict)
     """What the sources wrote after their units had landed."""
+    contradictions: tuple[Contradiction, ...] = ()
+    """The contradictions that were recorded in it: by units, passes of the curator, repairs and reconciliation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +206,8 @@ class Integrator:
             wrong = self.gates.everything(workspace, touched, by_agents)
             has_landed = any(outcome.status is UnitStatus.DONE for outcome in merged) or consolidation.curations
             if not wrong or not has_landed or await self._repaired(workspace, wrong, touched, by_agents):
-                return Integration(workspace, merged, consolidation, tuple(map(str, wrong)), conclusions)
+                found = recorded_contradictions(merged, consolidation, self.repairer.recorded)
+                return Integration(workspace, merged, consolidation, tuple(map(str, wrong)), conclusions, found)
             blamed = _blame(merged, wrong, conclusions)
             if not blamed and consolidation.reconciliation.problem:  # no remaining task wrote it: nothing lands
                 blamed = {outcome.unit.key: str(wrong[0]) for outcome in merged}
@@ -204,15 +222,16 @@ class Integrator:
 
     async def merge(self, workspace: Workspace, outcomes: Iterable[UnitOutcome]) -> list[UnitOutcome]:
         """Return the outcomes as they landed; the overlay then holds those that did, in their order."""
-        return [
-            await self._land(workspace, outcome) if outcome.status is UnitStatus.DONE else outcome
-            for outcome in outcomes
-        ]
+        merged: list[UnitOutcome] = []
+        for outcome in outcomes:
+            is_done = outcome.status is UnitStatus.DONE
+            merged.append(await self._land(workspace, outcome, merged) if is_done else outcome)
+        return merged
 
-    async def _land(self, workspace: Workspace, outcome: UnitOutcome) -> UnitOutcome:
+    async def _land(self, workspace: Workspace, outcome: UnitOutcome, before: Sequence[UnitOutcome]) -> UnitOutcome:
         trial = workspace.child()
         conflicts = merge_outcome(trial, outcome)
-        problems = await self._resolve(trial, outcome, conflicts) if conflicts else ()
+        problems = await self._resolve(trial, outcome, before, conflicts) if conflicts else ()
         if problems:
             return outcome.failed(UnitStatus.QUARANTINED, f"it conflicts with what others wrote: {problems[0]}")
         problems = await self._pass_gates(trial, outcome)
@@ -221,7 +240,9 @@ class Integrator:
         workspace.absorb(trial, text_merge=merge_lines)
         return outcome
 
-    async def _resolve(self, trial: Workspace, outcome: UnitOutcome, conflicts: Sequence[Conflict]) -> Sequence[str]:
+    async def _resolve(
+        self, trial: Workspace, outcome: UnitOutcome, landed: Sequence[UnitOutcome], conflicts: Sequence[Conflict]
+    ) -> Sequence[str]:
         """Let the model put both changes into the files; return why it could not."""
         contested = {conflict.path for conflict in conflicts}
         trial.apply({path: content for path, content in outcome.contents.items() if path not in contested})
@@ -232,7 +253,7 @@ class Integrator:
                 return [str(conflict) for conflict in conflicts]
             return [str(finding) for finding in self.gates.definitions(tree, contested)]
 
-        wanted = "\n\n".join(_wanted(outcome, path) for path in sorted(contested))
+        wanted = "\n\n".join(_wanted(outcome, landed, path) for path in sorted(contested))
         return await self.repairer.repair(trial, CONFLICT_REPAIR, wanted, contested, unresolved)
 
     async def _pass_gates(self, trial: Workspace, outcome: UnitOutcome) -> Sequence[str]:
@@ -261,10 +282,30 @@ def _changed_since(before: Mapping[str, bytes | None], workspace: Workspace) -> 
     return frozenset(path for path in changes if path not in before or before[path] != changes[path])
 
 
-def _wanted(outcome: UnitOutcome, path: str) -> str:
+def _wanted(outcome: UnitOutcome, landed: Sequence[UnitOutcome], path: str) -> str:
     content = outcome.contents[path]
     text = "(deleted)" if content is None else content.decode("utf-8", "replace")
-    return f"{path} as the unit `{outcome.unit.key}` wants it:\n{wrapped(text, path)}"
+    sides = [f"- later change: {_side(outcome)}"]
+    sides += [f"- earlier change: {_side(each)}" for each in landed if path in each.contents]
+    who = wrapped("\n".join(sides), "the units and their files")
+    return (
+        f"{path} as the unit `{outcome.unit.key}` wants it:\n{wrapped(text, path)}\nWhere the changes come from:\n{who}"
+    )
+
+
+def _side(outcome: UnitOutcome) -> str:
+    files = listing((f"{outcome.connection}/{path}" for path in outcome.unit.files), 20)
+    return f"unit {outcome.unit.key}, from {files}"
+
+
+def recorded_contradictions(
+    outcomes: Iterable[UnitOutcome], consolidation: Consolidation, repaired: Iterable[Contradiction] = ()
+) -> tuple[Contradiction, ...]:
+    """Return the contradictions of what landed, each once, in the order of the tasks."""
+    passes = [outcome for curation in consolidation.curations for outcome in curation.outcomes]
+    landed = [each for each in (*outcomes, *passes) if each.status is UnitStatus.DONE]
+    found = [contradiction for outcome in landed for contradiction in outcome.contradictions]
+    return tuple(merged_contradictions([*found, *repaired, *consolidation.reconciliation.contradictions]))
 
 
 def _without_consolidation(wrong: Sequence[Diagnostic]) -> Consolidate:

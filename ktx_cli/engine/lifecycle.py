@@ -156,8 +156,10 @@ class LockedRun:
                 self._remember_scan(scan, now, held)
             failed += [(scan.connection, failure) for failure in failures.found()]
         if changes.works:
+            from ktx_cli.engine.provenance import keep_texts
             from ktx_cli.engine.source_phase import save_fetches
             from ktx_cli.engine.work import forget_units
+            from ktx_cli.sources import RawStore
 
             landed = [work for work in changes.works if not work.touched_paths().intersection(held)]
             with translated(self.plan.layout.state):
@@ -168,6 +170,7 @@ class LockedRun:
                     with transaction(self.database):
                         remember_waiting(self.database, changes.curations)
             forget_units(self.database, self.plan.layout.state, changes.works, held)
+            keep_texts(RawStore(self.plan.layout.raw_store), landed, self.plan.layout.root)
         return failed
 
     def _remember_scan(self, scan: ScanOutcome, now: ProjectBase, held: Collection[str]) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ktx_cli.agent_tools import StagedUnit, StagedWork, reconcile_prompt, tools_for
 from ktx_cli.core import ReconcileStep, ResultWarning, listing
-from ktx_cli.documents import WorkUnit
+from ktx_cli.documents import RawFile, WorkUnit
+from ktx_cli.engine.provenance import origins
 from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask
 from ktx_cli.engine.work import (
     RECONCILE,
+    Became,
     Reconciliation,
     SourceWork,
     UnitOutcome,
@@ -20,8 +23,8 @@ from ktx_cli.engine.work import (
     store_key,
 )
 from ktx_cli.llm import LoopResult
-from ktx_cli.project import Tree, Workspace
-from ktx_cli.wiki import GLOBAL, page_path
+from ktx_cli.project import Workspace
+from ktx_cli.wiki import merged
 
 STEPS: Final = 60
 """Steps of the loop."""
@@ -46,9 +49,9 @@ def reconcile_task(
     context: AgentContext, workspace: Workspace, works: Sequence[SourceWork], outcomes: Sequence[UnitOutcome]
 ) -> AgentTask:
     """Return the task of the loop, on an overlay of its own."""
-    raw = {f"{work.connection}/{path}": file for work in works for path, file in work.snapshot.files.items()}
-    stage = staged(outcomes, evicted_paths(works))
-    session = context.open_session(workspace.child(), raw=raw, files=tuple(raw), stage=stage)
+    raw = raw_files(works)
+    stage = replace(staged(outcomes, evicted_paths(works)), origins=origins(works, outcomes))
+    session = context.open_session(workspace.child(), raw=raw, files=tuple(raw), stage=stage, whole_run=True)
     others = sorted({skill for work in works for skill in work.source.skills})
 
     def judge(outcome: UnitOutcome, result: LoopResult) -> UnitOutcome:
@@ -75,6 +78,11 @@ def _key(context: AgentContext, stage: StagedWork, outcomes: Sequence[UnitOutcom
     return store_key("", RECONCILE, [context.version(RECONCILE), kept, evictions])
 
 
+def raw_files(works: Iterable[SourceWork]) -> dict[str, RawFile]:
+    """Return the raw files of all sources of a run, each path with its source in front."""
+    return {f"{work.connection}/{path}": file for work in works for path, file in work.snapshot.files.items()}
+
+
 def staged(outcomes: Sequence[UnitOutcome], evictions: Mapping[str, tuple[str, ...]]) -> StagedWork:
     """Return what a loop sees of the run: the units as they ended, and the artifacts that lost a raw file."""
     units = [
@@ -82,13 +90,18 @@ def staged(outcomes: Sequence[UnitOutcome], evictions: Mapping[str, tuple[str, .
             outcome.unit.key,
             outcome.unit.label,
             "done" if outcome.status is UnitStatus.DONE else "failed",
-            outcome.unit.files,
-            actions_of(outcome),
+            _named(outcome, outcome.unit.files),
+            tuple(replace(each, raw_paths=_named(outcome, each.raw_paths)) for each in actions_of(outcome)),
             outcome.reason,
         )
         for outcome in outcomes
     ]
-    return StagedWork(units, evictions)
+    recorded = (each for outcome in outcomes if outcome.status is UnitStatus.DONE for each in outcome.contradictions)
+    return StagedWork(units, evictions, contradictions=tuple(merged(recorded)))
+
+
+def _named(outcome: UnitOutcome, paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{outcome.connection}/{path}" for path in paths)
 
 
 def evicted_paths(works: Sequence[SourceWork]) -> dict[str, tuple[str, ...]]:
@@ -97,33 +110,27 @@ def evicted_paths(works: Sequence[SourceWork]) -> dict[str, tuple[str, ...]]:
 
 
 def decided_evictions(
-    work: SourceWork, reconciliation: Reconciliation, tree: Tree
-) -> tuple[frozenset[str], list[ResultWarning]]:
-    """Return the deleted raw files of which nothing is left to decide, and a warning where there are others.
+    work: SourceWork, reconciliation: Reconciliation, became: Became
+) -> tuple[dict[str, frozenset[str]], list[ResultWarning]]:
+    """Return deleted raw file -> the artifacts decided on, and a warning where others are left.
 
-    A page that is not in `tree` needs no decision. Where the loop did not come to its end nothing is decided, and its
-    problem says so.
+    An artifact that was removed needs no decision, unless it was merged: then there is one about what it went into.
+    Where the loop did not come to its end nothing is decided, and its problem says so.
     """
     if reconciliation.problem or not reconciliation.steps:
-        return frozenset(), []
+        return {}, []
     records = reconciliation.session.get("records", {}).get("evictions", ())
     prefix = f"{work.connection}/"
-    decisions = {
-        (record["raw_path"].removeprefix(prefix), record["artifact"])
-        for record in records
-        if record["raw_path"].startswith(prefix)
-    }
-    open_ = {
-        path: [name for name in artifacts if (path, name) not in decisions and not _is_gone(name, tree)]
-        for path, artifacts in evicted(work).items()
-    }
-    undecided = {path: artifacts for path, artifacts in open_.items() if artifacts}
-    return frozenset(open_) - frozenset(undecided), [_warning(work, undecided)] if undecided else []
-
-
-def _is_gone(artifact: str, tree: Tree) -> bool:
-    kind, _, name = artifact.partition(":")
-    return kind == "wiki" and tree.read(page_path(GLOBAL, name)) is None
+    decided: dict[str, set[str]] = {}
+    for record in records:
+        if record["raw_path"].startswith(prefix):
+            decided.setdefault(record["raw_path"].removeprefix(prefix), set()).add(record["artifact"])
+    undecided: dict[str, list[str]] = {}
+    for path, artifacts in evicted(work).items():
+        done = decided.get(path, set())
+        left = became.of(name for name in artifacts if name not in done) - done
+        undecided |= {path: sorted(left)} if left else {}
+    return {path: frozenset(names) for path, names in decided.items()}, [_warning(work, undecided)] if undecided else []
 
 
 def _warning(work: SourceWork, undecided: Mapping[str, Sequence[str]]) -> ResultWarning:

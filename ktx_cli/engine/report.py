@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine.work import Reconciliation, SourceWork
     from ktx_cli.runs import UnitAverage
     from ktx_cli.scan import DescriptionReport, GoneJoin, ReviewedRelationship, ScanOutcome, StageFailure
+    from ktx_cli.wiki import Contradiction
 
 
 MOST_OF_ONE = 200
@@ -174,7 +175,7 @@ class IngestReport(Record):
     `reconciled`: what the loop over all units did, None where there was none. `repaired`: what the last gates found and
     the model set right. `stopped`: why agents could not go on. `failure`: what ended the run, where something did.
     `broken`: definitions that compiled before the run and do not any more. `files`: what a run wrote, in a dry run what
-    it would but for the agents; `forecast`: what those would have to do.
+    it would but for the agents; `forecast`: what those would have to do. `contradictions`: those agents recorded.
     """
 
     run_id: str
@@ -202,6 +203,7 @@ class IngestReport(Record):
     files: FileChanges = field(default_factory=FileChanges)
     forecast: RunEstimate | None = None
     broken: tuple[BrokenDefinition, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
     project_dir: Path = Path()
 
     @classmethod
@@ -351,7 +353,8 @@ class IngestReport(Record):
     json_keys = (
         "run_id", "command", "dry_run", "commit", "branch", "committed", "held=_held", "ignored", "recovered",
         "created_repository", "llm", "depth", "seconds=_seconds", "documents", "repaired", "status", "connections",
-        "sources", "reconciled", "failure", "stopped", "usage=spending", "files", "broken", "forecast",
+        "sources", "contradictions", "reconciled", "failure", "stopped", "usage=spending", "files", "broken",
+        "forecast",
     )  # fmt: skip
 
     def _held(self) -> list[dict[str, str]]:

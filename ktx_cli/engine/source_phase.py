@@ -25,6 +25,7 @@ from ktx_cli.agent_tools import Layers
 from ktx_cli.core import (
     CancelledError,
     Command,
+    ConfigError,
     Emit,
     KtxError,
     ResultWarning,
@@ -40,10 +41,21 @@ from ktx_cli.core import (
 from ktx_cli.documents import WorkUnit
 from ktx_cli.engine.gates import Gates
 from ktx_cli.engine.plan import RunPlan, Target
-from ktx_cli.engine.work import Conclusions, SourceWork, UnitOutcome, UnitStatus, actions_of, evidence_of
+from ktx_cli.engine.provenance import rewrite_deliveries
+from ktx_cli.engine.work import Conclusions, SourceWork, UnitOutcome, UnitStatus, evidence_of
 from ktx_cli.privacy import secrets
-from ktx_cli.project import RAW_NAME, SCHEMA_NAME, SEMANTIC_NAME, KtxConfig, Repository, Tree, Workspace, transaction
-from ktx_cli.wiki import hidden_characters
+from ktx_cli.project import (
+    CONTRADICTIONS_NAME,
+    RAW_NAME,
+    SCHEMA_NAME,
+    SEMANTIC_NAME,
+    KtxConfig,
+    Repository,
+    Tree,
+    Workspace,
+    transaction,
+)
+from ktx_cli.wiki import Contradiction, hidden_characters, with_contradictions
 
 log = logging.getLogger(__name__)
 
@@ -332,11 +344,17 @@ def next_delivery(work: SourceWork, workspace: Workspace) -> sources.Delivery:
 def _delivery(work: SourceWork, failed: Collection[str] = ()) -> sources.Delivery:
     """Return the delivery as it is; `failed`: raw files whose work did not land, so that they count as new.
 
-    A deleted file with artifacts stays until somebody has decided what becomes of those.
+    A deleted file stays with the artifacts for which nobody has decided what becomes of them.
     """
     came, unfinished = _artifacts(work), work.unfinished()
-    gone = {path for path in work.changes.deleted if path in work.evicted or not work.delivered.files[path].artifacts}
-    kept = {path: state for path, state in work.delivered.files.items() if path not in gone}
+    kept = dict(work.delivered.files)
+    for path in work.changes.deleted:
+        decided = work.evicted.get(path, frozenset())
+        left = work.became.of(name for name in kept[path].artifacts if name not in decided) - decided
+        if left:
+            kept[path] = replace(kept[path], artifacts=tuple(sorted(left)))
+        else:
+            del kept[path]
     files = {
         path: sources.FileState(
             file.sha256,
@@ -363,11 +381,10 @@ def _status(work: SourceWork, path: str) -> sources.FileStatus:
 def _artifacts(work: SourceWork) -> Mapping[str, set[str]]:
     """Return raw file -> the artifacts that came of it, in this run and in earlier ones.
 
-    Also of a file that changed: its pages stay whether or not a model has read it again. Only what its units removed
-    is gone.
+    Also of a file that changed: its pages stay whether or not a model has read it again. Only what this run removed is
+    gone, and what it merged counts as what it went into.
     """
-    removed = {each.identity for outcome in work.landed() for each in actions_of(outcome) if each.kind == "removed"}
-    found = {path: {*state.artifacts} - removed for path, state in work.delivered.files.items()}
+    found = {path: work.became.of(state.artifacts) for path, state in work.delivered.files.items()}
     for artifact, paths in work.produced().items():
         for path in paths:
             found.setdefault(path, set()).add(artifact)
@@ -375,12 +392,14 @@ def _artifacts(work: SourceWork) -> Mapping[str, set[str]]:
 
 
 def write_deliveries(works: Iterable[SourceWork], workspace: Workspace) -> None:
-    """Put the delivery files of all sources that were read into the overlay."""
-    for work in works:
-        if work.error is None:
-            made = next_delivery(work, workspace)
-            if made != work.delivered:
-                workspace.write(work.delivery_path, sources.render_delivery(made))
+    """Put the delivery files into the overlay: of all sources that were read, and of others that name what changed."""
+    read = [work for work in works if work.error is None]
+    for work in read:
+        made = next_delivery(work, workspace)
+        if made != work.delivered:
+            workspace.write(work.delivery_path, sources.render_delivery(made))
+    if read:
+        rewrite_deliveries(workspace, read[0].became, {work.delivery_path for work in read})
 
 
 def deliveries_without(works: Iterable[SourceWork], held: frozenset[str]) -> dict[str, bytes]:
@@ -392,12 +411,36 @@ def deliveries_without(works: Iterable[SourceWork], held: frozenset[str]) -> dic
     for work in works:
         if work.error is not None or not work.touched_paths().intersection(held):
             continue
-        failed = {path for each in work.landed() if held.intersection(each.changes) for path in each.unit.files}
+        work = replace(work, became=work.became.without(held))
+        failed = {path for each in work.landed() if held.intersection(each.paths) for path in each.unit.files}
         made = _delivery(work, failed)
         owned = {path: items for path, items in made.owned.items() if path not in held}
         owned |= {path: items for path, items in work.delivered.owned.items() if path in held}
         found[work.delivery_path] = sources.render_delivery(sources.Delivery(made.files, owned))
     return found
+
+
+def keep_contradictions(
+    works: Iterable[SourceWork], workspace: Workspace, found: Sequence[Contradiction]
+) -> ResultWarning | None:
+    """Put the contradictions of a run into the file that keeps them, and drop what deleted raw files said.
+
+    Return a warning where the file cannot be changed: what was recorded is then in the report of the run alone.
+    """
+    gone = {f"{work.connection}/{path}" for work in works if work.error is None for path in work.changes.deleted}
+    before = workspace.read(CONTRADICTIONS_NAME)
+    if not found and (before is None or not gone):
+        return None
+    try:
+        after = with_contradictions(before, found, gone)
+    except ConfigError as error:
+        message = f"contradictions of this run are in its report only: {error.message}"
+        return ResultWarning("contradictions_not_kept", message, hint=error.hint, path=CONTRADICTIONS_NAME)
+    if after is None:
+        workspace.delete(CONTRADICTIONS_NAME)
+    elif after != before:
+        workspace.write(CONTRADICTIONS_NAME, after)
+    return None
 
 
 def save_fetches(database: sqlite3.Connection, works: Iterable[SourceWork], workspace: Workspace) -> None:

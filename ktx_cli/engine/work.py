@@ -16,16 +16,49 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from ktx_cli import sources
 from ktx_cli.agent_tools import Action
 from ktx_cli.core import KtxError, Record, isoformat, now, plural
-from ktx_cli.documents import Changes, Snapshot, WorkUnit
+from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.llm import StoredStep
-from ktx_cli.project import Conflict, Tree, Workspace, merge_lines, transaction, translated
+from ktx_cli.project import CONTRADICTIONS_NAME, Conflict, Tree, Workspace, merge_lines, transaction, translated
 from ktx_cli.semantic import Fidelity
+from ktx_cli.wiki import GLOBAL, Contradiction, page_path
 
 if TYPE_CHECKING:
     from ktx_cli.llm import CallFacts
 
 Conclusions = Mapping[sources.SourceKey, sources.Conclusion]
 """What each source wrote after its units had landed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Became:
+    """What became of artifacts in a run, whichever source they came from."""
+
+    removed: frozenset[str] = frozenset()
+    merged: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Artifact -> those that its text went into."""
+
+    def of(self, artifacts: Iterable[str]) -> set[str]:
+        """Return what there is of some artifacts after the run: themselves, or what they were merged into."""
+        left: set[str] = set()
+        seen: set[str] = set()
+        waiting = list(artifacts)
+        while waiting:
+            artifact = waiting.pop()
+            if artifact not in seen:
+                seen.add(artifact)
+                left |= set() if artifact in self.removed else {artifact}
+                waiting += self.merged.get(artifact, ())
+        return left
+
+    def without(self, held: Collection[str]) -> Became:
+        """Return the same for when the held files keep their old content: pages in them are still there."""
+        return replace(self, removed=frozenset(each for each in self.removed if page_file(each) not in held))
+
+
+def page_file(artifact: str) -> str | None:
+    """Return the file of a page; None for what is not one of everybody's pages."""
+    kind, _, name = artifact.partition(":")
+    return page_path(GLOBAL, name) if kind == "wiki" and "/" not in name else None
 
 
 _CHANGES: Final[Mapping[str, str]] = {
@@ -58,8 +91,16 @@ class SourceWork(Record):
     """Whether a model works in this run."""
     skipped_files: Mapping[str, str] = field(default_factory=dict)
     """The files that are not worth work -> why."""
-    evicted: frozenset[str] = frozenset()
-    """The deleted files for which it was decided what becomes of what came of them."""
+    evicted: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Deleted file -> the artifacts for which it was decided what becomes of them."""
+    reconciled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Artifact that reconciliation wrote -> the raw files of this source that it named for it."""
+    became: Became = field(default_factory=Became)
+    """What became of artifacts in this run."""
+    beside: Mapping[str, RawFile] = field(default_factory=dict)
+    """Files of other sources that pages of this one come from too, each path with its source in front."""
+    shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """File that units may read besides their own -> the pages that come from both."""
     planned: bool = False
     """Whether nothing is written, because this is a dry run."""
     conclusion: sources.Conclusion = field(default_factory=sources.Conclusion)
@@ -94,11 +135,12 @@ class SourceWork(Record):
         return () if self.projection is None else self.projection.report
 
     def produced(self) -> Mapping[str, tuple[str, ...]]:
-        """Return artifact (`wiki:refunds`, `sl:shop/orders`) -> the raw files it came of, by units of this run."""
+        """Return artifact (`wiki:refunds`, `sl:shop/orders`) -> the raw files it came of, by agents of this run."""
         found: dict[str, set[str]] = {artifact: set(paths) for artifact, paths in self.conclusion.artifacts.items()}
-        for outcome in self.landed():
-            for artifact, paths in outcome.produced().items():
-                found.setdefault(artifact, set()).update(paths)
+        made = [*(outcome.produced() for outcome in self.landed()), self.reconciled]
+        for artifact, paths in (each for one in made for each in one.items()):
+            for name in self.became.of((artifact,)):
+                found.setdefault(name, set()).update(paths)
         return {artifact: tuple(sorted(paths)) for artifact, paths in sorted(found.items())}
 
     def landed(self) -> list[UnitOutcome]:
@@ -114,7 +156,7 @@ class SourceWork(Record):
     def touched_paths(self) -> frozenset[str]:
         """Return the files of the project that this run writes for the source."""
         projected = () if self.projection is None else self.projection.artifacts
-        by_units = (path for outcome in self.landed() for path in outcome.changes)
+        by_units = (path for outcome in self.landed() for path in outcome.paths)
         return frozenset((*projected, *self.conclusion.units, *by_units))
 
     @property
@@ -194,7 +236,7 @@ class SourceWork(Record):
         return round(self.seconds, 3)
 
 
-REPORTED: Final = ("fallbacks", "conflicts", "evictions", "resolutions")
+REPORTED: Final = ("contradictions", "fallbacks", "conflicts", "evictions", "resolutions")
 """The records of a unit that its part of the report has."""
 
 
@@ -249,6 +291,16 @@ class UnitOutcome(Record):
         return {path: change.content for path, change in self.changes.items()}
 
     @property
+    def contradictions(self) -> list[Contradiction]:
+        """The contradictions it recorded."""
+        return contradictions_in(self.session)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The files of the project that hold what it did."""
+        return frozenset((*self.changes, *([CONTRADICTIONS_NAME] if self.contradictions else ())))
+
+    @property
     def source(self) -> sources.SourceKey:
         """The source it is a unit of."""
         return self.connection, self.kind
@@ -264,10 +316,10 @@ class UnitOutcome(Record):
         return bool(self.actions) or any(self.session.get("records", {}).values())
 
     def produced(self) -> dict[str, tuple[str, ...]]:
-        """Return artifact -> the raw files it comes of: those its action names, else all the unit worked through."""
+        """Return artifact -> the raw files it comes of, as its action names them."""
         written = (each for each in actions_of(self) if each.kind != "removed")
         merged = {artifact: tuple(paths) for artifact, paths in self.session.get("merged", {}).items()}
-        made = {each.identity: each.raw_paths or self.unit.files for each in written}
+        made = {each.identity: each.raw_paths for each in written}
         return {each: tuple(sorted({*merged.get(each, ()), *made.get(each, ())})) for each in sorted({*merged, *made})}
 
     def failed(self, status: UnitStatus, reason: str) -> UnitOutcome:
@@ -320,6 +372,11 @@ def evidence_of(outcome: UnitOutcome) -> list[sources.UnitEvidence]:
 def actions_of(outcome: UnitOutcome) -> tuple[Action, ...]:
     """Return what a unit wrote, as its tools noted it."""
     return tuple(Action(**{**each, "raw_paths": tuple(each["raw_paths"])}) for each in outcome.actions)
+
+
+def contradictions_in(session: Mapping[str, Any]) -> list[Contradiction]:
+    """Return the contradictions that the tools of a session recorded."""
+    return [Contradiction.from_json(each) for each in session.get("records", {}).get("contradictions", ())]
 
 
 def wrote(outcome: UnitOutcome) -> tuple[Action, ...]:
@@ -377,6 +434,11 @@ class Reconciliation:
     """Why nothing of it landed; empty where it did."""
     budget_used: bool = False
     """Whether it was stopped by its budget of steps."""
+
+    @property
+    def contradictions(self) -> list[Contradiction]:
+        """The contradictions it recorded."""
+        return [] if self.problem else contradictions_in(self.session)
 
     def to_json(self) -> dict[str, Any]:
         """Return its part of the report."""
@@ -492,7 +554,7 @@ def forget_own_units(
 
 
 def _is_waiting(outcome: UnitOutcome, held: Collection[str]) -> bool:
-    return outcome.status is UnitStatus.LEFT or any(path in held for path in outcome.changes)
+    return outcome.status is UnitStatus.LEFT or any(path in held for path in outcome.paths)
 
 
 class SavedState(Protocol):

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         secret_file_warnings,
         shown_config,
     )
-    from ktx_cli.project.edit import EditRefusedError, apply, same_data, set_value
+    from ktx_cli.project.edit import EditRefusedError, append_value, apply, delete_value, same_data, set_value
     from ktx_cli.project.files import (
         can_write_in,
         hash_of,
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from ktx_cli.project.git import Git, GitResult, condensed, find_git, find_program, is_in_project
     from ktx_cli.project.layout import (
         CONFIG_NAME,
+        CONTRADICTIONS_NAME,
         DATABASE_SOURCE,
         EVALS_NAME,
         OWN_NAMES,

@@ -31,8 +31,13 @@ SEMANTIC_NAME = "semantic-layer"
 RAW_NAME = "raw-sources"
 WIKI_NAME = "wiki"
 EVALS_NAME = "evals"
+CONTRADICTIONS_NAME = "contradictions.yaml"
+"""Contradictions between sources, until a person decides; see `ktx_cli.wiki`."""
+
 SCHEMA_NAME = "_schema"
-OWN_NAMES = frozenset({CONFIG_NAME, PRIVATE_NAME, SEMANTIC_NAME, RAW_NAME, WIKI_NAME, EVALS_NAME, PROMPTS_NAME})
+OWN_NAMES = frozenset(
+    {CONFIG_NAME, PRIVATE_NAME, SEMANTIC_NAME, RAW_NAME, WIKI_NAME, EVALS_NAME, PROMPTS_NAME, CONTRADICTIONS_NAME}
+)
 """What ktx keeps at the top of a folder that has a `ktx.yaml`: no source ever reads it."""
 
 DATABASE_SOURCE = "live-database"

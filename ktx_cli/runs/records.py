@@ -326,7 +326,7 @@ BY: Final = ("role", "model")
 """What the usage of a run is summed by."""
 
 CUT_OFF: Final = "cut off"
-RECORDS: Final = ("conflicts", "evictions", "resolutions", "fallbacks")
+RECORDS: Final = ("contradictions", "conflicts", "evictions", "resolutions", "fallbacks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +335,7 @@ class RunDetails(Record):
     are then those its events name.
 
     `artifacts`: what was written -> the raw files it comes of. `records`: what agents noted, each with its `record`
-    (conflicts, evictions, resolutions, fallbacks) and where it comes from in `by`.
+    (see `RECORDS`) and where it comes from in `by`.
     """
 
     record: RunRecord
@@ -407,7 +407,7 @@ def _artifacts(report: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 def records_in(report: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     """Yield what the agents of a run noted, by its report; a unit that did not land says nothing of what there is.
 
-    Each has its `record` (conflicts, evictions, resolutions, fallbacks) and where it comes from in `by`.
+    Each has its `record` (see `RECORDS`) and where it comes from in `by`.
     """
     for unit in units_of(report):
         if unit.get("status") == "done":

@@ -199,6 +199,14 @@ class RawStore:
             self._write(place, content)
         return self._file(path, digest, len(content))
 
+    def discard(self, sha256: str) -> None:
+        """Drop a content; nothing happens where it is not kept."""
+        place = self._place(sha256)
+        try:
+            place.unlink(missing_ok=True)
+        except OSError as error:
+            raise storage_error(place, error) from error
+
     def find(self, path: str, sha256: str) -> RawFile | None:
         """Return a file whose content is kept, None where it is not."""
         content = self._content(sha256)

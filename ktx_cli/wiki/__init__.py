@@ -23,6 +23,14 @@ if TYPE_CHECKING:
         revised,
         warnings_of,
     )
+    from ktx_cli.wiki.contradictions import (
+        DATA,
+        Contradiction,
+        Statement,
+        load_contradictions,
+        merged,
+        with_contradictions,
+    )
     from ktx_cli.wiki.injection import hosts_of, instructions
     from ktx_cli.wiki.page import (
         DIAGNOSTIC_KEYS,

@@ -68,7 +68,7 @@ def test_what_would_change_an_accepted_page_is_refused(
     made = memory()
     before = made.text(PATH)
     told = made.refused("wiki_write", key="revenue", **fields)
-    assert lost in told and "memory_conflict" in told and "`wiki:revenue`" in told
+    assert lost in told and "record_contradiction" in told and "`wiki:revenue`" in told
     assert made.text(PATH) == before
     assert [each.target for each in unresolved_failures(made.session)] == ["wiki:revenue"]
 
@@ -172,26 +172,10 @@ def test_what_the_session_defined_itself_it_may_change(memory: Callable[..., Any
     assert made.text(OVERLAY) is None
 
 
-def test_a_conflict_is_recorded_and_makes_the_refusal_good(memory: Callable[..., Any]) -> None:
-    made = memory()
-    made.refused("wiki_write", key="revenue", content="Revenue is net.")
-    words = {"accepted": "Revenue is gross.", "captured": "Revenue is net.", "why": "It cannot be both."}
-    assert "nothing accepted is called" in made.refused("memory_conflict", artifact="wiki:nothing", **words)
-    assert "nothing accepted is called" in made.refused("memory_conflict", artifact="revenue", **words)
-    made.ok("memory_conflict", artifact="wiki:revenue", **words)
-    made.ok("memory_conflict", artifact="sl:shop/orders", **words)
-    assert unresolved_failures(made.session) == ()
-    first, second = made.session.records.conflicts
-    assert (first.artifact, first.flagged, first.accepted, first.captured) == (
-        "wiki:revenue", True, "Revenue is gross.", "Revenue is net.",
-    )  # fmt: skip
-    assert second.artifact == "sl:shop/orders"
-
-
 def test_where_changes_are_allowed_nothing_is_kept_from_being_changed(shop: Callable[..., Any]) -> None:
     made = shop(stage="memory")
     made.ok("wiki_write", key="revenue", content="Revenue is net.")
-    assert "memory_conflict" not in made.call("memory_conflict").text or made.calls[-1].is_error
+    assert made.call("record_contradiction").is_error
 
 
 def test_pages_of_a_user_are_their_own(memory: Callable[..., Any]) -> None:

@@ -42,7 +42,7 @@ SKILLS = {
 UNIT_TOOLS = (*BY_STAGE["unit"], evidence_tool(EVIDENCE))
 STAGE_TOOLS = {**BY_STAGE, "unit": UNIT_TOOLS}
 TOOLS = {tool.name for tools in STAGE_TOOLS.values() for tool in tools} | {"load_skill"}
-REPAIR = {"read_repair_file", "write_repair_file", "delete_repair_file"}
+REPAIR = {"read_repair_file", "write_repair_file", "delete_repair_file", "record_contradiction"}
 CODE = re.compile(r"`([a-z_]+)`")
 LIKE_A_TOOL = re.compile(
     r"(?:read_raw|wiki|sl|emit|stage|eviction|discover|entity|load|context|memory|record|\w+_repair)_\w+|sql_exec\w*"
@@ -71,7 +71,7 @@ def test_skills_and_prompts_name_only_tools_that_exist() -> None:
         assert named_tools(skill.text) <= TOOLS, name
     for name, prompt in load_prompts(names=(*PROMPTS, *MEMORY_PROMPTS)).items():
         assert named_tools(prompt.text) <= (REPAIR if name.endswith("repair") else TOOLS), name
-    assert REPAIR - {"delete_repair_file"} <= named_tools(load_prompts()["gate_repair"].text)
+    assert {"read_repair_file", "write_repair_file"} <= named_tools(load_prompts()["gate_repair"].text)
 
 
 def test_a_skill_names_only_tools_its_stages_have() -> None:

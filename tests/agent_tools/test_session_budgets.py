@@ -100,12 +100,18 @@ CALLS: list[tuple[str, dict[str, Any], bool]] = [
     ),
     (
         "emit_artifact_resolution",
-        {"raw_path": "f1", "artifact": "wiki:a", "into": "wiki:b", "kind": "merged", "reason": "r"},
+        {"raw_path": "f1", "artifact": "sl:shop/a", "into": "sl:shop/b", "kind": "merged", "reason": "r"},
         False,
     ),
     (
-        "memory_conflict",
-        {"artifact": "sl:shop/revenue_0", "accepted": WORDS[:900], "captured": WORDS[:900], "why": WORDS[:900]},
+        "record_contradiction",
+        {
+            "topic": WORDS[:100],
+            "statements": [
+                {"source": source, "text": WORDS[:900], "effect": WORDS[:400]} for source in ("data", "big.md")
+            ],
+            "evidence": WORDS[:1_900],
+        },
         False,
     ),
 ]
@@ -136,7 +142,7 @@ def giant(shop: Callable[..., Any], huge: dict[str, str]) -> Any:
     lines = "\n".join(WORDS for _ in range(2_000))
     files = {"big.md": raw("big.md", lines), "one.json": raw("one.json", "x" * 200_000)}
     made = shop(files=huge, raw=files, run_sql=wide, privacy="off", find=None)
-    made.session.stage = units()
+    made.session.stage, made.session.whole_run = units(), True
     made.session.values = lambda connection, source: {name: tuple(range(100)) for name in source.columns}
     return made
 
@@ -144,7 +150,6 @@ def giant(shop: Callable[..., Any], huge: dict[str, str]) -> Any:
 def test_every_result_fits_its_budget(giant: Any) -> None:
     called = set()
     for name, arguments, cut in CALLS:
-        giant.session.accepted = giant.session.workspace.base() if name == "memory_conflict" else None
         giant.stage = next(stage for stage in ("unit", "reconcile", "memory") if name in _names(giant, stage))
         done = giant.call(name, **arguments)
         assert not done.is_error, (name, done.text[:500])

@@ -40,7 +40,7 @@ def run(shop: Callable[..., Any]) -> Any:
 
 def _run(shop: Callable[..., Any]) -> Any:
     made = shop(stage="reconcile")
-    made.session.stage = STAGE
+    made.session.stage, made.session.whole_run = STAGE, True
     return made
 
 
@@ -102,6 +102,11 @@ def test_an_eviction_is_decided_once_the_artifact_is_gone(run: Any) -> None:
             {"raw_path": "docs/b.md", "artifact": "wiki:a", "into": "wiki:a", "kind": "merged"},
             "cannot go into itself",
         ),
+        (
+            "emit_artifact_resolution",
+            {"raw_path": "docs/b.md", "artifact": "wiki:a", "into": "wiki:invented", "kind": "merged"},
+            "is not there",
+        ),
     ],
 )
 def test_decisions_that_cannot_be(tool: str, arguments: dict[str, Any], told: str, shop: Callable[..., Any]) -> None:
@@ -110,12 +115,13 @@ def test_decisions_that_cannot_be(tool: str, arguments: dict[str, Any], told: st
     assert unresolved_failures(made.session, made.calls) == ()
 
 
-def test_a_contradiction_is_always_for_a_person(run: Any) -> None:
-    conflict = {"kind": "definitional_contradiction", "artifact": "wiki:a", "detail": "d", "flagged_for_human": False}
+def test_a_resolution_of_duplicates_is_noted_once_and_contradictions_have_a_tool_of_their_own(run: Any) -> None:
+    conflict = {"kind": "near_duplicate", "artifact": "wiki:a", "detail": "d", "flagged_for_human": True}
     assert "a person will look at it" in run.ok("emit_conflict_resolution", **conflict)
     run.ok("emit_conflict_resolution", **conflict)
     (made,) = run.session.records.conflicts
     assert made.flagged
+    assert run.call("emit_conflict_resolution", **{**conflict, "kind": "definitional_contradiction"}).is_error
 
 
 def test_a_resolution_is_noted_once(run: Any) -> None:
@@ -124,7 +130,7 @@ def test_a_resolution_is_noted_once(run: Any) -> None:
             "emit_artifact_resolution",
             raw_path="docs/b.md",
             artifact="wiki:refund",
-            into="wiki:refunds",
+            into="wiki:revenue",
             kind="merged",
             reason="the same",
         )

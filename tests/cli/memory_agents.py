@@ -42,8 +42,10 @@ def usual() -> list[Turn]:
 
 
 def conflict(artifact: str = "wiki:refunds", accepted: str = "Refunds come off on the day.") -> Call:
-    words = {"captured": "Refunds come off a month later.", "why": "They cannot come off on two days."}
-    return Call("memory_conflict", {"artifact": artifact, "accepted": accepted, **words})
+    captured = {"source": "text", "text": "Refunds come off a month later.", "effect": "Refunds of a month."}
+    statements = [{"source": artifact, "text": accepted, "effect": "Refunds of a day."}, captured]
+    evidence = "They cannot come off on two days."
+    return Call("record_contradiction", {"topic": "refunds", "statements": statements, "evidence": evidence})
 
 
 class Memory(Agents):

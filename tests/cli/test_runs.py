@@ -38,7 +38,7 @@ def everything_in(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 FLAGGED = {
-    "kind": "definitional_contradiction",
+    "kind": "near_duplicate",
     "artifact": "wiki:refunds",
     "detail": "two pages disagree",
     "flagged_for_human": True,
@@ -65,7 +65,7 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
     live = ktx("ingest", "--progress", "jsonl")
     assert live.code == 0, live
     for said in (
-        "conflict for a person\treconcile\twiki:refunds\tdefinitional_contradiction: two pages disagree",
+        "conflict for a person\treconcile\twiki:refunds\tnear_duplicate: two pages disagree",
         "not mapped\tdocs:stock.md\tstock.md shelves\tthe table it names is not in this connection (flagged)",
         "\nmodels took: 1,560 tokens, $0.0052 at list prices\n",
     ):

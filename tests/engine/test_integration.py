@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.agent_tools.session import ToolSession
 from ktx_cli.core.errors import KtxError
-from ktx_cli.documents.raw import WorkUnit
+from ktx_cli.documents.raw import RawFile, WorkUnit
 from ktx_cli.engine.integration import Consolidation, Integration, Integrator, Repairer
 from ktx_cli.engine.task import AgentRunner
 from ktx_cli.engine.work import FileChange, Reconciliation, UnitOutcome, UnitStatus
@@ -54,12 +55,19 @@ class RepairingRuntime:
     writes: Mapping[str, str] = field(default_factory=dict)
     error: KtxError | None = None
     asked: list[str] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)
+    records: Sequence[Mapping[str, Any]] = ()
+    """The arguments with which it calls `record_contradiction`."""
 
     async def run_agent_loop(self, prompt: str, *, tools: Sequence[Any], **options: Any) -> LoopResult:
         self.asked.append(options["label"])
+        self.tasks.append(prompt)
         if self.error is not None:
             raise self.error
         by_name = {tool.name: tool for tool in tools}
+        for arguments in self.records:
+            recording = by_name["record_contradiction"]
+            recording.handler(recording.input_model(**arguments))
         for path, content in self.writes.items():
             tool = by_name["write_repair_file"]
             await tool.handler(tool.input_model(path=path, content=content))
@@ -83,11 +91,12 @@ def integrate(
     review: Callable[[Workspace], Reconciliation] = lambda workspace: Reconciliation(),
     base: Mapping[str, str] | None = None,
     after_units: Callable[..., Any] = lambda workspace, merged: {},
+    open_session: Callable[[Workspace], ToolSession] | None = None,
 ) -> Integration:
     async def reviewed(workspace: Workspace, merged: Sequence[UnitOutcome]) -> Consolidation:
         return Consolidation(review(workspace))
 
-    repairer = Repairer(AgentRunner(runtime or RepairingRuntime()), PROMPTS)  # type: ignore[arg-type]
+    repairer = Repairer(AgentRunner(runtime or RepairingRuntime()), PROMPTS, open_session)  # type: ignore[arg-type]
     below = Workspace(EmptyTree())
     below.apply(base or {})
     integrator = Integrator(Gates(), repairer, reviewed, after_units)  # type: ignore[arg-type]
@@ -127,6 +136,22 @@ def test_a_conflict_is_repaired_or_quarantined(writes: dict[str, str], landed: d
     assert files(result) == landed
     assert [each.status.value for each in result.outcomes] == ["done", status]
     assert set(runtime.asked) == {"conflict_repair"}
+
+
+def test_a_repair_of_a_conflict_records_what_both_sides_say() -> None:
+    one = replace(outcome("one", {"wiki/global/a.md": (None, "30 days")}), unit=WorkUnit("one", "one", ("new.md",)))
+    two = replace(outcome("two", {"wiki/global/a.md": (None, "14 days")}), unit=WorkUnit("two", "two", ("old.md",)))
+    names = ("docs/new.md", "docs/old.md")
+    raw = {name: RawFile(name, "0", 1, lambda: b"x") for name in names}
+    sides = [{"source": name, "text": name, "effect": "the page"} for name in names]
+    runtime = RepairingRuntime({"wiki/global/a.md": "both"}, records=[{"topic": "a", "statements": sides}])
+    result = integrate([one, two], runtime, open_session=lambda trial: ToolSession(trial, {}, raw=raw, whole_run=True))
+    assert [each.sources for each in result.contradictions] == [names]
+    assert "later change: unit two, from docs/old.md" in runtime.tasks[0]
+    assert "earlier change: unit one, from docs/new.md" in runtime.tasks[0]
+    failed = RepairingRuntime({"wiki/global/a.md": "30 days"}, records=runtime.records)
+    landed = integrate([one, two], failed, open_session=lambda trial: ToolSession(trial, {}, raw=raw, whole_run=True))
+    assert landed.contradictions == (), "a repair that came to nothing recorded nothing"
 
 
 def test_a_definition_that_is_wrong_beside_others_is_quarantined_and_the_rest_lands() -> None:

@@ -198,6 +198,10 @@ def _raw(raw: tuple[str, ...], verbose: bool) -> str:
 def noted_text(record: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return of something an agent noted: what it is, what it is about, and what was said."""
     match record.get("record"):
+        case "contradictions":
+            from ktx_cli.wiki import Contradiction
+
+            return "contradiction", str(record.get("topic")), Contradiction.from_json(record).summary
         case "conflicts":
             flagged = "conflict for a person" if record.get("flagged") else "conflict"
             return flagged, str(record.get("artifact")), f"{record.get('kind')}: {record.get('detail')}"

@@ -215,7 +215,14 @@ class Curator:
         """Return the task of a pass, on an overlay of its own."""
         library = self.context.library
         session = self.context.open_session(
-            workspace.child(), raw=work.snapshot.files, files=one.files, origin=work.name, stage=stage
+            workspace.child(),
+            raw=work.snapshot.files,
+            files=one.files,
+            source=work.connection,
+            origin=work.name,
+            stage=stage,
+            citable=library.sources,
+            whole_run=True,
         )
         book = Book.of(one.batch, one.promoted)
         session.budget = replace(one.budget)
@@ -302,15 +309,16 @@ def _with_verdict(candidate: PageCandidate, budget: PageBudget) -> PageCandidate
 def _with_sources(
     actions: Sequence[Mapping[str, Any]], candidates: Sequence[PageCandidate], files: tuple[str, ...]
 ) -> list[Mapping[str, Any]]:
-    """Return actions with the raw files of the candidates that went into them, where the curator named no files."""
+    """Return actions with the raw files that the curator named, and those of the candidates that went into them.
+
+    An action without either comes of any of the files of the pass, so that it is looked at when one of them is gone.
+    """
     with_paths: list[Mapping[str, Any]] = []
     for action in actions:
         prefix = "wiki:" if action["target"] == "wiki" else f"sl:{action['connection']}/"
         artifact = f"{prefix}{action['key']}"
-        paths = sorted({path for candidate in candidates if candidate.into == artifact for path in candidate.paths})
-        named = set(action["raw_paths"]) != set(files)
-        sources = sorted({*action["raw_paths"], *paths} if named else paths or files)
-        with_paths.append({**action, "raw_paths": sources})
+        paths = {path for candidate in candidates if candidate.into == artifact for path in candidate.paths}
+        with_paths.append({**action, "raw_paths": sorted({*action["raw_paths"], *paths}) or list(files)})
     return with_paths
 
 

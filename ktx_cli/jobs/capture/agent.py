@@ -24,7 +24,7 @@ from ktx_cli.engine import (
 from ktx_cli.jobs.capture.records import BOUNDS, MemoryRecord
 from ktx_cli.project import SEMANTIC_NAME, Tree, Workspace
 from ktx_cli.sources import Delivery, FileState, FileStatus, Source, delivery_path, parse_delivery
-from ktx_cli.wiki import GLOBAL, page_path, place_of, user_scope
+from ktx_cli.wiki import GLOBAL, Contradiction, page_path, place_of, user_scope
 
 if TYPE_CHECKING:
     from ktx_cli.engine import AgentContext, AgentResult, Models, RunPlan, UnitOutcome
@@ -68,7 +68,7 @@ def run_capture(
     after = result.integration.workspace
     conflicts: list[Mapping[str, Any]] = []
     if outcome.status is UnitStatus.DONE:
-        conflicts = list(outcome.session.get("records", {}).get("conflicts", ()))
+        conflicts = [_contradiction(each) for each in result.integration.contradictions]
         lost = {} if may_change(record) else lost_in(workspace, after, after.changes(), plan.layers)
         if lost:
             conflicts += [_as_conflict(path, lines) for path, lines in lost.items()]
@@ -102,6 +102,7 @@ def capture_task(context: AgentContext, record: MemoryRecord, work: SourceWork, 
         dialects if named is None else {name: dialect for name, dialect in dialects.items() if name == named},
         raw=work.snapshot.files,
         files=unit.files,
+        source=work.connection,
         origin=work.snapshot.origin,
         semantic=unit.semantic,
         why_not=unit.why_not,
@@ -139,6 +140,23 @@ def _rules(record: MemoryRecord) -> str:
             "or the definition it contradicts, and leave the rest of it as it is."
         )
     return " ".join(rules)
+
+
+def _contradiction(found: Contradiction) -> Mapping[str, Any]:
+    """Return a contradiction as the record of a capture has it: what is accepted, and what the text says against it."""
+    is_accepted = (each for each in found.statements if each.source.startswith(("wiki:", "sl:")))
+    accepted = next(is_accepted, found.statements[0])
+    captured = next((each for each in found.statements if each is not accepted), None)
+    effects = "; ".join(f"{each.source}: {each.effect}" for each in found.statements)
+    return {
+        "kind": "definitional_contradiction",
+        "artifact": accepted.source,
+        "detail": f"{found.topic}: {found.evidence or effects}",
+        "flagged": True,
+        "accepted": accepted.text,
+        "captured": None if captured is None else captured.text,
+        "statements": [each.to_json() for each in found.statements],
+    }
 
 
 def _as_conflict(path: str, lost: Sequence[str]) -> Mapping[str, Any]:

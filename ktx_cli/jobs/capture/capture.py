@@ -46,7 +46,9 @@ from ktx_cli.engine import (
     UnitStatus,
     closing,
     forget_own_units,
+    rewrite_deliveries,
     under_lock,
+    what_became,
     writable_repository,
 )
 from ktx_cli.jobs.capture.agent import MANIFEST, ROLE, capture_work, path_of, run_capture, state_of, with_state, work_of
@@ -207,6 +209,8 @@ class _Capture:
         workspace, work = changes.workspace, result.work
         if not workspace.changes():
             return
+        outcomes = result.agents.integration.outcomes
+        rewrite_deliveries(workspace, what_became(outcomes, workspace), {MANIFEST})
         made = with_state(work.delivered, self.record, work.produced(), whole=not result.conflicts)
         workspace.write(MANIFEST, render_delivery(made))
         if self.record.propose:

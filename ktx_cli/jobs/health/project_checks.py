@@ -14,6 +14,7 @@ from ktx_cli.core import Command, Hint, KtxError, Location, SettingPath, escaped
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level
 from ktx_cli.project import (
     CONFIG_NAME,
+    CONTRADICTIONS_NAME,
     DATABASE_SOURCE,
     SEMANTIC_NAME,
     HeldReason,
@@ -32,6 +33,9 @@ from ktx_cli.semantic import SUFFIXES, layer_ids, shard_files, stray_problems
 if TYPE_CHECKING:
     from ktx_cli.core import Diagnostic, ResultWarning
     from ktx_cli.project import Held, Layout, Repository
+
+CONTRADICTIONS: Final = "contradictions"
+"""The name of the check for contradictions that nobody has decided."""
 
 OLD_SECONDS: Final = 600.0
 """Git holds the lock of the index for moments, or as long as somebody writes the message of a commit of some paths."""
@@ -298,6 +302,25 @@ def check_compiled(context: CheckContext) -> list[CheckResult]:
         message, hint = broken_sentence(broken, "do not compile"), way_out(broken)
         findings.append(CheckResult(SEMANTIC, Level.WARN, message, hint, location=Location(first.path, first.line)))
     return findings or _without_errors(context)
+
+
+def check_contradictions(context: CheckContext) -> list[CheckResult]:
+    """No contradiction between sources waits for a decision; nothing where none was ever recorded."""
+    from ktx_cli.wiki import load_contradictions
+
+    try:
+        found = load_contradictions(WorkingTree(context.layout.root))
+    except KtxError as error:
+        location = Location(CONTRADICTIONS_NAME)
+        return [CheckResult(CONTRADICTIONS, Level.WARN, error.message, error.hint, location=location)]
+    undecided = [each for each in found if each.decision is None]
+    if not undecided:
+        return [CheckResult(CONTRADICTIONS, Level.OK, "every recorded contradiction is decided")] if found else []
+    topics = listing(each.topic for each in undecided)
+    verb = "waits" if len(undecided) == 1 else "wait"
+    message = f"{plural(len(undecided), 'contradiction')} between sources {verb} for a decision: {topics}"
+    hint = Hint("in {}, write `decision: ...` into the entry, or correct the source and delete it", CONTRADICTIONS_NAME)
+    return [CheckResult(CONTRADICTIONS, Level.WARN, message, hint, location=Location(CONTRADICTIONS_NAME))]
 
 
 def _bounded(findings: Sequence[CheckResult], command: str) -> list[CheckResult]:

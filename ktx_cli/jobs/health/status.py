@@ -16,10 +16,12 @@ from ktx_cli.jobs.health.model import TIME_LIMIT, CheckContext, CheckResult, Lev
 from ktx_cli.jobs.health.model_checks import MODELS as LLM
 from ktx_cli.jobs.health.model_checks import LlmFacts, ask_session, llm_facts, unasked_session
 from ktx_cli.jobs.health.project_checks import (
+    CONTRADICTIONS,
     SEMANTIC,
     check_compiled,
     check_config,
     check_context,
+    check_contradictions,
     check_databases,
     check_repository,
     check_run_lock,
@@ -28,6 +30,7 @@ from ktx_cli.jobs.index import FIX, EmbeddingFacts, IndexFacts, embedding_facts,
 from ktx_cli.llm import ProbeResult, distinct_models, probe_models
 from ktx_cli.project import (
     CONFIG_NAME,
+    CONTRADICTIONS_NAME,
     PROMPTS_NAME,
     RAW_NAME,
     SEMANTIC_NAME,
@@ -40,7 +43,7 @@ from ktx_cli.project import (
 )
 from ktx_cli.runs import last_runs
 
-PATHS: Final = (CONFIG_NAME, SEMANTIC_NAME, WIKI_NAME, RAW_NAME, PROMPTS_NAME, "evals")
+PATHS: Final = (CONFIG_NAME, SEMANTIC_NAME, WIKI_NAME, RAW_NAME, PROMPTS_NAME, "evals", CONTRADICTIONS_NAME)
 """The paths of a project that ktx reads or writes."""
 
 
@@ -145,8 +148,8 @@ READINESS: Final = (*BEFORE, LLM, *AFTER)
 """The checks that decide whether a project is ready, of those `ktx doctor` has under the same names."""
 BESIDE: Final = {"profiles": check_profiles, "repository": check_repository, "lease": check_run_lock}
 """Checks that are shown and decide nothing."""
-COMPILED: Final = {SEMANTIC: check_compiled}
-"""Shown and decides nothing: what the last run found, where `ktx doctor` looks again."""
+COMPILED: Final = {SEMANTIC: check_compiled, CONTRADICTIONS: check_contradictions}
+"""Shown and decide nothing: what the last run found, where `ktx doctor` looks again, and what people have to decide."""
 
 
 @dataclass(frozen=True, slots=True)

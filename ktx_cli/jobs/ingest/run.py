@@ -141,7 +141,7 @@ def _report_absent(report: IngestReport, changes: ChangeSet, base: ProjectBase, 
 
 def _work_through_sources(run: LockedRun, report: IngestReport, changes: ChangeSet, models: Models | None) -> ChangeSet:
     """Return the changes with those of the sources: read, and worked through by agents where these have work."""
-    from ktx_cli.engine import write_deliveries
+    from ktx_cli.engine import keep_contradictions, write_deliveries
     from ktx_cli.sources import load_fetches
 
     plan, workspace = run.plan, changes.workspace
@@ -160,6 +160,8 @@ def _work_through_sources(run: LockedRun, report: IngestReport, changes: ChangeS
     else:
         report.sources = _concluded_without_agents(plan, report.sources, workspace)
     write_deliveries(report.sources, workspace)
+    problem = keep_contradictions(report.sources, workspace, report.contradictions)
+    plan.recorder.warn_of([] if problem is None else [problem])
     return replace(changes, works=report.sources)
 
 
@@ -204,7 +206,7 @@ def _check_end(plan: RunPlan, result: AgentResult) -> None:
 
 def _take_over(plan: RunPlan, report: IngestReport, workspace: Workspace, result: AgentResult) -> None:
     """Put what lands of the agents' work into the overlay of the run, and report it."""
-    from ktx_cli.engine import decided_evictions, page_warnings
+    from ktx_cli.engine import decided_evictions, page_warnings, reconciled_by, what_became
 
     integration, documents, warn_of = result.integration, result.documents, plan.recorder.warn_of
     reconciliation, curations = integration.consolidation.reconciliation, integration.consolidation.curations
@@ -213,14 +215,17 @@ def _take_over(plan: RunPlan, report: IngestReport, workspace: Workspace, result
     workspace.absorb(integration.workspace)
     report.documents = documents.to_json(curations)
     warn_of(documents.warnings(curations))
+    became = what_became(outcomes, integration.workspace, reconciliation)
     works = []
     for work in report.sources:
-        evicted, undecided = decided_evictions(work, reconciliation, integration.workspace)
+        evicted, undecided = decided_evictions(work, reconciliation, became)
         warn_of(undecided)
         own = tuple(each for each in outcomes if each.source == work.key)
-        works.append(replace(work, outcomes=own, evicted=evicted))
+        made = reconciled_by(reconciliation, work)
+        works.append(replace(work, outcomes=own, evicted=evicted, reconciled=made, became=became))
     report.sources = _concluded(plan, works, integration.conclusions)
     report.reconciled, report.repaired, report.stopped = reconciliation, integration.repaired, result.stopped
+    report.contradictions = integration.contradictions
 
 
 def _concluded_without_agents(plan: RunPlan, works: Sequence[SourceWork], workspace: Workspace) -> list[SourceWork]:

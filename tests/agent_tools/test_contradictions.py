@@ -1,0 +1,143 @@
+"""The tool that records contradictions: what it takes, what it refuses, and what it settles in a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ktx_cli.agent_tools.session import ToolSession
+from ktx_cli.agent_tools.toolset import tools_for, unresolved_failures
+from ktx_cli.wiki import Contradiction, Statement
+from tests.agent_tools.conftest import raw_file
+
+RAW = {"a.md": raw_file("a.md", "Revenue is net."), "b/c.md": raw_file("b/c.md", "Revenue is gross.")}
+
+
+def statement(source: str, text: str = "Revenue is net.", **more: Any) -> dict[str, Any]:
+    return {"text": text, "source": source, "effect": "orders.revenue", **more}
+
+
+def arguments(*sources: str, **more: Any) -> dict[str, Any]:
+    said = [statement(source, f"Revenue, says {source}.") for source in sources]
+    return {"topic": "revenue", "statements": said, **more}
+
+
+@pytest.fixture
+def unit(shop: Callable[..., Any]) -> Any:
+    return shop(raw=RAW, source="docs")
+
+
+def test_both_statements_are_recorded_with_source_date_and_effect(unit: Any) -> None:
+    said = [
+        statement("a.md", date="March 2025"),
+        statement("sl:shop/orders.revenue", "sum(amount)", effect="the page revenue"),
+    ]
+    text = unit.ok("record_contradiction", topic=" revenue ", statements=said, evidence="SELECT 1")
+    assert "A person decides" in text
+    assert unit.session.records.contradictions == [
+        Contradiction(
+            "revenue",
+            (
+                Statement("Revenue is net.", "docs/a.md", "orders.revenue", "March 2025"),
+                Statement("sum(amount)", "sl:shop/orders.revenue", "the page revenue"),
+            ),
+            "SELECT 1",
+        )
+    ]
+
+
+@pytest.mark.table(
+    ("named", "recorded"),
+    [
+        ("a.md", "docs/a.md"),
+        ("./b/c.md", "docs/b/c.md"),
+        ("docs/b/c.md", "docs/b/c.md"),
+        ("wiki:revenue", "wiki:revenue"),
+        ("sl:shop/orders", "sl:shop/orders"),
+        ("sl:shop/orders.amount", "sl:shop/orders.amount"),
+        ("data", "data"),
+        ("notes/d.md", "notes/d.md"),
+        ("notes:d.md", "notes/d.md"),
+    ],
+)
+def test_a_source_is_recorded_in_one_form(named: str, recorded: str, shop: Callable[..., Any]) -> None:
+    made = shop(raw=RAW, source="docs", citable={"notes": {"d.md": RAW["a.md"]}})
+    made.ok("record_contradiction", **arguments(named, "data"))
+    assert made.session.records.contradictions[0].statements[0].source == recorded
+
+
+@pytest.mark.table(
+    ("named", "refusal"),
+    [
+        ("c.md", "is not a source of this task; did you mean `a.md`?"),
+        ("nothing", "the raw files are: a.md, b/c.md"),
+        ("wiki:returns", "there is no page `returns`; look with wiki_search"),
+        ("sl:shop/orders.revenu", "did you mean `revenue`?"),
+        ("sl:shop/order", "did you mean `orders`?"),
+        ("sl:hr/staff", "the connection `hr` is not available here; available: shop"),
+        ("text", "is not a source of this task"),
+    ],
+)
+def test_a_source_that_is_not_there_is_refused(named: str, refusal: str, shop: Callable[..., Any]) -> None:
+    made = shop(raw=RAW, source="docs")
+    assert refusal in made.refused("record_contradiction", **arguments("a.md", named))
+    assert made.session.records.contradictions == []
+    assert unresolved_failures(made.session, made.calls) == ()
+
+
+def test_hidden_columns_and_missing_databases_are_no_sources(shop: Callable[..., Any]) -> None:
+    hidden = "name: customers\ncolumn_overrides:\n  - {name: email, visibility: hidden}\n"
+    made = shop(files={"semantic-layer/shop/customers.yaml": hidden})
+    assert "has no `email`" in made.refused("record_contradiction", **arguments("data", "sl:shop/customers.email"))
+    made.session.connections = {}
+    assert "no database" in made.refused("record_contradiction", **arguments("data", "wiki:revenue"))
+
+
+def test_one_statement_is_none_and_secrets_are_refused(unit: Any) -> None:
+    assert "2" in unit.refused("record_contradiction", **arguments("a.md"))
+    secret = statement("data", "password = hunter2hunter2")
+    found = unit.refused("record_contradiction", topic="x", statements=[statement("a.md"), secret])
+    assert "secret" in found or "password" in found
+
+
+def test_the_same_contradiction_is_recorded_once(unit: Any) -> None:
+    unit.ok("record_contradiction", **arguments("a.md", "wiki:revenue"))
+    unit.ok("record_contradiction", **arguments("wiki:revenue", "docs/a.md", topic="Revenue"))
+    unit.ok("record_contradiction", **arguments("a.md", "b/c.md"))
+    assert [each.sources for each in unit.session.records.contradictions] == [
+        ("docs/a.md", "wiki:revenue"),
+        ("docs/a.md", "docs/b/c.md"),
+    ]
+
+
+def test_a_session_that_goes_on_has_what_was_recorded(unit: Any, shop: Callable[..., Any]) -> None:
+    unit.ok("record_contradiction", **arguments("a.md", "wiki:revenue"))
+    other = shop(raw=RAW, source="docs")
+    other.session.restore(unit.session.state())
+    assert other.session.records.contradictions == unit.session.records.contradictions
+
+
+def test_a_capture_names_what_is_accepted(shop: Callable[..., Any]) -> None:
+    made = shop(stage="memory")
+    made.session.accepted = made.session.workspace.base()
+    made.refused("wiki_write", key="revenue", content="Revenue is net.")
+    made.refused("sl_write_source", source="orders", delete=True)
+    assert len(unresolved_failures(made.session)) == 2
+    assert "what is accepted" in made.refused("record_contradiction", **arguments("text", "data"))
+    made.ok("record_contradiction", **arguments("wiki:revenue", "text"))
+    made.ok("record_contradiction", **arguments("sl:shop/orders.revenue", "text"))
+    assert unresolved_failures(made.session) == ()
+    assert "no accepted page" in made.refused("record_contradiction", **arguments("wiki:new", "text"))
+
+
+def test_every_agent_has_the_tool_but_a_capture_that_may_change_what_it_contradicts(shop: Callable[..., Any]) -> None:
+    def has(session: ToolSession, stage: Any) -> bool:
+        return "record_contradiction" in {each.name for each in tools_for(session, stage)}
+
+    session = shop().session
+    assert all(has(session, stage) for stage in ("unit", "curate", "reconcile"))
+    assert not has(session, "memory")
+    session.accepted = session.workspace.base()
+    assert has(session, "memory")

@@ -1,0 +1,166 @@
+"""Sources that contradict each other: agents record both statements, nothing is preferred, and people see it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ktx_cli.core import yaml
+from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, gives, says
+from ktx_cli.testing.model_server import ModelServer
+
+Run = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Planted:
+    """What two sources say of one topic; `source` as an agent names it."""
+
+    topic: str
+    one: tuple[str, str]
+    other: tuple[str, str]
+
+    @property
+    def call(self) -> Call:
+        statements = [{"source": s, "text": text, "effect": f"The page on {self.topic}."} for s, text in self.sides]
+        return Call("record_contradiction", {"topic": self.topic, "statements": statements})
+
+    @property
+    def sides(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        return self.one, self.other
+
+
+PLANTED = (
+    Planted("returns", ("returns.md", "Customers have 30 days."), ("policy-2023.md", "Customers have 14 days.")),
+    Planted("vip", ("crm.md", "A VIP spends 500 euros."), ("loyalty.md", "A VIP spends 1000 euros.")),
+    Planted("week", ("calendar.md", "The week begins on Monday."), ("reports.md", "The week begins on Sunday.")),
+    Planted("churn", ("crm.md", "Churned after 60 days."), ("reports.md", "Churned after 90 days.")),
+    Planted("amount", ("finance.md", "Amounts are in cents."), ("sl:shop/orders.amount", "The amount in euros.")),
+    Planted("paid", ("finance.md", "1 means open."), ("sl:shop/orders.paid", "Whether it was settled, 1 if so.")),
+    Planted("customer", ("crm.md", "One row per household."), ("sl:shop/customers", "One row per person.")),
+    Planted("all paid", ("finance.md", "Every order is paid."), ("data", "| 300 |")),
+    Planted("largest", ("finance.md", "No order is above 8 euros."), ("data", "| 40 |")),
+    Planted("customers", ("crm.md", "There are 3 customers."), ("data", "| 200 |")),
+)
+"""Four of document and document, three of document and dbt, three of document and data."""
+
+SCHEMA = """\
+version: 2
+models:
+  - name: orders
+    columns:
+      - {name: amount, description: The amount in euros.}
+      - {name: paid, description: "Whether it was settled, 1 if so."}
+  - {name: customers, description: One row per person.}
+"""
+QUERIES = (
+    "SELECT 300 * count(*) AS unpaid FROM orders WHERE paid = 0",
+    "SELECT 40 * count(*) AS above FROM orders WHERE amount > 8",
+    "SELECT 100 * count(*) AS customers FROM customers",
+)
+
+
+class Careful:
+    """Follows the prompt of a unit: reads, looks up, queries, then records what it has read both sides of."""
+
+    def __init__(self) -> None:
+        self.recorded: list[tuple[str, str]] = []
+        self.reconciled: list[str] = []
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        said = json.dumps(request.body.get("messages", []), ensure_ascii=False).replace('\\"', '"')
+        if "You sort documents" in request.system:
+            return gives({"lane": "full", "reason": "It says what counts."})
+        if "This run has " in said:
+            self.reconciled.append(said)
+            return says("done")
+        listed = re.findall(r"- ([\w-]+\.md) \(", said)
+        if not listed:
+            return says("ok")
+        step = sum(message["role"] == "assistant" for message in request.body["messages"])
+        if step == 0:
+            look = Call("entity_details", {"connection": "shop", "targets": ["orders", "customers"]})
+            ask = [Call("sql_execution", {"connection": "shop", "sql": sql}) for sql in QUERIES]
+            return calls(*(Call("read_raw_file", {"path": path}) for path in dict.fromkeys(listed)), look, *ask)
+        if step == 1:
+            assert "prefer none of them" in request.system
+            seen = [each for each in PLANTED if all(text in said for _, text in each.sides)]
+            self.recorded += [(each.topic, said) for each in seen]
+            return calls(*(each.call for each in seen), *([] if not seen else [_page(seen[0])]))
+        assert [failed for _, failed in request.tool_results()] == [False] * len(request.tool_results())
+        return says("Recorded.")
+
+
+def _page(planted: Planted) -> Call:
+    said = "\n".join(f"- {source}: {text}" for source, text in planted.sides)
+    page = {"key": planted.topic, "summary": f"About {planted.topic}.", "content": f"Sources disagree:\n\n{said}\n"}
+    return Call("wiki_write", {**page, "raw_paths": [source for source, _ in planted.sides]})
+
+
+def plant(company: Path) -> None:
+    texts: dict[str, list[str]] = {}
+    for each in PLANTED:
+        for source, text in each.sides:
+            if source.endswith(".md"):
+                texts.setdefault(source, []).append(text)
+    for name, lines in texts.items():
+        (company / "docs" / name).write_text(f"# {name}\n\n" + "\n\n".join(lines) + "\n")
+    (company / "transform/models").mkdir(parents=True)
+    (company / "transform/dbt_project.yml").write_text("name: acme\n")
+    (company / "transform/models/schema.yml").write_text(SCHEMA)
+    with (company / "ktx.yaml").open("a") as file:
+        file.write("  transform: {driver: dbt, source_dir: transform}\n")
+
+
+def kept(company: Path) -> list[dict[str, Any]]:
+    document = yaml.load((company / "contradictions.yaml").read_bytes(), where="contradictions.yaml")
+    return list(document["contradictions"])
+
+
+def full(source: str) -> str:
+    return f"docs/{source}" if source.endswith(".md") else source
+
+
+def test_all_of_ten_planted_contradictions_are_recorded_and_kept_until_a_person_decides(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure()
+    plant(company)
+    model = Careful()
+    model_server.play(model)
+    answer = ktx("ingest", "--json")
+    assert answer.code == 0, answer
+    assert all(text in (company / "wiki/global/returns.md").read_text() for _, text in PLANTED[0].sides)
+    found = answer.data["contradictions"]
+    sides = {(each["topic"], tuple((s["source"], s["text"]) for s in each["statements"])) for each in found}
+    assert sides == {(each.topic, tuple((full(s), text) for s, text in each.sides)) for each in PLANTED}
+    for planted in PLANTED:
+        (request,) = [said for topic, said in model.recorded if topic == planted.topic]
+        assert all(text in request for _, text in planted.sides), "both were read before the call"
+    assert all(text in model.reconciled[0] for each in PLANTED for _, text in each.sides), "reconciliation is shown all"
+    assert [each["topic"] for each in kept(company)] == [each["topic"] for each in found]
+
+    shown = ktx("runs", "show", "latest")
+    assert "contradiction\tdocs:" in shown.out and "docs/policy-2023.md: Customers have 14 days." in shown.out
+    status = ktx("status").out
+    assert "10 contradictions between sources wait for a decision: returns, vip" in status
+
+    text = (company / "contradictions.yaml").read_text()
+    text = text.replace("  - topic: vip\n", "  - topic: vip  # sales\n    decision: 1000 euros, says sales\n")
+    (company / "contradictions.yaml").write_text(text)
+    assert "9 contradictions" in ktx("status").out
+
+
+def test_a_run_without_contradictions_leaves_no_file(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds")
+    model_server.play(Careful())
+    answer = ktx("ingest", "--json")
+    assert answer.data["contradictions"] == []
+    assert not (company / "contradictions.yaml").exists()
+    assert "contradiction" not in ktx("status").out

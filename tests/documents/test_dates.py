@@ -1,0 +1,32 @@
+"""The dates that documents state of themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktx_cli.documents import stated_dates
+
+
+@pytest.mark.table(
+    ("text", "found"),
+    [
+        ("---\ntitle: Returns\nvalid_until: 2024-12-31\nstatus: superseded\n---\n# Returns\n",
+         ("valid_until: 2024-12-31", "status: superseded")),
+        ("---\nLast-Updated: 'March 2025'\nstatus: published\nowner: 2025\n---\n", ("Last-Updated: March 2025",)),
+        ("# Sales targets 2024\n\nText.", ("title: 2024",)),
+        ("# Rückgabe\n\n**Stand:** 12.03.2025\n", ("Stand: 12.03.2025",)),
+        ("Valid from 1 May 2024, valid until 30 June 2025.", ("Valid from 1 May 2024", "valid until 30 June 2025")),
+        ("As of Q3 2025 the rule is new.", ("As of Q3 2025",)),
+        ("Superseded by [returns](returns.md). Text", ("Superseded by [returns](returns.md)",)),
+        ("This policy is obsolete.", ("This policy is obsolete",)),
+        ("Updated on March 3, 2025", ("Updated on March 3, 2025",)),
+        ("gültig bis 31.12.2024", ("gültig bis 31.12.2024",)),
+        ("Orders of 2024 count when they are paid. See 2023-01-01.", ()),
+        ("The standard 2024 model.", ()),
+        ("- as of 2024-01-01\n" * 9, ("as of 2024-01-01",)),
+        ("\n" * 80 + "As of 2024-01-01", ()),
+        ("", ()),
+    ],
+)  # fmt: skip
+def test_what_a_document_says_of_its_own_date(text: str, found: tuple[str, ...]) -> None:
+    assert stated_dates(text) == found
