@@ -55,6 +55,8 @@ _SENTENCE: Final = 5
 """From how many words on a query is a question in somebody's words; a shorter one means the words it has."""
 _SHORTEST_PREFIX: Final = 3
 _SHORTEST_CORRECTED: Final = 4
+_SHORTEST_PART: Final = 4
+"""Letters of the shortest word that another is put together of."""
 _NEAREST: Final = 0.75
 """How alike a word must be to one that was probably meant, as `difflib` measures it, 0 to 1."""
 _FREQUENT: Final = 1000
@@ -214,6 +216,8 @@ def _terms(
     for term in related:
         if _having(stores, term):
             terms.setdefault(term, _RELATED)
+    if not terms and not related:
+        terms = dict.fromkeys(_compound(stores, word), _PREFIX)
     if not terms and not related and len(word) >= _SHORTEST_CORRECTED and not is_stop_word(word):
         spelled = {near: to for store in stores for near, to in store.alike(word).items()}
         meant = did_you_mean(word, sorted(near for near in spelled if _begins_alike(word, near)))
@@ -221,6 +225,17 @@ def _terms(
             corrected[word] = meant
             terms = {spelled[meant]: _CORRECTED}
     return terms
+
+
+def _compound(stores: Sequence[Store], word: str) -> tuple[str, ...]:
+    """Return the stems of the two words that one is put together of, as in German: `Umsatzziel`, `Lieferungsdatum`."""
+    for place in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
+        last = stem(word[place:])
+        if _having(stores, last):
+            for first in dict.fromkeys((word[:place], word[:place].removesuffix("s"))):
+                if len(first) >= _SHORTEST_PART and _having(stores, stem(first)):
+                    return stem(first), last
+    return ()
 
 
 def _begins_alike(word: str, other: str) -> bool:

@@ -213,3 +213,13 @@ def test_a_text_is_not_long_because_it_is_longer_than_names() -> None:
     text = f"a carrier takes the parcel: {'then there is more to say of it ' * 10}"
     page = document("parcels", text, kind="page", order=3)
     assert "page" in [hit.kind for hit in Index([*columns, page]).search("carrier of a parcel").hits[:1]]
+
+
+@pytest.mark.table(
+    ("query", "first"),
+    [("Umsatzziel", "umsatz"), ("lieferungsdatum", "datum_der_lieferung"), ("warehousestock", "warehouse")],
+)
+def test_a_word_put_together_of_two_finds_both(query: str, first: str) -> None:
+    documents = [document("umsatz", "das ziel"), document("datum_der_lieferung"), document("warehouse", "stock")]
+    found = Index(documents).search(query)
+    assert ([hit.id for hit in found.hits], dict(found.corrected)) == ([first], {})
