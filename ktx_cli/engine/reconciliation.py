@@ -9,6 +9,7 @@ from typing import Final
 from ktx_cli.agent_tools import StagedUnit, StagedWork, reconcile_prompt, tools_for
 from ktx_cli.core import ReconcileStep, ResultWarning, listing
 from ktx_cli.documents import RawFile, WorkUnit
+from ktx_cli.engine.likeness import likeness_notes
 from ktx_cli.engine.provenance import origins
 from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask
 from ktx_cli.engine.work import (
@@ -61,7 +62,9 @@ def reconcile_task(
     return AgentTask(
         WorkUnit(RECONCILE, RECONCILE, ()),
         RECONCILE,
-        prompt=lambda: reconcile_prompt(session, context.prompts["reconcile"], others=others),
+        prompt=lambda: reconcile_prompt(
+            session, context.prompts["reconcile"], others=others, notes=likeness_notes(session, outcomes)
+        ),
         tools=lambda: tools_for(session, "reconcile"),
         step_budget=STEPS,
         kind=RECONCILE,
