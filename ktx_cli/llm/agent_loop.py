@@ -40,6 +40,7 @@ from ktx_cli.llm.types import (
     total_cost,
 )
 from ktx_cli.llm.usage import UsageFact, UsageSink
+from ktx_cli.project import EffortLevel
 
 StoredStep = Mapping[str, Any]
 """A finished step as JSON: the turns of the model in it, and the results of its tools."""
@@ -111,7 +112,7 @@ class CallSpec:
     fit, with words the model can use. `stream`: somebody reads the answer as it is written. `run_id` and `trace_id`
     are those of a request of the executor's. `journal` keeps the steps of a loop that is to go on when interrupted.
     `label` is what people call the work, for transcripts. `parts`: the prompt as it was put together, empty
-    where none of them is cached."""
+    where none of them is cached. `effort`: how much the model thinks, None where it cannot be told."""
 
     kind: Kind
     backend: str
@@ -129,6 +130,7 @@ class CallSpec:
     journal: LoopJournal | None = None
     label: str = ""
     parts: tuple[PromptPart, ...] = ()
+    effort: EffortLevel | None = None
 
     @property
     def names(self) -> CallNames:
@@ -496,8 +498,16 @@ def problems(error: ValidationError | ValueError) -> str:
 async def _run_calls(
     turn: ModelTurn, spec: CallSpec, record: CallRecord, repair: Repair | None
 ) -> tuple[ToolInvocation, ...]:
-    """Run the calls of one turn: readers side by side, everything else in order."""
-    wanted = [await _repaired(call, spec, record, repair) for call in turn.calls]
+    """Run the calls of one turn: readers side by side, everything else in order.
+
+    One call with arguments that do not fit is worth a question to the repair model. Of several the model reads all
+    that is wrong at once: it made the same mistake each time, and a question for each would cost more than a turn.
+    """
+    wrong = sum(
+        call.name in spec.tools and _argument_problem(spec.tools[call.name], call.arguments) is not None
+        for call in turn.calls
+    )
+    wanted = [await _repaired(call, spec, record, repair if wrong == 1 else None) for call in turn.calls]
     for call in wanted:
         record.tool_started(call.call_id, call.name, call.arguments)
 

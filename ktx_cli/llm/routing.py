@@ -16,7 +16,7 @@ from ktx_cli.llm.executor import RunHandle, RunRequest, chosen_tools, render_mes
 from ktx_cli.llm.governor import Governor, OnWait, ignore_wait
 from ktx_cli.llm.port import Abort
 from ktx_cli.llm.schemas import object_schema
-from ktx_cli.llm.settings import ModelRef, model_for, unsupported
+from ktx_cli.llm.settings import ModelRef, effort_of, model_for, unsupported
 from ktx_cli.llm.tools import RuntimeTool, check_tools
 from ktx_cli.llm.types import (
     BETWEEN_PARTS,
@@ -255,7 +255,17 @@ class RoutedRuntime:
             raise ValueError("a prompt cannot be empty")
         cached = parts if any(part.cached for part in parts) else ()
         ref, text = self.resolve(role, model), BETWEEN_PARTS.join(part.text for part in parts)
-        return CallSpec(kind, ref.backend, role, ref.model, text, system, stream=stream, parts=cached)
+        return CallSpec(
+            kind,
+            ref.backend,
+            role,
+            ref.model,
+            text,
+            system,
+            stream=stream,
+            parts=cached,
+            effort=effort_of(self.shared.config, role, ref),
+        )
 
     def _handle(
         self, work: Callable[[EmitLlm], Awaitable[Result]], spec: CallSpec, abort: Abort | None, request_id: str = ""

@@ -23,6 +23,7 @@ from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.project import (
     ROLES,
     SUPPORTED_BACKENDS,
+    EffortLevel,
     KtxConfig,
     PromptCaching,
     SecretRef,
@@ -56,6 +57,9 @@ def parse_model_ref(text: str, backend: str, *, where: str = "llm.models") -> Mo
     the model id on `gateway` (`qwen3:8b`), elsewhere a `ConfigError` that names the backends. `/` never routes.
     """
     value = text.strip()
+    if SecretRef.parse(value) is not None:
+        message = f"`{where}` is `{text}`: a model cannot be a reference"
+        raise ConfigError(message, hint="write the name of the model; settings of `llm.provider` take references")
     prefix, colon, rest = value.partition(":")
     route = prefix.strip().lower()
     if colon and route in SUPPORTED_BACKENDS:
@@ -103,6 +107,44 @@ def model_for(config: KtxConfig, role: str, *, model: str | None = None) -> Mode
     return found
 
 
+def effort_of(config: KtxConfig, role: str, ref: ModelRef) -> EffortLevel | None:
+    """Return how much the model of a role thinks; None for one that cannot be told.
+
+    Raises `ConfigError` where `llm.effort` names the role, and its model has no effort.
+    """
+    effort = config.llm.effort
+    by_role: dict[str, EffortLevel | None] = {
+        "triage": effort.triage,
+        "candidateExtraction": effort.candidate_extraction,
+        "writer": effort.writer,
+        "curator": effort.curator,
+        "reconcile": effort.reconcile,
+        "repair": effort.repair,
+    }
+    own = by_role.get(role)
+    if has_effort(ref):
+        return own or effort.default
+    if own is None:
+        return None
+    where = f"llm.effort.{role}"
+    message = f"`{where}` is `{own}`, and the model `{ref}` has no effort"
+    raise ConfigError(message, hint=f"give the role a newer model in llm.models.{role}, or remove `{where}`")
+
+
+def has_effort(ref: ModelRef) -> bool:
+    """Say whether a model can be told how much to think: those of Anthropic from version 4.6 on.
+
+    The Claude backends resolve a bare name such as `sonnet` to the newest model of it.
+    """
+    if ref.backend in CLAUDE_BACKENDS and re.fullmatch(r"[a-z]+(\[1m\])?", ref.model):
+        return True
+    found = re.search(r"claude-[a-z]+-(\d+)(?:-(\d{1,2})(?!\d))?", ref.model.lower())
+    return found is not None and (int(found[1]), int(found[2] or 0)) >= OLDEST_WITH_EFFORT
+
+
+OLDEST_WITH_EFFORT: Final = (4, 6)
+
+
 def bindings(config: KtxConfig) -> dict[str, ModelRef]:
     """Return backend and model of every role; {} when no backend is configured for the default role."""
     if config.llm.provider.backend == NO_BACKEND and not config.llm.models:
@@ -123,7 +165,9 @@ def require_runnable(config: KtxConfig) -> None:
     if backend not in (NO_BACKEND, *SUPPORTED_BACKENDS):
         raise unsupported(backend)
     for role, text in config.llm.models.items():
-        parse_model_ref(text, backend, where=f"llm.models.{role}")
+        ref = parse_model_ref(text, backend, where=f"llm.models.{role}")
+        if role in ROLES:
+            effort_of(config, role, ref)
 
 
 def no_backend() -> LlmError:

@@ -101,6 +101,12 @@ async def loop_in_parts(stage: Stage) -> LoopResult:
     return await stage.loop(shelf_tools(stage))
 
 
+async def loop_of_writer(stage: Stage) -> LoopResult:
+    """Run a loop of a role whose effort is set."""
+    stage.role = "writer"
+    return await stage.loop(shelf_tools(stage))
+
+
 async def loop_of_two(stage: Stage) -> LoopResult:
     """Run a loop of at most two steps."""
     return await stage.loop(shelf_tools(stage), budget=2)

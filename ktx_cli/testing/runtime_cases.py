@@ -144,6 +144,13 @@ EQUAL: Final = (
         requirements=("R14", "R57"),
     ),
     ContractCase(
+        "loop of a role with an effort of its own",
+        (calls(LOOK), DONE),
+        runtime_calls.loop_of_writer,
+        replace(LOOPED, effort=("high",)),
+        requirements=("R14",),
+    ),
+    ContractCase(
         "a failing tool",
         (calls(("fail", {"q": "a"})), DONE),
         runtime_calls.loop,

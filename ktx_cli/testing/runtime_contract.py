@@ -90,7 +90,8 @@ class Observed:
     `callbacks` are the tool names each call of `on_step_finish` was told; `seen` the tool results in the last request;
     `ran` what the handlers did, in order; `requests` are counted at the server. `attempts`, `tool_calls`, `failures`
     and `repairs` are None where a call raises and has no facts. `verbatim`: system prompt and prompt stood unchanged in
-    every request. `events` are the kinds of events of a run, in order, text in pieces as one.
+    every request. `effort`: how much the model was to think, each level once. `events` are the kinds of events of a
+    run, in order, text in pieces as one.
     """
 
     result: Any = None
@@ -107,6 +108,7 @@ class Observed:
     requests: int = 1
     usage: Usage = ONE_TURN
     verbatim: bool = True
+    effort: tuple[str | None, ...] = ("medium",)
     events: tuple[str, ...] = ()
 
 
@@ -243,6 +245,7 @@ async def observe(case: ContractCase, subject: Subject) -> Observed:
         requests=len(subject.server.model_calls),
         usage=sum((fact.usage for fact in facts if fact.role == stage.role), Usage()),
         verbatim=all(is_verbatim(request, stage.system, stage.prompt) for request in asked),
+        effort=tuple(dict.fromkeys((request.body.get("output_config") or {}).get("effort") for request in asked)),
         events=tuple(stage.events),
     )
 

@@ -36,7 +36,7 @@ def subject_config(backend: str, url: str, **changes: Any) -> KtxConfig:
     retry = {"maxAttempts": ATTEMPTS, "baseDelayMs": 1, "jitter": False}
     return KtxConfig.model_validate(
         {
-            "llm": {"provider": provider, "models": {"default": MODEL}, **changes},
+            "llm": {"provider": provider, "models": {"default": MODEL}, "effort": {"writer": "high"}, **changes},
             "ingest": {"rateLimit": {"retry": retry}},
         }
     )

@@ -346,6 +346,15 @@ def test_arguments_are_repaired_in_the_same_step(
     assert '"q"' in question
 
 
+def test_of_several_broken_calls_the_model_reads_all_errors_at_once(noted: Noted) -> None:
+    broken = [replace(call("look", {"p": "a"}), call_id=f"c{number}") for number in range(10)]
+    script, repair = Script(turn("", *broken), turn("done")), Repairs('{"q": "mended"}')
+    _, one = play(noted, script, repair=repair, tools=Shelf(look=True).tools)
+    assert repair.asked == []
+    assert (one.record.repairs, one.record.tool_failures, one.record.steps) == (0, 10, 2)
+    assert {each.text for each in one.record.invocations} == {"Invalid arguments for `look`:\n- q: Field required"}
+
+
 def test_a_repair_that_is_cancelled_cancels(noted: Noted) -> None:
     repair = Repairs(llm_error("cancelled", backend="x"))
     with pytest.raises(LlmError) as caught:

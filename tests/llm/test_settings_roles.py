@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ktx_cli.core.errors import ConfigError, UsageError
 from ktx_cli.llm.errors import LlmError
-from ktx_cli.llm.settings import OWN_DEFAULT, ModelRef, bindings, model_for, parse_model_ref
+from ktx_cli.llm.settings import OWN_DEFAULT, ModelRef, bindings, effort_of, has_effort, model_for, parse_model_ref
 from ktx_cli.project.config.blocks import ROLES, SUPPORTED_BACKENDS
 from ktx_cli.project.config.model import KtxConfig
 
@@ -159,3 +159,45 @@ def test_the_hint_of_a_string_without_a_model_is_where_it_stands(text: str, wher
 def test_an_empty_model_is_a_usage_error(model: str) -> None:
     with pytest.raises(UsageError, match="`--model` is empty"):
         model_for(config("claude-code", default="haiku"), "default", model=model)
+
+
+@pytest.mark.table(
+    ("ref", "expected"),
+    [
+        ("claude-code:sonnet", True),
+        ("claude-cli:opus[1m]", True),
+        ("claude-code:claude-haiku-4-5-20251001", False),
+        ("anthropic:claude-sonnet-5-5", True),
+        ("anthropic:claude-sonnet-4-6", True),
+        ("anthropic:claude-opus-5", True),
+        ("anthropic:claude-opus-4-20250514", False),
+        ("anthropic:claude-sonnet-4-5", False),
+        ("anthropic:claude-3-7-sonnet-20250219", False),
+        ("vertex:claude-sonnet-4-5@20250929", False),
+        ("gateway:anthropic/claude-sonnet-5-5", True),
+        ("gateway:qwen3:8b", False),
+        ("gateway:sonnet", False),
+    ],
+)
+def test_which_models_have_an_effort(ref: str, expected: bool) -> None:
+    backend, _, model = ref.partition(":")
+    assert has_effort(ModelRef(backend, model)) is expected
+
+
+def test_the_effort_of_a_role() -> None:
+    config = KtxConfig.model_validate({"llm": {"effort": {"default": "low", "writer": "high"}}})
+    new, old = ModelRef("anthropic", "claude-sonnet-5-5"), ModelRef("anthropic", "claude-sonnet-4-5")
+    assert [effort_of(config, role, new) for role in ("default", "writer", "triage")] == ["low", "high", "low"]
+    assert effort_of(config, "triage", old) is None
+    with pytest.raises(ConfigError, match=r"`llm.effort.writer` is `high`, and the model .* has no effort"):
+        effort_of(config, "writer", old)
+    assert effort_of(KtxConfig(), "writer", new) == "medium"
+    for role in ROLES:
+        one = KtxConfig.model_validate({"llm": {"effort": {role: "high"}}})
+        assert effort_of(one, role, new) == "high"
+
+
+@pytest.mark.table("backend", ["anthropic", "gateway", "claude-code"])
+def test_a_model_is_no_reference(backend: str) -> None:
+    with pytest.raises(ConfigError, match="a model cannot be a reference"):
+        parse_model_ref("env:MODEL", backend)

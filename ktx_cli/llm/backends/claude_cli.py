@@ -43,6 +43,7 @@ from ktx_cli.llm.backends.claude_code.reader import Ending, ending_error, stop_r
 from ktx_cli.llm.errors import CallNames, LlmError, llm_error
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.llm.types import Cost, Usage
+from ktx_cli.project import EffortLevel
 
 if TYPE_CHECKING:
     from ktx_cli.llm.agent_loop import CallRecord, CallSpec, Conversation, Entry, Outcome, Repair, Retried
@@ -352,6 +353,7 @@ class ClaudeCliBackend:
                 system_file=system_file,
                 schema=schema,
                 max_turns=1 if schema is None else OBJECT_TURNS,
+                effort=spec.effort,
             )
             return await run(
                 command,
@@ -428,7 +430,14 @@ def _turn(envelope: Mapping[str, Any], spec: CallSpec) -> ModelTurn:
 
 
 def command_line(
-    host: Host, *, model: str, system: str, system_file: Path, schema: str | None, max_turns: int
+    host: Host,
+    *,
+    model: str,
+    system: str,
+    system_file: Path,
+    schema: str | None,
+    max_turns: int,
+    effort: EffortLevel | None = None,
 ) -> list[str]:
     """Return the arguments; a system prompt that cannot be one of them is in `system_file`."""
     command = [str(host.binary), "--print", "--output-format", "json", "--verbose", "--model", model]
@@ -443,4 +452,4 @@ def command_line(
         command.append("--restricted")
     if schema is not None:
         command += ["--json-schema", schema]
-    return command
+    return command if effort is None else [*command, "--effort", effort]

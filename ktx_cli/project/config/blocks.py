@@ -10,6 +10,7 @@ from ktx_cli.project.config.base import REQUIRED, Block, setting, wrong
 
 Backend = Literal["none", "anthropic", "vertex", "gateway", "claude-code", "claude-cli", "codex"]
 CacheTtl = Literal["5m", "1h"]
+EffortLevel = Literal["low", "medium", "high"]
 
 SUPPORTED_BACKENDS: Final = ("anthropic", "vertex", "gateway", "claude-code", "claude-cli")
 """The backends that run models. `codex` is known from the TypeScript ktx, loads, and runs nothing."""
@@ -117,8 +118,22 @@ class PromptCaching(Block):
     )
 
 
+class Effort(Block):
+    """How much a model thinks before it answers, by role; the same on every backend."""
+
+    default: EffortLevel = setting("medium", "Of every role that names none of its own.")
+    triage: EffortLevel | None = setting(None, "Of `triage`.", example="low")
+    candidate_extraction: EffortLevel | None = setting(
+        None, "Of `candidateExtraction`.", alias="candidateExtraction", example="low"
+    )
+    writer: EffortLevel | None = setting(None, "Of `writer`.", example="high")
+    curator: EffortLevel | None = setting(None, "Of `curator`.", example="medium")
+    reconcile: EffortLevel | None = setting(None, "Of `reconcile`.", example="high")
+    repair: EffortLevel | None = setting(None, "Of `repair`.", example="medium")
+
+
 class Llm(Block):
-    """Models: the provider, a model for each role, prompt caching."""
+    """Models: the provider, a model and an effort for each role, prompt caching."""
 
     provider: Provider = setting(Provider, "Who runs the models.")
     models: dict[str, str] = setting(
@@ -134,6 +149,7 @@ class Llm(Block):
             "repair": "sonnet",
         },
     )
+    effort: Effort = setting(Effort, "How much the models think before they answer. Models before 4.6 have no effort.")
     prompt_caching: PromptCaching = setting(PromptCaching, "What the provider caches.", alias="promptCaching")
 
 

@@ -16,7 +16,7 @@ from ktx_cli.project import PromptCaching
 
 MAX_TOKENS: Final = 32_000
 MAX_TOKENS_GATEWAY: Final = 8_192
-"""Output tokens asked for at most; models behind a gateway often allow no more."""
+"""Output tokens asked for at most; models behind a gateway that are not known often allow no more."""
 
 TYPE_KEYS: Final = frozenset({"type", "$ref", "anyOf", "allOf", "oneOf", "enum", "const"})
 """Keywords that say what a value may be."""
@@ -40,7 +40,7 @@ def request_body(spec: CallSpec, conversation: Conversation, caching: PromptCach
     """Return the arguments of `messages.create`, the same for the same input."""
     body: dict[str, Any] = {
         "model": spec.model,
-        "max_tokens": MAX_TOKENS_GATEWAY if spec.backend == "gateway" else MAX_TOKENS,
+        "max_tokens": MAX_TOKENS_GATEWAY if spec.backend == "gateway" and spec.effort is None else MAX_TOKENS,
         "messages": [_message(entry) for entry in conversation.history],
         "stream": True,
     }
@@ -52,6 +52,10 @@ def request_body(spec: CallSpec, conversation: Conversation, caching: PromptCach
     _mark(body, spec, caching)
     if spec.schema is not None:
         _ask_for_object(body, spec)
+    if spec.effort is not None:
+        body["output_config"] = {**body.get("output_config", {}), "effort": spec.effort}
+        if "tool_choice" not in body:  # a model that must call a tool cannot think first
+            body["thinking"] = {"type": "adaptive"}
     made: dict[str, Any] = _encodable(body)
     return made
 

@@ -127,6 +127,7 @@ class ClaudeCodeBackend:
             model=spec.model,
             system=argument(spec.system),
             max_turns=turns,
+            effort=spec.effort,
             tools=describe_tools(spec.tools),
             schema=schema,
             stream=spec.stream,

@@ -14,6 +14,7 @@ from ktx_cli.llm.backends.claude.launcher import KEYS, REAL_CLI
 from ktx_cli.llm.backends.claude.session import HINT, PolicyError
 from ktx_cli.llm.errors import LlmError, llm_error
 from ktx_cli.llm.schemas import changed_inside
+from ktx_cli.project import EffortLevel
 
 if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions
@@ -78,6 +79,7 @@ class ProcessSpec:
     stream: bool = False
     retries: int | None = None
     reuse: bool = False
+    effort: EffortLevel | None = None
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -139,7 +141,8 @@ def build_options(
 def _arguments(spec: ProcessSpec, host: Host) -> dict[str, str | None]:
     left_out = {COMMANDS_OFF} if spec.reuse else set()
     kept = {name: value for name, value in LOCKDOWN_ARGUMENTS.items() if name not in left_out}
-    return {**kept, **({"restricted": None} if host.restricted else {})}
+    effort = {} if spec.effort is None else {"effort": spec.effort}
+    return {**kept, **effort, **({"restricted": None} if host.restricted else {})}
 
 
 def launcher_environment(host: Host, *, folder: Path, retries: int | None) -> dict[str, str]:

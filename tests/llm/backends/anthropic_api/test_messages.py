@@ -320,3 +320,15 @@ def test_which_schemas_a_person_wrote_the_response_format_can_carry(schema: dict
     assert is_lossless(schema) is carried
     if carried:
         strict_schema(schema)
+
+
+def test_an_effort_comes_with_adaptive_thinking() -> None:
+    assert "thinking" not in body(call())
+    made = body(call(effort="high"))
+    assert (made["thinking"], made["output_config"]) == ({"type": "adaptive"}, {"effort": "high"})
+    schema = {"type": "object", "properties": {"q": {"type": "string"}}}
+    made = body(call("object", effort="low", schema=schema))
+    assert set(made["output_config"]) == {"format", "effort"}
+    forced = body(call("object", backend="gateway", effort="low", schema=schema))
+    assert "thinking" not in forced, "a forced tool call excludes it"
+    assert forced["output_config"] == {"effort": "low"}

@@ -307,7 +307,7 @@ def test_prompts_that_are_interpreted_leak(
     def careless(*args: Any, **kwargs: Any) -> Any:
         options = built(*args, **kwargs)
         options.verbatim_prompts = False
-        options.extra_args = {name: None for name in options.extra_args if name != "restricted"}
+        options.extra_args = {name: value for name, value in options.extra_args.items() if name != "restricted"}
         options.env = {**options.env, "CLAUDE_CODE_DISABLE_ATTACHMENTS": "0"}
         return options
 
