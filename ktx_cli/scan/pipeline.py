@@ -350,7 +350,8 @@ def _with_measures(
         found: dict[TableRef, tuple[ProposedMeasure, ...]] = {}
         if rows is not None and wanted:
             dialect = dialect_named(connector.dialect)
-            found = propose_measures(schema.tables, records.known, rows.profiles, dialect)
+            known = restricted(records.known, {table.ref: table for table in schema.tables})
+            found = propose_measures(schema.tables, known, rows.profiles, dialect)
             read = {each.ref for each in rows.profiles if each.unsampled is None}
             kept = restricted_measures(records.measures or {}, schema.tables)
             found |= {ref: measures for ref, measures in kept.items() if ref not in read}
