@@ -55,6 +55,8 @@ from ktx_cli.project import (
     Workspace,
     transaction,
 )
+from ktx_cli.protection import has_protected
+from ktx_cli.semantic import Model
 from ktx_cli.wiki import Contradiction, hidden_characters, with_contradictions
 
 log = logging.getLogger(__name__)
@@ -199,9 +201,9 @@ def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sour
     """Return a source projected on what those before it wrote, with the rest cut into units.
 
     A source whose files, settings and tables are those of its last projection is not projected again, unless agents
-    have files to read: the projection says what of them is left, and what to know of them.
+    have files to read, as the projection says what to know of them, or a query of its own may read what people protect.
     """
-    is_needed = work.asked and bool(work.changes.touched)
+    is_needed = (work.asked and bool(work.changes.touched)) or may_be_protected(work, plan.layers.models(workspace))
     if not is_needed and digest(work, workspace) in {work.delivered.projected, last.projected}:
         return _attempted(work, lambda: replace(work, units=_units(work, sources.Projection())))
 
@@ -218,6 +220,12 @@ def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sour
         return replace(work, projection=replace(projection, warnings=(*projection.warnings, *suspicious)), units=units)
 
     return _run_step(work, "project", plan.emit, project)
+
+
+def may_be_protected(work: SourceWork, models: Mapping[str, Model]) -> bool:
+    """Whether a source owns queries in a semantic layer where people hide something, which may be what they read."""
+    owners = {path.split("/")[1] for path, items in work.delivered.owned.items() if "sql" in items}
+    return any(has_protected(models[each]) for each in owners if each in models)
 
 
 def _units(work: SourceWork, projection: sources.Projection) -> tuple[WorkUnit, ...]:

@@ -6,9 +6,11 @@ from collections import Counter
 
 import pytest
 
-from ktx_cli.engine.source_phase import digest, tables
+from ktx_cli.engine.source_phase import digest, may_be_protected, tables
 from ktx_cli.engine.work import SourceWork
 from ktx_cli.project.workspace import Workspace
+from ktx_cli.semantic import load_tree
+from ktx_cli.sources.deliveries import Delivery
 from ktx_cli.sources.documents import DocumentsConnection
 from ktx_cli.sources.documents.source import DocumentsSource
 
@@ -68,3 +70,26 @@ def test_every_state_of_an_overlay_has_its_own(tree: Counting) -> None:
     assert before != written == tables(workspace)
     workspace.drop(SHARD)
     assert tables(workspace) == before
+
+
+ORDERS = b"tables: {orders: {table: shop.orders, columns: [{name: id, type: number}]}}"
+
+
+@pytest.mark.table(
+    ("owned", "visibility", "expected"),
+    [
+        ({"semantic-layer/shop/stg.yaml": {"name": "1", "sql": "2"}}, "hidden", True),
+        ({"semantic-layer/shop/stg.yaml": {"name": "1", "sql": "2"}}, "public", False),
+        ({"semantic-layer/crm/stg.yaml": {"name": "1", "sql": "2"}}, "hidden", False),
+        ({"semantic-layer/shop/orders.yaml": {"measures.paid": "1"}}, "hidden", False),
+        ({}, "hidden", False),
+    ],
+)
+def test_queries_of_a_source_are_looked_at_again_where_people_hide_something(
+    owned: dict[str, dict[str, str]], visibility: str, expected: bool
+) -> None:
+    workspace = Workspace(Counting())
+    workspace.write(SHARD, ORDERS)
+    workspace.write(OTHER, f"name: orders\nvisibility: {visibility}\n".encode())
+    work = SourceWork("dbt", None, DocumentsSource(), delivered=Delivery({}, owned))
+    assert may_be_protected(work, {"shop": load_tree(workspace, "shop", "duckdb")}) is expected

@@ -215,6 +215,17 @@ def _test(test: Any) -> tuple[str, Mapping[str, Any]]:
     return str(name), arguments if isinstance(arguments, Mapping) else {}
 
 
+def unique_columns(item: Item) -> Iterator[str]:
+    """Yield the columns of which a test or a constraint says that no two rows have the same value."""
+    for column in item.items("columns"):
+        tests = [*column.listed("tests"), *column.listed("data_tests")]
+        constraints = [each for each in column.listed("constraints") if isinstance(each, Mapping)]
+        is_tested = any(_test(each)[0] == "unique" and _limits(each, _test(each)[1]) is None for each in tests)
+        is_key = any("unique" in _RULES.get(str(each.get("type")), ()) for each in constraints)
+        if (name := column.text("name")) and (is_tested or is_key):
+            yield name
+
+
 def _limits(test: Any, arguments: Mapping[str, Any]) -> str | None:
     """Return why a test does not hold for every row, None where it does."""
     settings: dict[Any, Any] = {}

@@ -16,7 +16,7 @@ _MOST_RULES: Final = 40
 _MOST_COLUMNS: Final = 60
 _MOST_UPSTREAM: Final = 200
 _LONGEST: Final = 300
-_PASSED_ON: Final = ("ephemeral", "view", "")
+PASSED_ON: Final = ("ephemeral", "view", "")
 """Ways to materialize a model that keep no rows: what it leaves out, all that is built from it lacks."""
 
 
@@ -62,7 +62,7 @@ def _upstream(relation: Relation, models: Mapping[Relation, SqlModel]) -> Iterat
     while waiting and len(seen) < _MOST_UPSTREAM:
         each = waiting.pop(0)
         model = models.get(each)
-        if each in seen or model is None or model.node.materialized not in _PASSED_ON:
+        if each in seen or model is None or model.node.materialized not in PASSED_ON:
             continue
         seen.add(each)
         for rule in model.facts.rules:

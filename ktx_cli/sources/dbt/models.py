@@ -13,7 +13,7 @@ from ktx_cli.sources.dbt.sql import ModelFacts, read_facts
 from ktx_cli.sources.dbt.templates import Rendered, Texts, rendered
 from ktx_cli.sources.table_texts import LayerTable
 
-_EPHEMERAL_CTE: Final = "__dbt__cte__"
+EPHEMERAL_CTE: Final = "__dbt__cte__"
 """How dbt names the CTEs that it puts ephemeral models into."""
 
 
@@ -141,8 +141,8 @@ def _with_references(
             if (each := tables.get(relation)) is not None and each.source.table
         }
         for cte in list(tree.find_all(exp.CTE)):
-            if cte.alias.startswith(_EPHEMERAL_CTE):
-                by_name[cte.alias.casefold()] = ("ref", cte.alias.removeprefix(_EPHEMERAL_CTE))
+            if cte.alias.startswith(EPHEMERAL_CTE):
+                by_name[cte.alias.casefold()] = ("ref", cte.alias.removeprefix(EPHEMERAL_CTE))
                 cte.pop()
         clause = tree.args.get("with_") or tree.args.get("with")
         if clause is not None and not clause.expressions:

@@ -18,6 +18,7 @@ from ktx_cli.sources.dbt import project as manifest
 from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts, Reference, add_joins, want_semantics
 from ktx_cli.sources.dbt.lineage import want_lineage
 from ktx_cli.sources.dbt.models import SqlModel, read_models
+from ktx_cli.sources.dbt.query_sources import is_candidate, want_sources
 from ktx_cli.sources.dbt.sql import ModelFacts
 from ktx_cli.sources.git import Origin, check_files, fetch_files
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
@@ -86,6 +87,7 @@ class DbtSource(Source):
             report.dropped(f"exposure `{exposure.text('name') or '?'}`", dbt.EXPOSURE, exposure.place)
         models = read_models(project, found, context.models)
         want_lineage(models, wanted, report, TOOL)
+        unreadable = want_sources(project, models, found, context, wanted, report)
         written = write(wanted, context, TOOL)
         report.items += semantics
         items = report.sorted()
@@ -93,7 +95,7 @@ class DbtSource(Source):
         return Projection(
             written.artifacts, written.owned, items, handled(snapshot, items, notes),
             tuple(_left(project, snapshot, items, models.values())),
-            (*_warnings(missed, semantics), *broken, *written.warnings), notes,
+            (*_warnings(missed, semantics), *(broken or unreadable), *written.warnings), notes,
         )  # fmt: skip
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
@@ -125,7 +127,8 @@ def _tables(project: dbt.Project, tables: Tables, report: Report) -> tuple[dict[
     for node in project.nodes:
         what = f"{node.kind} `{node.shown}`"
         if node.virtual is not None:
-            report.dropped(what, node.virtual, node.item.place)
+            if not is_candidate(node):
+                report.dropped(what, node.virtual, node.item.place)
             continue
         several = tables.find(node.name)
         if len(several) == 1:
@@ -209,10 +212,10 @@ INERT: Final = frozenset({dbt.STEERS, KNOWN_TYPES, dbt.EPHEMERAL, dbt.DISABLED, 
 
 
 def losses(report: Iterable[Fidelity]) -> dict[str, list[Fidelity]]:
-    """Return what the rules could not keep, by file, as far as an agent may do better."""
+    """Return what the rules could not keep, by file, as far as an agent may do better; of SQL the facts say it."""
     found: defaultdict[str, list[Fidelity]] = defaultdict(list)
     for each in report:
-        if each.kind is not Kind.KEPT and each.why not in INERT:
+        if each.kind is not Kind.KEPT and each.why not in INERT and not each.place.path.endswith(dbt.SQL):
             found[each.place.path].append(each)
     return dict(found)
 

@@ -1,0 +1,349 @@
+"""Models that dbt does not materialize, ephemeral and disabled ones, as sources of the semantic layer with `sql`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ktx_cli.core import KtxError, ResultWarning, file_stem, one_line, yaml
+from ktx_cli.faces import exp
+from ktx_cli.project import Layout, Workspace
+from ktx_cli.protection import check_protected, is_protected, read_relations, sources_of
+from ktx_cli.semantic import Model, Place, Relation, Report, UnresolvedError, check_model, load_tree
+from ktx_cli.sources.dbt.facts import TOOL, unique_columns
+from ktx_cli.sources.dbt.lineage import PASSED_ON
+from ktx_cli.sources.dbt.models import EPHEMERAL_CTE, SqlModel
+from ktx_cli.sources.dbt.project import Node, Project
+from ktx_cli.sources.dbt.sql import parse_query
+from ktx_cli.sources.port import ProjectContext
+from ktx_cli.sources.table_texts import LayerTable, Wanted, leave_broken, model_without_ours, want_files
+from ktx_cli.warehouses import PARSER_FAULTS, SemanticType, StatementPolicy
+
+_MOST_INLINED: Final = 30
+_MOST_COLUMNS: Final = 500
+_TYPES: Final = {
+    SemanticType.NUMBER: "DOUBLE", SemanticType.TIME: "TIMESTAMP", SemanticType.BOOLEAN: "BOOLEAN",
+    SemanticType.STRING: "VARCHAR",
+}  # fmt: skip
+
+
+class _Unfit(Exception):
+    """Why a model cannot be a source."""
+
+
+def want_sources(
+    project: Project,
+    models: Mapping[Relation, SqlModel],
+    tables: Mapping[Relation, LayerTable],
+    context: ProjectContext,
+    wanted: Wanted,
+    report: Report,
+) -> list[ResultWarning]:
+    """Want a source for each model that is not materialized and whose SQL compiles; the report says why another is not.
+
+    Returns the warnings about connections whose files cannot be read, so that nothing is written there.
+    """
+    by_connection: defaultdict[str, list[SqlModel]] = defaultdict(list)
+    for model in models.values():
+        if is_candidate(model.node):
+            by_connection[model.connection].append(model)
+    warnings: list[ResultWarning] = []
+    for connection, several in sorted(by_connection.items()):
+        if connection not in context.models:
+            for model in several:
+                _dropped(model, "none of the tables that it reads was scanned", report)
+            continue
+        broken = leave_broken(context, connection, wanted)
+        if broken is not None:
+            warnings.append(broken)
+            for model in several:
+                _dropped(model, broken.message, report)
+            continue
+        _want(connection, several, _Compiler(connection, project, models, tables, context), context, wanted, report)
+    return warnings
+
+
+def is_candidate(node: Node) -> bool:
+    """Whether a node has no table because of how dbt is to make it, but SQL that says what its rows are."""
+    return node.virtual is not None and node.query is not None and node.materialized in PASSED_ON
+
+
+def _dropped(model: SqlModel, why: str, report: Report) -> None:
+    node = model.node
+    report.dropped(f"{node.kind} `{node.shown}`", node.virtual or "", node.item.place)
+    report.dropped(f"SQL of `{node.shown}`", one_line(why, 300), Place(model.path))
+
+
+def _want(
+    connection: str,
+    several: list[SqlModel],
+    compiler: _Compiler,
+    context: ProjectContext,
+    wanted: Wanted,
+    report: Report,
+) -> None:
+    documents: dict[str, dict[str, Any]] = {}
+    for model in several:
+        try:
+            documents[model.path] = compiler.document(model)
+        except _Unfit as error:
+            _dropped(model, str(error), report)
+    wrong = _errors(connection, documents, compiler.layer, context)
+    files: dict[str, str] = {}
+    made = Report()
+    for model in several:
+        document = documents.get(model.path)
+        if document is None:
+            continue
+        name = document["name"]
+        if name in wrong:
+            _dropped(model, wrong[name], report)
+            continue
+        files[f"{file_stem(name)}.yaml"] = yaml.dump(document)
+        made.kept(f"SQL of `{name}`", Place(model.path), name)
+        report.kept(f"SQL of `{name}`", Place(model.path), f"{connection}/{name}")
+        report.kept(f"{model.node.kind} `{name}`", model.node.item.place, f"{connection}/{name}")
+    want_files(files, made.items, connection, context.workspace, TOOL, wanted)
+
+
+def _errors(
+    connection: str, documents: Mapping[str, Mapping[str, Any]], layer: Model, context: ProjectContext
+) -> dict[str, str]:
+    """Return source -> the first error that its definition would have in the semantic layer."""
+    if not documents:
+        return {}
+    trial, folder = Workspace(context.workspace), Layout.context_paths(connection)[0]
+    for document in documents.values():
+        trial.write(f"{folder}/{file_stem(document['name'])}.yaml", yaml.dump(dict(document)).encode())
+    names = {document["name"] for document in documents.values()}
+    after = load_tree(trial, connection, layer.dialect, layer.calendar)
+    own = replace(after, sources={name: after.sources[name] for name in sorted(names) if name in after.sources})
+    found = dict.fromkeys(names - own.sources.keys(), "the semantic layer cannot use it")
+    for each in (*after.problems, *check_model(own)):
+        if each.severity == "error" and each.location.object in names:
+            found.setdefault(str(each.location.object), each.message)
+    return found
+
+
+@dataclass(slots=True)
+class _Compiler:
+    """Compiles models of one connection to queries over scanned tables."""
+
+    connection: str
+    project: Project
+    models: Mapping[Relation, SqlModel]
+    tables: Mapping[Relation, LayerTable]
+    context: ProjectContext
+    layer: Model = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.layer = model_without_ours(self.context, self.connection)
+
+    def document(self, model: SqlModel) -> dict[str, Any]:
+        """Return the definition of the source of a model; raises `_Unfit` where there is none."""
+        name = model.node.shown
+        alike = next((each for each in self.layer.sources if each.casefold() == name.casefold()), None)
+        if alike is not None:
+            raise _Unfit(f"`{alike}` is already a source of `{self.connection}`")
+        self._require_readable(model)
+        tree, used = self._tree(model, typed=False)
+        sql = tree.sql(dialect=model.dialect or None, pretty=True)
+        self._require_open(sql, used)
+        columns = self._columns(model)
+        grain = self._grain(model, {each["name"] for each in columns})
+        return {
+            "name": name,
+            "sql": sql,
+            **({"descriptions": {TOOL: text}} if (text := self._text(model.node.item.text("description"))) else {}),
+            **({"grain": grain} if grain else {}),
+            "columns": columns,
+        }
+
+    @staticmethod
+    def _require_readable(model: SqlModel) -> None:
+        facts = model.facts
+        if facts.problem is not None:
+            raise _Unfit(facts.problem)
+        if not model.rendered.is_resolved:
+            raise _Unfit(f"only dbt can resolve {', '.join(f'`{each}`' for each in facts.unresolved[:3])}")
+        if not facts.has_all_columns or not 0 < len(facts.columns) <= _MOST_COLUMNS:
+            raise _Unfit("its columns are not known")
+
+    def _tree(self, model: SqlModel, *, typed: bool) -> tuple[Any, dict[Relation, LayerTable]]:
+        """Return the query over tables, with the models that have none as CTEs, and the tables.
+
+        `typed`: each table is called by a plain word, for which `_schema` has the columns.
+        """
+        used: dict[Relation, LayerTable] = {}
+        inlined: dict[Relation, Any] = {}
+        try:
+            tree = self._expanded(model, used, inlined, (model.node.relation,), typed)
+        except (RecursionError, *PARSER_FAULTS):
+            raise _Unfit(f"it cannot be read as {model.dialect}") from None
+        if inlined:
+            clause = tree.args.get("with_")
+            first = [_cte(relation, query) for relation, query in inlined.items()]
+            rest = [] if clause is None else clause.expressions
+            is_recursive = bool(clause is not None and clause.args.get("recursive"))
+            tree.set("with_", exp.With(expressions=[*first, *rest], recursive=is_recursive))
+        return tree, used
+
+    def _expanded(
+        self,
+        model: SqlModel,
+        used: dict[Relation, LayerTable],
+        inlined: dict[Relation, Any],
+        trail: tuple[Relation, ...],
+        typed: bool,
+    ) -> Any:
+        tree = parse_query(model.rendered.sql, model.dialect)
+        names = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
+        for node in list(tree.find_all(exp.Table)):
+            relation = model.rendered.references.get(node.name)
+            if relation is None:
+                if node.name.casefold() not in names or node.db:
+                    raise _Unfit(f"it reads `{node.name}` without `ref` or `source`")
+                continue
+            table = self.tables.get(relation)
+            if table is not None:
+                used[relation] = self._of_connection(table, names)
+                parts = (_typed_name(relation),) if typed else table.source.table or ()
+                new = exp.Table(**dict(zip(("this", "db", "catalog"), map(_identifier, reversed(parts)), strict=False)))
+                alias = node.alias or (table.source.table or ("",))[-1]
+            else:
+                self._inline(relation, used, inlined, trail, typed)
+                new, alias = exp.to_table(_cte_name(relation)), node.alias
+            if alias and alias != new.name:
+                new.set("alias", exp.TableAlias(this=_identifier(alias)))
+            for key in ("joins", "pivots", "sample"):
+                if node.args.get(key):
+                    new.set(key, node.args[key])
+            node.replace(new)
+        return tree
+
+    def _inline(
+        self,
+        relation: Relation,
+        used: dict[Relation, LayerTable],
+        inlined: dict[Relation, Any],
+        trail: tuple[Relation, ...],
+        typed: bool,
+    ) -> None:
+        """Put a model without a table among the CTEs, behind those that it reads."""
+        shown, model = ".".join(relation[1:]), self.models.get(relation)
+        if relation in inlined:
+            return
+        if model is None or model.node.virtual is None:
+            raise _Unfit(f"`{shown}` has no scanned table")
+        if relation in trail or len(inlined) >= _MOST_INLINED:
+            raise _Unfit(f"`{shown}` is built from itself, or from too many models without tables")
+        if not model.rendered.is_resolved or model.facts.problem is not None:
+            raise _Unfit(f"the SQL of `{shown}`, which it reads, cannot be resolved")
+        inlined[relation] = self._expanded(model, used, inlined, (*trail, relation), typed)
+        inlined[relation] = inlined.pop(relation)
+
+    def _of_connection(self, table: LayerTable, names: set[str]) -> LayerTable:
+        if table.connection != self.connection:
+            raise _Unfit(f"`{table.source.name}` is in another connection, `{table.connection}`")
+        parts = table.source.table or ()
+        if len(parts) == 1 and parts[0].casefold() in names:
+            raise _Unfit(f"a CTE of it is called `{parts[0]}`, as a table that it reads")
+        return table
+
+    def _require_open(self, sql: str, used: Mapping[Relation, LayerTable]) -> None:
+        """Raise where anything that the query reads is protected, or the guard would not let it through."""
+        for table in used.values():
+            parts = table.source.table or ()
+            for source in sources_of(self.layer, parts):
+                if is_protected(source):
+                    raise _Unfit(f"it reads `{source.name}`, which has policies or hidden columns")
+        try:
+            check_protected(self.layer, sql, read_relations(self.context.workspace, self.connection))
+            StatementPolicy(self.connection).check(sql, self.layer.dialect, max_rows=1)
+        except KtxError as error:
+            raise _Unfit(error.problem) from None
+
+    def _columns(self, model: SqlModel) -> list[dict[str, Any]]:
+        """Return the columns with the types that follow from those of the tables, and what dbt's YAML says of them."""
+        types = self._types(model)
+        texts = {item.text("name"): item.text("description") for item in model.node.item.items("columns")}
+        found = []
+        for index, column in enumerate(model.facts.columns):
+            text = self._text(texts.get(column.name))
+            entry: dict[str, Any] = {"name": column.name, **(types[index] if index < len(types) else {})}
+            found.append(entry | ({"descriptions": {TOOL: text}} if text else {}))
+        return found
+
+    def _types(self, model: SqlModel) -> list[dict[str, str]]:
+        """Return the type of each column; raises `_Unfit` where the query names a column that nothing has."""
+        from sqlglot.errors import SqlglotError
+        from sqlglot.optimizer.annotate_types import annotate_types
+        from sqlglot.optimizer.qualify import qualify
+
+        tree, used = self._tree(model, typed=True)
+        schema = {_typed_name(relation): _schema(table) for relation, table in used.items()}
+        try:
+            tree = qualify(tree, schema=schema, dialect=model.dialect or None, quote_identifiers=False)
+            tree = annotate_types(tree, schema=schema, dialect=model.dialect or None)
+        except SqlglotError as error:
+            raise _Unfit(f"its columns cannot be resolved: {one_line(str(error), 160)}") from None
+        except (RecursionError, *PARSER_FAULTS):
+            raise _Unfit("its columns cannot be resolved") from None
+        selects = tree.selects
+        if len(selects) != len(model.facts.columns):
+            raise _Unfit("its columns are not known")
+        return [dict(_type_of(each)) for each in selects]
+
+    @staticmethod
+    def _grain(model: SqlModel, names: set[str]) -> list[str]:
+        for columns in (*([each] for each in unique_columns(model.node.item)), [*model.facts.grain]):
+            if columns and names.issuperset(columns):
+                return list(columns)
+        return []
+
+    def _text(self, text: str | None) -> str:
+        try:
+            return self.project.texts.rendered(text) if text else ""
+        except UnresolvedError:
+            return ""
+
+
+def _cte_name(relation: Relation) -> str:
+    return EPHEMERAL_CTE + relation[-1]
+
+
+def _cte(relation: Relation, query: Any) -> Any:
+    return exp.CTE(this=query, alias=exp.TableAlias(this=exp.to_identifier(_cte_name(relation))))
+
+
+def _typed_name(relation: Relation) -> str:
+    return "_".join(("table", *relation)).lower().replace("-", "_")
+
+
+def _identifier(name: str) -> Any:
+    return exp.to_identifier(name)
+
+
+def _schema(table: LayerTable) -> dict[str, str]:
+    return {
+        each.name: "DATE" if each.is_date else _TYPES[each.type]
+        for each in table.source.columns.values()
+        if each.expr is None
+    }
+
+
+def _type_of(projection: Any) -> Iterator[tuple[str, str]]:
+    """Yield the keys of a column that say its type, none where it is not known."""
+    kind = projection.type
+    if kind is None:
+        return
+    for word, types in (
+        ("number", exp.DataType.NUMERIC_TYPES), ("time", exp.DataType.TEMPORAL_TYPES),
+        ("string", exp.DataType.TEXT_TYPES), ("boolean", {exp.DataType.Type.BOOLEAN}),
+    ):  # fmt: skip
+        if kind.this in types:
+            yield "type", word
+    if kind.this is exp.DataType.Type.DATE:
+        yield "natural_granularity", "day"
