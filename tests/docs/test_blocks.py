@@ -101,7 +101,7 @@ none
 $ ktx wiki read nothing  # exit 2
 ...
 $ ktx sl list | wc -l
-20
+27
 ```
 
 * In a list:
