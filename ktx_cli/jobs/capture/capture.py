@@ -340,7 +340,7 @@ def estimate(record: MemoryRecord, options: CaptureOptions) -> tuple[CaptureEsti
         task = agents.task(agents.context(no_values, in_memory(plan.layers)), work, work.units[0])
         prompt = task.prompt()
         tools = [[tool.name, tool.description, tool.input_schema()] for tool in task.tools()]
-    asked = prompt.system + prompt.prompt + json.dumps(tools)
+    asked = prompt.system + prompt.shared + prompt.prompt + json.dumps(tools)
     steps = BOUNDS[record.source_type].steps
     return CaptureEstimate(record, estimated_tokens(asked), steps), plan.recorder.warnings
 
