@@ -186,7 +186,8 @@ def _pages_naming(session: ToolSession, connection: str, sources: Collection[str
 
 def sampled(session: ToolSession, connection: str, source: Source) -> Mapping[str, tuple[Any, ...]]:
     """Return values that were seen in the columns of a source, where the project lets them go to a model."""
-    if session.values is None or session.privacy != "off":
+    shares = session.privacy == "off" or (session.privacy == "local" and session.share_code_lists == "all")
+    if session.values is None or not shares:
         return {}
     may = values_shown(session.model(connection), source, lambda: read_relations(session.workspace, connection))
     found = session.values(connection, source)

@@ -18,7 +18,7 @@ from ktx_cli.agent_tools.ledger import Ledger
 from ktx_cli.core import Diagnostic, KtxError, Record, listing
 from ktx_cli.documents import RawFile
 from ktx_cli.llm import FAILED_CALL, RuntimeTool, ToolInvocation, ToolOutput
-from ktx_cli.project import Privacy, Tree, Workspace
+from ktx_cli.project import CodeLists, Privacy, Tree, Workspace
 from ktx_cli.prompts import Skill
 from ktx_cli.protection import Refused
 from ktx_cli.search import Hit, Scope
@@ -331,6 +331,7 @@ class ToolSession:
     """Whose pages are written, and seen before everybody's."""
     calendar: CalendarSettings = field(default_factory=CalendarSettings)
     privacy: Privacy = "local"
+    share_code_lists: CodeLists = "declared"
     run_sql: RunSql | None = None
     """Runs a statement; None: there is no database to ask."""
     check_data: CheckData | None = None

@@ -289,6 +289,8 @@ def _counts(node: Any) -> bool:
     """Whether an expression holds nothing but counts and numbers that stand in the statement."""
     if isinstance(node, exp.Count | exp.CountIf | exp.Literal) and not getattr(node, "is_string", False):
         return True
+    if isinstance(node, exp.Sum | exp.Avg):
+        return _is_flag(node.this)
     if isinstance(node, exp.Filter | exp.Paren | exp.Cast | exp.Neg):
         return _counts(node.this)
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Nullif | exp.Coalesce | exp.Round):
@@ -296,6 +298,21 @@ def _counts(node: Any) -> bool:
             _counts(each) for each in node.expressions
         )
     return False
+
+
+def _is_flag(node: Any) -> bool:
+    """Whether an expression is 0, 1 or NULL, whatever its conditions say, so that its sum is a count of rows."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Case):
+        branches = [each.args.get("true") for each in node.args.get("ifs") or ()]
+        return all(map(_is_bit, [*branches, node.args.get("default")]))
+    return isinstance(node, exp.If) and _is_bit(node.args.get("true")) and _is_bit(node.args.get("false"))
+
+
+def _is_bit(node: Any) -> bool:
+    is_number = isinstance(node, exp.Literal) and not node.is_string and node.this in ("0", "1", "0.0", "1.0")
+    return node is None or isinstance(node, exp.Null) or is_number
 
 
 def error_text(message: str, sql: str, names: Iterable[str], privacy: Privacy) -> str:

@@ -82,7 +82,7 @@ def unit_task(context: AgentContext, work: SourceWork, unit: WorkUnit) -> AgentT
             session,
             unit,
             context.prompts["work_unit"],
-            skills=work.source.skills,
+            skills=work.source.skills_of(unit),
             earlier=work.delivered.files,
             before=earlier_texts(RawStore(context.plan.layout.raw_store), work, unit),
         ),
@@ -202,7 +202,7 @@ class AgentWork:
             prompts=load_prompts(plan.layout.root, self.prompts),
             skills=load_skills(plan.layout.root),
             library=library or Library({}),
-            values=ValueSamples(database),
+            values=ValueSamples(database, codes=plan.config.scan.privacy == "local"),
             find=find,
         )
 

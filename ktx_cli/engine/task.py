@@ -33,12 +33,17 @@ FORMAT: Final = "1"
 MOST_VALUES: Final = 5
 """Values an agent sees of a column, the most frequent ones."""
 
+MOST_CODES: Final = 20
+"""Values of a list that is a code list: an agent sees it whole, where the project shares code lists."""
+
 
 class ValueSamples:
     """The value lists of the last scans; those of a connection are read when they are first asked for."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
+    def __init__(self, database: sqlite3.Connection, *, codes: bool = False) -> None:
+        """`codes`: give whole code lists, and nothing of longer lists or of those that may not be complete."""
         self._database = database
+        self._codes = codes
         self._lists: dict[str, dict[str, list[ColumnValues]]] = {}
 
     def __call__(self, connection: str, source: Source) -> Mapping[str, tuple[Any, ...]]:
@@ -46,12 +51,13 @@ class ValueSamples:
         if source.table is None:
             return {}
         return {
-            column.name: tuple(value for value, _ in listed.values[:MOST_VALUES])
+            column.name: tuple(value for value, _ in listed.values[: MOST_CODES if self._codes else MOST_VALUES])
             for listed in self._lists_of(connection).get(source.table[-1].casefold(), ())
             if source.is_of(listed.ref)
             and (column := source.column(listed.column)) is not None
             and column.expr is None
             and listed.values
+            and (not self._codes or (listed.complete and len(listed.values) <= MOST_CODES))
         }
 
     def _lists_of(self, connection: str) -> Mapping[str, list[ColumnValues]]:
@@ -97,6 +103,7 @@ class AgentContext:
             configured=self.plan.config.connections.keys(),
             calendar=calendar_of(self.plan.config),
             privacy=self.plan.config.scan.privacy,
+            share_code_lists=self.plan.config.scan.share_code_lists,
             run_sql=self._run_sql,
             check_data=self.gates.check_data,
             values=self.values,

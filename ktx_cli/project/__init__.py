@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ktx_cli.project.config.blocks import (
         ROLES,
         SUPPORTED_BACKENDS,
+        CodeLists,
         EffortLevel,
         Embeddings,
         HistoryFilters,

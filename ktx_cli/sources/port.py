@@ -172,6 +172,10 @@ class Source(ABC):
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return the work the changes make, in a stable order."""
 
+    def skills_of(self, unit: WorkUnit) -> tuple[str, ...]:
+        """Return the skills that the agent of a unit loads. Here: all of the source."""
+        return self.skills
+
     def after_units(
         self, entry: Any, snapshot: Snapshot, context: ProjectContext, evidence: Sequence[UnitEvidence]
     ) -> Conclusion:

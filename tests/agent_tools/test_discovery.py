@@ -108,6 +108,20 @@ def test_values_are_shown_only_where_they_may_go_to_a_model(shop: Callable[..., 
         assert "ada@example.com" not in text
 
 
+@pytest.mark.table(
+    ("privacy", "share", "shown"),
+    [("local", "declared", False), ("local", "all", True), ("strict", "all", False), ("off", "declared", True)],
+)
+def test_code_lists_are_shared_where_the_project_says_so(
+    privacy: str, share: str, shown: bool, shop: Callable[..., Any]
+) -> None:
+    seen = {"region": ("EU", "US"), "email": ("ada@example.com",), "id": (1, 2)}
+    made = shop(privacy=privacy, share_code_lists=share, values=lambda connection, source: seen)
+    text = made.ok("entity_details", targets=["customers"])
+    assert ("values: EU, US" in text) is shown
+    assert "ada@example.com" not in text
+
+
 def test_sources_are_listed(shop: Callable[..., Any]) -> None:
     made = shop()
     text = made.ok("sl_discover")

@@ -38,7 +38,7 @@ SELECT c.name, SUM(o.amount) FROM orders AS o JOIN customers AS c ON c.id = o.cu
 -- user: ann executions: 30
 SELECT paid, COUNT(*) FROM orders GROUP BY paid;
 """
-PAGE = "wiki/global/historic-sql-revenue-by-customer.md"
+PAGE = "wiki/global/queries-revenue-by-customer.md"
 MANIFEST = "raw-sources/shop/query-history/manifest.yaml"
 
 
@@ -97,8 +97,8 @@ def test_what_agents_say_becomes_usage_and_a_page(ktx: Run, asked: Path, model_s
     assert "summary: How much does each customer buy?" in text
     assert "sl_refs:\n- orders" in text or "sl_refs:\n  - orders" in text
     manifest = (asked / MANIFEST).read_text()
-    assert "wiki:historic-sql-revenue-by-customer" in manifest
-    assert answer.data["sources"][0]["pages"] == {"historic-sql-revenue-by-customer": "created"}
+    assert "wiki:queries-revenue-by-customer" in manifest
+    assert answer.data["sources"][0]["pages"] == {"queries-revenue-by-customer": "created"}
     for args in (("wiki", "lint"), ("lint",)):
         found = ktx(*args, "--json").data["findings"]
         assert [each for each in found if each["code"] in ("secret", "KTX220")] == [], args
@@ -116,7 +116,7 @@ def test_a_question_nobody_asks_any_more_is_marked_without_a_model(
     model_server.play([])
     answer = ktx("ingest", "--no-llm", "--json")
     assert answer.code == 0, answer
-    assert answer.data["sources"][0]["pages"] == {"historic-sql-revenue-by-customer": "stale"}
+    assert answer.data["sources"][0]["pages"] == {"queries-revenue-by-customer": "stale"}
     assert "stale_since" in (asked / PAGE).read_text()
     assert shard(asked)["orders"]["usage"]["narrative"] == "People add up what is sold."
     assert model_server.requests == []

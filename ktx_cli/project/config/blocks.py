@@ -279,6 +279,7 @@ ValidationBudget = Annotated[
 
 
 Privacy = Literal["off", "local", "strict"]
+CodeLists = Literal["declared", "all"]
 """What values of rows may be used for: model and agents, this machine alone, nothing."""
 
 Views = Literal["never", "local", "always"]
@@ -362,6 +363,11 @@ class Scan(Block):
         "local",
         "What may happen with values of rows: `off`: they may go to the model and to agents, `local`: they stay on this"
         " machine, `strict`: they are not stored.",
+    )
+    share_code_lists: CodeLists = setting(
+        "declared",
+        "Which lists of values agents see under `privacy: local`: `declared`: those that dbt or the semantic layer"
+        " declares, `all`: also those of columns with few values in the last scan. Never those of personal data.",
     )
     views: Views = setting(
         "local",

@@ -377,7 +377,10 @@ class _Usage:
         return {TIER: buckets.UNUSED, STALE_SINCE: since if isinstance(since, str) else self.absence.today.isoformat()}
 
 
-PREFIX: Final = "historic-sql-"
+PREFIX: Final = "queries-"
+FORMER_PREFIX: Final = "historic-sql-"
+"""How the keys of pages begin, and began; a page keeps its key, so that references to it stay right."""
+
 TAGS: Final = ("historic-sql", "pattern")
 STALE, ARCHIVED = "stale", "archived"
 REUSE: Final = 0.6

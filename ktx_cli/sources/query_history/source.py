@@ -19,6 +19,7 @@ from ktx_cli.sources.query_history.model import KIND, Coverage, scope_of
 from ktx_cli.sources.query_history.pages import (
     DIGEST,
     EVIDENCE,
+    FORMER_PREFIX,
     PREFIX,
     Absence,
     PageChange,
@@ -43,11 +44,13 @@ from ktx_cli.wiki import FOLDER, GLOBAL, Wiki, render
 if TYPE_CHECKING:
     from ktx_cli.sources.port import DigestForm, EvidenceForm, FetchContext, ProjectContext, UnitEvidence
 
-TABLE_NOTES = "Read the file and give exactly one `table_usage` evidence: what people use the table for."
+TABLE_NOTES = "Read the file, then emit exactly one piece of `table_usage` evidence: what people use the table for."
 PATTERN_NOTES = (
-    "Read the file and give one `pattern` evidence for each question worth a page; statements that ask the same are "
-    "one. Most files hold fewer questions than statements; a file may hold none."
+    "Read the file, then emit one piece of `pattern` evidence for each question that deserves a page. Several "
+    "statements may ask the same question, and a file may contain none."
 )
+WHY_NOT = "ktx writes the pages and texts about the query history from the evidence that you emit"
+TABLE_SKILL, PATTERN_SKILL = "historic_sql_table_digest", "historic_sql_patterns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class QueryHistorySource(Source):
     clock: Callable[[], datetime] = now
 
     kind: ClassVar[str] = KIND
-    skills: ClassVar[tuple[str, ...]] = ("historic_sql_table_digest", "historic_sql_patterns")
+    skills: ClassVar[tuple[str, ...]] = (TABLE_SKILL, PATTERN_SKILL)
     evidence: ClassVar[EvidenceForm | None] = EVIDENCE
     digest: ClassVar[DigestForm | None] = DIGEST
 
@@ -127,6 +130,11 @@ class QueryHistorySource(Source):
         touched = sorted(changes.touched & snapshot.files.keys() - projection.handled)
         return tuple(_unit(snapshot.files[path], touched) for path in touched)
 
+    def skills_of(self, unit: WorkUnit) -> tuple[str, ...]:
+        """Return the skill for the kind of file that a unit is about."""
+        is_table = any(path.startswith("tables/") for path in unit.files)
+        return (TABLE_SKILL,) if is_table else (PATTERN_SKILL,)
+
     def after_units(
         self, entry: Any, snapshot: Snapshot, context: ProjectContext, evidence: Sequence[UnitEvidence]
     ) -> Conclusion:
@@ -158,7 +166,9 @@ class QueryHistorySource(Source):
     ) -> tuple[PageChange, ...]:
         """Return the wiki's pages of patterns that change. Without evidence only pages of query histories matter."""
         wiki = Wiki()
-        wiki.refresh(context.workspace, context.workspace.paths(f"{FOLDER}{GLOBAL}/{'' if patterns else PREFIX}"))
+        beginnings = ("",) if patterns else (PREFIX, FORMER_PREFIX)
+        folder = f"{FOLDER}{GLOBAL}/"
+        wiki.refresh(context.workspace, [p for each in beginnings for p in context.workspace.paths(folder + each)])
         if not (wiki.pages or patterns):
             return ()
         return pattern_pages(
@@ -238,7 +248,7 @@ def _unit(file: RawFile, touched: list[str]) -> WorkUnit:
         peers=tuple(path for path in touched if path != file.path),
         notes=TABLE_NOTES if is_table else PATTERN_NOTES,
         semantic=False,
-        why_not="the query history is told by evidence; what it says is written without an agent",
+        why_not=WHY_NOT,
     )
 
 

@@ -59,7 +59,7 @@ def test_a_pattern_becomes_a_page() -> None:
         "representative_sql": "SELECT b",
         "fingerprints": ["a", "b"],
     }
-    assert change.page.key == "historic-sql-sales"
+    assert change.page.key == "queries-sales"
     again = parse("global", change.page.key, render(change.page))
     assert not isinstance(again, Diagnostic)
     assert run([again], pattern()) == ()
@@ -68,11 +68,11 @@ def test_a_pattern_becomes_a_page() -> None:
 @pytest.mark.table(
     ("fingerprints", "slug", "keys"),
     [
-        (("a", "b"), "revenue", ["historic-sql-sales"]),
-        (("a",), "revenue", ["historic-sql-sales"]),
-        (("a", "b", "c"), "revenue", ["historic-sql-sales"]),
-        (("c",), "revenue", ["historic-sql-revenue"]),
-        (("c",), "sales", ["historic-sql-sales-2"]),
+        (("a", "b"), "revenue", ["queries-sales"]),
+        (("a",), "revenue", ["queries-sales"]),
+        (("a", "b", "c"), "revenue", ["queries-sales"]),
+        (("c",), "revenue", ["queries-revenue"]),
+        (("c",), "sales", ["queries-sales-2"]),
     ],
 )
 def test_a_page_with_enough_in_common_is_reused(fingerprints: tuple[str, ...], slug: str, keys: list[str]) -> None:
@@ -115,7 +115,7 @@ def test_a_page_nobody_asks_for_is_marked_once_and_archived_in_time() -> None:
         ("historic-sql", "pattern"),
     )
     (written,) = run(pages, pattern(title="Again"), day=501)
-    assert (written.page.key, written.page.is_stale) == ("historic-sql-sales", False)
+    assert (written.page.key, written.page.is_stale) == ("queries-sales", False)
 
 
 def test_nothing_is_stale_where_the_history_was_cut() -> None:
@@ -123,9 +123,9 @@ def test_nothing_is_stale_where_the_history_was_cut() -> None:
 
 
 def test_pages_of_others_are_left_alone() -> None:
-    other = new_page("historic-sql-sales", {"summary": "By hand", "tables": ["orders"], "fingerprints": ["x"]}, "Text")
+    other = new_page("queries-sales", {"summary": "By hand", "tables": ["orders"], "fingerprints": ["x"]}, "Text")
     changes = run([other], pattern())
-    assert [each.page.key for each in changes] == ["historic-sql-sales-2"]
+    assert [each.page.key for each in changes] == ["queries-sales-2"]
 
 
 def test_evidence_without_a_statement_that_is_there_writes_nothing() -> None:
@@ -178,4 +178,4 @@ def test_a_page_of_another_connection_is_left_alone() -> None:
     (mine,) = run([], pattern())
     assert run([mine.page], current="", connection="other") == ()
     (other,) = run([mine.page], pattern(), connection="other")
-    assert (other.page.key, other.reason) == ("historic-sql-sales-2", "created")
+    assert (other.page.key, other.reason) == ("queries-sales-2", "created")

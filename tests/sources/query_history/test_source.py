@@ -31,7 +31,7 @@ SELECT r.label, sum(o.total) FROM orders o JOIN regions r ON r.region_id = o.reg
 SELECT name FROM customers WHERE country = 'DE';
 """
 SHARD = "semantic-layer/shop/_schema/public.yaml"
-PAGE = "wiki/global/historic-sql-by-region.md"
+PAGE = "wiki/global/queries-by-region.md"
 Context = Callable[..., FetchContext]
 
 
@@ -144,10 +144,10 @@ def test_evidence_becomes_a_narrative_and_a_page(fetch_context: Context, model: 
     ]
     conclusion = history.after_units(entry(), snapshot, context, evidence)
     assert conclusion.units == {SHARD: ("table-orders",), PAGE: ("patterns-1",)}
-    assert conclusion.artifacts == {"wiki:historic-sql-by-region": ("patterns/1.json",)}
+    assert conclusion.artifacts == {"wiki:queries-by-region": ("patterns/1.json",)}
     assert conclusion.summary == "1 page of questions, narratives of tables"
     assert "narrative: Sales by region." in (workspace.read_text(SHARD) or "")
-    page = parse(GLOBAL, "historic-sql-by-region", workspace.read(PAGE) or b"")
+    page = parse(GLOBAL, "queries-by-region", workspace.read(PAGE) or b"")
     assert isinstance(page, Page)
     assert page.fields["representative_sql"] == (
         "SELECT r.label, SUM(o.total) FROM orders AS o JOIN regions AS r ON r.region_id = o.region_id GROUP BY 1"
