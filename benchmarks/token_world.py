@@ -7,6 +7,7 @@ then tables, side by side; writes what it found; and says that it is done. The s
 
 from __future__ import annotations
 
+import random
 import re
 import sqlite3
 import threading
@@ -192,6 +193,12 @@ class CarefulModel:
             return "triage", gives({"lane": _lane(task), "reason": "It says what counts."})
         if "You take the few facts" in request.system:
             return "extraction", gives({"candidates": [_fact(task)]})
+        if request.body.get("output_config", {}).get("format") and '"narrative"' in request.words:
+            texts = (
+                {"table": name, "narrative": f"People count {name} by their kind. They do so daily."}
+                for name in dict.fromkeys(re.findall(r'"table": ?"([^"]+)"', task))
+            )
+            return "digests", gives({"tables": list(texts)})
         if "Reply with exactly: ok" in task:
             return "probe", says("ok")
         kind, turns = self._plan(request, task)
@@ -255,7 +262,9 @@ def _details(tables: Sequence[str]) -> Turn:
 
 
 def _page(key: str, paths: Sequence[str]) -> Call:
-    text = f"# {key}\n\n{_prose(key, 6)}"
+    dice = random.Random(key)
+    own = " ".join("".join(dice.choices("abcdefghijklmnop", k=6)) for _ in range(60))
+    text = f"# {key}\n\n{_prose(key, 1)} {own}."
     return Call("wiki_write", {"key": key, "summary": f"About {key}.", "content": text, "raw_paths": list(paths)})
 
 
