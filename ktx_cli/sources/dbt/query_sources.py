@@ -283,7 +283,7 @@ class _Compiler:
         from sqlglot.optimizer.qualify import qualify
 
         tree, used = self._tree(model, typed=True)
-        schema = {_typed_name(relation): _schema(table) for relation, table in used.items()}
+        schema: dict[str, object] = {_typed_name(relation): _schema(table) for relation, table in used.items()}
         try:
             tree = qualify(tree, schema=schema, dialect=model.dialect or None, quote_identifiers=False)
             tree = annotate_types(tree, schema=schema, dialect=model.dialect or None)
