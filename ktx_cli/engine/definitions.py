@@ -206,10 +206,11 @@ def _members(model: Model) -> Iterator[tuple[Source, str, str, Place]]:
 
 
 def _members_of(source: Source) -> Iterator[tuple[str, str, Place]]:
+    """Yield kind, name and place of what a source defines; what ktx proposes goes and comes with its columns."""
     computed = (column for column in source.columns.values() if column.expr is not None)
     members = [
-        *(("measure", each.name, each.place) for each in source.measures.values()),
-        *(("segment", each.name, each.place) for each in source.segments.values()),
+        *(("measure", each.name, each.place) for each in source.measures.values() if not each.is_proposed),
+        *(("segment", each.name, each.place) for each in source.segments.values() if not each.is_proposed),
         *(("column", each.name, each.place) for each in computed),
         *(("policy", each.name, each.place) for each in source.policies),
         *(("join", each.alias or each.to, each.place) for each in source.joins if each.provenance not in _SCANNED),

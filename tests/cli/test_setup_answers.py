@@ -25,7 +25,7 @@ WRONG = [
     ("llm: {api_key: [canary-pw]}", "`llm.api_key` must be a text, not a list", "write a text"),
     ("llm: {models: {triage: 5}}", "`llm.models.triage` must be a text, not the number 5", "double quotes"),
     ("llm: [canary-pw]", "`llm` must be a mapping, not a list", "key: value"),
-    ("llm: {models: {writer: m}}", "there is no role `writer`", "roles: default, triage"),
+    ("llm: {models: {author: m}}", "there is no role `author`", "roles: default, triage"),
     ("embeddings: {dimensions: 0}", "`embeddings.dimensions` must be more than 0", ""),
     ("embeddings: {dimensions: true}", "`embeddings.dimensions` must be a whole number", "whole number"),
     ("agents: {targets: []}", "`agents.targets`", ""),

@@ -82,7 +82,7 @@ def entry(driver: str, folder: str, **more: Any) -> Any:
 @pytest.mark.parametrize(
     ("driver", "fetched", "wrote"),
     [
-        ("dbt", ["README.md", "dbt_project.yml", "models/schema.yml"], [SHARD]),
+        ("dbt", ["README.md", "dbt_project.yml", "models/orders.sql", "models/schema.yml"], [SHARD]),
         ("metricflow", ["metrics.yml"], ["semantic-layer/shop/orders.yaml"]),
         ("lookml", ["shop.model.lkml", "views/orders.view.lkml"], ["semantic-layer/shop/orders.yaml"]),
     ],
@@ -112,7 +112,7 @@ def test_a_dbt_project_in_a_folder(repository: Repository, tmp_path: Path) -> No
         path.write_text(json.dumps({**compiled, "metadata": {**compiled["metadata"], "generated_at": str(index)}}))
         configured = DbtConnection.model_validate({"driver": "dbt", "source_dir": str(repository.folder / "dbt")})
         found = source_for("dbt").fetch(configured, context(tmp_path))
-        assert list(found.files) == ["README.md", "dbt_project.yml", "models/schema.yml", PATH]
+        assert list(found.files) == ["README.md", "dbt_project.yml", "models/orders.sql", "models/schema.yml", PATH]
         assert found.files[PATH].text() == json.dumps({"project": "", "nodes": []}, sort_keys=True, indent=0)
     path.write_text("{")
     broken = source_for("dbt").fetch(configured, context(tmp_path))

@@ -54,7 +54,11 @@ def restricted(proposals: Proposals, tables: Iterable[Table]) -> dict[TableRef, 
 
 def with_proposals(entry: Entry, measures: tuple[ProposedMeasure, ...]) -> Entry:
     """Return a generated manifest entry with its proposed measures."""
-    return {**entry, PROPOSED_MEASURES: [each.to_entry() for each in measures]} if measures else entry
+    if not measures:
+        return entry
+    last: Entry = {key: entry[key] for key in ("columns", "joins") if key in entry}
+    first = {key: value for key, value in entry.items() if key not in last}
+    return {**first, PROPOSED_MEASURES: [each.to_entry() for each in measures], **last}
 
 
 def proposals_bytes(proposals: Proposals) -> bytes:
