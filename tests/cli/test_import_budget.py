@@ -52,6 +52,7 @@ def test_a_run_imports_what_it_needs(demo_project: Path, tmp_path: Path, command
 UNCHANGED = """
 import sys
 from ktx_cli.engine import agents_needed, read_sources, source_warnings, write_deliveries
+from ktx_cli.sources.query_history.source import QueryHistorySource
 print(*sorted({"sqlglot", "ktx_cli.engine.agents", "ktx_cli.engine.work"} & set(sys.modules)))
 """
 

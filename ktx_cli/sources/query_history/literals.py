@@ -7,6 +7,7 @@ or that a scan listed. Every other literal is replaced. Nothing is kept because 
 
 from __future__ import annotations
 
+import functools
 import re
 import zoneinfo
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,8 +36,9 @@ _PARAMETER: Final = "p"
 _META: Final = "ktx_literal"
 
 
+@functools.lru_cache(maxsize=2)
 def tokens_of(sql: str, dialect: str) -> Sequence[Token]:
-    """Return the tokens of a statement. Raises `SqlglotError` for a text that has no end."""
+    """Return the tokens of a statement, which nobody may change. Raises `SqlglotError` for a text that has no end."""
     from sqlglot import tokenize
 
     silence_parser()
@@ -242,21 +244,27 @@ def comparisons(scopes: Iterable[Any], origin: Callable[[Any, Any], tuple[NamedT
     """Return the number of a literal -> the column it is compared with. `origin`: the column of a table behind one."""
     found: dict[int, Comparison] = {}
     for scope in scopes:
-        for node in scope.find_all(*_COMPARING):
+        for node in scope.find_all(*_comparing()):
             for side, others in _sides(node):
                 column, folds = _bare(side)
                 owner = origin(column, scope) if isinstance(column, exp.Column) else None
                 if owner is None:
                     continue
-                comparison = Comparison(*owner, equal=isinstance(node, _EQUALITIES), folds=folds)
+                comparison = Comparison(*owner, equal=isinstance(node, _equalities()), folds=folds)
                 for literal in filter(None, map(_constant, others)):
                     if _META in literal.meta:
                         found.setdefault(literal.meta[_META], comparison)
     return found
 
 
-_EQUALITIES: Final = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Case)
-_COMPARING: Final = (*_EQUALITIES, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
+@functools.cache
+def _equalities() -> tuple[Any, ...]:
+    return (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Case)
+
+
+@functools.cache
+def _comparing() -> tuple[Any, ...]:
+    return (*_equalities(), exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
 
 def _sides(node: Any) -> Iterator[tuple[Any, list[Any]]]:
@@ -325,7 +333,7 @@ class Literals:
             if number is not None:
                 mark = put(self.places[number])
                 each.replace(exp.Var(this=mark) if isinstance(each, exp.Var) else exp.Literal.string(mark))
-        parts = _merged(self._parts(root.this.sql(self.dialect, comments=False), places))
+        parts = _merged(self._parts(root.this.sql(self.dialect, comments=False, copy=False), places))
         return Shape(tuple(redact(part) if isinstance(part, str) else part for part in parts))
 
     def _item(self, item: Any) -> Blank:
@@ -392,23 +400,39 @@ _BY_TYPE: Final[Mapping[SemanticType, str]] = {
     SemanticType.BOOLEAN: "TRUE /* or FALSE */",
 }
 
-_POSITIONS: Final = (
-    exp.Group, exp.Ordered, exp.Limit, exp.Offset, exp.Fetch, exp.Cube, exp.Rollup, exp.GroupingSets,
-    exp.DataTypeParam, exp.WindowSpec, exp.TableSample, exp.Convert,
-)  # fmt: skip
-"""Where a number is a position, a limit, a size or a style."""
 
-_SHIFTS: Final = (
-    exp.Interval, exp.DateAdd, exp.DateSub, exp.DatetimeAdd, exp.DatetimeSub, exp.TimestampAdd, exp.TimestampSub,
-    exp.TimeAdd, exp.TimeSub, exp.TsOrDsAdd, exp.AddMonths,
-)  # fmt: skip
-_FORMATTED: Final = (
-    exp.TimeToStr, exp.StrToTime, exp.StrToDate, exp.StrToUnix, exp.UnixToStr, exp.TsOrDsToDate, exp.ToChar,
-    exp.NumberToStr, exp.ParseTime, exp.ParseDatetime,
-)  # fmt: skip
-_TIMES: Final = (
-    exp.Date, exp.Datetime, exp.TimestampTrunc, exp.DateTrunc, exp.TsOrDsToDate, exp.StrToTime, exp.StrToDate,
-)  # fmt: skip
+@functools.cache
+def _positions() -> tuple[Any, ...]:
+    """Where a number is a position, a limit, a size or a style."""
+    return (
+        exp.Group, exp.Ordered, exp.Limit, exp.Offset, exp.Fetch, exp.Cube, exp.Rollup, exp.GroupingSets,
+        exp.DataTypeParam, exp.WindowSpec, exp.TableSample, exp.Convert,
+    )  # fmt: skip
+
+
+@functools.cache
+def _shifts() -> tuple[Any, ...]:
+    return (
+        exp.Interval, exp.DateAdd, exp.DateSub, exp.DatetimeAdd, exp.DatetimeSub, exp.TimestampAdd, exp.TimestampSub,
+        exp.TimeAdd, exp.TimeSub, exp.TsOrDsAdd, exp.AddMonths,
+    )  # fmt: skip
+
+
+@functools.cache
+def _formatted() -> tuple[Any, ...]:
+    return (
+        exp.TimeToStr, exp.StrToTime, exp.StrToDate, exp.StrToUnix, exp.UnixToStr, exp.TsOrDsToDate, exp.ToChar,
+        exp.NumberToStr, exp.ParseTime, exp.ParseDatetime,
+    )  # fmt: skip
+
+
+@functools.cache
+def _times() -> tuple[Any, ...]:
+    return (
+        exp.Date, exp.Datetime, exp.TimestampTrunc, exp.DateTrunc, exp.TsOrDsToDate, exp.StrToTime, exp.StrToDate,
+    )  # fmt: skip
+
+
 _DATE_FUNCTIONS: Final = frozenset({"date", "datetime", "time", "julianday"})
 _TIME_FUNCTIONS: Final = _DATE_FUNCTIONS | {
     "strftime", "to_char", "to_date", "to_timestamp", "date_format", "format_date", "format_datetime",
@@ -445,7 +469,7 @@ def _number(node: Any, parent: Any, compared: Comparison | None) -> Blank:
     """Return the place of a number, or of a text that the parser made of one or of a date part."""
     text = str(node.this)
     if node.is_string and text.lower() in UNITS:
-        if compared is None and not isinstance(parent, _COMPARING):
+        if compared is None and not isinstance(parent, _comparing()):
             return Blank(Use.UNIT, fixed=(f"'{text}'",))
         if compared is not None and compared.table.has_value(compared.column, text, folds=compared.folds):
             return Blank(Use.VALUE, fixed=(f"'{text}'",))
@@ -457,14 +481,14 @@ def _number(node: Any, parent: Any, compared: Comparison | None) -> Blank:
 
 
 def _number_stays(text: str, parent: Any, compared: Comparison | None) -> bool:
-    if isinstance(parent, _POSITIONS):
+    if isinstance(parent, _positions()):
         return len(text) <= _LONGEST_POSITION
-    if isinstance(parent, _SHIFTS):
+    if isinstance(parent, _shifts()):
         return _SMALL.fullmatch(text) is not None or (text.isdecimal() and len(text) <= 4)
     if compared is not None and compared.equal:
         is_flag = compared.table.type_of(compared.column) is SemanticType.BOOLEAN and text in ("0", "1")
         return text == "0" or is_flag or compared.table.has_value(compared.column, text)
-    if compared is not None or isinstance(parent, _COMPARING):
+    if compared is not None or isinstance(parent, _comparing()):
         return text in ("0", "1", "100")
     return _SMALL.fullmatch(text) is not None
 
@@ -486,7 +510,7 @@ def _use(node: Any, parent: Any, key: str, compared: Comparison | None) -> Use:
         return Use.ZONE
     if name in ("timezone", "convert_timezone", "convert_tz") and parent.expressions[0] is node:
         return Use.ZONE
-    if key == "format" and isinstance(parent, _FORMATTED):
+    if key == "format" and isinstance(parent, _formatted()):
         return Use.FORMAT
     if name in _TIME_FUNCTIONS or isinstance(parent, exp.Date | exp.Datetime | exp.Time):
         first = next(iter(parent.expressions), None) if name else parent.this
@@ -529,7 +553,7 @@ def _stand_in(node: Any, parent: Any, use: Use, compared: Comparison | None) -> 
 
 def _unknown(node: Any, parent: Any) -> str:
     """Return what stands for a text or a parameter of which only the text itself would tell the type."""
-    is_time = isinstance(parent, _TIMES)
+    is_time = isinstance(parent, _times())
     if is_time:
         return _ANY_DATE
     is_text = isinstance(node, exp.Literal) and not node.name.startswith(_PARAMETER)

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from sqlglot import exp
-
-from ktx_cli.semantic import Column, SemanticError, Source, parse
+from ktx_cli.faces import exp
+from ktx_cli.semantic import Column, SemanticError, Source
 from ktx_cli.warehouses import SemanticType
 
 MOST: Final = 6
@@ -41,6 +40,8 @@ def proposed_segments(source: Source, filters: Iterable[str], dialect: str) -> l
 
 def _name(source: Source, text: str, dialect: str) -> str | None:
     """Return the name of a condition, None for one that is no segment."""
+    from ktx_cli.semantic import parse
+
     try:
         tree = parse(text, dialect, what="a filter of the query history").unnest()
     except SemanticError:

@@ -162,7 +162,7 @@ def _with_short_lists(tree: exp.Expr) -> exp.Expr:
 
 
 def _read(tree: exp.Expr, dialect: str, tables: Tables, redact: Redact) -> Statement:
-    sql = redact(shown(unmarked(_with_short_lists(tree).sql(dialect, comments=False)), dialect))
+    sql = redact(shown(unmarked(_with_short_lists(tree).sql(dialect, comments=False, copy=False)), dialect))
     identity = hashlib.sha256(sql.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     named = _tables_in(tree)
     found = tuple(sorted({tables.find(parts) for parts in named}, key=lambda table: table.display))
