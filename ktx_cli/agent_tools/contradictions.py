@@ -7,12 +7,12 @@ from typing import Final
 from pydantic import Field
 
 from ktx_cli.agent_tools.session import Input, ToolSession, tool
-from ktx_cli.core import did_you_mean, listing, one_line
+from ktx_cli.core import ConfigError, did_you_mean, listing, one_line
 from ktx_cli.llm import RuntimeTool, ToolOutput
 from ktx_cli.privacy import secrets
 from ktx_cli.protection import Refused
 from ktx_cli.semantic import Source, VisibleModel
-from ktx_cli.wiki import DATA, Contradiction, Statement, read_page
+from ktx_cli.wiki import DATA, Contradiction, Statement, load_contradictions, read_page, settled
 
 TEXT: Final = "text"
 """What a capture calls the text that is to be remembered."""
@@ -65,11 +65,26 @@ def record_contradiction(session: ToolSession, value: RecordContradiction) -> To
         raise Refused("\n".join(wrong[:20]))
     if session.accepted is not None:
         _settle(session, found)
+    else:
+        decided = settled(_kept(session), found)
+        if decided is not None:
+            return ToolOutput(
+                f"A person has decided this already: {decided.decision_summary}. Nothing was recorded. "
+                "Write what was decided; do not write that the sources disagree.",
+                {"success": True, "topic": decided.topic, "decision": decided.decision},
+            )
     session.records.contradicted(found)
     return ToolOutput(
         f"Recorded: sources disagree about {found.topic}. A person decides; leave both statements as they are.",
         {"success": True, "topic": found.topic, "sources": list(found.sources)},
     )
+
+
+def _kept(session: ToolSession) -> list[Contradiction]:
+    try:
+        return load_contradictions(session.workspace)
+    except ConfigError:  # the end of the run reports a file that cannot be read
+        return []
 
 
 def _parts(statement: StatementInput) -> tuple[str, str, str]:

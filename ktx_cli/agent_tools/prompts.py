@@ -20,12 +20,12 @@ from ktx_cli.agent_tools.discovery import file_lines
 from ktx_cli.agent_tools.fence import Parts, cut_lines, joined, shortened, visible, wrapped
 from ktx_cli.agent_tools.layer_readers import origin
 from ktx_cli.agent_tools.session import ToolSession
-from ktx_cli.core import KtxError, StorageError, listing, one_line, plural
+from ktx_cli.core import ConfigError, KtxError, StorageError, listing, one_line, plural
 from ktx_cli.documents import RawFile, WorkUnit, stated_dates
 from ktx_cli.llm import PromptPart, PromptText
 from ktx_cli.prompts import Prompt, for_stage, text_of
 from ktx_cli.sources import FileState
-from ktx_cli.wiki import load_wiki
+from ktx_cli.wiki import Contradiction, load_contradictions, load_wiki
 
 PROMPTS: Final = ("work_unit", "reconcile", "gate_repair", "conflict_repair")
 """The prompts of agent loops. Those of repairs are used as they are: their tasks are written where they run."""
@@ -180,7 +180,7 @@ def _writing_skills(session: ToolSession) -> tuple[str, ...]:
 
 def _index(session: ToolSession) -> str:
     """Return what is there already; it depends on the run and its databases alone, so its tasks share it."""
-    return joined(_pages(session), _sources(session))
+    return joined(_pages(session), _sources(session), _recorded(session))
 
 
 def _limits(session: ToolSession) -> str:
@@ -230,10 +230,34 @@ def _contradictions(session: ToolSession) -> str:
     found = session.stage.contradictions
     if not found:
         return ""
-    lines = (f"- {each.topic}: {one_line(each.summary, _LONGEST_CONTRADICTION)}" for each in found)
     return _section(
-        "Contradictions recorded by the units", lines, "contradictions", "the report of the run has the rest"
+        "Contradictions recorded by the units",
+        map(_contradiction, found),
+        "contradictions",
+        "the report of the run has the rest",
     )
+
+
+def _recorded(session: ToolSession) -> str:
+    """Return the contradictions that earlier runs recorded, those that a person decided with the decision."""
+    try:
+        found = load_contradictions(session.workspace)
+    except ConfigError:  # the end of the run reports a file that cannot be read
+        return ""
+    decided = [each for each in found if each.is_decided]
+    waiting = [each for each in found if not each.is_decided]
+    decisions = (f"{_contradiction(each)}. Decided: {one_line(each.decision_summary)}" for each in decided)
+    more = "contradictions.yaml has the rest"
+    return joined(
+        _section("Contradictions that a person has decided", decisions, "contradictions", more) if decided else "",
+        _section("Contradictions that wait for a decision", map(_contradiction, waiting), "contradictions", more)
+        if waiting
+        else "",
+    )
+
+
+def _contradiction(found: Contradiction) -> str:
+    return f"- {found.topic}: {one_line(found.summary, _LONGEST_CONTRADICTION)}"
 
 
 def _paths(heading: str, paths: Sequence[str], session: ToolSession, notes: Mapping[str, str]) -> str:

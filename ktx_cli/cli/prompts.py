@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.output import Output
 
     from ktx_cli.cli.contract import Session
+    from ktx_cli.jobs.contradictions import Answer, RecordedContradiction
     from ktx_cli.jobs.review import TypedDecision
     from ktx_cli.scan import ReviewedRelationship
 
@@ -274,14 +275,57 @@ def _answer(missing: str | None) -> str:
     Raises `EOFError` when the input is at its end.
     """
     while True:
-        streams.write_err("[a]ccept  [r]eject  [s]kip  [q]uit: ")
-        typed = sys.stdin.readline()
-        if not typed:
-            raise EOFError
-        word = typed.strip().casefold()
+        word = _typed_line("[a]ccept  [r]eject  [s]kip  [q]uit: ").casefold()
         if word == "" or not any(full.startswith(word) for full in ("accept", "reject", "skip", "quit")):
             streams.write_err("type a, r, s or q, then Enter\n")
         elif word[0] == "a" and missing is not None:
             streams.write_err(f"it cannot be accepted: {one_line(missing)}\n")
         else:
             return word[0]
+
+
+def ask_contradiction(recorded: RecordedContradiction, position: str, reason: str | None) -> Answer | None:
+    """Ask which statements of a contradiction hold, and why where no `reason` is given; None: the person quits.
+
+    An answer without statements and reason skips it. Raises as `ask`.
+    """
+    from ktx_cli.jobs.contradictions import Answer
+
+    found = recorded.contradiction
+    count = len(found.statements)
+    allowed = {str(number) for number in range(1, count + 1)}
+    lines = [f"{position}: {one_line(found.topic, 400)}"]
+    lines += [
+        f"  {number}) {one_line(each.label, 1_000)}\n     effect: {one_line(each.effect, 400)}"
+        for number, each in enumerate(found.statements, 1)
+    ]
+    lines += [f"  evidence: {one_line(found.evidence, 1_000)}"] if found.evidence else []
+    streams.write_err("\n".join(lines) + "\n")
+    while True:
+        word = _typed_line(f"[1-{count}] what holds, for example 1 or 1 2  [n]either  [s]kip  [q]uit: ").casefold()
+        if word in ("q", "quit"):
+            return None
+        if word in ("s", "skip"):
+            return Answer()
+        neither = word in ("n", "neither")
+        numbers = [] if neither else _parts(word)
+        if neither or (numbers and allowed.issuperset(numbers)):
+            break
+        streams.write_err(f"type numbers from 1 to {count}, n, s or q, then Enter\n")
+    holds = tuple(sorted({int(each) for each in numbers}))
+    why = reason or ""
+    while not why:
+        optional = len(holds) == 1
+        why = _typed_line("Reason (Enter: none): " if optional else "Reason: ")
+        if why or optional:
+            break
+    return Answer(holds, why or None)
+
+
+def _typed_line(question: str) -> str:
+    """Return a typed line without blanks around it; raises `EOFError` when the input is at its end."""
+    streams.write_err(question)
+    typed = sys.stdin.readline()
+    if not typed:
+        raise EOFError
+    return typed.strip()

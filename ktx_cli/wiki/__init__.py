@@ -26,10 +26,15 @@ if TYPE_CHECKING:
     from ktx_cli.wiki.contradictions import (
         DATA,
         Contradiction,
+        ContradictionDecision,
         Statement,
+        contradictions_in,
+        entry_line,
         load_contradictions,
         merged,
+        settled,
         with_contradictions,
+        with_decision,
     )
     from ktx_cli.wiki.injection import hosts_of, instructions
     from ktx_cli.wiki.page import (

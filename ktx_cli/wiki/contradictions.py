@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, Record, yaml
-from ktx_cli.project import CONTRADICTIONS_NAME, Tree, append_value, delete_value, set_value
+from ktx_cli.core import ConfigError, Record, one_line, yaml
+from ktx_cli.project import CONTRADICTIONS_NAME, Edit, Tree, append_value, apply, delete_value, set_value
 
 DATA: Final = "data"
 """The source of a statement that the rows of a database make."""
 
 _HEADER: Final = """\
 # Sources that contradict each other, as the agents of ktx recorded them. ktx adds to this file, and prefers no source.
-# To decide, write `decision: ...` into an entry, or correct the source and delete the entry.
+# To decide, run `ktx wiki contradictions --review`, or correct the source and delete the entry.
 """
 _ENTRIES: Final = "contradictions"
+
+_ENGLISH: Final = "a an and about are at by definition for in is of on or the to what when which vs versus"
+_GERMAN: Final = "das dem den der des die ein eine für im in ist mit oder und von was zu zum zur"
+_FILLERS: Final = frozenset(f"{_ENGLISH} {_GERMAN}".split())
+"""Words of a topic that do not tell it from another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +62,43 @@ class Contradiction(Record):
     evidence: str | None = None
     """What shows that both cannot be right, such as a query and its result."""
     decision: str | None = None
-    """What a person decided; None while nobody has."""
+    """What a person decided, in a sentence; None while nobody has."""
+    holds: tuple[str, ...] = ()
+    """The sources whose statements hold by that decision, where it names some."""
+    reason: str | None = None
+    decided_by: str | None = None
+    decided_on: str | None = None
+    """The day of the decision, as YYYY-MM-DD."""
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Contradiction:
         """Return a contradiction from its plain values; raises `TypeError` or `KeyError` where they are not one."""
         statements = tuple(Statement.from_json(each) for each in stored["statements"])
-        optional = (stored.get("evidence"), stored.get("decision"))
-        return cls(str(stored["topic"]), statements, *(None if each is None else str(each) for each in optional))
+        holds = stored.get("holds") or ()
+        texts = {name: str(stored[name]) for name in _TEXTS if stored.get(name) is not None}
+        sources = (holds,) if isinstance(holds, str) else tuple(map(str, holds))
+        return cls(str(stored["topic"]), statements, holds=sources, **texts)
 
     @property
-    def identity(self) -> tuple[str, frozenset[str]]:
-        """What two records of the same contradiction share: the topic and the sources."""
-        return " ".join(self.topic.casefold().split()), frozenset(self.sources)
+    def is_decided(self) -> bool:
+        """Whether a person has decided it."""
+        return self.decision is not None
+
+    def same_as(self, other: Contradiction) -> bool:
+        """Say whether two records are of the same contradiction.
+
+        They are if their topics have the same words and they share a source, or if they share two statements.
+        """
+        if len({*self._texts()} & {*other._texts()}) > 1:
+            return True
+        return _topic_words(self.topic) == _topic_words(other.topic) and bool({*self.sources} & {*other.sources})
+
+    def settles(self, other: Contradiction) -> bool:
+        """Say whether the decision of this one holds for another record: of the same, and with no further source."""
+        return self.is_decided and self.same_as(other) and {*other.sources} <= {*self.sources}
+
+    def _texts(self) -> list[tuple[str, str]]:
+        return [(each.source, each.text) for each in self.statements]
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -82,33 +112,66 @@ class Contradiction(Record):
 
     def joined(self, other: Contradiction) -> Contradiction:
         """Return the contradiction with the statements that another record of it adds."""
-        texts = {(each.source, each.text) for each in self.statements}
+        texts = {*self._texts()}
         new = (each for each in other.statements if (each.source, each.text) not in texts)
         return replace(self, statements=(*self.statements, *new), evidence=self.evidence or other.evidence)
+
+    @property
+    def decision_summary(self) -> str:
+        """What was decided, why, by whom and when, in one line; empty while nobody has decided."""
+        if self.decision is None:
+            return ""
+        by = " ".join(filter(None, (self.decided_by and f"by {self.decided_by}", self.decided_on and self.decided_on)))
+        reason = f" because {self.reason}" if self.reason else ""
+        return f"{self.decision.rstrip('.')}{reason.rstrip('.')}" + (f" ({by})" if by else "")
 
     def stored(self) -> dict[str, Any]:
         """Return it as plain values, without what is not known."""
         statements = [_known(asdict(each)) for each in self.statements]
-        return _known({**asdict(self), "statements": statements})
+        return _known({**asdict(self), "statements": statements, "holds": list(self.holds)})
+
+
+_TEXTS: Final = ("evidence", "decision", "reason", "decided_by", "decided_on")
+_DECISION: Final = ("decision", "holds", "reason", "decided_by", "decided_on")
+"""The keys of an entry that a decision writes."""
 
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: value for name, value in values.items() if value not in (None, [])}
+
+
+def _topic_words(topic: str) -> frozenset[str]:
+    """Return the words of a topic that tell it from others."""
+    words = frozenset(re.findall(r"\w+", topic.casefold()))
+    return words - _FILLERS or words
 
 
 def merged(found: Iterable[Contradiction]) -> list[Contradiction]:
     """Return contradictions with each recorded once, in the order in which they were first recorded."""
-    once: dict[tuple[str, frozenset[str]], Contradiction] = {}
+    once: list[Contradiction] = []
     for each in found:
-        known = once.get(each.identity)
-        once[each.identity] = each if known is None else known.joined(each)
-    return list(once.values())
+        number = next((number for number, known in enumerate(once) if known.same_as(each)), None)
+        if number is None:
+            once.append(each)
+        else:
+            once[number] = once[number].joined(each)
+    return once
+
+
+def settled(kept: Iterable[Contradiction], found: Contradiction) -> Contradiction | None:
+    """Return the kept contradiction whose decision holds for one that is found again; None where there is none."""
+    return next((each for each in kept if each.settles(found)), None)
 
 
 def load_contradictions(tree: Tree) -> list[Contradiction]:
     """Return the contradictions that a tree keeps; raises `ConfigError` for a file that cannot be read."""
     content = tree.read(CONTRADICTIONS_NAME)
-    return [] if content is None else [_entry(each) for each in _entries(content)]
+    return [] if content is None else contradictions_in(content)
+
+
+def contradictions_in(content: bytes) -> list[Contradiction]:
+    """Return the contradictions of the text of the file; raises `ConfigError` for one that cannot be read."""
+    return [_entry(each) for each in _entries(content)]
 
 
 def with_contradictions(content: bytes | None, found: Sequence[Contradiction], gone: Collection[str]) -> bytes | None:
@@ -122,36 +185,93 @@ def with_contradictions(content: bytes | None, found: Sequence[Contradiction], g
     if content is None:
         text = yaml.dump({_ENTRIES: [each.stored() for each in new]})
         return f"{_HEADER}{text}".encode() if new else None
-    entries = [_entry(each) for each in _entries(content)]
-    known = {each.identity: number for number, each in enumerate(entries)}
-    for number in reversed(range(len(entries))):
-        content = _updated(content, number, entries[number], new, gone)
+    entries = contradictions_in(content)
+    again: dict[int, list[Contradiction]] = {}
+    unknown = []
     for each in new:
-        if each.identity not in known:
-            content = append_value(content, (_ENTRIES,), each.stored(), where=CONTRADICTIONS_NAME)
+        number = next((number for number, entry in enumerate(entries) if _is_known(entry, each)), None)
+        if number is None:
+            unknown.append(each)
+        else:
+            again.setdefault(number, []).append(each)
+    for number in reversed(range(len(entries))):
+        content = _updated(content, number, entries[number], again.get(number, ()), gone)
+    for each in unknown:
+        content = append_value(content, (_ENTRIES,), each.stored(), where=CONTRADICTIONS_NAME)
     return content if _entries(content) else None
 
 
+def _is_known(entry: Contradiction, found: Contradiction) -> bool:
+    return entry.settles(found) if entry.is_decided else entry.same_as(found)
+
+
 def _updated(
-    content: bytes, number: int, entry: Contradiction, new: Iterable[Contradiction], gone: Collection[str]
+    content: bytes, number: int, entry: Contradiction, again: Sequence[Contradiction], gone: Collection[str]
 ) -> bytes:
-    again = next((each for each in new if each.identity == entry.identity), None)
+    """Return the file with an entry that was recorded again (`again`), and without what deleted files said in it."""
     left = [each for each in entry.statements if each.source not in gone]
-    if again is None and len(left) < min(2, len(entry.statements)):
+    if not again and len(left) < min(2, len(entry.statements)):
         return delete_value(content, (_ENTRIES, number), where=CONTRADICTIONS_NAME)
-    wanted = entry if again is None or entry.decision is not None else again
-    kept = tuple(each for each in wanted.statements if each.source not in gone)
+    new = () if entry.is_decided else tuple(each for found in again for each in found.statements)
+    renewed = {each.source for each in new}
+    wanted = (*(each for each in entry.statements if each.source not in renewed), *new)
+    kept = tuple(each for each in wanted if each.source not in gone)
     if kept == entry.statements:
         return content
     statements = [_known(asdict(each)) for each in kept]
     return set_value(content, (_ENTRIES, number, "statements"), statements, where=CONTRADICTIONS_NAME)
 
 
+@dataclass(frozen=True, slots=True)
+class ContradictionDecision:
+    """A person's decision about a contradiction."""
+
+    holds: tuple[int, ...]
+    """The statements that hold, counted from 1; none: neither does."""
+    decided_by: str
+    decided_on: str
+    reason: str | None = None
+
+    def sentence(self, of: Contradiction) -> str:
+        """Return what was decided, in a sentence: the words of the one statement that holds, or how many hold."""
+        if len(self.holds) == 1:
+            return of.statements[self.holds[0] - 1].text
+        if not self.holds:
+            return "None of the statements holds."
+        if len(self.holds) < len(of.statements):
+            return f"{len(self.holds)} of {len(of.statements)} statements hold."
+        return "Both statements hold." if len(of.statements) == 2 else f"All {len(of.statements)} statements hold."
+
+
+def with_decision(content: bytes, number: int, made: ContradictionDecision | None) -> bytes:
+    """Return the text of the file with a decision of the entry `number` (from 0); None: it is open again.
+
+    Nothing else in the file changes. Raises `ConfigError` for a file that cannot be read or edited.
+    """
+    entry = contradictions_in(content)[number]
+    values: dict[str, Any] = dict.fromkeys(_DECISION)
+    if made is not None:
+        chosen = dict.fromkeys(entry.statements[each - 1].source for each in made.holds)
+        known = (made.reason, made.decided_by, made.decided_on)
+        values = dict(zip(_DECISION, (made.sentence(entry), list(chosen) or None, *known), strict=True))
+    edits = [
+        Edit("delete", (_ENTRIES, number, name)) if value is None else Edit("set", (_ENTRIES, number, name), value)
+        for name, value in values.items()
+    ]
+    return apply(content, edits, where=CONTRADICTIONS_NAME)
+
+
+def entry_line(content: bytes, number: int) -> int:
+    """Return the line where the entry `number` (from 0) begins."""
+    place = yaml.locate(content, (_ENTRIES, number, "topic")) or yaml.locate(content, (_ENTRIES, number))
+    return place[0] if place else 1
+
+
 def _entries(content: bytes) -> list[Any]:
     document = yaml.load(content, where=CONTRADICTIONS_NAME)
     found = (document or {}).get(_ENTRIES) if isinstance(document or {}, dict) else None
     if document and not isinstance(found, list | None):
-        raise _unreadable()
+        raise _unreadable(f"the value of `{_ENTRIES}`", "a list")
     return list(found or ())
 
 
@@ -159,9 +279,10 @@ def _entry(stored: Any) -> Contradiction:
     try:
         return Contradiction.from_json(stored)
     except (AttributeError, KeyError, TypeError) as error:
-        raise _unreadable() from error
+        topic = stored.get("topic") if isinstance(stored, dict) else stored
+        raise _unreadable(f"the entry `{one_line(str(topic), 80)}`", "a topic with statements") from error
 
 
-def _unreadable() -> ConfigError:
-    message = f"{CONTRADICTIONS_NAME} has an entry that is not a contradiction"
+def _unreadable(what: str, wanted: str) -> ConfigError:
+    message = f"{CONTRADICTIONS_NAME}: {what} is not {wanted}"
     return ConfigError(message, hint=f"correct the entry, or restore {CONTRADICTIONS_NAME} from an earlier commit")

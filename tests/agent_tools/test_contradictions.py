@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from ktx_cli.agent_tools.prompts import load_prompts, unit_prompt
 from ktx_cli.agent_tools.session import ToolSession
 from ktx_cli.agent_tools.toolset import tools_for, unresolved_failures
+from ktx_cli.documents import WorkUnit
 from ktx_cli.wiki import Contradiction, Statement
 from tests.agent_tools.conftest import raw_file
 
@@ -105,11 +107,51 @@ def test_one_statement_is_none_and_secrets_are_refused(unit: Any) -> None:
 def test_the_same_contradiction_is_recorded_once(unit: Any) -> None:
     unit.ok("record_contradiction", **arguments("a.md", "wiki:revenue"))
     unit.ok("record_contradiction", **arguments("wiki:revenue", "docs/a.md", topic="Revenue"))
-    unit.ok("record_contradiction", **arguments("a.md", "b/c.md"))
+    unit.ok("record_contradiction", **arguments("a.md", "b/c.md", topic="what is revenue"))
+    unit.ok("record_contradiction", **arguments("a.md", "b/c.md", topic="revenue by month"))
     assert [each.sources for each in unit.session.records.contradictions] == [
-        ("docs/a.md", "wiki:revenue"),
-        ("docs/a.md", "docs/b/c.md"),
+        ("docs/a.md", "wiki:revenue", "docs/b/c.md")
     ]
+
+
+DECIDED = """\
+contradictions:
+  - topic: revenue
+    statements:
+      - {source: docs/a.md, text: Revenue is net., effect: x}
+      - {source: docs/b/c.md, text: Revenue is gross., effect: x}
+    decision: Revenue is net.
+    reason: the auditors say so
+    decided_by: Ada
+    decided_on: 2026-01-31
+  - topic: week
+    statements:
+      - {source: docs/a.md, text: Monday., effect: x}
+      - {source: docs/b/c.md, text: Sunday., effect: x}
+"""
+
+
+def test_what_a_person_decided_is_shown_and_not_recorded_again(shop: Callable[..., Any]) -> None:
+    made = shop(raw=RAW, source="docs", files={"contradictions.yaml": DECIDED})
+    text = made.ok("record_contradiction", **arguments("a.md", "b/c.md"))
+    assert "decided this already: Revenue is net because the auditors say so (by Ada 2026-01-31)" in text
+    assert made.session.records.contradictions == []
+    made.ok("record_contradiction", **arguments("a.md", "data"))
+    made.ok("record_contradiction", **arguments("a.md", "b/c.md", topic="week"))
+    assert [each.topic for each in made.session.records.contradictions] == ["revenue", "week"]
+    unit = WorkUnit("docs", "docs", ("a.md",))
+    shared = unit_prompt(made.session, unit, load_prompts()["work_unit"]).shared
+    assert "Contradictions that a person has decided:" in shared
+    assert "Decided: Revenue is net because the auditors say so" in shared
+    assert "Contradictions that wait for a decision:" in shared and "Sunday." in shared
+
+
+@pytest.mark.table("broken", ["contradictions: {a: 1}\n", "{"])
+def test_a_broken_file_keeps_no_agent_from_its_work(broken: str, shop: Callable[..., Any]) -> None:
+    made = shop(raw=RAW, source="docs", files={"contradictions.yaml": broken})
+    made.ok("record_contradiction", **arguments("a.md", "b/c.md"))
+    unit = WorkUnit("docs", "docs", ("a.md",))
+    assert "Contradictions" not in unit_prompt(made.session, unit, load_prompts()["work_unit"]).shared
 
 
 def test_a_session_that_goes_on_has_what_was_recorded(unit: Any, shop: Callable[..., Any]) -> None:

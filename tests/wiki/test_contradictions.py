@@ -7,7 +7,17 @@ import pytest
 from ktx_cli.core import ConfigError
 from ktx_cli.project import CONTRADICTIONS_NAME
 from ktx_cli.project.workspace import Workspace
-from ktx_cli.wiki import Contradiction, Statement, load_contradictions, merged, with_contradictions
+from ktx_cli.wiki import (
+    Contradiction,
+    ContradictionDecision,
+    Statement,
+    entry_line,
+    load_contradictions,
+    merged,
+    settled,
+    with_contradictions,
+    with_decision,
+)
 
 OLD = Statement("Customers have 14 days.", "docs/old.md", "the window of returns", "2023")
 NEW = Statement("Customers have 30 days.", "docs/new.md", "the window of returns", "March 2025")
@@ -40,8 +50,30 @@ def kept(content: bytes | None) -> list[Contradiction]:
 def test_the_same_topic_of_the_same_sources_is_one_contradiction() -> None:
     said = Statement("Thirty days.", "docs/new.md", "x")
     again = Contradiction("return  WINDOW", (said, OLD))
-    other = Contradiction("return window", (NEW, Statement("Seven.", "wiki:returns", "x")))
-    assert merged([WINDOW, REVENUE, again, other]) == [Contradiction("Return window", (OLD, NEW, said)), REVENUE, other]
+    third = Statement("Seven.", "wiki:returns", "x")
+    more = Contradiction("about the window of return", (NEW, third))
+    other = Contradiction("return window", (third, Statement("Eight.", "wiki:other", "x")))
+    one, two = merged([WINDOW, REVENUE, again]), merged([WINDOW, more])
+    assert one == [Contradiction("Return window", (OLD, NEW, said)), REVENUE]
+    assert two == [Contradiction("Return window", (OLD, NEW, third))]
+    assert merged([WINDOW, other]) == [WINDOW, other]
+
+
+@pytest.mark.table(
+    ("topic", "statements", "same"),
+    [
+        ("window of returns", (OLD, NEW), True),
+        ("Definition of the return window", (NEW, Statement("Seven.", "wiki:returns", "x")), True),
+        ("return window", (Statement("Seven.", "wiki:returns", "x"),), False),
+        ("how long", (NEW, OLD), True),
+        ("how long", (NEW, Statement("Seven.", "docs/old.md", "x")), False),
+        ("return windows", (NEW, Statement("Seven.", "wiki:returns", "x")), False),
+        ("return address", (OLD, Statement("Hamburg.", "docs/new.md", "x")), False),
+    ],
+)
+def test_what_is_the_same_contradiction(topic: str, statements: tuple[Statement, ...], same: bool) -> None:
+    other = Contradiction(topic, statements)
+    assert WINDOW.same_as(other) is other.same_as(WINDOW) is same
 
 
 def test_what_is_recorded_is_kept_as_it_was_said() -> None:
@@ -94,3 +126,54 @@ def test_of_three_statements_two_stay() -> None:
 def test_a_file_that_cannot_be_read_is_an_error_and_stays(content: bytes) -> None:
     with pytest.raises(ConfigError):
         with_contradictions(content, [WINDOW], ())
+
+
+MINE = b"""# ours
+contradictions:
+# first
+- topic:   return window   # legal
+  note: ask Legal
+  statements:
+  - {source: docs/old.md, text: Customers have 14 days., effect: x}   # old
+  - {source: docs/new.md, text: Customers have 30 days., effect: x}
+
+- statements: [{source: data, text: "2", effect: x}, {source: wiki:a, text: "3", effect: x}]
+  topic: b
+extra: 1
+"""
+
+
+def test_a_decision_changes_only_its_entry_and_can_be_taken_back() -> None:
+    made = ContradictionDecision((2,), "Ada", "2026-01-31", "Legal signed it")
+    after = with_decision(MINE, 0, made)
+    new = [line for line in after.splitlines() if line not in MINE.splitlines()]
+    assert [line for line in after.splitlines() if line not in new] == MINE.splitlines()
+    first, second = kept(after)
+    assert (first.decision, first.holds) == ("Customers have 30 days.", ("docs/new.md",))
+    assert first.decision_summary == "Customers have 30 days because Legal signed it (by Ada 2026-01-31)"
+    assert not second.is_decided and entry_line(after, 0) == 4
+    assert with_decision(after, 0, None) == MINE
+    again = with_decision(after, 0, ContradictionDecision((1, 2), "Bo", "2026-02-01", "by year"))
+    assert kept(again)[0].decision == "Both statements hold." and b"Ada" not in again
+
+
+def test_a_run_keeps_the_comments_and_the_order_of_a_file_that_a_person_edited() -> None:
+    added = with_contradictions(MINE, [REVENUE], ()) or b""
+    start, end = MINE[: MINE.index(b"extra")], MINE[MINE.index(b"extra") :]
+    assert added.startswith(start) and added.endswith(end)
+    assert [each.topic for each in kept(added)] == ["return window", "b", "net revenue"]
+    without = with_contradictions(MINE, [], ("docs/old.md",)) or b""
+    assert b"# ours" in without and b"extra: 1" in without and [each.topic for each in kept(without)] == ["b"]
+
+
+def test_a_decision_holds_for_the_same_sources_only() -> None:
+    decided = kept(with_decision(MINE, 0, ContradictionDecision((), "Ada", "2026-01-31", "seven days now")))
+    assert decided[0].decision == "None of the statements holds."
+    assert settled(decided, WINDOW) is decided[0]
+    further = Contradiction("return window", (NEW, Statement("Seven.", "wiki:returns", "x")))
+    assert settled(decided, further) is None
+    assert settled(kept(MINE), WINDOW) is None
+    reopened = with_contradictions(
+        with_decision(MINE, 0, ContradictionDecision((1,), "A", "2026-01-31")), [further], ()
+    )
+    assert [each.is_decided for each in kept(reopened)] == [True, False, False]

@@ -151,6 +151,20 @@ def join_names(ctx: typer.Context, incomplete: str) -> list[str]:
     return _begun(read_around(ctx, lambda folder: relationship_names(folder, wanted or known)), incomplete)
 
 
+def open_topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the topics of contradictions that are not decided and begin with what was typed."""
+
+    def topics(folder: Path) -> Iterator[str]:
+        from ktx_cli.jobs.contradictions import list_contradictions
+        from ktx_cli.project import Layout
+
+        for each in list_contradictions(Layout(folder)):
+            if not each.contradiction.is_decided:
+                yield each.contradiction.topic
+
+    return [topic for topic in read_around(ctx, topics) if topic.startswith(incomplete)]
+
+
 def page_keys(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the keys of everybody's pages that begin with what was typed."""
     from ktx_cli.project import WorkingTree

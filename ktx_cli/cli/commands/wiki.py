@@ -1,4 +1,4 @@
-"""`ktx wiki`: pages found by words, listed, read, written and linted."""
+"""`ktx wiki`: pages found by words, listed, read, written and linted; contradictions between sources."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Argument, Option
 
+from ktx_cli.cli import streams
 from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands.completion import page_keys
+from ktx_cli.cli.commands.completion import open_topics, page_keys
 from ktx_cli.cli.commands.search import hits_data
 from ktx_cli.cli.contract import Result, Session, command, own_command
 from ktx_cli.cli.help import own_group
 from ktx_cli.cli.streams import text_of
-from ktx_cli.core import Command, UsageError, one_line, picked
+from ktx_cli.core import CancelledError, Command, Placeholder, UsageError, one_line, picked, plural
 
 if TYPE_CHECKING:
+    from ktx_cli.jobs.contradictions import RecordedContradiction
+    from ktx_cli.project import Layout
     from ktx_cli.search import Found
     from ktx_cli.wiki import Page
 
@@ -152,6 +155,130 @@ def lint(
     table = [Table(("place", "code", "problem", "hint"), rows)] if rows else []
     facts = (("pages", str(done.pages)), ("problems", str(len(rows)) if rows else "none"))
     return Result(done.to_json(), [*table, Fields(facts)], done.error())
+
+
+@command(commands, "contradictions", schema="wiki-contradictions")
+def contradictions(
+    session: Session,
+    topic: Annotated[
+        str | None, Argument(metavar="[TOPIC]", help="The topic of one, or its number.", autocompletion=open_topics)
+    ] = None,
+    all: Annotated[bool, Option("--all", help="Also list those that are decided.")] = False,
+    review: Annotated[bool, Option("--review", help="Ask about one after the other.")] = False,
+    holds: Annotated[
+        list[int] | None,
+        Option("--holds", metavar="N", min=1, help="The number of the statement that holds; repeatable."),
+    ] = None,
+    neither: Annotated[bool, Option("--neither", help="Decide that none of the statements holds.")] = False,
+    because: Annotated[
+        str | None, Option("--because", metavar="TEXT", help="The reason. Required unless exactly one statement holds.")
+    ] = None,
+    by: Annotated[
+        str | None, Option("--by", metavar="NAME", help="Who decides. Without it: the author of git commits.")
+    ] = None,
+    reopen: Annotated[bool, Option("--reopen", help="Take the decision about TOPIC back.")] = False,
+) -> Result:
+    """List contradictions between sources that are not decided, and record decisions.
+
+    A decision is written into contradictions.yaml, and not committed. Agents see it in later runs.
+    """
+    from ktx_cli.jobs.contradictions import Answer, decide, find_contradiction, list_contradictions
+    from ktx_cli.jobs.contradictions import reopen as reopened
+
+    decides = bool(holds) or neither
+    _check_decision(session, topic, decides=decides, neither=neither, holds=holds, review=review, reopen=reopen)
+    if (because or by) and not (decides or review):
+        raise UsageError("--because and --by belong to a decision", hint="add --holds N or --neither")
+    layout = session.load_project()[0]
+    recorded = list_contradictions(layout)
+    chosen = recorded if topic is None else [find_contradiction(recorded, topic)]
+    if decides or reopen:
+        answer = Answer(tuple(holds or ()), because, by)
+        done = reopened(layout, chosen[0]) if reopen else decide(layout, chosen[0], answer)
+        return _contradictions_result([done], decided=[done])
+    if review:
+        waiting = [each for each in chosen if topic is not None or not each.contradiction.is_decided]
+        return _reviewed(session, layout, waiting, because, by)
+    shown = [each for each in chosen if all or topic is not None or not each.contradiction.is_decided]
+    return _contradictions_result(shown, hidden=len(chosen) - len(shown))
+
+
+def _check_decision(
+    session: Session,
+    topic: str | None,
+    *,
+    decides: bool,
+    neither: bool,
+    holds: list[int] | None,
+    review: bool,
+    reopen: bool,
+) -> None:
+    """Raise `UsageError` for options that do not go together, and where nobody can be asked."""
+    from ktx_cli.jobs.contradictions import COMMAND
+
+    if neither and holds:
+        raise UsageError("--holds and --neither exclude each other", hint="drop one")
+    if sum((decides, review, reopen)) > 1:
+        raise UsageError("a decision, --review and --reopen exclude each other", hint="drop all but one")
+    if (decides or reopen) and topic is None:
+        raise UsageError("a decision needs the topic that it is about", hint=COMMAND)
+    if review and not session.settings.interactive:
+        message = "--review asks on a terminal, and there is none, or questions are forbidden"
+        raise UsageError(message, hint=COMMAND.with_words(Placeholder("TOPIC"), "--holds", "1"))
+
+
+def _reviewed(
+    session: Session, layout: Layout, waiting: list[RecordedContradiction], because: str | None, by: str | None
+) -> Result:
+    """Ask about contradictions one after the other; each answer is written at once."""
+    from ktx_cli.cli.prompts import ask_contradiction
+    from ktx_cli.jobs.contradictions import COMMAND, Answer, decide
+
+    decided: list[RecordedContradiction] = []
+    stop: CancelledError | None = None
+    try:
+        for number, each in enumerate(waiting, start=1):
+            answer = ask_contradiction(each, f"{number} of {len(waiting)}", because)
+            if answer is None:
+                break
+            if answer.reason is not None or answer.holds:
+                decided.append(decide(layout, each, Answer(answer.holds, answer.reason, by)))
+    except (KeyboardInterrupt, EOFError):
+        streams.write_err("\n")
+        kept = f"{plural(len(decided), 'decision')} kept" if decided else "nothing was changed"
+        stop = CancelledError(f"the review was interrupted, {kept}", hint=COMMAND.with_words("--review"))
+        if not decided:
+            raise stop from None
+    result = _contradictions_result(decided, decided=decided)
+    return Result(result.data, result.blocks, stop, result.next_steps)
+
+
+def _contradictions_result(
+    shown: list[RecordedContradiction], *, hidden: int = 0, decided: list[RecordedContradiction] | None = None
+) -> Result:
+    from ktx_cli.jobs.contradictions import COMMAND
+    from ktx_cli.project import CONTRADICTIONS_NAME
+
+    waiting = [each for each in shown if not each.contradiction.is_decided]
+    data = {"contradictions": [each.to_json() for each in shown], "open": len(waiting)}
+    rows = tuple(
+        (str(each.number), each.contradiction.topic, str(number), statement.source, statement.date or "", text)
+        for each in shown
+        for number, statement in enumerate(each.contradiction.statements, 1)
+        for text in (one_line(statement.text),)
+    )
+    blocks: list[Block] = [Table(("number", "topic", "statement", "source", "date", "text"), rows)] if rows else []
+    answers = tuple((each.contradiction.topic, each.contradiction.decision_summary) for each in shown)
+    answers = tuple(each for each in answers if each[1])
+    blocks += [Table(("topic", "decision"), answers)] if answers else []
+    if not shown:
+        nothing = "nothing" if decided is not None else "none"
+        blocks = [Fields((("decided" if decided is not None else "open contradictions", nothing),))]
+    if decided:
+        commit = Command("commit", "-m", "Decide contradictions", "--", CONTRADICTIONS_NAME, program="git")
+        return Result(data, blocks, next_steps=[commit])
+    steps = [COMMAND.with_words("--review")] if waiting else [COMMAND.with_words("--all")] if hidden else []
+    return Result(data, blocks, next_steps=steps)
 
 
 def _listing(pages: list[Page], tags: list[str]) -> Result:

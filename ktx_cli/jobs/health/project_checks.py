@@ -313,13 +313,13 @@ def check_contradictions(context: CheckContext) -> list[CheckResult]:
     except KtxError as error:
         location = Location(CONTRADICTIONS_NAME)
         return [CheckResult(CONTRADICTIONS, Level.WARN, error.message, error.hint, location=location)]
-    undecided = [each for each in found if each.decision is None]
+    undecided = [each for each in found if not each.is_decided]
     if not undecided:
         return [CheckResult(CONTRADICTIONS, Level.OK, "every recorded contradiction is decided")] if found else []
     topics = listing(each.topic for each in undecided)
     verb = "waits" if len(undecided) == 1 else "wait"
     message = f"{plural(len(undecided), 'contradiction')} between sources {verb} for a decision: {topics}"
-    hint = Hint("in {}, write `decision: ...` into the entry, or correct the source and delete it", CONTRADICTIONS_NAME)
+    hint = Hint("{}, or correct the source and delete the entry", Command("wiki", "contradictions", "--review"))
     return [CheckResult(CONTRADICTIONS, Level.WARN, message, hint, location=Location(CONTRADICTIONS_NAME))]
 
 

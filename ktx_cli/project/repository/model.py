@@ -251,6 +251,11 @@ def _parsed(author: str) -> tuple[str, str]:
     return match.group(1), match.group(2)
 
 
+def author_name(config: GitConfig, environ: Mapping[str, str]) -> str | None:
+    """Return the name of the author that a commit by hand would have; None where none is set."""
+    return environ.get("GIT_AUTHOR_NAME") or config.last("author.name") or config.last("user.name")
+
+
 def _own(role: str, config: GitConfig, environ: Mapping[str, str]) -> tuple[str, str] | None:
     upper = f"GIT_{role.upper()}"
     name = environ.get(f"{upper}_NAME") or config.last(f"{role}.name") or config.last("user.name")

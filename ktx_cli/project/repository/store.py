@@ -73,6 +73,10 @@ class Repository:
         """Return the current branch and its commit."""
         return model.read_head(self._git, self.layout)
 
+    def author_name(self) -> str | None:
+        """Return the name git gives to the author of a commit; None where none is set."""
+        return model.author_name(model.read_config(self._git), self._git.environ)
+
     def check_writable(self) -> None:
         """Raise `GitError` with a hint when no commit must be added now.
 

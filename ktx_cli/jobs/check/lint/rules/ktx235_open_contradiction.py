@@ -1,0 +1,56 @@
+"""KTX235: sources contradict each other, and nobody has decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktx_cli.core import Diagnostic, Hint, KtxError, Location, Severity, one_line
+from ktx_cli.jobs.check.lint.lint import LintedProject, Rule
+from ktx_cli.jobs.contradictions import COMMAND, list_contradictions
+from ktx_cli.project import CONTRADICTIONS_NAME
+
+
+def check(project: LintedProject) -> Iterator[Diagnostic]:
+    """Yield the contradictions that wait for a decision; a file that cannot be read is an error."""
+    try:
+        recorded = list_contradictions(project.layout)
+    except KtxError as error:
+        hint = error.hint or Hint(f"correct {CONTRADICTIONS_NAME}")
+        yield RULE.diagnostic(error.message, Location(CONTRADICTIONS_NAME, 1), hint, Severity.ERROR)
+        return
+    for each in recorded:
+        found = each.contradiction
+        if not found.is_decided:
+            message = f"sources disagree about {one_line(found.topic, 120)}: {one_line(found.summary, 600)}"
+            hint = Hint("decide: {}", COMMAND.with_words(found.topic, "--holds", "1"))
+            yield RULE.diagnostic(message, Location(CONTRADICTIONS_NAME, each.line), hint)
+
+
+RULE = Rule(
+    "KTX235",
+    "open-contradiction",
+    Severity.WARNING,
+    "Sources contradict each other, and nobody has decided.",
+    "Agents prefer no source, so pages give both statements until a person decides. "
+    "`ktx wiki contradictions --review` asks about each. A `contradictions.yaml` that cannot be read is an error.",
+    check,
+    bad={
+        "contradictions.yaml": """\
+contradictions:
+  - topic: return window
+    statements:
+      - {text: Customers have 30 days., source: handbook/returns.md, effect: The page on returns.}
+      - {text: Customers have 14 days., source: handbook/policy.md, effect: The page on returns.}
+"""
+    },
+    good={
+        "contradictions.yaml": """\
+contradictions:
+  - topic: return window
+    statements:
+      - {text: Customers have 30 days., source: handbook/returns.md, effect: The page on returns.}
+      - {text: Customers have 14 days., source: handbook/policy.md, effect: The page on returns.}
+    decision: Customers have 30 days.
+"""
+    },
+)
