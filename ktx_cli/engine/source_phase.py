@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from ktx_cli import sources
@@ -39,7 +39,6 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.documents import WorkUnit
-from ktx_cli.engine.gates import Gates
 from ktx_cli.engine.plan import RunPlan, Target
 from ktx_cli.engine.provenance import rewrite_deliveries
 from ktx_cli.engine.work import Conclusions, SourceWork, UnitOutcome, UnitStatus, evidence_of
@@ -58,6 +57,9 @@ from ktx_cli.project import (
 from ktx_cli.protection import has_protected
 from ktx_cli.semantic import Model
 from ktx_cli.wiki import Contradiction, hidden_characters, with_contradictions
+
+if TYPE_CHECKING:
+    from ktx_cli.engine.gates import Gates
 
 log = logging.getLogger(__name__)
 
@@ -208,6 +210,8 @@ def _projected(plan: RunPlan, workspace: Workspace, work: SourceWork, last: sour
         return _attempted(work, lambda: replace(work, units=_units(work, sources.Projection())))
 
     def project() -> SourceWork:
+        from ktx_cli.engine.gates import Gates
+
         trial = workspace.child()
         context = sources.ProjectContext(work.connection, trial, plan.layers.models(workspace), work.delivered.owned)
         projection = work.source.project(work.entry, work.snapshot, context)
