@@ -132,6 +132,37 @@ MUTATIONS: tuple[Mutation, ...] = (
         "if len(found) > 99:\n            raise _ambiguous_path(start, hops, found)",
     ),
     Mutation(
+        "other rows with the same parent are groups",
+        "graph.py",
+        "is_shared = is_shared or not self._is_to_one_back(edge)",
+        "is_shared = False",
+    ),
+    Mutation(
+        "joins of one row to one are shared",
+        "graph.py",
+        "is_shared = is_shared or not self._is_to_one_back(edge)",
+        "is_shared = True",
+    ),
+    Mutation(
+        "a row's own details are other rows",
+        "graph.py",
+        "elif is_shared and not self._is_bridge(edge):",
+        "elif not self._is_bridge(edge):",
+    ),
+    Mutation("bridges are other rows", "graph.py", "elif is_shared and not self._is_bridge(edge):", "elif is_shared:"),
+    Mutation(
+        "facts with a key of two joins are bridges",
+        "graph.py",
+        "if not rest or not source.keyed or source.measures:",
+        "if not rest or not source.keyed:",
+    ),
+    Mutation(
+        "other rows are refused where they are asked for",
+        "plan/planner.py",
+        "if len(name.hops) != 1 or dimension.expression.via:",
+        "if len(name.hops) != 1:",
+    ),
+    Mutation(
         "a role is the plain join",
         "compile/rows.py",
         "return exp.and_(*terms, copy=False)",

@@ -81,6 +81,11 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "unreachable": (EXIT_FAILED, "No join leads from a fact to what is asked of it."),
     "unreachable_filter": (EXIT_FAILED, "No join leads from a fact to what a filter reads."),
     "grain": (EXIT_FAILED, "Rows without a key, or a time cut finer than its values are."),
+    "fan_out": (
+        EXIT_FAILED,
+        "The dimension is not one of the fact's rows, but of other rows with the same parent; `details.choices` are "
+        "values for `via`.",
+    ),
     "cardinality": (EXIT_FAILED, "A join declared to one row finds several, so that rows would count twice."),
     "policy": (EXIT_FAILED, "A policy needs an attribute the caller did not give."),
     "hidden": (EXIT_FAILED, "A column, a measure or a source that must not be asked for."),

@@ -6,6 +6,7 @@ cheapest is taken, and two equally cheap ones are an error that lists how to cho
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import heapq
 from collections import defaultdict
@@ -48,8 +49,10 @@ class Edge:
 
     def same_link(self, other: Edge) -> bool:
         """Say whether it is the same join, in this direction or back."""
-        if self == other:
-            return True
+        return self == other or self.goes_back(other)
+
+    def goes_back(self, other: Edge) -> bool:
+        """Say whether it is the same join in the other direction."""
         back = {(theirs, own) for own, theirs in other.pairs}
         return (self.source, self.target, self.alias) == (other.target, other.source, other.alias) and (
             set(self.pairs) == back
@@ -96,7 +99,7 @@ class Graph:
     def __init__(self, model: Model) -> None:
         self._edges: dict[str, list[Edge]] = defaultdict(list)
         self._found: dict[tuple[Any, ...], Path | SemanticError | None] = {}
-        self._sources = frozenset(model.sources)
+        self._sources = model.sources
         for source in model.sources.values():
             for join in source.joins:
                 if join.to in self._sources:
@@ -136,6 +139,37 @@ class Graph:
                     open_nodes.append(edge.target)
         return target in seen
 
+    def ways(self, start: str, hops: Sequence[str]) -> list[Path]:
+        """Return the cheapest paths from a fact to where `hops` lead: several where `path` takes none of them."""
+        found: list[Path] = []
+        for many in (False, True):
+            for exact in (True, False):
+                found = found or self._cheapest(start, tuple(hops), many=many, exact=exact)
+        return found
+
+    def fan_out(self, path: Path) -> Edge | None:
+        """Return the join of a path that leads down to other rows of a parent, None where there is none.
+
+        Rows of the start share that parent, and have nothing else to do with the rows below it. Joins that only lead
+        down are another thing: they lead to the row's own details. So are bridges, which say what a parent has.
+        """
+        is_shared = False
+        for edge in path.edges:
+            if edge.to_one:
+                is_shared = is_shared or not self._is_to_one_back(edge)
+            elif is_shared and not self._is_bridge(edge):
+                return edge
+        return None
+
+    def via_of(self, path: Path, hops: Sequence[str]) -> str:
+        """Return what a `via` has to say for a path to be taken, in as few names as possible."""
+        between = [edge.labels[0] if edge.alias else edge.target for edge in path.edges[:-1]]
+        for label in reversed(between):
+            with contextlib.suppress(SemanticError):
+                if self.path(path.start, hops, (label,)) == path:
+                    return label
+        return ".".join(edge.labels[0] for edge in path.edges)
+
     def longer(self, path: Path, hops: Sequence[str]) -> list[Path]:
         """Return other, longer paths to the same place, for the receipt."""
         if not path.edges:
@@ -143,15 +177,28 @@ class Graph:
         found = self._cheapest(path.start, tuple(hops), many=False, exact=False, beyond=len(path.edges))
         return [each for each in found if each.edges != path.edges]
 
+    def _is_to_one_back(self, edge: Edge) -> bool:
+        return any(other.to_one and other.goes_back(edge) for other in self._edges[edge.target])
+
+    def _is_bridge(self, edge: Edge) -> bool:
+        """Say whether a join to several rows leads to a bridge.
+
+        That is a source without measures whose key is made of the columns of this join and those of another to one row.
+        """
+        source = self._sources[edge.target]
+        rest = set(source.grain) - {theirs for _, theirs in edge.pairs}
+        if not rest or not source.keyed or source.measures:
+            return False
+        ends = (onward for onward in self._edges[edge.target] if onward.to_one and not onward.goes_back(edge))
+        return any(rest <= {own for own, _ in onward.pairs} for onward in ends)
+
     def _search(self, start: str, hops: tuple[str, ...], via: tuple[str, ...]) -> Path | None:
         if not via and len(hops) <= 1 and (not hops or hops[0] == start):
             return Path(start)
         found = self._cheapest(start, (*via, *hops), many=True, exact=False, border=len(via)) if via else []
         if not found and hops == (start,):
             return Path(start)
-        for many in (False, True):
-            for exact in (True, False):
-                found = found or self._cheapest(start, hops, many=many, exact=exact)
+        found = found or self.ways(start, hops)
         if len(found) > 1 and via:  # `order_date` means the join without an alias rather than a role on that column
             found = [each for each in found if set(via) <= {edge.labels[0] for edge in each.edges}] or found
         if len(found) > 1:

@@ -350,8 +350,8 @@ class SemanticError(KtxError):
     """A question or a definition that has no right answer as it is put.
 
     Codes: `unknown_name`, `ambiguous_name`, `ambiguous_path`, `unreachable`, `unreachable_filter`, `hidden`, `grain`,
-    `query`, `definition`, `policy`, `parameter`, `cardinality`. `details.candidates` are names, `details.choices` are
-    values for `via`.
+    `query`, `definition`, `policy`, `parameter`, `fan_out`, `cardinality`. `details.candidates` are names,
+    `details.choices` are values for `via`.
     """
 
     code = "query"

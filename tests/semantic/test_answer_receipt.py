@@ -87,6 +87,15 @@ def test_groups_that_overlap_are_told(shop: Connector) -> None:
     assert receipt["notes"] == ["rows of customers can be in several groups: its groups do not add up to the total"]
 
 
+def test_conditions_on_other_rows_with_the_same_parent_are_told(shop: Connector) -> None:
+    query = {"measures": ["tickets.tickets"], "filters": ["orders.status = 'paid'"]}
+    (note,) = told(shop, query)["notes"]
+    assert "`orders.status = 'paid'` is about other rows with the same row of customers" in note
+    assert "(tickets -> customers -> orders)" in note
+    assert told(shop, query | {"filters": ["customers.orders.status = 'paid'"]})["notes"] == []
+    assert told(shop, query | {"measures": ["customers.customers"]})["notes"] == []
+
+
 def test_members_that_are_left_out_are_told(shop: Connector) -> None:
     receipt = told(shop, {"measures": ["lines.pieces"], "dimensions": ["products.name", "customers.tier"]})
     assert len(receipt["notes"]) == 1

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
 from ktx_cli.semantic.graph import MOST_CHOICES, Graph, Path
-from ktx_cli.semantic.model import Column, Condition, Join, Model, Relationship, SemanticError, Source
+from ktx_cli.semantic.model import Column, Condition, Join, Measure, Model, Relationship, SemanticError, Source
 from ktx_cli.warehouses.port import SemanticType
 
 KINDS = {">": Relationship.MANY_TO_ONE, "<": Relationship.ONE_TO_MANY, "-": Relationship.ONE_TO_ONE}
 
 
 def graph(*joins: str) -> Graph:
-    """Return the graph of joins such as `orders > customers` or `orders.billed_id > regions as billed`."""
+    """Return the graph of joins, see `graph_model`."""
+    return Graph(graph_model(*joins))
+
+
+def graph_model(*joins: str) -> Model:
+    """Return a model with joins such as `orders > customers` or `orders.billed_id > regions as billed`."""
     found: dict[str, list[Join]] = {}
     for text in joins:
         near, kind, far, *alias = text.split()
@@ -24,7 +30,7 @@ def graph(*joins: str) -> Graph:
         found.setdefault(far, [])
         named = alias[1] if alias else None
         found.setdefault(source, []).append(Join(far, f"{column} = {far}.id", pairs, KINDS[kind], named))
-    return Graph(_model(found.items()))
+    return _model(found.items())
 
 
 def _model(sources: Iterable[tuple[str, list[Join]]]) -> Model:
@@ -160,6 +166,74 @@ def test_a_join_to_nothing_is_left_out() -> None:
 )
 def test_what_is_reached_over_joins_to_one_row(joins: tuple[str, ...], start: str, target: str, wanted: bool) -> None:
     assert graph(*joins).reaches(start, target) is wanted
+
+
+TAGGED = (*STAR, "product_tags > products", "product_tags > tags")
+
+
+@pytest.mark.table(
+    ("joins", "start", "target", "down"),
+    [
+        (STAR, "tickets", "regions", None),
+        (STAR, "customers", "lines", None),
+        (STAR, "orders", "products", None),
+        (STAR, "tickets", "orders", "orders"),
+        (STAR, "tickets", "products", "orders"),
+        ((*STAR, "reviews > products"), "customers", "reviews", "reviews"),
+        (("bills - orders", "lines > orders"), "bills", "lines", None),
+        (("bills > orders", "lines > orders"), "bills", "lines", "lines"),
+        (("bills > orders", "orders.orders_id < bills", "lines > orders"), "bills", "lines", "lines"),
+        (("staff.boss_id > staff as boss", "sales > staff"), "staff", "sales", None),
+        (TAGGED, "lines", "tags", "product_tags"),
+    ],
+)
+def test_the_join_that_leads_down_from_a_shared_parent(
+    joins: tuple[str, ...], start: str, target: str, down: str | None
+) -> None:
+    paths = graph(*joins)
+    path = paths.path(start, (target,))
+    assert path is not None
+    edge = paths.fan_out(path)
+    assert (None if edge is None else edge.target) == down
+
+
+@pytest.mark.table(
+    ("grain", "keyed", "measures", "down"),
+    [
+        (("products_id", "tags_id"), True, (), None),
+        (("products_id", "tags_id"), False, (), "product_tags"),
+        (("products_id", "tags_id"), True, ("taggings",), "product_tags"),
+        (("products_id", "tags_id", "day"), True, (), "product_tags"),
+        (("id",), True, (), "product_tags"),
+    ],
+)
+def test_a_bridge_has_a_key_of_two_joins_and_no_measures(
+    grain: tuple[str, ...], keyed: bool, measures: tuple[str, ...], down: str | None
+) -> None:
+    model = graph_model(*TAGGED)
+    named = {name: Measure(name, "count(*)") for name in measures}
+    bridge = replace(model.sources["product_tags"], grain=grain, keyed=keyed, measures=named)
+    paths = Graph(replace(model, sources={**model.sources, "product_tags": bridge}))
+    path = paths.path("lines", ("tags",))
+    assert path is not None
+    edge = paths.fan_out(path)
+    assert (None if edge is None else edge.target) == down
+
+
+@pytest.mark.table(
+    ("joins", "start", "target", "via"),
+    [
+        (STAR, "tickets", "orders", "customers"),
+        (STAR, "tickets", "products", "lines"),
+        (("a.k > b as near", "b.m > c as far", "d > c"), "a", "d", "far"),
+    ],
+)
+def test_what_via_says_to_take_a_path(joins: tuple[str, ...], start: str, target: str, via: str) -> None:
+    paths = graph(*joins)
+    path = paths.path(start, (target,))
+    assert path is not None
+    assert paths.via_of(path, (target,)) == via
+    assert paths.path(start, (target,), tuple(via.split("."))) == path
 
 
 def test_longer_paths_are_told() -> None:

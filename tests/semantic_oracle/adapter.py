@@ -35,6 +35,8 @@ class Got:
     sql: str = ""
     code: str | None = None
     message: str = ""
+    overlapping: tuple[str, ...] = ()
+    """The facts whose rows may be in several groups."""
 
 
 class Adapter:
@@ -66,7 +68,9 @@ class Adapter:
         except KtxError as error:
             code = error.code if isinstance(error, SemanticError) else f"{type(error).__name__} {error.code}"
             return Got([], [], code=code, message=f"{error.message} ({error.hint})")
-        return Got(answer.columns, answer.rows, answer.totals, answer.truncated, answer.receipt.get("sql", ""))
+        sql, facts = answer.receipt["sql"], answer.receipt["facts"]
+        overlapping = tuple(each["fact"] for each in facts if each["overlapping"])
+        return Got(answer.columns, answer.rows, answer.totals, answer.truncated, sql, overlapping=overlapping)
 
     def model(self, case: Case) -> Model:
         """Return the model of a case's world, read from files."""

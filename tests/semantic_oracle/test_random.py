@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,9 @@ from tests.semantic_oracle.generating import Asker, Maker
 from tests.semantic_oracle.judging import by_oracle, mismatch, shown
 from tests.semantic_oracle.oracle.answer import Result
 from tests.semantic_oracle.oracle.errors import OracleError
+from tests.semantic_oracle.oracle.frames import fans_out
+from tests.semantic_oracle.oracle.model import Model
+from tests.semantic_oracle.oracle.paths import Router
 from tests.semantic_oracle.shrinking import reproduction, shrunk
 
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
@@ -64,6 +68,36 @@ def test_random_questions(batch: int, engine: str, tmp_path: Path) -> None:
                     pytest.fail(smallest(case, engine, tmp_path))
                 answered += isinstance(by_oracle(case), Result)
     assert answered > WORLDS * QUESTIONS / BATCHES / 2, "too few questions have an answer to say anything"
+
+
+def test_groups_add_up_or_hold_details_of_a_row(tmp_path: Path) -> None:
+    """Sums and counts by any column of another source: no row counts twice, unless it has several such rows itself."""
+    seen: Counter[str] = Counter()
+    for seed in range(WORLDS // 4 if FULL else WORLDS):
+        world = Maker(seed).world()
+        model, names = Model(world.sources), [each["name"] for each in world.sources]
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        with Adapter("duckdb", folder) as adapter:
+            for fact, other in itertools.permutations(names, 2):
+                measures = [f"{fact}.{fact}_sum", f"{fact}.{fact}_count"]
+                query = {"measures": measures, "dimensions": [f"{other}.w"], "totals": True}
+                got = adapter.answer(Case(f"seed {seed}", world, query))
+                assert (got.code == "fan_out") in _may_fan_out(model, fact, other), f"{fact} by {other}: {got}"
+                if got.code is None:
+                    sums = tuple(sum(row[at] or 0 for row in got.rows) for at in (1, 2))
+                    total = tuple(value or 0 for value in got.totals or ())
+                    assert sums == total or got.overlapping == (fact,), f"{fact} by {other}: {got}"
+                seen["refused" if got.code else "overlapping" if got.overlapping else "added"] += 1
+    assert min(seen[kind] for kind in ("refused", "overlapping", "added")) > 0
+
+
+def _may_fan_out(model: Model, fact: str, other: str) -> set[bool]:
+    """Return whether the oracle's path leads down from a parent; both where it has none, or one of several."""
+    try:
+        return {fans_out(Router(model, {}).shortest(fact, other), model)}
+    except OracleError:
+        return {True, False}
 
 
 def smallest(case: Case, engine: str, tmp_path: Path) -> str:

@@ -410,12 +410,25 @@ def row_conditions(rows: Rows, plan: Plan, filters: Sequence[RowFilter] | None =
             uses[condition.expression.text] = "where"
             continue
         uses[condition.expression.text] = "semi_join"
+        _note_fan_out(rows, condition.expression)
         group = (prefixes, [condition.expression])
         for other in [other for other in apart if other[0] & prefixes]:
             group = (group[0] | other[0], [*other[1], *group[1]])
             apart.remove(other)
         apart.append(group)
     return result + [_exists(rows, conditions) for _, conditions in apart]
+
+
+def _note_fan_out(rows: Rows, condition: Expression) -> None:
+    """Say in the receipt where a condition is about rows that the fact's row has nothing to do with but a parent."""
+    for name in condition.names:
+        path = rows.path(name, condition)
+        edge = rows.names.graph.fan_out(path)
+        if edge is not None and not condition.via and len(name.hops) == 1:
+            rows.build.note(
+                f"`{condition.text}` is about other rows with the same row of {edge.source}: it keeps each row of "
+                f"{rows.fact.name} for which one of them meets it ({path})"
+            )
 
 
 def _prefixes(rows: Rows, condition: RowFilter) -> set[tuple[Edge, ...]]:

@@ -25,7 +25,16 @@ from ktx_cli.semantic.expressions.names import (
     placeholder,
 )
 from ktx_cli.semantic.graph import Graph, Path
-from ktx_cli.semantic.model import DAY, FISCAL_QUARTER, FISCAL_YEAR, GRAINS, SemanticError, unknown
+from ktx_cli.semantic.model import (
+    DAY,
+    FISCAL_QUARTER,
+    FISCAL_YEAR,
+    GRAINS,
+    Relationship,
+    SemanticError,
+    Visibility,
+    unknown,
+)
 from ktx_cli.semantic.plan.axis import TimeReader, time_of, with_axes
 from ktx_cli.semantic.plan.measures import Context, Measures, exact_divisions, require_public
 from ktx_cli.semantic.plan.plan import (
@@ -103,7 +112,31 @@ class Planner:
             named_by=measures.named_by,
             notes=tuple(self._notes),
         )
+        self._require_dimensions_of_rows(plan)
         return with_axes(self.names, plan)
+
+    def _require_dimensions_of_rows(self, plan: Plan) -> None:
+        """Raise `SemanticError` (`fan_out`) for a dimension that has nothing to do with a fact's row but a parent.
+
+        A question may ask for it all the same, with `via` or by the joins in the dimension's name.
+        """
+        graph = self.names.graph
+        for fact in dict.fromkeys(leaf.fact for leaf in plan.leaves):
+            for dimension in plan.dimensions:
+                for name in dimension.expression.names:
+                    if len(name.hops) != 1 or dimension.expression.via:
+                        continue
+                    paths = self._paths(fact, name.hops)
+                    if paths and all(graph.fan_out(path) for path in paths):
+                        raise _fan_out(self.names, paths, name)
+
+    def _paths(self, fact: str, hops: Sequence[str]) -> list[Path]:
+        """Return the path that a question takes, or those of which it has to say one."""
+        try:
+            path = self.names.graph.path(fact, hops)
+        except SemanticError:
+            return self.names.graph.ways(fact, hops)
+        return [] if path is None else [path]
 
     def _find_facts(self) -> None:
         """Find the sources whose measures are asked: a bare column is looked for there first."""
@@ -462,6 +495,39 @@ class Planner:
 def _preferred(times: TimeReader, dimensions: Sequence[Dimension]) -> Expression:
     """Return the expression of several for one time that is the time itself, else the first by its text."""
     return min(dimensions, key=lambda each: (not times.is_itself(each.expression), each.asked)).expression
+
+
+def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
+    """Return the error for a dimension that paths lead down to from a parent that rows of the fact share."""
+    graph, target = names.graph, ".".join(name.hops)
+    fact, end = names.model.sources[paths[0].start], names.model.sources[paths[0].end]
+    parents = dict.fromkeys(edge.source for path in paths if (edge := graph.fan_out(path)))
+    parent = listing(f"`{each}`" for each in parents)
+    message = (
+        f"a row of `{fact.name}` has no `{name}` of its own: {listing(map(str, paths))} "
+        f"{'leads' if len(paths) == 1 else 'lead'} up to {parent} and down again, "
+        f"so each row would count once for every row of `{end.name}` below the same row of {parent}"
+    )
+    choices = [{"via": graph.via_of(path, name.hops), "path": str(path)} for path in paths]
+    details: dict[str, Any] = {"fact": fact.name, "target": target, "choices": choices}
+    hints = []
+    own = fact.column(name.column)
+    if own is not None and names.visibility(fact, own) is Visibility.PUBLIC:
+        details["candidates"] = [f"{fact.name}.{own.name}"]
+        hints.append(f"group by `{fact.name}.{own.name}`, which each row has")
+    key = end.grain[0] if end.keyed and len(end.grain) == 1 else ""
+    reference = fact.column(key)
+    if reference is not None:
+        kind = Relationship.ONE_TO_ONE if fact.grain == (reference.name,) else Relationship.MANY_TO_ONE
+        details["join"] = f"{{to: {end.name}, on: {reference.name} = {end.name}.{key}, relationship: {kind.value}}}"
+        hints.append(
+            f"if `{reference.name}` refers to {end.name}, declare it in the file of {fact.name}: "
+            f"`joins: [{details['join']}]`"
+        )
+    via = choices[0]["via"]
+    flags = " or ".join(f"`--via {target}={each['via']}`" for each in choices)
+    hints.append(f'to count each row in all of these groups, say {flags} ("via": {{"{target}": "{via}"}})')
+    return SemanticError(message, hint="; ".join(hints), code="fan_out", details=details)
 
 
 def _way(dimension: Dimension) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -111,6 +111,6 @@ def test_the_mean_of_customers_is_over_their_sums(shop: Connector) -> None:
 
 def test_an_average_over_time_has_no_groups_of_details() -> None:
     with pytest.raises(SemanticError) as caught:
-        compile_query(shop_model(), {"measures": ["stock.usual"], "dimensions": ["lines.quantity"]})
+        compile_query(shop_model(), {"measures": ["stock.usual"], "dimensions": ["products.lines.quantity"]})
     assert caught.value.code == "unreachable"
     assert caught.value.hint

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pytest
 
 from ktx_cli.semantic.graph import Graph
-from ktx_cli.semantic.model import SemanticError, Span
+from ktx_cli.semantic.model import Column, Join, Model, Relationship, SemanticError, Source, Span, Visibility
 from ktx_cli.semantic.plan.plan import Plan
 from ktx_cli.semantic.plan.planner import Planner, auto_name
 from ktx_cli.semantic.query import parse_query
+from ktx_cli.warehouses import SemanticType
 from tests.semantic.golden.world import ATTRIBUTES, NOW, shop_model
 
 GRAPH = Graph(shop_model())
@@ -26,6 +28,62 @@ def of_orders(**more: Any) -> dict[str, Any]:
 
 
 MONTH = {"field": "orders.placed_at", "granularity": "month"}
+
+
+def bills_model() -> Model:
+    """Return bills and orders of customers, with a status each; a bill names its order, but there is no join for it."""
+    joins = (Join("customers", "c = customers.c", (("c", "c"),), Relationship.MANY_TO_ONE),)
+    names = {"customers": ("c",), "orders": ("o", "c", "status", "secret"), "bills": ("o", "c", "status", "secret")}
+    columns = {
+        source: {
+            name: Column(name, SemanticType.STRING, visibility=Visibility.HIDDEN if (source, name) == HIDDEN else None)
+            for name in of_source
+        }
+        for source, of_source in names.items()
+    }
+    sources = {
+        source: Source(
+            source, columns[source], names[source][:1], (source,), joins=() if source == "customers" else joins
+        )
+        for source in names
+    }
+    return Model("c", "duckdb", sources)
+
+
+HIDDEN = ("bills", "secret")
+
+
+@pytest.mark.table(
+    ("column", "grain", "hints"),
+    [
+        (
+            "status",
+            ("o",),
+            [
+                "group by `bills.status`, which each row has",
+                "`joins: [{to: orders, on: o = orders.o, relationship: one_to_one}]`",
+                '`--via orders=customers` ("via": {"orders": "customers"})',
+            ],
+        ),
+        ("secret", ("o", "c"), ["relationship: many_to_one}]`", "`--via orders=customers`"]),
+    ],
+)
+def test_a_dimension_of_other_rows_is_refused_with_what_to_ask_instead(
+    column: str, grain: tuple[str, ...], hints: list[str]
+) -> None:
+    model = bills_model()
+    model = replace(model, sources={**model.sources, "bills": replace(model.sources["bills"], grain=grain)})
+    query = {"measures": ["count(bills.o)"], "dimensions": [f"orders.{column}"]}
+    with pytest.raises(SemanticError) as caught:
+        Planner(model, Graph(model), parse_query(query), {}, NOW).plan()
+    error = caught.value
+    assert error.code == "fan_out"
+    assert "bills -> customers -> orders leads up to `customers` and down again" in error.message
+    parts = str(error.hint).split("; ")
+    assert len(parts) == len(hints)
+    assert all(hint in part for hint, part in zip(hints, parts, strict=True))
+    asked = query | {"via": {error.details["target"]: error.details["choices"][0]["via"]}}
+    assert Planner(model, Graph(model), parse_query(asked), {}, NOW).plan()
 
 
 @pytest.mark.table(

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tests.semantic_oracle.oracle.errors import OracleError
-from tests.semantic_oracle.oracle.model import Path
+from tests.semantic_oracle.oracle.model import Edge, Model, Path
 from tests.semantic_oracle.oracle.naming import Place
 from tests.semantic_oracle.oracle.nodes import Node, Ref, Slot, walk
 from tests.semantic_oracle.oracle.parsing import parse
@@ -132,7 +132,11 @@ class Frame:
 
     def _column(self, each: Dimension) -> Column:
         if not each.is_metric_time:
-            return Column(self.question.names.place(self.fact, each.parts, self.question.home, each.via), each.grain)
+            place = self.question.names.place(self.fact, each.parts, self.question.home, each.via)
+            is_chosen = each.via or len(each.parts) > 2 or each.parts[0] in self.question.names.router.via
+            if not is_chosen and fans_out(place.path, self.world.model):
+                raise OracleError("fan_out", f"a row of {self.fact} has no {each.parts}")
+            return Column(place, each.grain)
         return Column(Place((), self.fact, self._own_time()), each.grain)
 
     def _own_time(self) -> str:
@@ -234,3 +238,31 @@ def many_part(path: Path) -> Path:
     """Return the path up to its last edge to many rows; empty where there is none."""
     ends = [index + 1 for index, edge in enumerate(path) if not edge.one]
     return path[: ends[-1]] if ends else ()
+
+
+def fans_out(path: Path, model: Model) -> bool:
+    """Whether a path comes to other rows of a parent: over a join that several rows share, then one to many rows.
+
+    A bridge is no such row: a source without measures, of whose key each column is one of two joins to one row.
+    """
+    for at, edge in enumerate(path):
+        if not edge.one and any(is_shared(before, model) for before in path[:at]) and not _is_bridge(edge, model):
+            return True
+    return False
+
+
+def is_shared(edge: Edge, model: Model) -> bool:
+    """Whether an edge leads to one row which rows of its source may have in common."""
+    turned = {(theirs, own) for own, theirs in edge.pairs}
+    return edge.one and not any(
+        each.one and (each.source, each.target, each.alias) == (edge.target, edge.source, edge.alias)
+        for each in model.edges
+        if set(each.pairs) == turned
+    )
+
+
+def _is_bridge(edge: Edge, model: Model) -> bool:
+    source = model.sources[edge.target]
+    rest = set(source.grain) - {theirs for _, theirs in edge.pairs}
+    owned = [{own for own, _ in each.pairs} for each in model.edges if each.source == source.name and each.one]
+    return not source.measures and bool(rest) and any(rest <= columns for columns in owned)
