@@ -76,7 +76,7 @@ QUESTIONS: tuple[DemoQuestion, ...] = (
     DemoQuestion(
         "Orders of 2025 shipped late, by the month they were shipped in",
         {
-            "measures": ["orders.order_count", "orders.late_orders", "orders.late_share"],
+            "measures": ["orders.shipped_orders", "orders.late_orders", "orders.late_share"],
             "dimensions": [{"field": "shipped.month_start", "name": "month"}],
             "filters": ["shipped.calendar_year = 2025"],
         },

@@ -44,7 +44,7 @@ _UNITS: Final = {
     "stunden": "hours", "heures": "hours", "horas": "hours", "seconds": "seconds", "secs": "seconds",
     "sekunden": "seconds", "milliseconds": "milliseconds", "millis": "milliseconds", "ms": "milliseconds",
     "km": "km", "kilometers": "km", "kilometres": "km", "miles": "miles", "kwh": "kWh", "bytes": "bytes",
-    "liters": "liters", "litres": "liters", "nights": "nights",
+    "liters": "liters", "litres": "liters", "nights": "nights", "cents": "cents",
 }  # fmt: skip
 
 _MONEY: Final = word_set(
@@ -61,7 +61,8 @@ _QUANTITY: Final = word_set(
     "quantity quantities qty qnty qnt quant menge mengen quantite cantidad quantita quantidade aantal hoeveelheid ilosc"
     " antal count counts cnt anzahl units pieces pcs stueck stueckzahl items clicks klicks impressions pageviews"
     " visits sessions orders conversions downloads installs guests nights passengers attendees participants goals"
-    " kwh bytes tokens copies boxes pallets km kilometers kilometres miles litres liters distance"
+    " kwh bytes tokens copies boxes pallets parcels packages calls requests messages views opens signups replies"
+    " km kilometers kilometres miles litres liters distance"
 )
 _DURATION: Final = word_set(
     "minutes mins minuten hours hrs stunden heures horas seconds secs sekunden milliseconds millis duration dauer"
@@ -113,7 +114,8 @@ _NEVER: Final = word_set(
     " hoehe breite tiefe laenge size groesse weight gewicht poids peso temperature temperatur pressure voltage speed"
     " density area flaeche angle bmi zip zipcode plz postal postcode phone telefon fax ssn iban vat_id"
     # times between events, which are averaged
-    " to since until from between ago lead lag latency delay overdue late early"
+    " to since until from between ago lead lag latency delay overdue late early wait waiting response resolution"
+    " resolve idle turnaround processing cycle"
     # settings
     " default flag is has allow enabled type kind code cd status class category"
 )
@@ -148,7 +150,7 @@ def additive(column: Column, profile: ColumnProfile | None, parts: tuple[str, ..
     """
     if column.type is not SemanticType.NUMBER or (profile is not None and not _varies(profile)):
         return None
-    words = parts or tokens(column.name)
+    words = _joined(parts or tokens(column.name))
     kind = _kind(words, profile)
     if kind is None or (profile is not None and _is_share(profile)):
         return None
@@ -159,6 +161,11 @@ def is_currency_column(column: Column) -> bool:
     """Say whether a column holds the currency of its row's amounts."""
     known = word_set("currency currencies ccy waehrung devise moneda divisa valuta moeda waluta")
     return column.type is SemanticType.STRING and any(word in known for word in tokens(column.name))
+
+
+def names_money(word: str) -> bool:
+    """Say whether a word alone says that a number is money: `fee`, but not `line`."""
+    return bool(_expanded((word,)) & (_MONEY | _AMOUNT_OR_RATE | _PRICES | _VALUES | CURRENCIES))
 
 
 @functools.lru_cache(maxsize=20_000)
@@ -195,6 +202,15 @@ def _kind(words: tuple[str, ...], profile: ColumnProfile | None) -> Additive | N
     if known & _MONEY or (known & _VALUES and known & _OF_A_DEAL) or known & CURRENCIES:
         return Additive.MONEY
     return Additive.MONEY if words[-1] in _TOTALS else None
+
+
+def _joined(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words with `page views` as one: only alone does `page` mean a number."""
+    pairs = {("page", "views"): "pageviews", ("page", "view"): "pageview"}
+    for place in range(len(words) - 1):
+        if (word := pairs.get((words[place], words[place + 1]))) is not None:
+            return (*words[:place], word, *words[place + 2 :])
+    return words
 
 
 def _counted(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from ktx_cli.privacy import ValueKind
-from ktx_cli.scan.measures.additive import Additive, additive, is_currency_column
+from ktx_cli.scan.measures.additive import Additive, additive, is_currency_column, names_money
 from ktx_cli.scan.measures.record import ProposedMeasure
 from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
 from ktx_cli.scan.relationships.names import (
@@ -49,8 +49,8 @@ _NO_FACTS: Final = word_set(
     " calendar kalender date dates time period periods fiscal setting settings config configuration permission"
     " permissions role roles mapping map migration migrations audit version versions archive lookup parameter"
     " parameters property properties attribute attributes metadata sequence sequences translation translations"
-    " currency currencies holiday holidays target targets quota quotas forecast forecasts plan summary totals stats"
-    " statistics daily monthly weekly yearly"
+    " currency currencies holiday holidays budget budgets target targets quota quotas forecast forecasts plan summary"
+    " totals stats statistics daily monthly weekly yearly chart"
 )
 """Words of tables whose rows are states, settings or aggregates: counting or adding them up tells nothing."""
 
@@ -67,9 +67,24 @@ _EVENTS: Final = word_set(
     "order orders item items line lines payment payments invoice invoices transaction transactions sale sales event"
     " events entry entries shipment shipments booking bookings purchase purchases return returns refund refunds"
     " movement movements log logs call calls visit visits session sessions ticket tickets subscription subscriptions"
-    " detail details bestellung bestellungen position positionen rechnung rechnungen zahlung zahlungen"
+    " detail details note notes bestellung bestellungen position positionen rechnung rechnungen zahlung zahlungen"
 )
 """Last words of tables whose rows are events, whatever else the name means: `product_sales`."""
+
+_MOVEMENTS: Final = word_set(
+    "movement movements transaction transactions entry entries event events adjustment adjustments transfer transfers"
+    " order orders shipment shipments return returns"
+)
+_MOVED: Final = word_set("inventory stock stocks bestand time")
+"""Words of tables of states that say before such a word what is moved or recorded: `time_entries`."""
+
+_LINES: Final = word_set("item items line lines detail details position positions positionen")
+"""Last words of tables of the parts of something: `order_lines`."""
+
+_COUNTED_EVENTS: Final = word_set(
+    "clicks impressions conversions views pageviews visits sessions installs downloads opens signups orders"
+)
+"""Columns of numbers of events: a table with two of them has a row for a day or a campaign, which nobody counts."""
 
 _FLAG_PREFIXES: Final = word_set("is has was had did can flag ist hat")
 _NO_RATES: Final = word_set(
@@ -238,9 +253,19 @@ class _Table:
         """Whether questions count its rows: many, with a time or references, and neither settings nor versions."""
         if self.rows < MIN_ROWS or self.profile.problem is not None or self.has_periods or self.is_bridge:
             return False
-        if set(self.words) & _NO_FACTS or self.is_lookup or (self.table.kind is TableKind.VIEW and not self.is_mart):
+        if self.is_about_states or self.is_lookup or (self.table.kind is TableKind.VIEW and not self.is_mart):
             return False
         return bool(self.times or self.references)
+
+    @property
+    def is_about_states(self) -> bool:
+        """Whether its name says that its rows are states, settings or aggregates."""
+        return bool(set(self.words) & (_NO_FACTS - _MOVED if self.words[-1] in _MOVEMENTS else _NO_FACTS))
+
+    @property
+    def is_aggregate(self) -> bool:
+        """Whether a row holds the numbers of several kinds of events."""
+        return sum(words[-1] in _COUNTED_EVENTS for words in self.parts.values()) > 1
 
     @property
     def is_mart(self) -> bool:
@@ -266,7 +291,8 @@ def _measures(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect)
     if not table.is_fact:
         return
     taken = {column.name.casefold() for column in table.table.columns}
-    for measure in (_count(table), *_sums(table, facts, dialect), *_entities(table, facts, dialect),
+    counts = () if table.is_aggregate else (_count(table),)
+    for measure in (*counts, *_sums(table, facts, dialect), *_entities(table, facts, dialect),
                     *_rates(table, dialect)):  # fmt: skip
         if measure.name.casefold() not in taken:
             taken.add(measure.name.casefold())
@@ -298,7 +324,7 @@ def _sums(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> 
         found = additive(column, table.profiles.get(column.name), words)
         if found is None or (mixed and found.kind is Additive.MONEY and found.unit is None):
             continue
-        name = next((each for each in _sum_names(table, words) if each.casefold() not in taken), None)
+        name = next((each for each in _sum_names(table, words, found.kind) if each.casefold() not in taken), None)
         if name is None:
             continue
         taken.add(name.casefold())
@@ -317,10 +343,15 @@ def _sums(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> 
 def _adds_up(table: _Table, facts: Mapping[TableRef, _Table]) -> bool:
     """Whether its rows happened at some time: their own, or that of a row that they refer to, as of order lines.
 
-    A time of writing is enough for rows about a person or a customer.
+    Lines whose name says of what they are count too: orders that occur twice have no key to refer to. A time of
+    writing is enough for rows about a person or a customer.
     """
     parents = [parent for each in table.references if (parent := facts.get(each.parent)) is not None]
     if table.happens or any(parent.happens for parent in parents):
+        return True
+    if table.words[-1] in _LINES and any(
+        each.happens and phrase_alike(each.words, table.words[:-1]) == 1 for each in facts.values()
+    ):
         return True
     return bool(table.times) and any(concepts(parent.words) & {"person", "customer"} for parent in parents)
 
@@ -330,10 +361,12 @@ def _has_several_currencies(table: _Table) -> bool:
     return any(profile is None or profile.distinct is None or profile.distinct > 1 for profile in profiles)
 
 
-def _sum_names(table: _Table, words: Sequence[str]) -> Iterator[str]:
+def _sum_names(table: _Table, words: Sequence[str], kind: Additive) -> Iterator[str]:
     """Yield names for a sum of the column of these words, the best first."""
     spelled = [_SPELLED_OUT.get(word, word) for word in words if not word.isdigit()] or list(words)
     base = [word for word in spelled if word not in _PLAIN_TOTALS]
+    if kind is Additive.MONEY and len(base) == 1 < len(spelled) and not names_money(base[0]):
+        base.append("amount")
     entity = table.entity.split("_")
     missing = [word for word in entity if word not in base]
     if not base:

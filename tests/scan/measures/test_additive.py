@@ -36,7 +36,7 @@ SUMMED = {
     QUANTITY: (
         "quantity qty Qty order_qty orderqty menge bestellmenge anzahl quantite cantidad quantita aantal ilosc antal"
         " item_count items_cnt num_items number_of_guests no_of_pieces units_sold units clicks impressions downloads"
-        " nb_articles distance_km nights passengers tokens"
+        " nb_articles distance_km nights passengers tokens parcels page_views pageviews api_calls reply_count"
     ),
     DURATION: "duration_minutes call_seconds hours_worked dauer duree minutes overtime_hours duracion",
 }
@@ -61,7 +61,7 @@ NEVER_SUMMED = (
     # ordinals, times, measurements
     " line_number position sort_order sequence version priority step year month day week quarter fiscal_year age alter"
     " birth_year jahr latitude longitude lat lng height_cm weight temperature hours_to_close days_since_order"
-    " days_overdue lead_time_days"
+    " days_overdue lead_time_days wait_seconds first_response_minutes resolution_hours idle_minutes page"
     # nothing says what it counts
     " value flag is_paid status x column_7 preferences"
 )
@@ -111,6 +111,7 @@ def test_the_profile_decides_between_amounts_and_rates(name: str, seen: ColumnPr
         ("duration_minutes", "minutes"),
         ("call_secs", "seconds"),
         ("distance_km", "km"),
+        ("fee_cents", "cents"),
         ("amount", None),
     ],
 )

@@ -95,6 +95,8 @@ def filled(create: str, values: str, rows: int = 200) -> tuple[str, str]:
          "i, '2024-01-01', '2025-01-01', i"),
         ("notes", "id INTEGER PRIMARY KEY, body TEXT", "i, 'text ' || i"),
         ("sales_targets", "id INTEGER PRIMARY KEY, month DATE, amount INTEGER", "i, '2024-01-01', i"),
+        ("budgets", "id INTEGER PRIMARY KEY, month DATE, amount INTEGER", "i, '2024-01-01', i"),
+        ("stock_levels", "id INTEGER PRIMARY KEY, counted_on DATE, quantity INTEGER", "i, '2024-01-01', i"),
     ],
 )  # fmt: skip
 def test_tables_without_proposals(table: str, columns: str, values: str, tmp_path: Path) -> None:
@@ -140,6 +142,40 @@ def test_a_name_of_a_column_is_never_the_name_of_a_measure(propose: Propose) -> 
         "sum_of_amount": "sum(amount)",
         "order_total": 'sum("total")',
     }
+
+
+@pytest.mark.table(
+    ("table", "columns", "values", "expected"),
+    [
+        ("stock_movements", "id INTEGER PRIMARY KEY, moved_on DATE, quantity INTEGER", "i, '2024-01-01', i",
+         {"stock_movement_count": "count(*)", "total_stock_movement_quantity": "sum(quantity)"}),
+        ("time_entries", "id INTEGER PRIMARY KEY, worked_on DATE, hours INTEGER", "i, '2024-01-01', i",
+         {"time_entry_count": "count(*)", "total_time_entry_hours": "sum(hours)"}),
+        ("credit_notes", "id INTEGER PRIMARY KEY, issued_on DATE, amount INTEGER", "i, '2024-01-01', i",
+         {"credit_note_count": "count(*)", "total_credit_note_amount": "sum(amount)"}),
+        ("orders", "id INTEGER PRIMARY KEY, ordered_on DATE, order_total INTEGER", "i, '2024-01-01', i",
+         {"order_count": "count(*)", "total_order_amount": "sum(order_total)"}),
+    ],
+)  # fmt: skip
+def test_movements_and_entries_are_counted_and_added_up(
+    table: str, columns: str, values: str, expected: dict[str, str], tmp_path: Path
+) -> None:
+    with scanned(tmp_path / f"{table}.sqlite", filled(f"CREATE TABLE {table} ({columns})", values)) as found:
+        assert {each.name: each.expr for measures in found.values() for each in measures} == expected
+
+
+def test_rows_that_hold_numbers_of_events_are_not_counted(propose: Propose) -> None:
+    columns = "id INTEGER PRIMARY KEY, day DATE, impressions INTEGER, clicks INTEGER, spend INTEGER"
+    found = propose(*filled(f"CREATE TABLE ad_results ({columns})", "i, '2024-01-01', i * 9, i, i * 2"))
+    assert set(found["ad_results"]) == {"total_impressions", "total_clicks", "total_spend"}
+
+
+def test_lines_of_orders_that_occur_twice_are_added_up(propose: Propose) -> None:
+    orders = filled("CREATE TABLE orders (id INTEGER, ordered_on DATE, status TEXT)", "i % 190, '2024-01-01', i % 2")
+    products = filled("CREATE TABLE products (product_id INTEGER PRIMARY KEY, name TEXT)", "i, 'p' || i", 60)
+    columns = "line_id INTEGER PRIMARY KEY, product_id INTEGER REFERENCES products, order_id INTEGER, quantity INTEGER"
+    lines = filled(f"CREATE TABLE order_lines ({columns})", "i, 1 + i % 60, i % 190, i")
+    assert "total_order_line_quantity" in propose(*orders, *products, *lines)["order_lines"]
 
 
 def test_a_bridge_is_not_counted(propose: Propose) -> None:

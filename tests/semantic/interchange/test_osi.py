@@ -245,3 +245,20 @@ def test_questions_and_synonyms_are_the_context_of_osi(load: Load) -> None:
     (model,) = yaml.load(document, where="shop.yaml")["semantic_model"]
     assert model["datasets"][0]["ai_context"] == {"synonyms": ["purchases"]}
     assert model["metrics"][0]["ai_context"] == {"synonyms": ["volume"], "examples": ["How many?"]}
+
+
+def test_a_proposed_measure_is_exported_once_somebody_accepts_it(load: Load) -> None:
+    text = (
+        "name: orders\ntable: main.orders\ngrain: [id]\ncolumns: [{name: id, type: number}]\n"
+        "measures: [{name: n, expr: count(*)}, {name: guess, expr: sum(id), status: proposed, reason: It is a number.},"
+        " {name: share, expr: n / guess}]\n"
+    )
+
+    def exported(written: str) -> tuple[set[str], dict[str, str]]:
+        document, report = export_osi(load({"orders.yaml": written}))
+        (model,) = yaml.load(document, where="shop.yaml")["semantic_model"]
+        dropped = {each.what: each.why for each in report if each.kind is Kind.DROPPED}
+        return {each["name"] for each in model["metrics"]}, dropped
+
+    assert exported(text) == ({"n", "share"}, {"measure `orders.guess`": "it is proposed, and nobody has accepted it"})
+    assert exported(text.replace("proposed", "accepted")) == ({"n", "guess", "share"}, {})

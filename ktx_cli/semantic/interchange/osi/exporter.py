@@ -22,7 +22,8 @@ _ONLY_KTX: Final = "it stands in an extension that only ktx reads"
 def export_osi(model: Model) -> tuple[str, tuple[Fidelity, ...]]:
     """Return the YAML of an OSI document (version 0.1.1) for a model, and what became of everything in the model.
 
-    A measure whose meaning OSI cannot say is left out, never written as something else.
+    A measure whose meaning OSI cannot say is left out, never written as something else. So is one with
+    `status: proposed`: other tools could not tell it from a reviewed one.
     """
     return _Export(model).run()
 
@@ -157,6 +158,9 @@ class _Export:
             self.report.dropped(
                 what, f"it is {measure.visibility.value}; measures that use it have it written out", place
             )
+            return
+        if measure.is_proposed:
+            self.report.dropped(what, "it is proposed, and nobody has accepted it", place)
             return
         try:
             expression = self._expression(self.expander.expand(source, measure))
