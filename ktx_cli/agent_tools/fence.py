@@ -11,7 +11,7 @@ import unicodedata
 from typing import Final
 
 from ktx_cli.core import one_line
-from ktx_cli.privacy import secrets
+from ktx_cli.privacy import personal_data, secrets
 from ktx_cli.wiki import hidden_characters
 
 LONGEST_ORIGIN: Final = 200
@@ -93,7 +93,7 @@ def unfit_lines(text: str, before: bytes | None) -> list[str]:
     lines = text.split("\n")
     keys = (each for each in secrets(text) if not _COLUMN.match(text, each.at))
     unfit = []
-    for spot in (*hidden_characters(text), *keys):
+    for spot in (*hidden_characters(text), *keys, *personal_data(text)):
         number = text.count("\n", 0, spot.at)
         if lines[number] not in known:
             unfit.append(f"- line {number + 1}: {spot.message}: {spot.hint}")

@@ -41,7 +41,7 @@ def check_name(session: ToolSession, connection: str, name: str, document: Mappi
 
 
 def check_text(text: str, old: OwnFile | None) -> None:
-    """Refuse a definition with characters people do not see or with what looks like a secret."""
+    """Refuse a definition with hidden characters, what looks like a secret, or contact data of persons."""
     unfit = unfit_lines(text, None if old is None else old.content)
     if unfit:
         raise Refused("This may not be in a definition, so nothing was saved:\n" + "\n".join(unfit))

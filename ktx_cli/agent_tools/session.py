@@ -189,14 +189,23 @@ class Failures:
     """Failures by what they are about: the last of each, until a call about the same thing succeeds."""
 
     _pending: dict[str, Failure] = field(default_factory=dict)
+    _instead: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Target -> the targets that say the same: a success about one of them makes its failure good."""
 
     def failed(self, target: str, tool: str, message: str) -> None:
         """Note a failure."""
         self._pending[target] = Failure(target, tool, message)
 
+    def repeats(self, target: str, others: Iterable[str]) -> None:
+        """Note that what is refused about a target would only repeat these others, or no others."""
+        self._instead[target] = tuple(others)
+
     def made_good(self, target: str) -> None:
         """Note a success about a target."""
-        self._pending.pop(target, None)
+        repeating = [each for each, others in self._instead.items() if target in others]
+        for each in (target, *repeating):
+            self._pending.pop(each, None)
+            self._instead.pop(each, None)
 
     def fell_back(self, table: str | None) -> None:
         """Note an accepted fallback: it makes the failure good of the source it names.
@@ -222,12 +231,15 @@ class Failures:
 
     def to_json(self) -> dict[str, list[str]]:
         """Return the pending failures as plain values."""
-        return {target: [each.tool, each.message] for target, each in self._pending.items()}
+        return {
+            target: [each.tool, each.message, *self._instead.get(target, ())] for target, each in self._pending.items()
+        }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, list[str]]) -> Failures:
         """Return what `to_json` gave."""
-        return cls({target: Failure(target, tool, message) for target, (tool, message) in stored.items()})
+        pending = {target: Failure(target, tool, message) for target, (tool, message, *_) in stored.items()}
+        return cls(pending, {target: tuple(others) for target, (_, _, *others) in stored.items() if others})
 
 
 def _unfit(writers: set[str], invocations: Iterable[ToolInvocation]) -> dict[str, Failure]:

@@ -303,7 +303,8 @@ def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw
     known = {} if old is None else page_needs(old, models)
     needs = [need for shown, need in page_needs(page, models).items() if shown not in known]
     findings = list(wiki.lint_page(page, _hosts(session, raw_paths), old))
-    broken = [each for each in findings if each.severity is Severity.ERROR or each.code in wiki.PRIVATE]
+    refused = wiki.refused_codes(findings)
+    broken = [each for each in findings if each.severity is Severity.ERROR or each.code in refused]
     later = missing_pages(page, keys_of(session))
     gone = [] if session.refs_later or not later else [f"there is no page {listing(f'`{key}`' for key in later)}"]
     invented, unknown = unknown_names(session, page, old, models)
@@ -311,13 +312,14 @@ def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw
     twins = [] if old is not None else wiki.SimilarPages.of(wiki.outlines(session.workspace, page.scope)).like(page)
     repeated = [_repeated(each) for each in twins if each.is_duplicate]
     reasons = joined(
-        _lines("Another page says this, so nothing was saved: read it, and edit it with `replacements`:", repeated),
-        _lines("These lead nowhere, so nothing was saved:", nowhere),
+        _lines("These references do not exist, so nothing was saved:", nowhere),
         _lines("This may not be in a page, so nothing was saved:", [_finding_text(each, page) for each in broken]),
         refusal_of(session.ledger.missing(needs)),
     )
-    if reasons:
-        raise Refused(reasons)
+    same = [named_page(page.scope, each.page.key) for each in twins if each.is_duplicate]
+    session.pending.repeats(f"wiki:{page.key}", [] if reasons else [f"wiki:{each}" for each in same])
+    if reasons or repeated:
+        raise Refused(joined(_lines(_REPEATS, repeated), reasons))
     notes = [*(f"note: {each.message} (line {each.line})" for each in findings), *(f"note: {each}" for each in unknown)]
     notes += [f"note: {each.share:.0%} of the text is also in the page `{each.page.key}`" for each in twins]
     return [*notes[:20], *([f"note: no page yet: {listing(later, 20)}"] if later else [])]
@@ -370,6 +372,12 @@ def _reason(missing: wiki.Missing) -> str:
     return f"{missing.message} (it has: {listing(missing.names, 12)})" if missing.names else missing.message
 
 
+_REPEATS: Final = (
+    "Another page says this, so nothing was saved: read it, and edit it with `replacements`; where it says everything "
+    "already, write it once more with its key and `raw_paths` alone:"
+)
+
+
 def _repeated(twin: wiki.Likeness) -> str:
     """Return which page a new one repeats, and how much of it."""
     if twin.same_summary:
@@ -402,9 +410,7 @@ def unknown_names(
     mentioned = _mentioned(session, found) if found else frozenset()
     refused = [name for name in found if session.raw and name not in mentioned and _reads_like_one(name, models)]
     notes = [f"the semantic layer has nothing called `{name}`" for name in found if name not in refused]
-    return [
-        f"{_unknown(name, models)}; nor does a file of this task mention it: say it in words" for name in refused
-    ], notes
+    return [_unknown(name, models) for name in refused], notes
 
 
 def _unknown(name: str, models: Mapping[str, Model]) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         lint_page,
         problems_of,
         refused,
+        refused_codes,
         revised,
         warnings_of,
     )

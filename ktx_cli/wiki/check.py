@@ -27,6 +27,8 @@ from ktx_cli.wiki.page import (
     DIAGNOSTIC_KEYS,
     FIELDS,
     GLOBAL,
+    ORDER,
+    PRIVATE,
     USAGE_MODES,
     Page,
     body_line,
@@ -77,6 +79,15 @@ def lint_page(page: Page, named_hosts: Collection[str] | None, old: Page | None 
         if (value not in earlier if value else (spot.code, spot.message) not in before)
     )
     yield from sorted([*found, *too_long(page, old)], key=lambda each: (each.line, each.code, each.message))
+
+
+def refused_codes(findings: Iterable[Diagnostic]) -> frozenset[str]:
+    """Return the codes among findings of a page for which no agent may write it: of private data, and of an order.
+
+    A sentence to agents, or a link that nothing explains, is a person's to judge. Both on one page tell agents to turn
+    to a host that no source of the page names.
+    """
+    return PRIVATE | (ORDER if {each.code for each in findings} >= ORDER else frozenset())
 
 
 def _suspicious(page: Page, named_hosts: Collection[str] | None) -> Iterator[tuple[int, Spot, str]]:

@@ -134,6 +134,9 @@ NOTES: Final = frozenset(
 PRIVATE: Final = frozenset({"secret", "personal_data"})
 """Codes of what no agent may write into a page."""
 
+ORDER: Final = frozenset({"instruction", "unexpected_link"})
+"""Codes that together are an order to an agent to turn to a host that no source of the page names."""
+
 DIAGNOSTIC_KEYS: Final[Mapping[str, str]] = {name: name for name in ("path", "line", "code", "message", "hint")}
 """What the JSON output has of a diagnostic of a page."""
 

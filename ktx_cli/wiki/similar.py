@@ -24,6 +24,8 @@ SIMILAR: Final = 0.5
 
 _SHORT: Final = 40
 """Texts of fewer words are the same or not; their triples are too few to say more."""
+_SENTENCE: Final = 12
+"""Words; two pages that have the very same text of fewer may both need it."""
 _MASK: Final = 0xFFFFFFFF
 _SAMPLE: Final = 64
 """How many triples of a page are indexed: enough to find every page that shares half of its text."""
@@ -52,7 +54,8 @@ class Likeness:
     @property
     def is_duplicate(self) -> bool:
         """Whether one of the two pages says nothing of its own; a text of few words may belong on both."""
-        return (self.share >= DUPLICATE and self.words >= _SHORT) or self.same_summary
+        enough = _SENTENCE if self.share == 1 else _SHORT
+        return (self.share >= DUPLICATE and self.words >= enough) or self.same_summary
 
 
 @dataclass(slots=True)

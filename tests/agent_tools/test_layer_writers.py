@@ -73,11 +73,16 @@ def test_what_a_write_takes_out_is_told(shop: Callable[..., Any]) -> None:
         ("Bearer AKIAIOSFODNN7EXAMPLE", "a text that looks like a key or a token"),
         ("postgres://u:secret1@h/d", "a URL with a secret in it"),
         ("token = ghp_0123456789abcdefghijABCDEFGHIJ012345", "looks like a key or a token"),
+        ("ask jana.vogt@acme.com", "the e-mail address of a person"),
+        ("ask +49 171 2345678", "a phone number"),
+        ("ask finance@acme.com", None),
         ("a password of eight characters", None),
         ("joined where api_token = t2.token", None),
     ],
 )
-def test_a_secret_is_in_no_definition(description: str, told: str | None, shop: Callable[..., Any]) -> None:
+def test_a_secret_and_personal_data_are_in_no_definition(
+    description: str, told: str | None, shop: Callable[..., Any]
+) -> None:
     made = shop()
     made.ok("entity_details", targets=["orders"])
     text = "name: orders\nmeasures:\n  - name: revenue\n    expr: sum(amount)\n"

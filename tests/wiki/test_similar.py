@@ -65,6 +65,9 @@ def test_short_texts_are_the_same_only_to_the_letter() -> None:
     assert (same.share, same.words, same.is_duplicate) == (1.0, 4, False)
     (other,) = known.like(page("c", "Orders of < 5 items."))
     assert other.share < 0.8
+    sentence = "A refund comes off in the month in which it is paid out."
+    known = SimilarPages.of([page("a", sentence)])
+    assert [each.is_duplicate for each in known.like(page("b", sentence))] == [True], "a whole sentence is too much"
 
 
 def test_one_of_many_pages_is_found() -> None:
