@@ -30,6 +30,8 @@ LOOKED: Final = SeenResult("look", "looked up a")
 DONE: Final = says("done")
 REFUSES: Final = Turn("I would rather not.", stop_reason="refusal")
 CUT: Final = says("part one, ", stop_reason="max_tokens")
+UNFIT: Final = "Invalid arguments for `look`:\n- q: Field required"
+MENDED: Final = "mended"
 MANY: Final = 8
 """More replies than any client asks for."""
 
@@ -75,6 +77,28 @@ def one_tool(name: str, text: str, *, failed: bool = False, ran: bool = True) ->
         ran=(f"{name}(a)",) if ran else (),
         failures=int(failed),
     )
+
+
+def ten_calls(*broken: int, repaired: bool = False) -> Observed:
+    """Return what comes of a loop of ten parallel calls; `broken`: the places of those whose arguments do not fit."""
+    right = [place for place in range(10) if place not in broken]
+    look = SeenResult("look", f"looked up {MENDED}") if repaired else SeenResult("look", UNFIT, True)
+    names = [MENDED] * len(broken) * repaired + [str(place) for place in right]
+    return replace(
+        LOOPED,
+        callbacks=(("look",) * 10, ()),
+        seen=tuple(look if place in broken else SeenResult("look", f"looked up {place}") for place in range(10)),
+        ran=tuple(sorted(f"look({name})" for name in names)),
+        tool_calls=10,
+        failures=0 if repaired else len(broken),
+        repairs=len(broken) * repaired,
+        requests=2 + len(broken) * repaired,
+    )
+
+
+def ten_turns(*broken: int) -> tuple[Turn, ...]:
+    """Return the turns of such a loop."""
+    return (calls(*(("look", {"p" if place in broken else "q": str(place)}) for place in range(10))), DONE)
 
 
 def corrected(problem: str) -> Observed:
@@ -168,7 +192,23 @@ EQUAL: Final = (
         "arguments that break the schema, repair off",
         (calls(("look", {"p": "a"})), calls(LOOK), DONE),
         runtime_calls.loop_without_repair,
-        corrected("Invalid arguments for `look`:\n- q: Field required"),
+        corrected(UNFIT),
+        requirements=("R48", "R51"),
+    ),
+    ContractCase(
+        "ten parallel calls, all with arguments that break the schema, repair on",
+        ten_turns(*range(10)),
+        runtime_calls.loop,
+        ten_calls(*range(10)),
+        any_order=True,
+        requirements=("R48", "R51"),
+    ),
+    ContractCase(
+        "ten parallel calls, two with arguments that break the schema, repair on",
+        ten_turns(3, 7),
+        runtime_calls.loop,
+        ten_calls(3, 7),
+        any_order=True,
         requirements=("R48", "R51"),
     ),
     ContractCase(
@@ -293,10 +333,21 @@ DIFFERENT: Final = (
             requests=4,
         ),
         repaired_by='{"q": "mended"}',
-        differs={"session": corrected("Invalid arguments for `look`:\n- q: Field required")},
+        differs={"session": corrected(UNFIT)},
         reason="Claude Code runs the loop itself, so nothing of ktx stands between the call and its tool: the model "
         "reads what is wrong and corrects itself on the next turn. Repair within the step is no goal there.",
         requirements=("R14", "R48", "R51"),
+    ),
+    ContractCase(
+        "ten parallel calls, one with arguments that break the schema, repair on",
+        ten_turns(4),
+        runtime_calls.loop,
+        ten_calls(4, repaired=True),
+        repaired_by=f'{{"q": "{MENDED}"}}',
+        differs={"session": ten_calls(4)},
+        reason="The same. Where ktx runs the loop, one call that does not fit is one question to the repair model.",
+        any_order=True,
+        requirements=("R48", "R51"),
     ),
     ContractCase(
         "arguments that are not JSON, repair off",

@@ -161,7 +161,8 @@ class ContractCase:
 
     `repaired_by` answers the questions of the `repair` role. `differs` holds what other families of backends must show
     instead of `expected`, and `reason` says why that cannot be helped; without a reason there is no difference.
-    `any_order`: handlers that run side by side may note that in any order. `requirements` are the ids it covers.
+    `any_order`: handlers that run side by side may note that in any order, and clients send their results as they come.
+    `requirements` are the ids it covers.
     """
 
     title: str
@@ -199,13 +200,17 @@ class RuntimeContract:
 
     async def check(self, case: ContractCase, subject: Subject) -> Observed:
         """Run a case and return what came of it; raises `ContractBroken` when that is not what must come."""
-        found = await observe(case, subject)
+        found, wanted = await observe(case, subject), case.expectation(subject.family)
         if case.any_order:
-            found = replace(found, ran=tuple(sorted(found.ran)))
-        wanted = case.expectation(subject.family)
+            found, wanted = _in_order(found), _in_order(wanted)
         if found != wanted:
             raise ContractBroken(difference(case, subject, found, wanted))
         return found
+
+
+def _in_order(observed: Observed) -> Observed:
+    seen = sorted(observed.seen, key=lambda each: (each.tool, each.text, each.failed))
+    return replace(observed, ran=tuple(sorted(observed.ran)), seen=tuple(seen))
 
 
 def difference(case: ContractCase, subject: Subject, found: Observed, wanted: Observed) -> str:
