@@ -9,9 +9,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import NumberFormat, one_line, plain_number, row_formats
+
+if TYPE_CHECKING:
+    from ktx_cli.llm import Usage, UsageRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,29 @@ def filled(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[Table]
     """Return a table of rows; none where there are no rows."""
     cells = tuple(map(tuple, rows))
     return [Table(tuple(columns), cells)] if cells else []
+
+
+TOKEN_COLUMNS = ("fresh", "cache writes", "cache reads", "output")
+"""The kinds of tokens that prices tell apart."""
+
+USAGE_COLUMNS = ("calls", *TOKEN_COLUMNS, "cost")
+
+
+def usage_cells(row: UsageRow) -> tuple[str, ...]:
+    """Return a sum of usage as a row of a table: what it is summed by, then `USAGE_COLUMNS`."""
+    cost = cost_cell(row.cost.usd, partial=row.unpriced > 0)
+    return (*row.keys, str(row.units), *token_cells(row.usage), cost)
+
+
+def token_cells(usage: Usage) -> tuple[str, ...]:
+    """Return tokens as the cells of `TOKEN_COLUMNS`."""
+    counts = (usage.input_tokens, usage.cache_write_tokens, usage.cache_read_tokens, usage.output_tokens)
+    return tuple(f"{count:,}" for count in counts)
+
+
+def cost_cell(usd: float | None, *, partial: bool = False) -> str:
+    """Return US dollars at list prices; `partial`: some calls have no price."""
+    return "unknown" if usd is None else f"${usd:.4f}{' +?' if partial else ''}"
 
 
 def render_plain(blocks: Sequence[Block]) -> str:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from ktx_cli.cli.blocks import Block, Fields, Table, filled
+from ktx_cli.cli.blocks import (
+    TOKEN_COLUMNS,
+    USAGE_COLUMNS,
+    Block,
+    Fields,
+    Table,
+    cost_cell,
+    filled,
+    token_cells,
+    usage_cells,
+)
 from ktx_cli.cli.commands.completion import connection_ids
 from ktx_cli.cli.contract import Result, Session
 from ktx_cli.core import Command, listing, plural
@@ -74,12 +84,21 @@ def _plan_blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
     facts = [("a run would", would)]
     if report.forecast is not None:
         facts.append(("agents would have", report.forecast.summary))
+        estimates = (
+            (each.role, each.work, *token_cells(each.usage), cost_cell(each.usd)) for each in report.forecast.roles
+        )
+        blocks += filled(("role", "would work on", *TOKEN_COLUMNS, "cost"), list(estimates))
     return [*blocks, Fields((*facts, ("written now", "nothing, this was a dry run")))]
 
 
 def _planned_of_sources(report: IngestReport, *, verbose: bool) -> list[tuple[str, str, str]]:
     """Return the work units of each source, and the files no database has named."""
-    units = [(work.name, "give agents", plural(len(work.units), "unit")) for work in report.sources if work.units]
+    units = []
+    for work in report.sources:
+        count = len(work.agent_units)
+        digests = len(work.units) - count
+        units += [(work.name, "give agents", plural(count, "unit"))] if count else []
+        units += [(work.name, "write texts about", plural(digests, "table"))] if digests else []
     own = {path for each in report.connections for path in (*each.files.written, *each.files.removed)}
     files = [
         ("", would, path)
@@ -191,6 +210,8 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
     blocks += filled(("connection", "what", "object"), names)
     noted = [_noted(each) for each in records_in(report.to_json()) if verbose or _is_shown(each)]
     blocks += filled(("noted", "by", "about", "what"), noted)
+    usage = [usage_cells(row) for _, row in sorted(report.spending.roles.items())]
+    blocks += filled(("role", *USAGE_COLUMNS), usage)
     facts = [("run", report.run_id), ("status", report.status)]
     if report.commit:
         facts.append(("commit", f"{report.commit[:10]} ({len(report.committed)} files)"))
@@ -221,6 +242,8 @@ def _noted(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 def _model_facts(report: IngestReport) -> list[tuple[str, str]]:
     """Return what models took, and what they did not come to the end of."""
+    from ktx_cli.engine import usage_words
+
     facts: list[tuple[str, str]] = []
     spent = report.spending
     if spent.tokens:
@@ -228,7 +251,7 @@ def _model_facts(report: IngestReport) -> list[tuple[str, str]]:
         most = [f"${spent.most_usd:.2f}"] if spent.most_usd is not None else []
         most += [f"{spent.most_tokens:,} tokens"] if spent.most_tokens is not None else []
         of = f" (at most {' and '.join(most)})" if most else ""
-        facts.append(("models took", f"{spent.tokens:,} tokens, ${spent.usd:.4f} at list prices{unpriced}{of}"))
+        facts.append(("models took", f"{usage_words(spent.usage)}, ${spent.usd:.4f} at list prices{unpriced}{of}"))
     if report.stopped is not None:
         facts.append(("agents stopped", report.stopped.message))
     worn = [each.unit.key for work in report.sources for each in work.outcomes if each.budget_used]

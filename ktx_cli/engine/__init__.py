@@ -9,13 +9,14 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.engine.agents import AgentResult, AgentWork, judge_writes, run_agents, unit_key
     from ktx_cli.engine.definitions import broken_now, broken_sentence, check_definitions, way_out
+    from ktx_cli.engine.forecast import RunEstimate, estimate_run
     from ktx_cli.engine.gates import Gates, page_warnings
     from ktx_cli.engine.lifecycle import ChangeSet, LockedRun, ProjectBase, closing, under_lock, writable_repository
     from ktx_cli.engine.models import Models, Preflight
-    from ktx_cli.engine.plan import PreflightFailed, RunPlan, Target
+    from ktx_cli.engine.plan import PreflightFailed, RunPlan, Target, usage_words
     from ktx_cli.engine.provenance import reconciled_by, rewrite_deliveries, what_became
     from ktx_cli.engine.reconciliation import decided_evictions
-    from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, IngestReport, RunEstimate
+    from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, IngestReport
     from ktx_cli.engine.source_phase import (
         choose_sources,
         conclude,

@@ -7,7 +7,7 @@ that no run pays for it twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -87,6 +87,33 @@ class Digests:
         if self.tally.failures:
             message = f"{plural(self.tally.failures, 'call')} for texts about tables failed, so agents wrote them: "
             yield ResultWarning("digest_failed", message + self.tally.problem)
+
+
+IsKept = Callable[[str, str], bool]
+"""Says whether an earlier run left an answer of a kind under a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class DigestDemand:
+    """The units that digests would do: those of `tables` in `calls` calls of a model, the others by kept texts."""
+
+    units: int = 0
+    tables: int = 0
+    calls: int = 0
+
+
+def digest_demand(works: Iterable[SourceWork], is_kept: IsKept, root: Path | None = None) -> DigestDemand:
+    """Return what `write_digests` would ask; nothing is asked."""
+    units = tables = calls = 0
+    for work in works:
+        form = work.source.digest
+        if form is None or work.error is not None or not any(map(form.applies, work.units)):
+            continue
+        items = list(_items(work, form, load_prompt(form.prompt, root)))
+        waiting = [item for item in items if not is_kept(KIND, item.key)]
+        units, tables = units + len(items), tables + len(waiting)
+        calls += sum(1 for _ in _batches(waiting))
+    return DigestDemand(units, tables, calls)
 
 
 async def write_digests(

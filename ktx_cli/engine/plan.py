@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import Command, ConfigError, Emit, KtxError, ResultWarning, RunStopped, UsageSoFar
-from ktx_cli.llm import UsageFact
+from ktx_cli.llm import Usage, UsageFact, UsageRow
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.scan import Depth, ScanPrompts
 from ktx_cli.sources import has_source
@@ -96,9 +96,22 @@ Exceeded = Callable[[KtxError], None]
 """Called once, in the thread of the model calls."""
 
 
+def usage_words(usage: Usage) -> str:
+    """Return tokens for one line: all of them, then those that prices tell apart."""
+    kinds = (
+        (usage.input_tokens, "fresh"),
+        (usage.cache_write_tokens, "cache writes"),
+        (usage.cache_read_tokens, "cache reads"),
+        (usage.output_tokens, "output"),
+    )
+    return f"{usage.total:,} tokens ({', '.join(f'{count:,} {name}' for count, name in kinds)})"
+
+
 @dataclass(slots=True)
 class Spending:
     """Tokens and US dollars at list prices so far, and the most there may be (None: no limit).
+
+    `usage` tells the tokens apart, `roles` what each role took.
 
     `unpriced` counts the calls without a price. Such a call uses a limit in dollars up: it could not be kept.
     """
@@ -108,6 +121,8 @@ class Spending:
     usd: float = 0.0
     tokens: int = 0
     unpriced: int = 0
+    usage: Usage = field(default_factory=Usage)
+    roles: dict[str, UsageRow] = field(default_factory=dict)
     exceeded: KtxError | None = None
     listeners: list[Exceeded] = field(default_factory=list)
 
@@ -115,6 +130,9 @@ class Spending:
         """Count what a call took."""
         self.usd += fact.cost.usd or 0.0
         self.tokens += fact.usage.total
+        self.usage += fact.usage
+        row = UsageRow.of(fact, fact.role)
+        self.roles[fact.role] = self.roles[fact.role] + row if fact.role in self.roles else row
         self.unpriced += fact.cost.usd is None
         reason = self._over() or self._unpriced(fact)
         if reason is not None and self.exceeded is None:
@@ -134,7 +152,9 @@ class Spending:
     def to_json(self) -> dict[str, Any]:
         """Return what models took, and what they were allowed to."""
         took = {"tokens": self.tokens, "usd": round(self.usd, 6), "unpriced": self.unpriced}
-        return {**took, "most_usd": self.most_usd, "most_tokens": self.most_tokens}
+        roles = [row.to_json(("role",)) for _, row in sorted(self.roles.items())]
+        most = {"most_usd": self.most_usd, "most_tokens": self.most_tokens}
+        return {**took, **self.usage.to_json(), **most, "roles": roles}
 
     def _unpriced(self, fact: UsageFact) -> str | None:
         """Return why a limit in dollars cannot be kept."""

@@ -14,8 +14,8 @@ from ktx_cli.scan import JoinStatus, TableChanges
 
 if TYPE_CHECKING:
     from ktx_cli.engine.definitions import BrokenDefinition
+    from ktx_cli.engine.forecast import RunEstimate
     from ktx_cli.engine.work import Reconciliation, SourceWork
-    from ktx_cli.runs import UnitAverage
     from ktx_cli.scan import DescriptionReport, GoneJoin, ReviewedRelationship, ScanOutcome, StageFailure
     from ktx_cli.wiki import Contradiction
 
@@ -367,42 +367,3 @@ class IngestReport(Record):
 def _named_left(left: list[str]) -> str:
     """Return what was skipped for one sentence; `details` has all of it."""
     return listing(one_line(each, MOST_OF_ONE) for each in left)
-
-
-@dataclass(frozen=True, slots=True)
-class RunEstimate:
-    """`units`: at most so many, for documents may be found not to be worth one; each of at most `steps` steps.
-
-    `average`: of the units of earlier runs, None where there are none.
-    """
-
-    units: int
-    steps: int
-    average: UnitAverage | None = None
-
-    @property
-    def most_steps(self) -> int:
-        """The steps of all units, if each took all it may."""
-        return self.units * self.steps
-
-    @property
-    def summary(self) -> str:
-        """One line for a person."""
-        bound = f"{plural(self.units, 'unit')} at most, {plural(self.most_steps, 'step')} at most"
-        if self.average is None:
-            return f"{bound}; what that costs is not known, for agents worked on none before"
-        usd = "" if self.average.usd is None else f" and ${self.units * self.average.usd:.2f} at list prices"
-        tokens = f"about {round(self.units * self.average.tokens):,} tokens{usd}"
-        return f"{bound}; {tokens}, as {plural(self.average.units, 'unit')} before took on average"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as it stands in a report."""
-        known = self.average
-        usd = None if known is None or known.usd is None else round(self.units * known.usd, 6)
-        return {
-            "units": self.units,
-            "most_steps": self.most_steps,
-            "tokens": None if known is None else round(self.units * known.tokens),
-            "cost_usd": usd,
-            "by_units": 0 if known is None else known.units,
-        }

@@ -230,7 +230,13 @@ class SourceWork(Record):
         return {} if self.projection is None else self.projection.artifacts
 
     def _planned(self) -> int:
-        return len(self.units)
+        return len(self.agent_units)
+
+    @property
+    def agent_units(self) -> tuple[WorkUnit, ...]:
+        """The units that agents would work on: those that no digest does without one."""
+        form = self.source.digest
+        return tuple(unit for unit in self.units if form is None or not form.applies(unit))
 
     def _seconds(self) -> float:
         return round(self.seconds, 3)

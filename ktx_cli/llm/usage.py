@@ -94,13 +94,31 @@ class UsageRow:
     unpriced: int
     incomplete: int
 
+    @classmethod
+    def of(cls, fact: UsageFact, *keys: str) -> UsageRow:
+        """Return the row of one unit."""
+        return cls(keys, 1, fact.usage, fact.cost, int(fact.cost.usd is None), int(not fact.complete))
+
+    def __add__(self, other: UsageRow) -> UsageRow:
+        """Return the sum of two rows of the same keys."""
+        known = [each.cost.usd for each in (self, other) if each.cost.usd is not None]
+        unpriced = self.unpriced + other.unpriced
+        cost = Cost(sum(known), "partial" if unpriced else "list_price") if known else Cost()
+        units, incomplete = self.units + other.units, self.incomplete + other.incomplete
+        return UsageRow(self.keys, units, self.usage + other.usage, cost, unpriced, incomplete)
+
+    @property
+    def full_usd(self) -> float | None:
+        """US dollars at list prices; None where some unit has no price."""
+        return None if self.unpriced else self.cost.usd
+
     def to_json(self, dimensions: Sequence[str]) -> dict[str, Any]:
         """Return the row as plain values."""
         return {
             **dict(zip(dimensions, self.keys, strict=True)),
             "calls": self.units,
             **self.usage.to_json(),
-            "cost_usd": self.cost.usd,
+            "cost_usd": None if self.cost.usd is None else round(self.cost.usd, 6),
             "cost_basis": self.cost.basis,
             "unpriced_calls": self.unpriced,
             "incomplete_calls": self.incomplete,

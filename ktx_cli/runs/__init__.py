@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from ktx_cli.runs.events import Recorder, Replay, stored_events
     from ktx_cli.runs.records import (
         RUNNING,
+        EarlierUsage,
         RunDetails,
         RunRecord,
-        UnitAverage,
+        earlier_usage,
         find_run,
         finish_run,
         last_runs,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         records_in,
         run_details,
         start_run,
-        unit_average,
     )
     from ktx_cli.runs.transcripts import chosen_transcripts, first_line, masked, read_lines
 

@@ -14,7 +14,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -242,38 +242,42 @@ RUNS_AVERAGED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class UnitAverage:
-    """The average over `units` work units; `usd` at list prices, None where some call has no price."""
+class EarlierUsage:
+    """What the newest runs took that agents worked on `units` work units in, by role."""
 
+    runs: int
     units: int
-    tokens: float
-    usd: float | None
+    roles: Mapping[str, UsageRow]
 
 
-def unit_average(layout: Layout) -> UnitAverage | None:
-    """Return what a unit took in the newest runs that agents worked in; None where nothing is known."""
+def earlier_usage(layout: Layout) -> EarlierUsage | None:
+    """Return what the newest runs took in which agents worked on units; None where nothing is known."""
     try:
         rows = read_state(layout, lambda database: usage_by(database, ("run", "role"))) or []
     except KtxError:  # the run itself has warned of it
         return None
-    taken = {row.keys[0]: row for role in (EARLIER_ROLE, ROLE) for row in rows if row.keys[1] == role}
-    worked = {run_id: _worked(layout, run_id) for run_id in sorted(taken, reverse=True)[:RUNS_AVERAGED]}
-    return _average([(taken[run_id], units) for run_id, units in worked.items() if units])
+    taken: dict[str, dict[str, UsageRow]] = {}
+    for row in rows:
+        run_id, role = row.keys
+        taken.setdefault(run_id, {})[role] = replace(row, keys=(role,))
+    for roles in taken.values():
+        if ROLE not in roles and EARLIER_ROLE in roles:
+            roles[ROLE] = replace(roles.pop(EARLIER_ROLE), keys=(ROLE,))
+    newest = sorted((run_id for run_id, roles in taken.items() if ROLE in roles), reverse=True)[:RUNS_AVERAGED]
+    worked = {run_id: units for run_id in newest if (units := _worked(layout, run_id))}
+    if not worked:
+        return None
+    sums: dict[str, UsageRow] = {}
+    for run_id in worked:
+        for role, usage in taken[run_id].items():
+            sums[role] = sums[role] + usage if role in sums else usage
+    return EarlierUsage(len(worked), sum(worked.values()), dict(sorted(sums.items())))
 
 
 def _worked(layout: Layout, run_id: str) -> int:
     """Return how many units a run worked on; those it took from an earlier one cost nothing."""
     units = units_of(read_report(layout, run_id) or {})
     return sum(bool(unit.get("steps")) and not unit.get("replayed") for unit in units)
-
-
-def _average(runs: list[tuple[UsageRow, int]]) -> UnitAverage | None:
-    units = sum(count for _, count in runs)
-    if not units:
-        return None
-    costs = [row.cost.usd for row, _ in runs if row.cost.usd is not None and not row.unpriced]
-    usd = sum(costs) / units if len(costs) == len(runs) else None
-    return UnitAverage(units, sum(row.usage.total for row, _ in runs) / units, usd)
 
 
 log = logging.getLogger(__name__)

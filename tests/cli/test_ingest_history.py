@@ -108,6 +108,21 @@ def test_what_agents_say_becomes_usage_and_a_page(ktx: Run, asked: Path, model_s
     assert (git(asked, "rev-parse", "HEAD"), model_server.requests) == (head, [])
 
 
+def test_the_forecast_tells_texts_about_tables_from_the_work_of_agents(ktx: Run, asked: Path) -> None:
+    plan = ktx("ingest", "--dry-run", "--json").data
+    ahead = plan["forecast"]
+    assert (ahead["units"], ahead["tables"], ahead["table_calls"]) == (1, 2, 1)
+    assert plan["sources"][0]["planned_units"] == 1
+    text = ktx("ingest", "--dry-run").out
+    assert "give agents\t1 unit\n" in text and "write texts about\t2 tables\n" in text
+    assert "steps at most; texts about 2 tables in 1 call; what that costs is not known" in text
+    assert ktx("ingest").code == 0
+    (asked / "asked.sql").write_text(ASKED.replace("executions: 30", "executions: 3000"))
+    ahead = ktx("ingest", "--dry-run", "--json").data["forecast"]
+    roles = {each["role"]: each for each in ahead["roles"]}
+    assert roles["candidateExtraction"]["work"] == "1 call" and roles["candidateExtraction"]["input_tokens"] == 100
+
+
 def test_a_question_nobody_asks_any_more_is_marked_without_a_model(
     ktx: Run, asked: Path, model_server: ModelServer
 ) -> None:

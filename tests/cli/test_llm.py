@@ -313,8 +313,8 @@ def test_usage_counts_calls(ktx: Run, configure: Run, model_server: ModelServer)
     configure("gateway", "some-model")
     model_server.play([says("ok")])
     ktx("llm", "ask", "x")
-    header = ktx("usage", "--plain").out.splitlines()[0].split()
-    assert header == ["day", "model", "calls", "input", "output", "cached", "cost"]
+    header = ktx("usage", "--plain").out.splitlines()[0].split("\t")
+    assert header == ["day", "model", "calls", "fresh", "cache writes", "cache reads", "output", "cost"]
 
 
 @pytest.mark.parametrize("value", ["canary-key-1 ", "canary-key-1\n\n"])

@@ -67,7 +67,9 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
     for said in (
         "conflict for a person\treconcile\twiki:refunds\tnear_duplicate: two pages disagree",
         "not mapped\tdocs:stock.md\tstock.md shelves\tthe table it names is not in this connection (flagged)",
-        "\nmodels took: 1,560 tokens, $0.0052 at list prices\n",
+        "role\tcalls\tfresh\tcache writes\tcache reads\toutput\tcost\nprobe\t1\t100\t0\t0\t20\t$0.0004\n",
+        "writer\t8\t800\t0\t0\t160\t$0.0032\n",
+        "\nmodels took: 1,560 tokens (1,300 fresh, 0 cache writes, 0 cache reads, 260 output), $0.0052 at list prices",
     ):
         assert said in live.out, live.out
     before = everything_in(company)
@@ -281,21 +283,34 @@ def test_a_dry_run_says_what_agents_would_have_to_do_and_what_that_cost_before(
     configure("refunds", "stock", steps=10)
     plan = ktx("ingest", "--dry-run", "--json").data
     assert (plan["status"], plan["sources"][0]["planned_units"]) == ("planned", 2)
-    assert plan["forecast"] == {"units": 2, "most_steps": 20, "tokens": None, "cost_usd": None, "by_units": 0}
+    unknown = {"tokens": None, "usage": None, "cost_usd": None, "by_units": 0, "roles": []}
+    documents = {"documents": 2, "tables": 0, "table_calls": 0}
+    assert plan["forecast"] == {"units": 2, "most_steps": 20, **documents, **unknown}
     assert "raw-sources/docs/files/manifest.yaml" in plan["files"]["written"]
     text = ktx("ingest", "--dry-run").out
     assert "docs (files)\tgive agents\t2 units\n" in text
     assert "agents would have: 2 units at most, 20 steps at most; what that costs is not known" in text
 
     model_server.play(Agents())
-    assert ktx("ingest").code == 0
+    answer = ktx("ingest")
+    assert answer.code == 0
+    assert "agents have 2 units at most, 20 steps at most; what that costs is not known" in answer.err
     assert ktx("ingest", "--dry-run", "--json").data["forecast"] is None
     (company / "docs/new.md").write_text("Something new.")
-    plan = ktx("ingest", "--dry-run", "--json").data
-    assert plan["forecast"] == {"units": 1, "most_steps": 10, "tokens": 480, "cost_usd": 0.0016, "by_units": 2}
-    assert (
-        "about 480 tokens and $0.00 at list prices, as 2 units before took on average" in ktx("ingest", "--dry-run").out
-    )
+    ahead = ktx("ingest", "--dry-run", "--json").data["forecast"]
+    assert (ahead["units"], ahead["most_steps"], ahead["by_units"]) == (1, 10, 2)
+    roles = {each["role"]: (each["work"], each["total_tokens"], each["cost_usd"]) for each in ahead["roles"]}
+    assert roles == {
+        "reconcile": ("the whole run", 120, 0.0004),
+        "triage": ("1 document", 120, 0.0004),
+        "writer": ("1 unit", 480, 0.0016),
+    }
+    assert (ahead["tokens"], ahead["cost_usd"]) == (720, 0.0024)
+    assert (ahead["usage"]["input_tokens"], ahead["usage"]["output_tokens"]) == (600, 120)
+    text = ktx("ingest", "--dry-run").out
+    assert "writer\t1 unit\t400\t0\t0\t80\t$0.0016\n" in text
+    assert "about 720 tokens (600 fresh, 0 cache writes, 0 cache reads, 120 output) and $0.00 at list prices" in text
+    assert "as 2 units before took on average" in text
     assert ktx("ingest", "--dry-run", "--no-llm", "--json").data["forecast"] is None
 
 
@@ -306,7 +321,8 @@ def test_the_report_says_what_stopped_agents_and_what_they_were_allowed_to_take(
     model_server.play(Agents())
     answer = ktx("ingest", "--max-tokens", "500")
     assert answer.code == 5, answer
-    assert "models took: 600 tokens, $0.0020 at list prices (at most 500 tokens)\n" in answer.out
+    took = "600 tokens (500 fresh, 0 cache writes, 0 cache reads, 100 output)"
+    assert f"models took: {took}, $0.0020 at list prices (at most 500 tokens)\n" in answer.out
     assert "agents stopped: the budget of this run is used up: 600 of 500 tokens\n" in answer.out
     assert "agents stopped by: the budget of this run is used up" in ktx("runs", "show", "latest").out
 

@@ -10,8 +10,7 @@ import typer
 from typer import Option
 
 from ktx_cli.cli import streams
-from ktx_cli.cli.blocks import Block, Fields, Lines, Table
-from ktx_cli.cli.commands.runs import USAGE_COLUMNS, usage_cells
+from ktx_cli.cli.blocks import USAGE_COLUMNS, Block, Fields, Lines, Table, usage_cells
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.core import Command, UsageError, plural
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from ktx_cli.cli.blocks import Block, Fields, Lines, Table
+from ktx_cli.cli.blocks import USAGE_COLUMNS, Block, Fields, Lines, Table, cost_cell, usage_cells
 from ktx_cli.cli.contract import Result, Session, command, harmless
 from ktx_cli.cli.help import group
 from ktx_cli.core import listing, plural
 
 if TYPE_CHECKING:
-    from ktx_cli.llm import UsageRow
     from ktx_cli.project import Layout
     from ktx_cli.runs import RunDetails, RunRecord
 
@@ -127,7 +126,6 @@ def _draw(session: Session, documents: list[dict[str, Any]], speed: float | None
     return notes + ([f"{plural(replay.unknown, 'event')} of another version"] if replay.unknown else [])
 
 
-USAGE_COLUMNS = ("calls", "input", "output", "cached", "cost")
 MOST_RAW = 5
 """How many raw files of an artifact are named without `--verbose`."""
 
@@ -136,7 +134,7 @@ def cost(run: RunRecord) -> str:
     """Return what a run took, at list prices; empty where it asked no model."""
     if not run.tokens:
         return ""
-    return "unknown" if run.usd is None else f"${run.usd:.4f}{' +?' if run.unpriced else ''}"
+    return cost_cell(run.usd, partial=run.unpriced > 0)
 
 
 def details_blocks(found: RunDetails, *, verbose: bool) -> list[Block]:
@@ -219,18 +217,6 @@ def noted_text(record: Mapping[str, Any]) -> tuple[str, str, str]:
 def _noted(record: Mapping[str, Any]) -> tuple[str, str, str, str]:
     what, about, detail = noted_text(record)
     return what, str(record.get("by")), about, detail
-
-
-def usage_cells(row: UsageRow) -> tuple[str, ...]:
-    """Return a sum of usage as a row of a table: what it is summed by, then `USAGE_COLUMNS`."""
-    return (
-        *row.keys,
-        str(row.units),
-        f"{row.usage.input_tokens + row.usage.cache_write_tokens:,}",
-        f"{row.usage.output_tokens:,}",
-        f"{row.usage.cache_read_tokens:,}",
-        "unknown" if row.cost.usd is None else f"${row.cost.usd:.4f}{' +?' if row.unpriced else ''}",
-    )
 
 
 def transcript_lines(lines: Iterable[Mapping[str, Any]], *, verbose: bool) -> Iterator[str]:

@@ -34,7 +34,6 @@ from ktx_cli.engine import (
     IngestReport,
     PreflightFailed,
     ProjectBase,
-    RunEstimate,
     check_definitions,
     closing,
     under_lock,
@@ -152,6 +151,7 @@ def _work_through_sources(run: LockedRun, report: IngestReport, changes: ChangeS
         models.preflight.narrow(report.sources)
     if models is not None and plan.asks_model and _has_work(report.sources, run.database):
         models.begin()
+        _announce(plan, report.sources, run.database)
         result = _run_agents(plan, report.sources, workspace, models, run.database)
         report.sources = [result.documents.narrowed(work) for work in report.sources]
         _check_end(plan, result)
@@ -183,6 +183,17 @@ def _has_work(works: Sequence[SourceWork], database: sqlite3.Connection) -> bool
     from ktx_cli.engine import agents_needed
 
     return agents_needed(works, database)
+
+
+def _announce(plan: RunPlan, works: Sequence[SourceWork], database: sqlite3.Connection) -> None:
+    """Say what agents have to do, and what that took before."""
+    from ktx_cli.engine import estimate_run
+    from ktx_cli.project import StateEnrichmentStore
+
+    store = StateEnrichmentStore(plan.layout, database)
+    ahead = estimate_run(plan, works, lambda kind, key: store.get(kind, key) is not None)
+    if ahead is not None:
+        plan.emit(Notice(f"agents have {ahead.summary}"))
 
 
 def _run_agents(
@@ -246,7 +257,7 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
     """Report what a run would change, and what its models would be asked."""
     import tempfile
 
-    from ktx_cli.engine import write_deliveries
+    from ktx_cli.engine import estimate_run, write_deliveries
 
     repository = Repository.discover(plan.layout.root)
     base = ProjectBase.of_head(plan.layout, repository)
@@ -255,12 +266,12 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
     workspace = changes.workspace
     with tempfile.TemporaryDirectory(prefix="ktx-dry-run-") as folder:
         works = _read_sources(plan, workspace, base, fetches, scratch=Path(folder))
+        report.forecast = estimate_run(plan, works, lambda kind, key: (kind, key) in state.answers)
         works = _concluded_without_agents(plan, works, workspace)
     report.sources = [replace(work, planned=True) for work in works]
     write_deliveries(report.sources, workspace)
     report.add_files(workspace.changes(), changes.scans)
     check_definitions(plan, base, workspace, write=False)
-    report.forecast = _forecast(plan, report.sources)
     if repository is not None:
         _report_absent(report, changes, base, repository)
     for outcome in changes.scans:
@@ -283,16 +294,6 @@ def _earlier_runs(plan: RunPlan) -> tuple[ScanState, FetchStates]:
         plan.warn(ResultWarning("state_unreadable", error.message, hint=error.hint))
         earlier = None
     return earlier or (ScanState(), {})
-
-
-def _forecast(plan: RunPlan, works: Iterable[SourceWork]) -> RunEstimate | None:
-    """Return what agents would have to do; None where no model would be asked."""
-    units = sum(len(work.units) for work in works if work.error is None)
-    if not plan.asks_model or not units:
-        return None
-    from ktx_cli.runs import unit_average
-
-    return RunEstimate(units, plan.config.ingest.work_units.step_budget, unit_average(plan.layout))
 
 
 log = logging.getLogger(__name__)

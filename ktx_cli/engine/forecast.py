@@ -1,0 +1,150 @@
+"""The forecast of a run: what its agents would have to do, and what that took in earlier runs, by role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import Record, plural
+from ktx_cli.engine.digests import ROLE as DIGEST_ROLE
+from ktx_cli.engine.digests import IsKept, digest_demand
+from ktx_cli.engine.plan import usage_words
+from ktx_cli.llm import Usage
+
+if TYPE_CHECKING:
+    from ktx_cli.engine.plan import RunPlan
+    from ktx_cli.engine.work import SourceWork
+    from ktx_cli.llm import UsageRow
+    from ktx_cli.runs import EarlierUsage
+
+_WRITER: Final = "writer"
+_TRIAGE: Final = "triage"
+_ONCE: Final = ("curator", "reconcile", "repair")
+"""The roles that a run asks about as much as a run before: they look over what was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleEstimate(Record):
+    """What the models of a role would take, as in earlier runs. `work`: what they would work on."""
+
+    role: str
+    work: str
+    usage: Usage
+    usd: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in a report."""
+        return {"role": self.role, "work": self.work, **self.usage.to_json(), "cost_usd": _rounded(self.usd)}
+
+
+@dataclass(frozen=True, slots=True)
+class RunEstimate:
+    """What agents would have to do in a run, and what that took before.
+
+    `units`: at most so many, for documents may be found not to be worth one; each of at most `steps` steps.
+    `documents` are sorted first. `tables` get a text in `calls` calls, without an agent. `roles`: empty where nothing
+    is known; `by_units`: the units of earlier runs that they are taken from.
+    """
+
+    units: int
+    steps: int
+    documents: int = 0
+    tables: int = 0
+    calls: int = 0
+    roles: tuple[RoleEstimate, ...] = ()
+    by_units: int = 0
+
+    @property
+    def most_steps(self) -> int:
+        """The steps of all units, if each took all it may."""
+        return self.units * self.steps
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of all roles; None where nothing is known."""
+        return sum((each.usage for each in self.roles), Usage()) if self.roles else None
+
+    @property
+    def usd(self) -> float | None:
+        """US dollars at list prices; None where the price of some role is not known."""
+        known = [each.usd for each in self.roles if each.usd is not None]
+        return sum(known) if known and len(known) == len(self.roles) else None
+
+    @property
+    def summary(self) -> str:
+        """One line for a person."""
+        parts = [f"{plural(self.units, 'unit')} at most, {plural(self.most_steps, 'step')} at most"]
+        if self.tables:
+            parts.append(f"texts about {plural(self.tables, 'table')} in {plural(self.calls, 'call')}")
+        bound = "; ".join(parts)
+        usage = self.usage
+        if usage is None:
+            return f"{bound}; what that costs is not known, for agents worked on none before"
+        usd = "" if self.usd is None else f" and ${self.usd:.2f} at list prices"
+        words = usage_words(usage)
+        return f"{bound}; about {words}{usd}, as {plural(self.by_units, 'unit')} before took on average"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as it stands in a report."""
+        usage = self.usage
+        return {
+            "units": self.units,
+            "most_steps": self.most_steps,
+            "documents": self.documents,
+            "tables": self.tables,
+            "table_calls": self.calls,
+            "tokens": None if usage is None else usage.total,
+            "usage": None if usage is None else usage.to_json(),
+            "cost_usd": _rounded(self.usd),
+            "by_units": self.by_units,
+            "roles": [each.to_json() for each in self.roles],
+        }
+
+
+def estimate_run(plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept) -> RunEstimate | None:
+    """Return what agents would have to do; None where no model would be asked.
+
+    `is_kept`: whether an earlier run left an answer, which costs nothing again.
+    """
+    from ktx_cli.runs import earlier_usage
+
+    usable = [work for work in works if work.error is None]
+    demand = digest_demand(usable, is_kept, plan.layout.root)
+    units = sum(len(work.units) for work in usable) - demand.units
+    if not plan.asks_model or not (units or demand.units):
+        return None
+    documents = sum(len(unit.files) for work in usable if work.source.documents for unit in work.units)
+    earlier = earlier_usage(plan.layout)
+    work = {_TRIAGE: (documents, "document"), DIGEST_ROLE: (demand.calls, "call"), _WRITER: (units, "unit")}
+    return RunEstimate(
+        units,
+        plan.config.ingest.work_units.step_budget,
+        documents,
+        demand.tables,
+        demand.calls,
+        () if earlier is None else tuple(_by_role(earlier, work, agents=units > 0)),
+        0 if earlier is None else earlier.units,
+    )
+
+
+def _by_role(earlier: EarlierUsage, work: Mapping[str, tuple[int, str]], *, agents: bool) -> Iterable[RoleEstimate]:
+    for role, taken in earlier.roles.items():
+        if role in work:
+            count, noun = work[role]
+            before = earlier.units if role == _WRITER else taken.units
+            if count and before:
+                yield _scaled(role, plural(count, noun), taken, count / before)
+        elif role in _ONCE and agents:
+            yield _scaled(role, "the whole run", taken, 1 / earlier.runs)
+
+
+def _scaled(role: str, work: str, taken: UsageRow, factor: float) -> RoleEstimate:
+    usage = taken.usage
+    counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    usd = None if taken.full_usd is None else taken.full_usd * factor
+    return RoleEstimate(role, work, Usage(*(round(each * factor) for each in counts)), usd)
+
+
+def _rounded(usd: float | None) -> float | None:
+    return None if usd is None else round(usd, 6)
