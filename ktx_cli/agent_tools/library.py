@@ -110,9 +110,16 @@ class Library:
     def to_search(self, place: DocumentId) -> Iterator[Searched]:
         """Yield the passages of a document as an index takes them."""
         document = self.document(place)
+        title = "" if document is None else self._title(place, document)
         for each in self.passages(place):
-            title = "" if document is None else document.title
             yield Searched(each.key, place.source, title, each.text, each.heading)
+
+    def _title(self, place: DocumentId, document: Document) -> str:
+        """Return the title of a document, with the mark of one that says that it does not hold."""
+        from ktx_cli.documents import stated_standing
+
+        standing = stated_standing(self.sources[place.source][place.path], document)
+        return document.title if standing is None else f"{document.title} ({standing.value})"
 
     def _read(self, place: DocumentId) -> Document | KtxError | None:
         from ktx_cli.documents import UnreadableDocumentError, read_document

@@ -193,7 +193,7 @@ def _limits(session: ToolSession) -> str:
 
 
 def _pages(session: ToolSession) -> str:
-    pages = load_wiki(session.workspace).seen_from(session.scope)
+    pages = [page for page in load_wiki(session.workspace).seen_from(session.scope) if not page.is_catalog]
     if not pages:
         return "The wiki has no pages yet."
     lines = (f"- {page.key}: {one_line(page.summary, _LONGEST_LINE)}" for page in pages)

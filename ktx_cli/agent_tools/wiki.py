@@ -204,6 +204,8 @@ def wiki_write(session: ToolSession, value: WritePage) -> ToolOutput:
     old = _old(session, key)
     page = wiki.revised(session.workspace, key, _revision(value, key, old), session.scope)
     _check_fields(page, old)
+    if page.is_catalog:
+        raise Refused(f"the source `{wiki.CATALOG}` is of pages that ktx writes: name where people read the original")
     if old is not None and page.text == old.text:
         session.confirmed(Action("wiki", "confirmed", named_page(page.scope, key), None, raw_paths))
         return ToolOutput(f"The page `{key}` says that already; nothing was changed.", {"success": True})
@@ -223,7 +225,14 @@ def _old(session: ToolSession, key: str) -> wiki.Page | None:
     found = wiki.own_page(session.workspace, key, session.scope)
     if isinstance(found, Diagnostic):
         raise Refused(f"the page `{key}` cannot be changed, its file is broken: {found.message}; people correct it")
+    _check_owner(found)
     return found
+
+
+def _check_owner(page: wiki.Page | None) -> None:
+    """Refuse to change a page that ktx writes from the documents themselves."""
+    if page is not None and page.is_catalog:
+        raise Refused(f"ktx writes the page `{page.key}` from the documents: write on another page")
 
 
 def _revision(value: WritePage, key: str, old: wiki.Page | None) -> wiki.Revision:
@@ -279,6 +288,7 @@ def wiki_remove(session: ToolSession, value: RemovePage) -> ToolOutput:
     )
     if found is None:
         raise no_page(session, value.key)
+    _check_owner(found if isinstance(found, wiki.Page) else None)
     path = found.path
     check_kept(session, path, None)
     found_readers = wiki.graph_about(session.workspace, (value.key,)).readers(value.key)

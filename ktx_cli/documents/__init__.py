@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.documents.dates import stated_dates
+    from ktx_cli.documents.dates import Meaning, Statement, conflicts, day_of, stated_dates, statements
     from ktx_cli.documents.html import MAX_HTML, Token, markdown_of, text_token, tokens, visible
     from ktx_cli.documents.markdown import (
         Passage,
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         with_front_matter,
         without_comments,
     )
+    from ktx_cli.documents.outline import Mark, Outline, Standing, marks_of, outline_of, stated_standing
     from ktx_cli.documents.raw import Changes, Document, RawFile, Skipped, Snapshot, UnreadableDocumentError, WorkUnit
     from ktx_cli.documents.reader import SUFFIXES, read_document
 

@@ -1,9 +1,11 @@
-"""The dates that a document states of itself: since when, until when, as of when, and whether something replaced it."""
+"""What a document says of its own date and standing: since when and until when it holds, and what replaced it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from ktx_cli.core import one_line
@@ -15,15 +17,51 @@ _MOST: Final = 4
 _LONGEST: Final = 80
 _LONGEST_LINE: Final = 400
 
-_KEYS: Final = frozenset((
-    "date", "as_of", "asof", "stand", "updated", "last_updated", "lastupdated", "modified", "last_modified",
-    "last_reviewed", "reviewed", "effective", "effective_date", "effective_from", "valid_from", "valid_until",
-    "valid_to", "validuntil", "expires", "superseded_by", "replaced_by", "replaces",
-))  # fmt: skip
-_ENDED: Final = frozenset((
-    "superseded", "deprecated", "archived", "obsolete", "outdated", "withdrawn", "replaced", "draft",
-))  # fmt: skip
 
+class Meaning(StrEnum):
+    """What a statement of a document about itself means."""
+
+    DATED = "dated"
+    UPDATED = "updated"
+    REVIEWED = "reviewed"
+    PUBLISHED = "published"
+    VALID_FROM = "valid from"
+    VALID_UNTIL = "valid until"
+    ENDED = "ended"
+    """It is superseded, archived, obsolete or the like; `value` is the word for it, empty where a sentence says it."""
+    DRAFT = "draft"
+    REPLACED_BY = "replaced by"
+    REPLACES = "replaces"
+    MENTIONED = "mentioned"
+    """A sentence has such words, which may be about what the document describes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a document says of itself. `place`: `front matter`, `title` or `text`; `words`: as it says it."""
+
+    meaning: Meaning
+    place: str
+    words: str
+    value: str = ""
+
+
+_KEYS: Final = {
+    **dict.fromkeys(("date", "as_of", "asof", "stand"), Meaning.DATED),
+    **dict.fromkeys(("updated", "last_updated", "lastupdated", "modified", "last_modified"), Meaning.UPDATED),
+    **dict.fromkeys(("last_reviewed", "reviewed"), Meaning.REVIEWED),
+    **dict.fromkeys(("effective", "effective_date", "effective_from", "valid_from"), Meaning.VALID_FROM),
+    **dict.fromkeys(("valid_until", "valid_to", "validuntil", "expires"), Meaning.VALID_UNTIL),
+    **dict.fromkeys(("superseded_by", "replaced_by"), Meaning.REPLACED_BY),
+    **dict.fromkeys(("replaces", "supersedes"), Meaning.REPLACES),
+}
+_ENDED: Final = frozenset(("superseded", "deprecated", "archived", "obsolete", "outdated", "withdrawn", "replaced"))
+_DRAFT: Final = frozenset(("draft", "entwurf"))
+
+_MONTH_STARTS: Final = (
+    ("jan",), ("feb",), ("mar", "mär"), ("apr",), ("may", "mai"), ("jun",), ("jul",), ("aug",), ("sep",),
+    ("oct", "okt"), ("nov",), ("dec", "dez"),
+)  # fmt: skip
 _MONTH: Final = (
     "jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|märz|apr(?:il)?|may|mai|june?|juni|july?|juli|aug(?:ust)?|"
     "sept?(?:ember)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?"
@@ -32,15 +70,35 @@ _DATE: Final = (
     rf"(?:\d{{4}}-\d{{2}}(?:-\d{{2}})?|\d{{1,2}}[./]\d{{1,2}}[./]\d{{4}}|(?:\d{{1,2}}\.? +)?(?:{_MONTH})\.? +"
     rf"(?:\d{{1,2}}, *)?(?:19|20)\d{{2}}|Q[1-4][ /]?(?:19|20)\d{{2}}|(?:19|20)\d{{2}})"
 )
-_WORDS: Final = (
-    "stand|as of|last updated|last reviewed|last changed|updated(?: on)?|published(?: on)?|effective(?: from| since)?|"
-    "in force since|valid (?:from|since|until|through|to)|expires(?: on)?|gültig (?:ab|seit|bis)|"
-    "zuletzt geändert(?: am)?|superseded on"
+_WORDS: Final = {
+    "stand|as of": Meaning.DATED,
+    "last updated|last changed|updated(?: on)?|zuletzt geändert(?: am)?": Meaning.UPDATED,
+    "last reviewed": Meaning.REVIEWED,
+    "published(?: on)?": Meaning.PUBLISHED,
+    "effective(?: from| since)?|in force since|valid (?:from|since)|gültig (?:ab|seit)": Meaning.VALID_FROM,
+    "valid (?:until|through|to)|expires(?: on)?|gültig bis": Meaning.VALID_UNTIL,
+    "superseded on": Meaning.ENDED,
+}
+_STATED: Final = re.compile(
+    rf"(?<!\w)(?P<verb>{'|'.join(_WORDS)})\s*:?\s*\**\s*(?P<date>{_DATE})(?![\w-])", re.IGNORECASE
 )
-_STATED: Final = re.compile(rf"(?<!\w)((?:{_WORDS})\s*:?\s*\**\s*{_DATE})(?![\w-])", re.IGNORECASE)
+_NAMED: Final = r"(?P<other>(?:[^.;|]|\.(?=\w)){2,60})"
 _REPLACED: Final = re.compile(
-    r"(?<!\w)((?:superseded|replaced|ersetzt) (?:by|durch)\s*:?\s*(?:[^.;|]|\.(?=\w)){2,60}|"
-    r"(?:this (?:page|document|policy) is (?:superseded|obsolete|outdated|deprecated)))",
+    rf"(?<!\w)(?:superseded|replaced|ersetzt) (?:by|durch)\s*:?\s*{_NAMED}"
+    r"|(?<!\w)this (?:page|document|policy) is (?:superseded|obsolete|outdated|deprecated)",
+    re.IGNORECASE,
+)
+_REPLACES: Final = re.compile(
+    r"(?:(?<!\w)(?:this (?:page|document|policy|version|guide)|dieses dokument) (?:replaces|supersedes|ersetzt)\s"
+    rf"|^\W{{0,4}}(?:replaces|supersedes|ersetzt)\W{{0,4}}:\W{{0,4}}\s)\s*{_NAMED}",
+    re.IGNORECASE,
+)
+_STATUS: Final = re.compile(
+    rf"^\W{{0,6}}status\W{{0,6}}:\W{{0,6}}(?P<word>{'|'.join(sorted((*_ENDED, *_DRAFT)))})\b", re.IGNORECASE
+)
+_DRAFT_LINE: Final = re.compile(
+    r"\W{0,6}(?:draft|entwurf)\W{0,6}|#{1,6}\s+(?:(?:draft|entwurf)\s*[:–-].*|.*[(\[](?:draft|entwurf)[)\]]\s*)"
+    r"|\W{0,6}this (?:page|document|policy) is (?:still )?a draft\b.*",
     re.IGNORECASE,
 )
 _FIELD: Final = re.compile(r"""([A-Za-z][\w -]{1,30})\s*:\s*["']?([^"'#]{1,80})""")
@@ -52,22 +110,130 @@ def stated_dates(text: str) -> tuple[str, ...]:
 
     Looked at are the front matter, the title and the first lines: what a document says further down is of its contents.
     """
-    found = dict.fromkeys(one_line(" ".join(each.replace("*", "").split()), _LONGEST) for each in _stated(text))
-    return tuple(found)[:_MOST]
+    return tuple(dict.fromkeys(each.words for each in statements(text)))[:_MOST]
 
 
-def _stated(text: str) -> Iterator[str]:
+def statements(text: str) -> tuple[Statement, ...]:
+    """Return what a text says of its own date and standing, in order; looked at is what `stated_dates` looks at."""
     lines = [line[:_LONGEST_LINE] for line in text.removeprefix("\ufeff").split("\n", MOST_LINES)[:MOST_LINES]]
     end = lines.index("---", 1) if lines[0].rstrip() == "---" and "---" in lines[1:] else 0
-    for line in lines[1:end]:
-        field = _FIELD.match(line)
-        name, value = (field[1].strip(), field[2].strip()) if field else ("", "")
-        key = name.lower().replace(" ", "_").replace("-", "_")
-        if value and (key in _KEYS or (key == "status" and value.lower() in _ENDED)):
-            yield f"{name}: {value}"
-    for line in lines[end:]:
-        title = _TITLE.match(line)
-        if title:
-            yield f"title: {title[1]}"
-        yield from (each[1] for each in _STATED.finditer(line))
-        yield from (each[1].strip() for each in _REPLACED.finditer(line))
+    front = (each for line in lines[1:end] for each in _of_field(line))
+    below = (each for line in lines[end:] for each in _of_line(line))
+    return tuple(dict.fromkeys((*front, *below)))
+
+
+def _of_field(line: str) -> Iterator[Statement]:
+    found = _FIELD.match(line)
+    name, value = (found[1].strip(), found[2].strip()) if found else ("", "")
+    key = name.lower().replace(" ", "_").replace("-", "_")
+    meaning = _KEYS.get(key)
+    if key == "status":
+        word = value.lower()
+        meaning = Meaning.ENDED if word in _ENDED else Meaning.DRAFT if word in _DRAFT else None
+    if value and meaning is not None:
+        yield Statement(meaning, "front matter", _plain(f"{name}: {value}"), value)
+
+
+def _of_line(line: str) -> Iterator[Statement]:
+    title = _TITLE.match(line)
+    if title:
+        yield Statement(Meaning.DATED, "title", _plain(f"title: {title[1]}"), title[1])
+    rest = _STATED.sub("", line)
+    for each in _STATED.finditer(line):
+        is_own = not re.search(r"\w", rest) or _is_own(line, each)
+        yield Statement(_meaning(each["verb"]) if is_own else Meaning.MENTIONED, "text", _plain(each[0]), each["date"])
+    for each in _REPLACED.finditer(line):
+        other = (each["other"] or "").strip()
+        meaning = Meaning.ENDED if not other else Meaning.REPLACED_BY if _is_own(line, each) else Meaning.MENTIONED
+        yield Statement(meaning, "text", _plain(each[0]), other)
+    for each in _REPLACES.finditer(line):
+        yield Statement(Meaning.REPLACES, "text", _plain(each[0]), each["other"].strip())
+    status = _STATUS.match(line)
+    if status:
+        word = status["word"].lower()
+        yield Statement(Meaning.DRAFT if word in _DRAFT else Meaning.ENDED, "text", _plain(status[0]), word)
+    elif _DRAFT_LINE.fullmatch(line):
+        yield Statement(Meaning.DRAFT, "text", _plain(line.lstrip("# ")))
+
+
+_SUBJECT: Final = re.compile(
+    r"(?:^|.*\W)(?:this (?:page|document|policy|version|guide)|dieses dokument) "
+    r"(?:(?:is|was|has been|wird|wurde|ist) )?(?:now |only |nur )?",
+    re.IGNORECASE,
+)
+
+
+def _is_own(line: str, found: re.Match[str]) -> bool:
+    """Whether words of a line are about the document: they are written as a field, or the document is their subject."""
+    front = line[: found.start()]
+    if found.re is _STATED and ":" in found[0]:
+        return True
+    if not re.search(r"\w", front):
+        return found.re is _REPLACED
+    return _SUBJECT.fullmatch(front) is not None
+
+
+def _meaning(verb: str) -> Meaning:
+    return next(meaning for words, meaning in _WORDS.items() if re.fullmatch(words, verb, re.IGNORECASE))
+
+
+def _plain(words: str) -> str:
+    return one_line(" ".join(words.replace("*", "").split()), _LONGEST)
+
+
+Day = tuple[int, ...]
+"""A year, with a month and a day as far as they are known."""
+
+_NUMBERS: Final = re.compile(r"\d+")
+_ISO: Final = re.compile(r"(\d{4})-(\d{2})(?:-(\d{2}))?")
+_GERMAN: Final = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
+_YEAR: Final = re.compile(r"(?<!\d)(?:19|20)\d{2}(?!\d)")
+_MONTH_NAME: Final = re.compile(rf"(?<![^\W\d_])({_MONTH})\b", re.IGNORECASE)
+
+
+def day_of(value: str) -> Day | None:
+    """Return the date that a text begins with or names, None where it names none.
+
+    Of `3/4/2025` only the year is known: countries read the rest differently.
+    """
+    iso, german = _ISO.match(value), _GERMAN.match(value)
+    if iso:
+        return tuple(int(part) for part in iso.groups() if part)
+    if german:
+        return int(german[3]), int(german[2]), int(german[1])
+    year, month = _YEAR.search(value), _MONTH_NAME.search(value)
+    if year is None:
+        return None
+    if month is None:
+        return (int(year[0]),)
+    begins = month[1].lower()[:3]
+    number = next(place for place, names in enumerate(_MONTH_STARTS, start=1) if begins in names)
+    days = [int(each) for each in _NUMBERS.findall(value.replace(year[0], "", 1))]
+    return (int(year[0]), number, *days[:1])
+
+
+def conflicts(stated: tuple[Statement, ...]) -> tuple[tuple[Statement, Statement], ...]:
+    """Return the pairs of statements of a document that cannot both be right.
+
+    Those of the same meaning with different dates, one in the front matter and one in the text; and a validity that
+    ends before it begins. Dates are compared as far as both are known.
+    """
+    dated = [(each, day) for each in stated if each.place != "title" and (day := day_of(each.value)) is not None]
+    found = []
+    for place, (one, first) in enumerate(dated):
+        for other, second in dated[place + 1 :]:
+            known = min(len(first), len(second))
+            differs = one.meaning is other.meaning and one.place != other.place and first[:known] != second[:known]
+            begins = {one.meaning: first[:known], other.meaning: second[:known]}
+            is_reversed = begins.keys() == {Meaning.VALID_FROM, Meaning.VALID_UNTIL} and (
+                begins[Meaning.VALID_UNTIL] < begins[Meaning.VALID_FROM]
+            )
+            if (differs and one.meaning in _DATES) or is_reversed:
+                found.append((one, other))
+    return tuple(found)
+
+
+_DATES: Final = frozenset((
+    Meaning.DATED, Meaning.UPDATED, Meaning.REVIEWED, Meaning.PUBLISHED, Meaning.VALID_FROM, Meaning.VALID_UNTIL,
+))  # fmt: skip
+"""Meanings of which a document has one date each."""

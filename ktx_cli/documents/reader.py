@@ -29,15 +29,15 @@ MAX_OPERATIONS: Final = 3_000_000
 logging.getLogger("pypdf").addHandler(logging.NullHandler())  # else what it finds odd is printed to stderr
 
 
-def read_pdf(path: str, content: bytes) -> Content:
-    """Return the text under `## Page n`. Raises `UnreadableDocumentError` for what has none to read."""
+def read_pdf(path: str, content: bytes, pages: int | None = None) -> Content:
+    """Return the text of the first pages under `## Page n`; raises `UnreadableDocumentError` where there is none."""
     reader = _opened(path, content)
     pieces: list[str] = []
     notes: list[str] = []
     length = 0
     steps = _Steps()
     for number in range(1, _page_count(path, reader) + 1):
-        if number > MAX_PAGES or length > MAX_CHARACTERS or steps.left < 0:
+        if number > (pages or MAX_PAGES) or length > MAX_CHARACTERS or steps.left < 0:
             notes.append(f"only the first {number - 1} pages were read")
             break
         text = _page_text(reader, number, steps, notes)
@@ -151,8 +151,8 @@ _MARKS: Final = (
 _OWN_KEYS: Final = ("title", "url", "parent", "properties")
 
 
-def read_document(raw: RawFile) -> Document:
-    """Return a raw file as a document; the same file always gives the same one.
+def read_document(raw: RawFile, *, pages: int | None = None) -> Document:
+    """Return a raw file as a document; the same file always gives the same one. `pages`: of a PDF, at most.
 
     Raises `UnreadableDocumentError` for what is no readable document, `StorageError` where the file is gone.
     """
@@ -164,13 +164,13 @@ def read_document(raw: RawFile) -> Document:
     content = raw.read()
     if kind == "markdown":
         return _markdown(raw.path, _text(raw.path, content))
-    return _document(raw.path, _content(kind, raw.path, content), {})
+    return _document(raw.path, _content(kind, raw.path, content, pages), {})
 
 
-def _content(kind: str, path: str, content: bytes) -> Content:
+def _content(kind: str, path: str, content: bytes, pages: int | None) -> Content:
     """Return what the reader of a format says; each is imported when the first file of its kind comes."""
     if kind == "pdf":
-        return read_pdf(path, content)
+        return read_pdf(path, content, pages)
     text = _text(path, content)
     if kind == "html":
         from ktx_cli.documents.html import read_html

@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 AT_ONCE: Final = 4
 """Sources that are fetched at the same time: each waits for its own server."""
 
-FORMAT: Final = "1"
+FORMAT: Final = "2"
 """Raised when projections of the same input become others."""
 
 _GRACE_SECONDS: Final = 1.0
@@ -246,9 +246,9 @@ def _check(work: SourceWork, gates: Gates, trial: Workspace) -> None:
 
 
 def digest(work: SourceWork, workspace: Workspace) -> str:
-    """Return a digest of everything that a projection reads: settings, raw files, tables."""
+    """Return a digest of everything that a projection reads: settings, raw files and whether they are all, tables."""
     settings = None if work.entry is None else work.entry.model_dump_json()
-    found = hashlib.sha256(f"{FORMAT}\n{work.kind}\n{settings}\n".encode())
+    found = hashlib.sha256(f"{FORMAT}\n{work.kind}\n{settings}\n{work.snapshot.complete}\n".encode())
     found.update("".join(f"{path}\0{file.sha256}\n" for path, file in work.snapshot.files.items()).encode())
     found.update(tables(workspace))
     return found.hexdigest()

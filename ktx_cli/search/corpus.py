@@ -120,6 +120,9 @@ PAGE_NAME, PAGE_TITLE, PAGE_BODY, REFERENCE = 4.0, 2.0, 1.0, 0.5
 QUESTION, SYNONYM = 2.0, 4.0
 """How much a word counts in a question that something answers, and in another name of it."""
 
+LISTED = 0.5
+"""How much a word counts on a page that lists documents, beside one on a page about them (1)."""
+
 _HEADING: Final = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 _SUMMARY: Final = 200
 
@@ -153,7 +156,14 @@ def page_document(path: str, content: bytes) -> Document | None:
     named = (mention(each.connection, each.name) for each in references(page) if each.kind is not Kind.PAGE)
     mentions = tuple(dict.fromkeys(named))
     tags = tuple(page.tags)
-    return Document("page", key, "", summary, filled, KINDS.index("page"), owner, tags=tags, mentions=mentions)
+    found = Document("page", key, "", summary, filled, KINDS.index("page"), owner, tags=tags, mentions=mentions)
+    return _catalog(found, str(page.fields.get("connection") or "")) if page.is_catalog else found
+
+
+def _catalog(found: Document, connection: str) -> Document:
+    """Return the document of a page that lists those of a connection: what says more comes before it."""
+    fields = tuple(replace(each, weight=each.weight * LISTED) for each in found.fields)
+    return replace(found, connection=connection, fields=fields, order=KINDS.index("passage"))
 
 
 def _found_by(entity: Page | Source | Measure | Segment | Column) -> tuple[Field, ...]:

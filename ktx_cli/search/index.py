@@ -124,7 +124,7 @@ def _singular(word: str) -> str:
     return word if word.endswith(("us", "ss", "is")) else word[:-1]
 
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Counts changes of the tables, of the stems and of what stands in documents; an index of another one is rebuilt."""
 
 TIERS: Final = {"name": 4.0, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}

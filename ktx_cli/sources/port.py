@@ -164,9 +164,14 @@ class Source(ABC):
     def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
         """Write what needs no model into the overlay: always from the whole snapshot, the same for the same input.
 
-        Here: nothing, since what a document says takes a model to find out.
+        Here: the catalog of documents, since what they say takes a model to find out.
         """
-        return Projection(left=documents_left(len(snapshot.files)) if self.documents else ())
+        if not self.documents:
+            return Projection()
+        from ktx_cli.sources.catalog import write_catalog
+
+        listed = write_catalog(context.workspace, context.connection, snapshot)
+        return Projection(listed, left=documents_left(len(snapshot.files)))
 
     @abstractmethod
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:

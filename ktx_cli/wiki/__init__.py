@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.wiki.injection import hosts_of, instructions
     from ktx_cli.wiki.page import (
+        CATALOG,
         DIAGNOSTIC_KEYS,
         FOLDER,
         GLOBAL,

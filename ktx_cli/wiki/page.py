@@ -17,6 +17,9 @@ FOLDER: Final = "wiki/"
 GLOBAL: Final = "global"
 """The scope of pages that are everybody's."""
 
+CATALOG: Final = "document-catalog"
+"""The `source` of pages that list documents: ktx writes them, and agents do not change them."""
+
 LONGEST_KEY: Final = 120
 
 _USER: Final = "user/"
@@ -206,6 +209,11 @@ class Page(Record):
     def is_stale(self) -> bool:
         """Whether the page is marked as out of date or put away."""
         return any(self.fields.get(name) is not None for name in ("stale_since", "archived_since"))
+
+    @property
+    def is_catalog(self) -> bool:
+        """Whether the page lists documents, and belongs to ktx."""
+        return self.fields.get("source") == CATALOG
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return the texts of a list in the front matter; a single text counts as a list of one."""

@@ -60,7 +60,7 @@ _NAMED: Final = re.compile(rf"{_CONNECTION}(source|table):{_CONNECTION}([\w$#@\"
 _MEMBER: Final = re.compile(rf"{_CONNECTION}(measure|segment|column):{_CONNECTION}([^\W\d][\w$#@-]*(?:\.[\w$#@\"-]+)*)")
 _ENTITY: Final = re.compile(rf"{_CONNECTION}([^\W\d][\w$-]*(?:\.[^\W\d][\w$-]*){{0,2}}\.[^\W\d][\w$]*)")
 _FILE: Final = re.compile(
-    r".*\.(?:avro|bak|cfg|conf|csv|db|docx?|duckdb|env|gz|html?|ini|ipynb|java|jinja2?|jpe?g|js|json[ld5]?|lkml|lock|log|md"
+    r".*\.(?:avro|bak|cfg|conf|csv|db|docx?|duckdb|env|gz|html?|ini|ipynb|java|jinja2?|jpe?g|js|json[ld5]?|lkml|lock|log|markdown|md"
     r"|ndjson|orc|parquet|pdf|png|pptx?|ps1|py|rb|rst|sh|sql|sqlite|svg|tar|tf|toml|ts|tsv|txt|xlsx?|xml|ya?ml|zip"
     r"|com|org|edu|gov|io|dev|ai|de|fr|uk|eu|ch|nl|es|example|invalid)",
     re.IGNORECASE,

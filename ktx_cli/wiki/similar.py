@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from ktx_cli.project import Tree
-from ktx_cli.wiki.page import FOLDER, Page, place_of, split
+from ktx_cli.wiki.page import CATALOG, FOLDER, Page, place_of, split
 from ktx_cli.wiki.store import file_of
 
 DUPLICATE: Final = 0.8
@@ -32,6 +32,7 @@ _SAMPLE: Final = 64
 _MOST_PAGES: Final = 50
 """How many pages an indexed triple leads to; a phrase of more pages tells nothing."""
 _MOST_COMPARED: Final = 8
+_CATALOG: Final = re.compile(rf"^source: {CATALOG}\s*$", re.MULTILINE)
 _SHORTEST_SUMMARY: Final = 4
 """Words; a shorter summary may be that of several pages."""
 
@@ -101,11 +102,16 @@ class SimilarPages:
 
 
 def outlines(tree: Tree, scope: str) -> Iterator[Page]:
-    """Yield the pages of a scope with their bodies and summaries alone: to parse all front matter takes long."""
+    """Yield the pages of a scope with their bodies and summaries alone: to parse all front matter takes long.
+
+    Catalogs of documents are not among them: they say nothing of their own.
+    """
     for path in sorted(tree.paths(f"{FOLDER}{scope}/")):
         place, content = place_of(path), file_of(tree, path)
         if place is not None and isinstance(content, bytes):
             head, body = split(content.decode("utf-8", "replace"))
+            if _CATALOG.search(head):
+                continue
             found = _SUMMARY.search(head)
             summary = "" if found is None else found["text"].strip().strip("\"'")
             yield Page(place[1], place[0], {"summary": summary}, body)

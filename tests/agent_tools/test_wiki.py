@@ -343,3 +343,17 @@ def test_too_many_or_too_long_questions_are_refused(shop: Callable[..., Any], mo
     made = shop()
     made.refused("wiki_write", **NEW, content="c", **more)
     assert made.text("wiki/global/refunds.md") is None
+
+
+CATALOG = "wiki/global/documents-docs.md"
+LISTING = b"---\nsummary: Documents.\nsource: document-catalog\nconnection: docs\n---\n\n- **A**\n"
+
+
+def test_the_catalog_of_documents_is_not_for_agents_to_change(shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.session.workspace.write(CATALOG, LISTING)
+    assert "write on another page" in made.refused("wiki_write", key="documents-docs", summary="s", content="c")
+    assert "write on another page" in made.refused("wiki_remove", key="documents-docs")
+    assert made.text(CATALOG) == LISTING.decode()
+    taken = made.refused("wiki_write", **NEW, content="Text.", source="document-catalog")
+    assert "pages that ktx writes" in taken and made.text("wiki/global/refunds.md") is None

@@ -29,7 +29,7 @@ def _document(topic: str, edition: int) -> str:
 
 class FilesInAFolder(LocalRow):
     name, kind, place = "files (folder)", "documents", "handbook"
-    files, units, projects = 3, 3, False
+    files, units, projects = 3, 3, True
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -52,7 +52,7 @@ class FilesInAFolder(LocalRow):
 
 class FilesInGit(GitRow):
     name, kind = "files (git)", "documents"
-    files, units, projects = 3, 3, False
+    files, units, projects = 3, 3, True
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -286,7 +286,7 @@ class Looker(WebRow):
 
 class Notion(WebRow):
     name, kind = "notion", "notion"
-    files, units, projects = 6, 6, False
+    files, units, projects = 6, 6, True
     content = r"/v1/blocks/[0-9a-f]+/children"
     shapes: ClassVar[Mapping[str, str]] = {
         r"/v1/blocks/.*/children": "blocks", r"/v1/pages/.*": "page", r"/v1/databases/.*": "database",
@@ -329,7 +329,7 @@ class Notion(WebRow):
 
 class Confluence(WebRow):
     name, kind = "confluence", "confluence"
-    files, units, projects = 4, 4, False
+    files, units, projects = 4, 4, True
     content = r"/wiki/api/v2/pages/\d+"
     shapes: ClassVar[Mapping[str, str]] = {
         r"/wiki/api/v2/pages/.*": "page", r"/wiki/api/v2/spaces/.*": "pages of a space", r".*/spaces": "spaces",

@@ -91,7 +91,7 @@ def test_a_text_waits_for_an_ingest_and_lands(
     assert subjects(shop)[:3] == ["ktx memory capture", "ktx memory capture", "ktx ingest"]
     assert git(shop, "log", "-1", "--format=%H", found["commit"]).strip() == found["commit"]
     assert sorted(each["status"] for each in records(shop)) == ["done", "done"]
-    assert {path.stem for path in (shop / "wiki/global").iterdir()} == {"one", "two", "refunds"}
+    assert {path.stem for path in (shop / "wiki/global").iterdir()} == {"one", "two", "refunds", "documents-docs"}
 
 
 class Told(Held):

@@ -85,7 +85,8 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
         "refunds.md": ("done", 4),
         "stock.md": ("done", 4),
     }
-    assert shown["artifacts"] == {"wiki:refunds": ["docs: refunds.md"], "wiki:stock": ["docs: stock.md"]}
+    listed = {"wiki/global/documents-docs.md": ["docs: refunds.md", "docs: stock.md"]}
+    assert shown["artifacts"] == {**listed, "wiki:refunds": ["docs: refunds.md"], "wiki:stock": ["docs: stock.md"]}
     assert [(each["record"], each["by"]) for each in shown["records"]] == [
         ("fallbacks", "docs:stock.md"),
         ("conflicts", "reconcile"),

@@ -218,6 +218,13 @@ def test_passages_of_documents_are_found_with_their_citation(handbook: Path, ktx
     assert passages(ktx, "parcels") == ([hit], []), "what was cited is found until the document is read again"
 
 
+def test_passages_of_a_superseded_document_say_so(handbook: Path, ktx: Run) -> None:
+    (handbook / "handbook/other.md").write_text("---\nsuperseded_by: shipping.md\n---\n# Other\n\nNothing of that.\n")
+    assert ktx("ingest", "docs", "--json").code == 0
+    assert [each["summary"] for each in passages(ktx, "nothing")[0]] == ["Other (superseded): Other"]
+    assert "**Superseded:**" in ktx("wiki", "read", "documents-docs").out
+
+
 def test_only_the_documents_that_changed_are_indexed_again(handbook: Path, ktx: Run) -> None:
     index = handbook / ".ktx" / "search.sqlite"
     before = index.read_bytes()
@@ -229,9 +236,9 @@ def test_only_the_documents_that_changed_are_indexed_again(handbook: Path, ktx: 
     index.write_bytes(before)
     (found, (warning,)) = passages(ktx, "dusk")
     assert len(found) == 1
-    assert warning.startswith("the search index is behind by 2 documents")
+    assert warning.startswith("the search index is behind by 1 file and 2 documents")
     done = ktx("index", "--json").data
-    assert (done["units"], done["added"], done["removed"]) == (1, 1, 2)
+    assert (done["units"], done["added"], done["removed"]) == (2, 2, 3), "with the catalog of the documents"
     assert len(passages(ktx, "dusk")[0]) == 1
     assert after != before
 

@@ -119,3 +119,8 @@ def lost(projection: Projection) -> list[str]:
 
 def kept(report: Iterable[Fidelity]) -> set[str]:
     return {each.what for each in report if each.kind is Kind.KEPT}
+
+
+def overlay(connection: str = "docs") -> ProjectContext:
+    """Return where a source of documents may write in a project without files."""
+    return ProjectContext(connection, Workspace(MemoryTree()), {})

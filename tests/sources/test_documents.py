@@ -18,6 +18,7 @@ from ktx_cli.sources.documents import DocumentsConnection
 from ktx_cli.sources.documents import source as documents
 from ktx_cli.sources.documents.source import DocumentsSource
 from ktx_cli.sources.port import FetchContext, Projection
+from tests.sources.projecting import overlay
 
 Fetch = Callable[..., Snapshot]
 
@@ -205,5 +206,6 @@ def test_units_and_what_is_left(root: Path, fetch: Fetch) -> None:
     source = DocumentsSource()
     units = source.units(None, found, Changes(added=tuple(found.files)), Projection())
     assert [unit.files for unit in units] == [("a.md", "b.md"), ("sub/c.md",)]
-    projection = source.project(None, found, None)  # type: ignore[arg-type]
-    assert projection == Projection(left=("3 documents could be read into wiki pages",))
+    projection = source.project(None, found, overlay())
+    listed = {"wiki/global/documents-docs.md": ("a.md", "b.md", "sub/c.md")}
+    assert projection == Projection(listed, left=("3 documents could be read into wiki pages",))

@@ -16,6 +16,7 @@ from ktx_cli.sources.http import HttpAuthError, HttpStatusError
 from ktx_cli.sources.notion import NotionConnection
 from ktx_cli.sources.notion.source import NotionSource as Notion
 from ktx_cli.sources.port import FetchContext, Projection
+from tests.sources.projecting import overlay
 from tests.sources.scripted_notion import (
     DATABASE,
     LATER,
@@ -272,7 +273,7 @@ def test_units_of_pages(workspace: FakeNotion, fetch: Fetch) -> None:
         (f"pages/{C}.md", (f"pages/{B}.md",)),
         (f"pages/{R1}.md", (f"data-sources/{ROWS}.md",)),
     ]
-    assert source.project(None, found, None).left == ("6 documents could be read into wiki pages",)  # type: ignore[arg-type]
+    assert source.project(None, found, overlay()).left == ("6 documents could be read into wiki pages",)
 
 
 def test_a_cursor_of_another_site_or_none_at_all_counts_for_nothing(workspace: FakeNotion, fetch: Fetch) -> None:

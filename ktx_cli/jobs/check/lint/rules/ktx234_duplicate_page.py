@@ -12,7 +12,7 @@ from ktx_cli.wiki import DUPLICATE, SimilarPages, body_line
 def check(project: LintedProject) -> Iterator[Diagnostic]:
     """Yield the pages whose text is that of an earlier one in the same scope, or nearly."""
     earlier = SimilarPages()
-    for page in project.pages:
+    for page in (each for each in project.pages if not each.is_catalog):
         other = next((each for each in earlier.like(page) if each.share >= DUPLICATE), None)
         if other is not None:
             path = other.page.path

@@ -1,0 +1,126 @@
+"""What a document says in brief, and the marks of those that may not hold any more."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from ktx_cli.documents import (
+    Outline,
+    RawFile,
+    Standing,
+    conflicts,
+    marks_of,
+    outline_of,
+    read_document,
+    stated_standing,
+    statements,
+)
+
+
+def raw(path: str, text: str) -> RawFile:
+    content = text.encode()
+    return RawFile(path, hashlib.sha256(content).hexdigest(), len(content), lambda: content)
+
+
+def outlined(**texts: str) -> dict[str, Outline]:
+    paths = {name.replace("__", "/").replace("_", "-") + ".md": text for name, text in texts.items()}
+    return {path: outline_of(raw(path, text)) for path, text in paths.items()}
+
+
+@pytest.mark.table(
+    ("path", "text", "title", "summary", "sections", "date"),
+    [
+        ("a.md", "# Refunds\n\nIt counts when it is paid. More.\n\n## Exceptions\n\n#### Deep\n\n```\n# no\n```\n",
+         "Refunds", "It counts when it is paid.", ("Exceptions",), ""),
+        ("a.md", "---\ntitle: T\nsummary: Its *own* words.\nupdated: 2024-01-05\n---\nText.",
+         "T", "Its own words.", (), "updated: 2024-01-05"),
+        ("notes-2024-03.md", "# N\n\n- first [point](x.md)\n- second\n", "N", "first point", (), "file name: 2024-03"),
+        ("a.md", "# Prices\n\n**Last updated:** March 2025\n\nPrices are net.", "Prices", "Prices are net.", (),
+         "Last updated: March 2025"),
+        ("a.md", "# Targets 2025\n\n| a | b |\n|---|---|\n", "Targets 2025", "", (), "title: 2025"),
+        ("a.html", "<h1>Web</h1><p>One. Two.</p><h2>Part</h2>", "Web", "One.", ("Part",), ""),
+        ("a.txt", "Plain text only\n", "a", "Plain text only", (), ""),
+        ("a.md", "", "a", "", (), ""),
+    ],
+)  # fmt: skip
+def test_an_outline(path: str, text: str, title: str, summary: str, sections: tuple[str, ...], date: str) -> None:
+    found = outline_of(raw(path, text))
+    assert (found.title, found.summary, found.sections, found.date) == (title, summary, sections, date)
+
+
+@pytest.mark.table(
+    ("text", "standing", "words"),
+    [
+        ("---\nstatus: superseded\n---\n", Standing.SUPERSEDED, "status: superseded"),
+        ("---\nsuperseded_by: new.md\n---\n", Standing.SUPERSEDED, "superseded_by: new.md"),
+        ("> Superseded by the new rules.\n", Standing.SUPERSEDED, "Superseded by the new rules"),
+        ("# A\n\nThis policy is obsolete.", Standing.SUPERSEDED, "This policy is obsolete"),
+        ("# A\n\nStatus: **archived**", Standing.SUPERSEDED, "Status: archived"),
+        ("# A (Draft)\n", Standing.DRAFT, "A (Draft)"),
+        ("# A\n\nDRAFT\n", Standing.DRAFT, "DRAFT"),
+        ("# A\n\nThis policy is valid until 31 December 2024.", Standing.ENDS, "valid until 31 December 2024"),
+        ("# A\n\nThis document replaces our old list.", Standing.REPLACES, "This document replaces our old list"),
+        ("# A\n\nGross margin was superseded by net margin.", None, ""),
+        ("# A\n\nOrders as of 2024-01-01 count. The draft of an order does not.", None, ""),
+    ],
+)  # fmt: skip
+def test_marks_are_what_a_document_states(text: str, standing: Standing | None, words: str) -> None:
+    marks = marks_of(outlined(a=text)).get("a.md", ())
+    assert [(each.standing, each.quotes[0][0]) for each in marks] == ([] if standing is None else [(standing, words)])
+
+
+@pytest.mark.table(
+    ("text", "found"),
+    [
+        ("---\nupdated: 2024-01-05\n---\nLast updated: May 2022", ("updated: 2024-01-05", "Last updated: May 2022")),
+        ("---\nupdated: 2024-03-05\n---\nLast updated: March 2024", None),
+        ("---\ndate: 2024-03-05\n---\nLast updated: 2025-01-01", None),
+        ("---\ndate: 2024-03-05\n---\nAs of Q3 2025 the rule is new.", None),
+        ("---\nvalid_from: 2024-02-01\n---\nValid from: 1.3.2024", ("valid_from: 2024-02-01", "Valid from: 1.3.2024")),
+        ("---\nvalid_from: 2025-01-01\nvalid_until: 2024-12-31\n---\n",
+         ("valid_from: 2025-01-01", "valid_until: 2024-12-31")),
+        ("---\nvalid_from: 2024-01-01\nvalid_until: 2024-12-31\n---\n", None),
+        ("---\nupdated: 3/4/2024\n---\nLast updated: 2024-01-01", None),
+    ],
+)  # fmt: skip
+def test_dates_that_contradict_each_other(text: str, found: tuple[str, str] | None) -> None:
+    assert [(one.words, other.words) for one, other in conflicts(statements(text))] == (
+        [] if found is None else [found]
+    )
+
+
+def test_a_document_that_another_one_replaces_or_has_a_later_version() -> None:
+    marks = marks_of(
+        outlined(
+            pricing_2023="# Pricing",
+            pricing_2024="# Pricing",
+            old="# The old list",
+            new="# New\n\nThis document replaces [the old list](old.md).",
+            twice="# New\n\nReplaces: pricing",
+            sub__pricing_2022="# Elsewhere",
+            rules_v1="# Rules",
+            rules_v2="# Rules",
+        )
+    )
+    later = {path: mark.other for path, found in marks.items() for mark in found if mark.standing is Standing.LATER}
+    assert later == {"pricing-2023.md": "pricing-2024.md", "rules-v1.md": "rules-v2.md"}
+    (old,) = marks["old.md"]
+    assert (old.standing, old.other) == (Standing.SUPERSEDED, "new.md")
+    assert old.quotes == (("This document replaces [the old list](old.md)", "text"),)
+    assert "sub/pricing-2022.md" not in marks, "one in another folder is another document"
+
+
+@pytest.mark.table(
+    ("text", "standing"),
+    [
+        ("---\nstatus: draft\n---\n# A", Standing.DRAFT),
+        ("---\nstatus: draft\nreplaced_by: b.md\n---\n# A", Standing.SUPERSEDED),
+        ("# A\n\nValid until: 2024-12-31", None),
+        ("# A", None),
+    ],
+)
+def test_what_passages_say_of_the_standing_of_their_document(text: str, standing: Standing | None) -> None:
+    found = raw("a.md", text)
+    assert stated_standing(found, read_document(found)) is standing
