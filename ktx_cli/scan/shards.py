@@ -24,7 +24,7 @@ from ktx_cli.semantic import (
     render_shard,
     source_names,
 )
-from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef, ref_order
+from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef, allowed_values, ref_order
 
 Joins = dict[TableRef, list[dict[str, str]]]
 DECLARED: Final = "declared"
@@ -89,6 +89,8 @@ def _column(column: Column, *, is_key: bool) -> dict[str, Any]:
         fields["nullable"] = False
     if column.comment:
         fields["descriptions"] = {"db": column.comment}
+    if values := allowed_values(column):
+        fields["enum_values"] = {"db": list(values)}
     return fields
 
 
@@ -386,6 +388,8 @@ def _generated_part(entry: Entry, new: Entry | None = None) -> Entry:
 
 def _generated_column(column: dict[str, Any], new: dict[str, Any] | None) -> dict[str, Any]:
     part: dict[str, Any] = {key: column[key] for key in ("name", "type", "pk", "nullable") if key in column}
+    if "db" in (values := _mapping(column.get("enum_values"))):
+        part["enum_values"] = {"db": values["db"]}
     return {**part, **_generated_texts(column, new)}
 
 

@@ -102,7 +102,8 @@ def _to_json(table: Table) -> dict[str, Any]:
 
 def _column_to_json(column: Column) -> dict[str, Any]:
     fields = {name: getattr(column, name) for name in _COLUMN_FIELDS}
-    return _filled(**fields | {"type": column.type.value, "generated": column.generated or None})
+    own = {"type": column.type.value, "generated": column.generated or None, "values": list(column.values)}
+    return _filled(**fields | own)
 
 
 def _key_to_json(key: ForeignKey) -> dict[str, Any]:
@@ -130,7 +131,8 @@ def _from_json(document: dict[str, Any]) -> Table:
 
 def _column_from_json(fields: dict[str, Any]) -> Column:
     required = (fields["name"], fields["native_type"], SemanticType(fields["type"]), fields["nullable"])
-    return Column(*required, fields.get("comment"), fields.get("default"), fields.get("generated", False))
+    rest = (fields.get("comment"), fields.get("default"), fields.get("generated", False))
+    return Column(*required, *rest, tuple(fields.get("values", ())))
 
 
 def _key_from_json(fields: dict[str, Any]) -> ForeignKey:

@@ -10,7 +10,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -77,6 +77,12 @@ class TableDraft:
         """Add a column; one that is generated has no default."""
         own = None if generated else default
         self.columns.append(port.Column(name, native_type, type, bool(nullable), comment or None, own, bool(generated)))
+
+    def allow(self, name: str, values: Sequence[str]) -> None:
+        """Say which texts a column may have."""
+        for place, column in enumerate(self.columns):
+            if column.name == name:
+                self.columns[place] = replace(column, values=tuple(values))
 
     def finish(self) -> port.Table:
         """Return the table."""

@@ -58,6 +58,8 @@ class Column:
     comment: str | None = None
     default: str | None = None
     generated: bool = False
+    values: tuple[str, ...] = ()
+    """The texts that a constraint or a type whose spelling does not list them allows; empty: any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ktx_cli.scan.shards import has_text, keep_entry
+from ktx_cli.scan.shards import entries, has_text, keep_entry
+from ktx_cli.warehouses import Column, SemanticType, Table, TableKind, TableRef
 
 
 def entry(**fields: Any) -> dict[str, Any]:
@@ -134,3 +135,20 @@ TOTAL = {"name": "total", "expr": "sum(amount)", "status": "proposed"}
 def test_proposed_measures_are_merged_by_name(old: Any, current: Any, new: Any, kept: Any) -> None:
     made = keep(*(entry(**({"proposed_measures": each} if each else {})) for each in (old, current, new)))
     assert made.get("proposed_measures", []) == kept
+
+
+def test_values_of_types_and_constraints_stand_beside_those_of_other_tools() -> None:
+    ref = TableRef(None, "orders")
+    columns = (
+        Column("status", "text", SemanticType.STRING, values=("open", "paid")),
+        Column("kind", "ENUM('web', 'shop')", SemanticType.STRING),
+        Column("note", "text", SemanticType.STRING),
+    )
+    new = entries([Table(ref, TableKind.TABLE, columns)], {ref: "orders"})[ref]
+    assert [column.get("enum_values") for column in new["columns"]] == [
+        {"db": ["open", "paid"]}, {"db": ["web", "shop"]}, None,
+    ]  # fmt: skip
+    current = {**new, "columns": [{**new["columns"][0], "enum_values": {"db": ["open"], "dbt": ["open", "lost"]}}]}
+    for old in (None, {**new, "columns": [{**new["columns"][0], "enum_values": {"db": ["open"]}}]}):
+        kept = keep_entry(old, current, new, joinable=lambda name: True)
+        assert kept["columns"][0]["enum_values"] == {"db": ["open", "paid"], "dbt": ["open", "lost"]}

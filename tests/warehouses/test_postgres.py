@@ -314,3 +314,17 @@ def test_a_password_in_a_failing_statement_is_the_users_own_but_ours_is_hidden(
             assert CANARY not in "".join(traceback.format_exception(caught.value))
     finally:
         postgres_server.execute("ALTER ROLE reader PASSWORD 'reader'")
+
+
+def test_enums_and_constraints_say_which_values_a_column_may_have(
+    postgres_server: PostgresServer, opened: Open
+) -> None:
+    url = postgres_server.create_database(
+        "allowed",
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+        "CREATE TABLE orders (id int, m mood, status text CHECK (status IN ('open', 'paid')), kind varchar(9) CHECK"
+        " (kind IN ('web', 'shop') OR kind IS NULL), amount int CHECK (amount > 0), CHECK (id < amount))",
+    )
+    (table,) = opened("postgres", url=url).introspect(Scope()).tables
+    found = {column.name: column.values for column in table.columns if column.values}
+    assert found == {"m": ("sad", "ok"), "status": ("open", "paid"), "kind": ("web", "shop")}

@@ -62,6 +62,7 @@ class ChangeKind(StrEnum):
     COLUMN_COMMENT = "column_comment_changed"
     COLUMN_DEFAULT = "column_default_changed"
     COLUMN_GENERATED = "column_generated_changed"
+    COLUMN_VALUES = "column_values_changed"
     COLUMN_ORDER = "column_order_changed"
     PRIMARY_KEY = "primary_key_changed"
     FOREIGN_KEY_ADDED = "foreign_key_added"
@@ -405,6 +406,8 @@ def _of_column(ref: TableRef, old: Column, new: Column, names_only: bool) -> Ite
     yield from _differ(ChangeKind.COLUMN_DEFAULT, ref, name, old.default, new.default)
     generated = ("generated" if column.generated else None for column in (old, new))
     yield from _differ(ChangeKind.COLUMN_GENERATED, ref, name, *generated)
+    values = (", ".join(column.values) or None for column in (old, new))
+    yield from _differ(ChangeKind.COLUMN_VALUES, ref, name, *values)
 
 
 def _typed(column: Column, names_only: bool) -> str:

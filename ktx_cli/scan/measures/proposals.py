@@ -1,4 +1,4 @@
-"""Proposes measures for fact tables: row counts, sums of additive columns, counts of entities, rates of booleans."""
+"""Proposes measures for fact tables: row counts, sums, counts of entities, rates of booleans and of outcomes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
 from ktx_cli.scan.relationships.names import (
     concepts,
     key_base,
+    listed,
     own_prefix,
     phrase_alike,
     stem,
@@ -25,7 +26,7 @@ from ktx_cli.scan.relationships.names import (
 )
 from ktx_cli.scan.relationships.record import Cardinality, Relationship, RelationshipRecord
 from ktx_cli.scan.shards import declared_relationships
-from ktx_cli.warehouses import Column, Dialect, SemanticType, Table, TableKind, TableRef
+from ktx_cli.warehouses import Column, Dialect, SemanticType, Table, TableKind, TableRef, allowed_values
 
 MIN_ROWS = 50
 """A table with fewer rows is a lookup table, or too small to tell."""
@@ -33,7 +34,7 @@ MIN_ROWS = 50
 MIN_ENTITIES = 20
 """A referenced table with fewer rows is a lookup table: nobody asks how many of its rows occur."""
 
-MOST_SUMS, MOST_ENTITIES, MOST_RATES = 8, 4, 4
+MOST_SUMS, MOST_ENTITIES, MOST_RATES, MOST_STATUS_RATES = 8, 4, 4, 3
 """The most measures of a kind that are proposed for one table."""
 
 MOST_WORDS = 4
@@ -93,6 +94,18 @@ _NO_RATES: Final = word_set(
 )
 """Flags that questions filter by; their share of the rows is nobody's figure."""
 
+_STATUS: Final = word_set("status state stage outcome result resolution statut zustand estado stato")
+"""Words of columns that say how far a row got."""
+
+_OUTCOMES: Final = listed(
+    "cancelled canceled returned refunded failed rejected declined lost churned overdue past_due voided void bounced"
+    " expired disqualified abandoned delayed won converted completed settled succeeded"
+)
+"""Values of such columns that end a row and whose share people ask for, those first that somebody watches.
+
+A step on the way is not among them: an order that was shipped is no longer `paid`.
+"""
+
 _AUDIT: Final = word_set(
     "created create creation updated update upd modified modify inserted loaded synced changed change deleted ingested"
     " extracted imported erstellt geaendert angelegt"
@@ -101,6 +114,7 @@ _PEOPLE_AT_WORK: Final = word_set("by updated modified editor approver parent")
 _PERIOD_STARTS: Final = re.compile(r"(dbt_)?(valid|effective|eff|gueltig|validity)_?(from|start|ab|since|begin|date)?")
 _ISO_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d)")
 _PLAIN: Final = re.compile(r"[A-Za-z_]\w*")
+_VALUE: Final = re.compile(r"[\w .-]+")
 _RESERVED: Final = word_set(
     "all and as by case cast check column default desc distinct else end from group having in interval is join key"
     " left like limit minute not null number of offset on or order over partition range right row rows select set"
@@ -281,10 +295,10 @@ class _Table:
 
 def _copies(tables: Iterable[_Table]) -> set[TableRef]:
     """Return the tables whose measures belong to another one: raw data beside marts, and copies of tables."""
-    listed = list(tables)
-    originals = {each.words for each in listed if not each.is_copy}
-    has_marts = any(each.is_mart for each in listed)
-    return {each.table.ref for each in listed if each.is_copy and (has_marts or each.words in originals)}
+    known = list(tables)
+    originals = {each.words for each in known if not each.is_copy}
+    has_marts = any(each.is_mart for each in known)
+    return {each.table.ref for each in known if each.is_copy and (has_marts or each.words in originals)}
 
 
 def _measures(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> Iterator[ProposedMeasure]:
@@ -293,7 +307,7 @@ def _measures(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect)
     taken = {column.name.casefold() for column in table.table.columns}
     counts = () if table.is_aggregate else (_count(table),)
     for measure in (*counts, *_sums(table, facts, dialect), *_entities(table, facts, dialect),
-                    *_rates(table, dialect)):  # fmt: skip
+                    *_rates(table, dialect), *_status_rates(table, dialect)):  # fmt: skip
         if measure.name.casefold() not in taken:
             taken.add(measure.name.casefold())
             yield measure
@@ -464,6 +478,28 @@ def _rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
             (column.name,),
             f"`{column.name}` is a boolean, and rows with both values occur.",
             f"Share of the rows of {table.name} with {column.name}; rows without a value count as false.",
+            format="percent",
+        )
+
+
+def _status_rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
+    """Yield the share of rows with an outcome, for columns of statuses whose values are declared."""
+    found = []
+    for column in table.table.columns:
+        profile = table.profiles.get(column.name)
+        if column.name in table.keys or not set(table.parts[column.name]) & _STATUS or _mostly_null(profile):
+            continue
+        if profile is None or profile.distinct is None or profile.distinct < 2:
+            continue
+        spelled = {"_".join(tokens(value)): value for value in allowed_values(column) if _VALUE.fullmatch(value)}
+        found += [(_OUTCOMES.index(word), word, column, value) for word, value in spelled.items() if word in _OUTCOMES]
+    for _, word, column, value in sorted(found, key=lambda each: each[0])[:MOST_STATUS_RATES]:
+        yield ProposedMeasure(
+            f"{word}_rate",
+            f"avg(case when {_quoted(column.name, dialect)} = '{value}' then 1.0 else 0.0 end)",
+            (column.name,),
+            f"`{column.name}` is a status, and the database declares its values; `{value}` is an outcome.",
+            f"Share of the rows of {table.name} with {column.name} {value}; rows without a value count as others.",
             format="percent",
         )
 

@@ -6,7 +6,6 @@ table; if that fails or takes too long, it has the values of the sample, and is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -17,16 +16,12 @@ from ktx_cli.project import Privacy
 from ktx_cli.scan.profile.profiler import ColumnProfile, SampledTable
 from ktx_cli.scan.stages import STRICT, Failures, Stage
 from ktx_cli.semantic import ColumnValues
-from ktx_cli.warehouses import ObjectProblem, dialect_named, lost_its_session, reason, table_path, value_of
+from ktx_cli.warehouses import ObjectProblem, dialect_named, enum_values, lost_its_session, reason, table_path, value_of
 
 if TYPE_CHECKING:
     from ktx_cli.warehouses import Column, Connector, Table, TableRef
 
 _LISTED: Final = (ValueKind.TEXT, ValueKind.BOOLEAN, ValueKind.MIXED)
-_WRAPPED: Final = re.compile(r"^(?:nullable|lowcardinality)\((.*)\)$", re.IGNORECASE | re.DOTALL)
-_ENUM: Final = re.compile(r"enum(?:8|16)?\s*\((.*)\)", re.IGNORECASE | re.DOTALL)
-_ENUM_VALUE: Final = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
-_ESCAPED: Final = re.compile(r"''|\\(.)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +94,6 @@ def _of_table(
     return columns, hidden
 
 
-def declared_values(column: Column) -> tuple[str, ...]:
-    """Return the values in the declaration of a native enum type (MySQL, DuckDB, ClickHouse), if it is one."""
-    spelled = _WRAPPED.sub(r"\1", column.native_type.strip())
-    found = _ENUM.fullmatch(spelled)
-    return tuple(_ESCAPED.sub(_meant, value) for value in _ENUM_VALUE.findall(found[1])) if found else ()
-
-
-def _meant(escape: re.Match[str]) -> str:
-    return escape[1] or "'"
-
-
 @dataclass(frozen=True, slots=True)
 class _Found:
     column: str
@@ -123,7 +107,7 @@ def _lists(table: Table, sample: SampledTable, reader: ValueReader, limits: Dict
     profiles = {each.name: each for each in sample.profile.columns}
     lookups = []
     for column in table.columns:
-        declared = declared_values(column)
+        declared = enum_values(column.native_type)
         if declared:
             seen = sample.counts.get(column.name, {})
             yield _Found(column.name, ValueKind.TEXT, {value: seen.get(value) for value in declared}, complete=True)

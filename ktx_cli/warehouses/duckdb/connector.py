@@ -11,6 +11,7 @@ from typing import Any
 from ktx_cli.core import Command, SourceError, monotonic, one_line
 from ktx_cli.warehouses import base, port
 from ktx_cli.warehouses.base import TableDraft, leading_keyword, read_only_error, reason, require_file, source_path
+from ktx_cli.warehouses.declarations import checked_values
 from ktx_cli.warehouses.duckdb.dialect import DIALECT
 from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import IsolatedConnector, Session, TimedSession
@@ -178,7 +179,7 @@ FROM system.main.duckdb_columns() WHERE {_MINE} ORDER BY schema_name, table_name
 """
 _CONSTRAINTS = f"""
 SELECT schema_name, table_name, constraint_type, constraint_name, constraint_column_names, referenced_table,
-       referenced_column_names
+       referenced_column_names, expression
 FROM system.main.duckdb_constraints() WHERE {_THIS} ORDER BY constraint_index
 """
 _INDEXES = f"""
@@ -238,7 +239,8 @@ class DuckDbCatalog:
                 draft.add_column(name, native, DIALECT.semantic_type(native), nullable, comment, default, generated)
 
     def _constraints(self, drafts: dict[port.TableRef, TableDraft]) -> None:
-        for schema, table, kind, name, columns, target, targets in self.session.execute(_CONSTRAINTS).fetchall():
+        rows = self.session.execute(_CONSTRAINTS).fetchall()
+        for schema, table, kind, name, columns, target, targets, condition in rows:
             draft = drafts.get(port.TableRef(schema, table))
             if draft is None:
                 continue
@@ -250,6 +252,8 @@ class DuckDbCatalog:
                 # DuckDB has no foreign keys from one schema to another.
                 ref = port.TableRef(schema, target)
                 draft.foreign_keys.append(port.ForeignKey(tuple(columns), ref, tuple(targets), name))
+            elif kind == "CHECK" and (allowed := checked_values(condition, "duckdb")) is not None:
+                draft.allow(*allowed)
 
     def _indexes(self, drafts: dict[port.TableRef, TableDraft]) -> None:
         for schema, table, name, unique, expressions in self.session.execute(_INDEXES).fetchall():

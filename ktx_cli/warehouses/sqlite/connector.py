@@ -15,6 +15,7 @@ from urllib.parse import quote
 from ktx_cli.core import Command, SourceError, monotonic
 from ktx_cli.warehouses import base, port
 from ktx_cli.warehouses.base import TableDraft, read_only_error, reason, require_file, source_path
+from ktx_cli.warehouses.declarations import values_of_checks
 from ktx_cli.warehouses.sqlite.dialect import DIALECT
 from ktx_cli.warehouses.worker.process import EngineError
 from ktx_cli.warehouses.worker.session import IsolatedConnector, Session, TimedSession
@@ -26,7 +27,7 @@ _RELATIONS = """
 SELECT name, type, sql FROM main.sqlite_schema
 WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
 """
-_PLAIN = "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'create virtual%'"
+_PLAIN = "SELECT name, sql FROM main.sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'create virtual%'"
 _COLUMNS = 'p.name, p.type, p."notnull", p.dflt_value, p.pk, p.hidden'
 _MODULE = re.compile(r"create\s+virtual\s+table\b.*?\busing\s+(\w+)", re.IGNORECASE | re.DOTALL)
 _SHADOWS = {
@@ -95,11 +96,14 @@ class SqliteCatalog:
         return port.DatabaseSchema(tables, tuple(self.problems), f"SQLite {sqlite3.sqlite_version}")
 
     def _fill(self, drafts: dict[str, TableDraft], everything: dict[str, TableDraft]) -> None:
-        plain = {name for (name,) in self.session.execute(_PLAIN)}
+        statements = dict(self.session.execute(_PLAIN).fetchall())
+        plain = set(statements)
         keys = self._primary_keys(plain)
         for name, rows in self._bulk(_COLUMNS, "temp.pragma_table_xinfo(m.name, 'main')", "p.cid"):
             if name in drafts:
                 _set_columns(drafts[name], rows)
+                for column, values in values_of_checks(statements[name], "sqlite").items():
+                    drafts[name].allow(_spelled(drafts[name], column), values)
         for name in [name for name in drafts if name not in plain]:
             self._one_by_one(drafts, name)
         self._indexes(drafts)

@@ -164,6 +164,26 @@ def test_movements_and_entries_are_counted_and_added_up(
         assert {each.name: each.expr for measures in found.values() for each in measures} == expected
 
 
+def test_outcomes_of_declared_statuses_get_a_rate(propose: Propose) -> None:
+    values = "'placed', 'paid', 'returned', 'cancelled', 'lost', 'failed', 'part-shipped'"
+    columns = (
+        "id INTEGER PRIMARY KEY, ordered_on DATE, free_status TEXT, payment_method TEXT CHECK (payment_method IN"
+        f" ('returned', 'lost')), status TEXT CHECK (status IN ({values})), delivery_state TEXT CHECK (delivery_state ="
+        " 'lost')"
+    )
+    rows = (
+        "i, '2024-01-01', CASE i % 2 WHEN 0 THEN 'lost' ELSE 'won' END, CASE i % 2 WHEN 0 THEN 'lost' ELSE 'returned'"
+        " END, CASE i % 3 WHEN 0 THEN 'paid' WHEN 1 THEN 'lost' ELSE 'cancelled' END, 'lost'"
+    )
+    found = propose(*filled(f"CREATE TABLE orders ({columns})", rows))["orders"]
+    assert found == {
+        "order_count": "count(*)",
+        "cancelled_rate": "avg(case when status = 'cancelled' then 1.0 else 0.0 end)",
+        "returned_rate": "avg(case when status = 'returned' then 1.0 else 0.0 end)",
+        "failed_rate": "avg(case when status = 'failed' then 1.0 else 0.0 end)",
+    }
+
+
 def test_rows_that_hold_numbers_of_events_are_not_counted(propose: Propose) -> None:
     columns = "id INTEGER PRIMARY KEY, day DATE, impressions INTEGER, clicks INTEGER, spend INTEGER"
     found = propose(*filled(f"CREATE TABLE ad_results ({columns})", "i, '2024-01-01', i * 9, i, i * 2"))

@@ -20,7 +20,7 @@ from ktx_cli.core.errors import SourceError
 from ktx_cli.core.values import plain_value
 from ktx_cli.project.config.blocks import Privacy
 from ktx_cli.scan.profile.profiler import Budget, SampledTable, profile_tables
-from ktx_cli.scan.profile.values import Dictionary, DictionaryLimits, build_dictionary, declared_values, list_values
+from ktx_cli.scan.profile.values import Dictionary, DictionaryLimits, build_dictionary, list_values
 from ktx_cli.semantic.manifest import ColumnValues
 from ktx_cli.warehouses.port import Column, ConnectionSpec, Connector, QueryResult, Scope, SemanticType, Table
 from ktx_cli.warehouses.registry import connect
@@ -247,21 +247,6 @@ def test_a_column_of_many_more_values_than_the_sample_had_is_no_list(connector: 
     assert "orders.code" not in listed(dictionary)
     assert listed(dictionary)["orders.rare"].values == (("usual", ROWS - 1), ("lost", 1))
     assert dictionary.problems == ()
-
-
-@pytest.mark.table(
-    ("native", "values"),
-    [
-        ("enum('small','it''s','a,b')", ("small", "it's", "a,b")),
-        ("ENUM('x')", ("x",)),
-        ("Enum8('a' = 1, 'b\\'c' = 2)", ("a", "b'c")),
-        ("Nullable(Enum16('a' = -1))", ("a",)),
-        ("varchar(20)", ()),
-        ("enumeration", ()),
-    ],
-)
-def test_enums_name_their_values(native: str, values: tuple[str, ...]) -> None:
-    assert declared_values(Column("c", native, SemanticType.STRING)) == values
 
 
 def test_an_enum_lists_values_that_no_row_has(tmp_path: Path) -> None:

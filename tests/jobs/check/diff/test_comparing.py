@@ -49,6 +49,7 @@ CASES: list[tuple[dict[str, Any], dict[str, tuple[str | None, str | None]]]] = [
     ({"columns": (ID, replace(AT, comment="Day"))}, {"column_comment_changed": (None, "Day")}),
     ({"columns": (ID, replace(AT, default="now()"))}, {"column_default_changed": (None, "now()")}),
     ({"columns": (ID, replace(AT, generated=True))}, {"column_generated_changed": (None, "generated")}),
+    ({"columns": (ID, replace(AT, values=("a", "b")))}, {"column_values_changed": (None, "a, b")}),
     ({"primary_key": ()}, {"primary_key_changed": ("id", None)}),
     ({"primary_key": ("id", "at")}, {"primary_key_changed": ("id", "id, at")}),
     ({"foreign_keys": ()}, {"foreign_key_removed": ("shop.other (id)", None)}),
