@@ -49,10 +49,7 @@ from ktx_cli.project import (
     translated,
     write_atomic,
 )
-from ktx_cli.runs import finish_run, start_run
 from ktx_cli.scan import (
-    MOST_EDGES,
-    MOST_TEXT,
     AuthoredSources,
     Decision,
     JoinStatus,
@@ -333,6 +330,8 @@ class _DecisionRun:
 
     def recorded(self, lock: RunLock, database: sqlite3.Connection) -> None:
         """Do the work, and record in the state database how it ended."""
+        from ktx_cli.runs import finish_run, start_run
+
         with translated(self.layout.state):
             start_run(database, self.report.run_id, COMMAND)
         try:
@@ -558,6 +557,8 @@ def _chosen(layout: Layout, config: KtxConfig, wanted: str | None) -> str:
 
 
 def _too_large(drawing: Drawing) -> list[ResultWarning]:
+    from ktx_cli.scan import MOST_EDGES, MOST_TEXT
+
     if len(drawing.text) <= MOST_TEXT and drawing.joins <= MOST_EDGES:
         return []
     size = f"{len(drawing.text):,} characters and {drawing.joins:,} joins"

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ktx_cli.core import ConfigError, Diagnostic, KtxError, ResultWarning, Severity, plural
-from ktx_cli.documents import RawFile
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, read_bytes, write_atomic
 from ktx_cli.semantic import Model, layer_ids, load_layers
-from ktx_cli.sources import RawStore
 from ktx_cli.wiki import (
     DIAGNOSTIC_KEYS,
     GLOBAL,
+    UNEXPECTED_LINK,
     Checker,
     Page,
     backlinks,
@@ -37,6 +36,7 @@ from ktx_cli.wiki import (
 )
 
 if TYPE_CHECKING:
+    from ktx_cli.documents import RawFile
     from ktx_cli.engine import SourceWork
     from ktx_cli.search import SearchAnswer
     from ktx_cli.wiki import NamedHosts, Revision, Wiki
@@ -177,17 +177,27 @@ def lint_wiki(
     `wiki` and `models`: the pages and the semantic layers, where somebody has read them already.
     """
 
-    named_hosts = hosts_known(layout, config)
     tree = WorkingTree(layout.root)
     wiki = load_wiki(tree) if wiki is None else wiki
     paths = _wanted(wiki, keys)
     pages = [wiki.pages[path] for path in paths if path in wiki.pages]
     models = _models(layout, config) if models is None else models
     found = list(Checker(tree, models).files(wiki, paths))
-    found += [each for page in pages for each in lint_page(page, named_hosts(page))]
+    found += _suspicious(layout, config, pages)
     found += [each for each in case_twins(wiki.pages.values()) if each.path in set(paths)]
     ordered = sorted(set(found), key=lambda each: (each.path, each.line, each.code, each.message))
     return WikiReport(len(paths), tuple(ordered))
+
+
+def _suspicious(layout: Layout, config: KtxConfig, pages: Sequence[Page]) -> Iterator[Diagnostic]:
+    """Yield what `lint_page` finds; which hosts sources name is looked up only where a page has a link to judge."""
+    known: NamedHosts | None = None
+    for page in pages:
+        found = list(lint_page(page, ()))
+        if any(each.code == UNEXPECTED_LINK for each in found):
+            known = known or hosts_known(layout, config)
+            found = list(lint_page(page, known(page)))
+        yield from found
 
 
 def _wanted(wiki: Wiki, keys: Sequence[str]) -> list[str]:
@@ -217,7 +227,7 @@ def hosts_known(layout: Layout, config: KtxConfig) -> NamedHosts:
     """
     from ktx_cli.engine import Target, choose_sources
 
-    made = dict[str, list[RawFile | None]]()
+    made: dict[str, list[RawFile | None]] = {}
     targets = [Target(connection, entry.driver) for connection, entry in config.usable().items()]
     for work in choose_sources(config, targets, WorkingTree(layout.root), model=False):
         for artifact, file in _artifacts(layout, work):
@@ -235,6 +245,8 @@ def _hosts(page: Page, made: Mapping[str, list[RawFile | None]]) -> Collection[s
 
 def _artifacts(layout: Layout, work: SourceWork) -> Iterator[tuple[str, RawFile | None]]:
     """Yield every artifact of a source with a raw file it came of, None for one that is not on this disk."""
+    from ktx_cli.sources import RawStore
+
     store = RawStore(layout.raw_store)
     for path, state in work.delivered.files.items():
         if state.artifacts:
@@ -244,6 +256,8 @@ def _artifacts(layout: Layout, work: SourceWork) -> Iterator[tuple[str, RawFile 
 
 def _on_disk(root: Path, work: SourceWork, path: str) -> RawFile | None:
     """Return a file that is read where it is, as it is now; None where there is none."""
+    from ktx_cli.documents import RawFile
+
     contents = (read_bytes(folder / path) for folder in work.source.folders(work.entry, root))
     content = next((each for each in contents if each is not None), None)
     return None if content is None else RawFile(path, "", len(content), lambda: content)

@@ -74,7 +74,14 @@ if TYPE_CHECKING:
         own_page,
         read_page,
     )
-    from ktx_cli.wiki.text import hidden_characters, hidden_markup, hosts_in, without_fences, without_swallowed
+    from ktx_cli.wiki.text import (
+        UNEXPECTED_LINK,
+        hidden_characters,
+        hidden_markup,
+        hosts_in,
+        without_fences,
+        without_swallowed,
+    )
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

@@ -7,11 +7,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.core import KtxError, Spot, line_start
-from ktx_cli.documents import RawFile
 from ktx_cli.wiki.text import hidden_characters, hosts_in, without_hidden
+
+if TYPE_CHECKING:
+    from ktx_cli.documents import RawFile
 
 _LOOKALIKES: Final = str.maketrans("аеорсухіјѕԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧορνıɪɡ", "aeopcyxijsdqwABEZHIKMNOPTYXopviig")
 """Letters of other alphabets that look like Latin ones."""

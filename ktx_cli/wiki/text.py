@@ -14,6 +14,9 @@ from urllib.parse import urlsplit
 
 from ktx_cli.core import Spot, line_start, one_line
 
+UNEXPECTED_LINK: Final = "unexpected_link"
+"""The code of links that do something, and of those to hosts that the sources of a page do not name."""
+
 _FENCE: Final = re.compile(r"^ {0,3}(?:>[ \t]?)*[ \t]*(?:[-*+] +)?(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
 _RUN: Final = re.compile(r"`+")
 _PARAGRAPH_END: Final = re.compile(r"\n[ \t]*\n")
@@ -248,14 +251,14 @@ def links(text: str, named: Collection[str] | None) -> Iterator[Spot]:
         if host not in known:
             shown = one_line(host, 80) or "nowhere"
             message = f"a link to {shown}, which the sources of the page do not name"
-            yield Spot(at, "unexpected_link", message, "delete it, or add the source that names it")
+            yield Spot(at, UNEXPECTED_LINK, message, "delete it, or add the source that names it")
     for at, scheme, _ in addresses:
         if scheme and not _is_known(scheme):
             yield _doing(at, f"{scheme}:")
 
 
 def _doing(at: int, kind: str) -> Spot:
-    return Spot(at, "unexpected_link", f"a link of the kind {kind}", "delete it")
+    return Spot(at, UNEXPECTED_LINK, f"a link of the kind {kind}", "delete it")
 
 
 def _is_known(scheme: str) -> bool:

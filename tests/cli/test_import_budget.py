@@ -31,6 +31,8 @@ QUESTION = "sl query -m order_revenue.net_revenue -d customer_value.is_active"
         (QUESTION, 120),
         ("sl list", 80),
         ("wiki revenue", 115),
+        ("lint", 155),
+        ("wiki lint", 90),
         ("--help", 50),
     ],
 )
@@ -45,7 +47,7 @@ def test_a_run_imports_what_it_needs(demo_project: Path, tmp_path: Path, command
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 or command.endswith("lint"), done.stderr
     assert int(done.stderr.split()[-1]) <= most
 
 

@@ -9,23 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import CancelledError, Diagnostic, KtxError, ResultWarning, monotonic, plural, severity_counts
 from ktx_cli.jobs.semantic.layers import selected_layers
 from ktx_cli.project import KtxConfig, Layout
-from ktx_cli.semantic import (
-    NO_CONNECTION,
-    PROBLEM_KEYS,
-    DataCheck,
-    DataChecks,
-    check_model,
-    guard_of,
-    layer_ids,
-    load_layer,
-    load_layers,
-    run_test,
-    unknown,
-)
+from ktx_cli.semantic import NO_CONNECTION, PROBLEM_KEYS, check_model, layer_ids, load_layer, load_layers, unknown
 from ktx_cli.warehouses import Opener, open_connection
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic import LoadLayer, Model, TestResult
+    from ktx_cli.semantic import DataCheck, LoadLayer, Model, TestResult
 
 DEFAULT_SECONDS: Final = 60.0
 """How long new checks on the data are begun, unless it is asked for more."""
@@ -134,6 +122,8 @@ def _check_data(
     opener: Opener,
 ) -> None:
     """Add the checks on the rows of a model, and what they found."""
+    from ktx_cli.semantic import DataChecks, guard_of
+
     try:
         guard = guard_of(layout, config, model.connection, model)
         with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
@@ -204,6 +194,8 @@ def run_tests(
     Raises `UsageError`, `SemanticError` for a name no source has, and what opening a connection raises; a connection
     without tests is not opened.
     """
+    from ktx_cli.semantic import guard_of, run_test
+
     models = load_layers(layout, config, selected_layers(layout, config, connection))
     _require_known(names, models, {})
     report = TestReport()

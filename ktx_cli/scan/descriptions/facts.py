@@ -8,16 +8,18 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from ktx_cli.core import Command, Hint, KtxError, Record, ResultWarning, listing, one_line, plural
 from ktx_cli.privacy import ValueKind
-from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
-from ktx_cli.scan.relationships.hints import FixedHints, recorded_hints
-from ktx_cli.scan.relationships.record import RelationshipRecord
 from ktx_cli.scan.stages import connection_warning
 from ktx_cli.semantic import Entry
 from ktx_cli.warehouses import Column, Table, TableRef, ref_order
+
+if TYPE_CHECKING:
+    from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
+    from ktx_cli.scan.relationships.hints import FixedHints
+    from ktx_cli.scan.relationships.record import RelationshipRecord
 
 Source = Literal["ai", "rules"]
 TEXT_KEYS: Final[Mapping[Source, str]] = {"ai": "ai", "rules": "ktx"}
@@ -484,6 +486,8 @@ class ProposalInput:
 
     def recorded(self) -> FixedHints:
         """Return the proposals of earlier scans."""
+        from ktx_cli.scan.relationships.hints import FixedHints, recorded_hints
+
         return FixedHints(recorded_hints(self.record))
 
 

@@ -32,7 +32,6 @@ from ktx_cli.core import (
 from ktx_cli.jobs.check.lint.staleness import ChangedTarget, changed_targets
 from ktx_cli.jobs.semantic.validate import validate_layers
 from ktx_cli.jobs.wiki import lint_wiki
-from ktx_cli.llm import bindings
 from ktx_cli.project import SEMANTIC_NAME, KtxConfig, Layout, WorkingTree, connection_of, read_state
 from ktx_cli.semantic import Column, Measure, Visibility, layer_ids, load_layers, load_manifest, quoted
 from ktx_cli.wiki import Graph, Page, load_wiki
@@ -365,6 +364,8 @@ class LintedProject:
     @functools.cached_property
     def described_layers(self) -> list[DescribedLayer]:
         """The examined semantic layers with what tells their descriptions apart."""
+        from ktx_cli.llm import bindings
+
         try:
             rows = read_state(self.layout, _row_counts) or {}
         except KtxError as error:
