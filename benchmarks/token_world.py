@@ -58,6 +58,8 @@ SKIP: Final = (
 WRITING_SKILLS: Final = ("wiki_capture", "sl_capture", "sl")
 """What a careful model loads before it writes pages and the semantic layer."""
 
+_WRITERS: Final = ("wiki_write", "sl_write_source")
+
 HISTORY: Final = "    context: {queryHistory: {enabled: true, file: history.sql}}\n"
 STATEMENTS: Final = (
     "SELECT c.country, SUM(o.amount) FROM orders o JOIN customers c ON c.id = o.customer_id GROUP BY c.country",
@@ -71,8 +73,42 @@ STATEMENTS: Final = (
 )
 
 
-def build(folder: Path, model: CarefulModel) -> Project:
-    """Return the project in a new folder, with everything in it that is to be ingested."""
+PLANTED: Final = {
+    "customers": ("WHERE segment <> 'internal'", ("segment <> 'internal'",)),
+    "orders": (
+        "WHERE status <> 'cancelled' -- cancelled orders never become revenue, not even with a fee",
+        ("status <> 'cancelled'", "cancelled orders never become revenue, not even with a fee"),
+    ),
+    "refunds": ("WHERE reason NOT IN ('duplicate', 'test')", ("reason NOT IN ('duplicate', 'test')",)),
+    "tickets": (
+        "-- since spring 2025 a ticket is in time within 48 hours, before that it was 72\nWHERE topic IS NOT NULL",
+        ("since spring 2025 a ticket is in time within 48 hours, before that it was 72",),
+    ),
+    "sessions": ("WHERE NOT channel = 'bot'", ("channel = 'bot'",)),
+}
+"""Model -> the end of its SQL, and the facts in it that stand nowhere else."""
+
+COMPUTED: Final = {
+    "customers": ("CASE WHEN country IN ('DE', 'AT', 'CH') THEN 'dach' ELSE 'rest' END AS region", "'dach'"),
+    "order_lines": ("COALESCE(net, 0) AS net_or_nothing", "COALESCE(net, 0)"),
+    "products": ("NULLIF(unit_cost, 0.01) AS known_cost", "NULLIF(unit_cost, 0.01)"),
+    "shipments": ("CASE WHEN carrier = 'own van' THEN 0 ELSE 4.9 END AS postage", "4.9"),
+    "orders": ("NULLIF(customer_id, 900001) AS known_customer_id", "NULLIF(customer_id, 900001)"),
+}
+"""Model -> a computed column, and what of it stands nowhere else."""
+
+
+def facts_of_sql() -> list[str]:
+    """Return the facts that stand in the SQL of the dbt models alone."""
+    return [fact for _, facts in PLANTED.values() for fact in facts] + [fact for _, fact in COMPUTED.values()]
+
+
+def build(folder: Path, model: CarefulModel, *, sql: bool = True) -> Project:
+    """Return the project in a new folder, with everything in it that is to be ingested.
+
+    `sql`: the dbt models have their SQL, which ktx did not read before; without it the project gives agents what it
+    gave them then.
+    """
     project = Project(folder, model, "anthropic", at_once=1)  # type: ignore[arg-type]
     database = sqlite3.connect(folder / "shop.sqlite")
     database.executescript("DROP TABLE orders; DROP TABLE customers;")
@@ -84,7 +120,7 @@ def build(folder: Path, model: CarefulModel) -> Project:
         database.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * (len(columns) + 1))})", rows)
     database.commit()
     database.close()
-    for name, text in _files():
+    for name, text in _files(sql=sql):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -96,12 +132,13 @@ def ingest_all(project: Project) -> None:
     project.configure("dbt", "handbook", shop=HISTORY)
 
 
-def _files() -> Iterator[tuple[str, str]]:
+def _files(*, sql: bool) -> Iterator[tuple[str, str]]:
     yield "history.sql", "".join(f"-- user: ann executions: 20\n{each};\n" for each in STATEMENTS)
     yield "dbt/dbt_project.yml", "name: shop\nversion: 1.0.0\n"
     for name in MODELS:
         columns = TABLES[name]
-        yield f"dbt/models/{name}.sql", f"-- {_prose(name, 2)}\nSELECT id, {', '.join(columns)} FROM raw.{name}\n"
+        if sql:
+            yield f"dbt/models/{name}.sql", _model(name, columns)
         described = "".join(f"      - name: {each}\n        description: {_prose(each, 1)}\n" for each in columns)
         yield (
             f"dbt/models/{name}.yml",
@@ -115,6 +152,13 @@ def _files() -> Iterator[tuple[str, str]]:
         yield f"handbook/{name}.md", f"# {name}\n\n{_prose(name, 5)}\n"
     for name in SKIP:
         yield f"handbook/{name}.md", f"# {name}\n\n{_prose(name, 5)}\n"
+
+
+def _model(name: str, columns: Sequence[str]) -> str:
+    computed = [COMPUTED[name][0]] if name in COMPUTED else []
+    selected = ",\n  ".join(("id", *columns, *computed))
+    end = f"{PLANTED[name][0]}\n" if name in PLANTED else ""
+    return f"-- {_prose(name, 2)}\nSELECT\n  {selected}\nFROM raw.{name}\n{end}"
 
 
 _SENTENCES: Final = (
@@ -158,6 +202,8 @@ class CarefulModel:
     cache: CacheSimulation = field(default_factory=CacheSimulation)
     tallies: dict[str, Tally] = field(default_factory=dict)
     url: str = ""
+    facts_shown: set[str] = field(default_factory=set)
+    """The facts of the SQL of models that requests of work units had before the model wrote anything."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -172,6 +218,9 @@ class CarefulModel:
         """Return the next turn, with what it takes."""
         with self._lock:
             kind, turn = self._turn(request)
+            if kind == "dbt" and not any(block.name in _WRITERS for block in turn.calls):
+                shown = request.words.replace('\\"', '"')
+                self.facts_shown.update(fact for fact in facts_of_sql() if fact in shown)
             output = tokens(render(turn, request)["content"])
             bill = self.cache.bill(request.body, output)
             first = len(request.body["messages"]) == 1
