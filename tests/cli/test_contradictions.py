@@ -90,7 +90,7 @@ class Careful:
             assert "prefer none of them" in request.system
             seen = [each for each in PLANTED if all(text in said for _, text in each.sides)]
             self.recorded += [(each.topic, said) for each in seen]
-            return calls(*(each.call for each in seen), *([] if not seen else [_page(seen[0])]))
+            return calls(*(each.call for each in seen), *(_page(each) for each in seen if each.other[0] != "data"))
         assert [failed for _, failed in request.tool_results()] == [False] * len(request.tool_results())
         return says("Recorded.")
 
@@ -98,7 +98,7 @@ class Careful:
 def _page(planted: Planted) -> Call:
     said = "\n".join(f"- {source}: {text}" for source, text in planted.sides)
     page = {"key": planted.topic, "summary": f"About {planted.topic}.", "content": f"Sources disagree:\n\n{said}\n"}
-    return Call("wiki_write", {**page, "raw_paths": [source for source, _ in planted.sides]})
+    return Call("wiki_write", {**page, "raw_paths": [source for source, _ in planted.sides if source.endswith(".md")]})
 
 
 def plant(company: Path) -> None:
@@ -134,7 +134,10 @@ def test_all_of_ten_planted_contradictions_are_recorded_and_kept_until_a_person_
     model_server.play(model)
     answer = ktx("ingest", "--json")
     assert answer.code == 0, answer
-    assert all(text in (company / "wiki/global/returns.md").read_text() for _, text in PLANTED[0].sides)
+    pages = [path.read_text() for path in sorted((company / "wiki/global").glob("*.md"))]
+    assert len(pages) == sum(each.other[0] != "data" for each in PLANTED)
+    halves = [each.topic for each in PLANTED for said in pages if len({text in said for _, text in each.sides}) > 1]
+    assert halves == [], "no page says one side alone"
     found = answer.data["contradictions"]
     sides = {(each["topic"], tuple((s["source"], s["text"]) for s in each["statements"])) for each in found}
     assert sides == {(each.topic, tuple((full(s), text) for s, text in each.sides)) for each in PLANTED}

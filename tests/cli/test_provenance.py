@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.core import yaml
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, says
@@ -136,3 +137,85 @@ def test_the_next_run_asks_only_for_the_eviction_nobody_decided(
     model_server.play(third)
     assert ktx("ingest").code == 0
     assert third.asked == []
+
+
+SWANS: Final = "Orders of the zebrafinch club are settled on the last Friday."
+"""What only the document says that is deleted."""
+
+
+def of_the_club(topic: str = "terms") -> list[Reply]:
+    """Return the turns of a unit that writes a page, a measure and a contradiction, all from its document."""
+    read = [Call("read_raw_file", {"path": f"{topic}.md"}), Call("entity_details", {"targets": ["orders"]})]
+    definition = (
+        "name: orders\nmeasures:\n  - name: club_orders\n    expr: sum(amount)\n    filter: paid = 1\n"
+        "    questions: [How much does the zebrafinch club owe?]\n"
+    )
+    overlay = {"connection": "shop", "source": "orders", "yaml": definition, "raw_paths": [f"{topic}.md"]}
+    statements = [
+        {"source": f"{topic}.md", "text": SWANS, "effect": "A later day of payment."},
+        {"source": "data", "text": "Every order of the zebrafinch club is paid.", "effect": "None is open."},
+    ]
+    questions = ["When does the zebrafinch club pay?"]
+    written = page(topic, content=f"# Terms\n\n{SWANS}", questions=questions, raw_paths=[f"{topic}.md"])
+    recorded = Call("record_contradiction", {"topic": "zebrafinch club", "statements": statements})
+    return [calls(*read), calls(written, Call("sl_write_source", overlay), recorded), says("done")]
+
+
+def test_a_deleted_document_leaves_nothing_in_contradictions_measures_and_the_index(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds", "terms")
+    (company / "docs/terms.md").write_text(f"# Terms\n\n{SWANS}\n\n{LONG}")
+    merged = f"# Refunds\n\nRefunds come off.\n\n{SWANS}"
+    note = {"raw_path": "docs/terms.md", "artifact": "wiki:terms", "into": "wiki:refunds", "kind": "merged"}
+    first = Reviewed(
+        calls(page("refunds", content=merged, raw_paths=["docs/terms.md"]), Call("wiki_remove", {"key": "terms"})),
+        calls(Call("emit_artifact_resolution", {**note, "reason": "One topic."})),
+        terms=of_the_club(),
+    )
+    model_server.play(first)
+    answer = ktx("ingest", "--json")
+    assert answer.code == 0, answer
+    assert traces(ktx, company) == {
+        "wiki/global/refunds.md",
+        "contradictions.yaml",
+        "semantic-layer",
+        "search",
+        "index",
+    }
+
+    (company / "docs/terms.md").unlink()
+    decide = [
+        Call("emit_eviction_decision", {"raw_path": "docs/terms.md", "reason": "It is gone.", **fields})
+        for fields in (
+            {"artifact": "wiki:refunds", "action": "kept"},
+            {"artifact": "sl:shop/orders", "action": "removed"},
+        )
+    ]
+    model_server.play(
+        Reviewed(
+            calls(EVICTIONS, Call("sl_read_source", {"source": "orders"})),
+            calls(
+                page("refunds", content="# Refunds\n\nRefunds come off.", raw_paths=["docs/terms.md"]),
+                Call("sl_write_source", {"connection": "shop", "source": "orders", "delete": True}),
+            ),
+            calls(*decide),
+        )
+    )
+    answer = ktx("ingest", "--json")
+    assert answer.code == 0, answer
+    assert traces(ktx, company) == set()
+
+
+def traces(run: Run, project: Path) -> set[str]:
+    """Return where something is left of what only the deleted document said."""
+    found = {
+        "semantic-layer" if path.startswith("semantic-layer/") else path
+        for path in git(project, "ls-files").split()
+        if "zebrafinch" in (project / path).read_text()
+    }
+    hits = run("search", "zebrafinch", "--json").data["hits"]
+    with sqlite3.connect(project / ".ktx/search.sqlite") as index:
+        is_indexed = any("zebrafinch" in line for line in index.iterdump())
+    index.close()
+    return found | ({"search"} if hits else set()) | ({"index"} if is_indexed else set())
