@@ -9,7 +9,7 @@ from pydantic import Field
 from ktx_cli.agent_tools.session import Input, ToolSession, tool
 from ktx_cli.core import ConfigError, did_you_mean, listing, one_line
 from ktx_cli.llm import RuntimeTool, ToolOutput
-from ktx_cli.privacy import secrets
+from ktx_cli.privacy import personal_data, secrets
 from ktx_cli.protection import Refused
 from ktx_cli.semantic import Source, VisibleModel
 from ktx_cli.wiki import DATA, Contradiction, Statement, load_contradictions, read_page, settled
@@ -60,7 +60,7 @@ def record_contradiction(session: ToolSession, value: RecordContradiction) -> To
         value.evidence,
     )
     texts = [value.topic, value.evidence or "", *(part for each in value.statements for part in _parts(each))]
-    wrong = [f"the text holds {spot.message}" for text in texts for spot in secrets(text)]
+    wrong = [f"the text holds {spot.message}" for text in texts for spot in (*secrets(text), *personal_data(text))]
     if wrong:
         raise Refused("\n".join(wrong[:20]))
     if session.accepted is not None:

@@ -19,7 +19,7 @@ from ktx_cli.core import Emit, ResultWarning, StepFinished, StepProgress, StepSt
 from ktx_cli.documents import WorkUnit
 from ktx_cli.engine.documents.triage import Question, QuestionRunner, Tally, content_hash, load_prompt
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
-from ktx_cli.privacy import secrets
+from ktx_cli.privacy import personal_data, secrets
 from ktx_cli.prompts import Prompt
 from ktx_cli.scan import side_by_side
 from ktx_cli.sources import DigestForm, SourceKey
@@ -188,7 +188,7 @@ async def _asked(
 ) -> list[tuple[_Item, str]]:
     """Return the texts of a call, empty where there is nothing to say.
 
-    What the answer leaves out, or says with a secret in it, is left to an agent.
+    What the answer leaves out, or says with a secret or personal data in it, is left to an agent.
     """
     data = wrapped("\n".join(item.text for item in batch), "the use of tables")
     answer = await questions.ask(question, f"The tables:\n{data}")
@@ -197,4 +197,5 @@ async def _asked(
     given: dict[str, str] = {}
     for each in answer.tables:
         given.setdefault(each.table, each.narrative.strip()[:LONGEST])
-    return [(item, given[item.name]) for item in batch if item.name in given and not list(secrets(given[item.name]))]
+    texts = ((item, given[item.name]) for item in batch if item.name in given)
+    return [(item, text) for item, text in texts if not any((*secrets(text), *personal_data(text)))]

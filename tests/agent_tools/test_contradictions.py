@@ -102,6 +102,9 @@ def test_one_statement_is_none_and_secrets_are_refused(unit: Any) -> None:
     secret = statement("data", "password = hunter2hunter2")
     found = unit.refused("record_contradiction", topic="x", statements=[statement("a.md"), secret])
     assert "secret" in found or "password" in found
+    person = statement("data", "Ask jana.vogt@acme.com whether it holds.")
+    found = unit.refused("record_contradiction", topic="x", statements=[statement("a.md"), person])
+    assert "the text holds the e-mail address of a person" in found
 
 
 def test_the_same_contradiction_is_recorded_once(unit: Any) -> None:

@@ -57,6 +57,26 @@ tests:
 """
 """What the handbook's agent writes: the overlay of the company's analysts with a measure and a test of it more."""
 
+DISAGREEMENT = Call(
+    "record_contradiction",
+    {
+        "topic": "day of a refund",
+        "statements": [
+            {
+                "source": "net-revenue.md",
+                "text": "Net revenue belongs to the day of the order.",
+                "effect": "A refund changes a month that is closed.",
+            },
+            {
+                "source": "sl:warehouse/order_revenue.net_revenue",
+                "text": "Gross revenue minus refunds, cancelled orders left out.",
+                "effect": "The measure does not say on which day a refund counts.",
+            },
+        ],
+    },
+)
+"""What the handbook's agent records beside its pages."""
+
 FOUND_BY: dict[str, dict[str, list[str]]] = {
     "net-revenue": {
         "questions": [
@@ -233,7 +253,7 @@ def _handbook(said: str) -> list[Reply]:
             Call("read_raw_file", {"path": "stock.md"}),
             _look("order_revenue", "inventory_snapshots"),
         ),
-        calls(*pages, Call("sl_write_source", overlay), text="Written down."),
+        calls(*pages, Call("sl_write_source", overlay), DISAGREEMENT, text="Written down."),
         says("The pages on revenue and stock are written."),
     ]
 

@@ -1,8 +1,8 @@
 """Every place of the product that asks a model, found in its code; one ingest of the demo's company asks from each.
 
-With KTX_TEST_FULL the same ingest runs on the backends of Claude Code too: same bytes, same progress, and on
-`claude-code` it is a server that starts it, and takes the text to remember, for an agent. By default one call site of
-each method asks there; an ingest on Claude Code is tests/cli/test_ingest_poison.py.
+The slow case runs the same ingest on the backends of Claude Code too: same bytes, same progress, and on `claude-code`
+it is a server that starts it, and takes the text to remember, for an agent. In `make test` one call site of each method
+asks there; an ingest on Claude Code is tests/cli/test_ingest_poison.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ktx_cli.llm.port import LlmRuntime
 from ktx_cli.project.layout import Layout
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import BACKENDS, entered, git
-from tests.cli.company_agents import LIGHT, MARKS, CompanyAgents, write_till
+from tests.cli.company_agents import LIGHT, MARKS, NET_REVENUE, CompanyAgents, write_till
 from tests.cli.mcp_agents import stdio
 
 Run = Callable[..., Any]
@@ -38,7 +38,7 @@ ASKING = {
 """The methods of the port that ask a model."""
 
 FULL = bool(os.environ.get("KTX_TEST_FULL"))
-ASKED = BACKENDS if FULL else BACKENDS[:1]
+ASKED = (BACKENDS[:1], pytest.param(BACKENDS, marks=pytest.mark.slow))
 """An ingest of the company starts Claude Code a dozen times, or for every turn."""
 SAMPLE = ("ktx eval", "probe", "ktx llm ask", "ktx llm ask --schema")
 """A call site of each method."""
@@ -243,17 +243,20 @@ def ask_golden_question(ktx: Run, folder: Path, place: tuple[str, str]) -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.requirement("R1", "R56")
+@pytest.mark.parametrize("asked", ASKED, ids=" ".join)
 def test_agents_give_the_demo_the_same_second_half_on_every_backend_and_each_call_site_asks(
-    ingested: Callable[[str], Ran], ktx: Run, work: Path, capsys: pytest.CaptureFixture[str]
+    ingested: Callable[[str], Ran], ktx: Run, work: Path, capsys: pytest.CaptureFixture[str], asked: tuple[str, ...]
 ) -> None:
-    ran = {backend: ingested(backend) for backend in ASKED}
+    ran = {backend: ingested(backend) for backend in asked}
     first = ran["anthropic"]
-    assert [each.tree for each in ran.values()] == [first.tree] * len(ASKED)
-    assert [each.progress for each in ran.values()] == [first.progress] * len(ASKED)
+    listed = {line.partition("\t")[2] for line in first.tree.splitlines()}
+    assert listed >= {"contradictions.yaml", NET_REVENUE, "semantic-layer/till/_schema/main.yaml"}
+    assert [each.tree for each in ran.values()] == [first.tree] * len(asked)
+    assert [each.progress for each in ran.values()] == [first.progress] * len(asked)
     progress_is_told_once_a_step(first)
-    made_work(ktx, work / ASKED[-1])
-    rows = {name: [ran[backend].asked[site.mark] for backend in ASKED] for name, site in SITES.items()}
-    heads = [f"{backend}{' over MCP' if backend == 'claude-code' else ''}" for backend in ASKED]
+    made_work(ktx, work / asked[-1])
+    rows = {name: [ran[backend].asked[site.mark] for backend in asked] for name, site in SITES.items()}
+    heads = [f"{backend}{' over MCP' if backend == 'claude-code' else ''}" for backend in asked]
     with capsys.disabled():
         print(f"\n\n{'requests at a call site':<25}", *(f"{head:>20}" for head in heads))
         print("\n".join(f"{name:<25} {' '.join(f'{each:>20}' for each in counts)}" for name, counts in rows.items()))
