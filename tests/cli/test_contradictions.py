@@ -134,8 +134,8 @@ def test_all_of_ten_planted_contradictions_are_recorded_and_kept_until_a_person_
     model_server.play(model)
     answer = ktx("ingest", "--json")
     assert answer.code == 0, answer
-    pages = [path.read_text() for path in sorted((company / "wiki/global").glob("*.md"))]
-    assert len(pages) == sum(each.other[0] != "data" for each in PLANTED)
+    topics = [each.topic for each in PLANTED if each.other[0] != "data"]
+    pages = [(company / f"wiki/global/{topic}.md").read_text() for topic in topics]
     halves = [each.topic for each in PLANTED for said in pages if len({text in said for _, text in each.sides}) > 1]
     assert halves == [], "no page says one side alone"
     found = answer.data["contradictions"]

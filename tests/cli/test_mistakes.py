@@ -79,7 +79,7 @@ MISTAKES: Final = {
         layer("orders", "measures:\n  - {name: broken, expr: 'sum(amount'}\n"),
         ("measure `broken` of `orders` cannot be read as an expression",),
         layer("orders", "measures:\n  - {name: usual_amount, expr: avg(amount)}\n"),
-        "broken",
+        "name: broken",
     ),
     "table-nobody-has": Mistake(
         layer("returns", "table: main.returns\ngrain: [id]\ncolumns:\n  - {name: id, type: number}\n"),
