@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Describer, DescriptionReport
     from ktx_cli.scan.descriptions.model import side_by_side
     from ktx_cli.scan.diagram import DIAGRAM_WRITERS, MOST_EDGES, MOST_TEXT, diagram_of
+    from ktx_cli.scan.measures.additive import additive
     from ktx_cli.scan.outcome import (
         PreviousScan,
         ScanOutcome,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, ClassVar, Final
 
 from ktx_cli import documents
 from ktx_cli.core import plural
+from ktx_cli.documents import Snapshot
+from ktx_cli.sources.port import ProjectContext, Projection, Source
 
 SPAN_CHARACTERS: Final = 40_000
 """The longest text of a unit; a longer document becomes several."""
@@ -24,6 +26,21 @@ _CONVERTED: Final = frozenset((".html", ".htm", ".pdf"))
 _EARLIEST_CUT: Final = 0.6
 _MOST_PEERS: Final = 100
 _SMALLEST_PACKED: Final = 8_000
+
+
+class DocumentSource(Source):
+    """A source of documents, whose formulas become proposed measures."""
+
+    documents: ClassVar[bool] = True
+
+    def project(self, entry: Any, snapshot: Snapshot, context: ProjectContext) -> Projection:
+        """Write the catalog and the formulas of the documents."""
+        from ktx_cli.sources.formulas import write_formulas
+
+        projection = super().project(entry, snapshot, context)
+        written, report = write_formulas(snapshot, context)
+        artifacts = {**written.artifacts, **projection.artifacts}
+        return replace(projection, artifacts=artifacts, owned=written.owned, report=report, warnings=written.warnings)
 
 
 @dataclass(frozen=True, slots=True)

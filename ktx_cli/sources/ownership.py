@@ -24,7 +24,9 @@ Steps = tuple[str, ...]
 Pointer = str | Steps
 """A pointer as text or as its steps."""
 
-LISTS: Final = frozenset({"columns", "column_overrides", "measures", "segments", "policies", "parameters", "joins"})
+LISTS: Final = frozenset(
+    {"columns", "column_overrides", "measures", "proposed_measures", "segments", "policies", "parameters", "joins"}
+)
 """Keys below which a missing container is a list of items with an identity."""
 
 _STEP: Final = re.compile(r'"((?:[^"]|"")*)"|([^".]+)')

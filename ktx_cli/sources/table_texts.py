@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ConfigError, KtxError, ResultWarning, listing, yaml
 from ktx_cli.project import SCHEMA_NAME, Layout, Tree, Workspace
@@ -31,8 +31,10 @@ from ktx_cli.semantic import (
 )
 from ktx_cli.sources import ownership as owned
 from ktx_cli.sources.ownership import Pointer, Steps, join_step
-from ktx_cli.sources.port import ProjectContext
 from ktx_cli.warehouses import TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.sources.port import ProjectContext
 
 _NAMED: Final = ("columns", "measures", "segments", "policies", "parameters", "joins")
 """Lists of which every item is owned as a whole."""

@@ -140,7 +140,8 @@ class SourceDraft:
         formulas = {(plain_expr(each.expr), plain_expr(each.filter or "")) for each in self.measures.values()}
         for name, measure in self.proposed_measures.items():
             formula = plain_expr(measure.expr), plain_expr(measure.filter or "")
-            if name.casefold() not in taken and formula not in formulas and _reads_only(measure.expr, known):
+            usable = known | {key.casefold() for key, each in self.measures.items() if each.visibility is not _HIDDEN}
+            if name.casefold() not in taken and formula not in formulas and _reads_only(measure.expr, usable):
                 self.measures[name] = measure
 
     def finish(self) -> model.Source:

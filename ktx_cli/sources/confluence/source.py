@@ -14,10 +14,10 @@ from ktx_cli.documents import MAX_HTML, Token, markdown_of, text_token, tokens, 
 from ktx_cli.project import is_reference
 from ktx_cli.project import remember as remember_secret
 from ktx_cli.project import resolve as resolve_secret
-from ktx_cli.sources.document_units import PAGES, document_units
+from ktx_cli.sources.document_units import PAGES, DocumentSource, document_units
 from ktx_cli.sources.fetch import PageFetch
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
-from ktx_cli.sources.port import FetchContext, Projection, Source
+from ktx_cli.sources.port import FetchContext, Projection
 
 if TYPE_CHECKING:
     from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
@@ -26,11 +26,10 @@ _PARENT: Final = re.compile(rb"^parent: \"?([A-Za-z0-9]{1,40})\"?$", re.MULTILIN
 _HEAD_BYTES: Final = 4_000
 
 
-class ConfluenceSource(Source):
+class ConfluenceSource(DocumentSource):
     """The driver `confluence`. `sleep` can be replaced in tests."""
 
     kind: ClassVar[str] = "confluence"
-    documents: ClassVar[bool] = True
     skills: ClassVar[tuple[str, ...]] = ("notion_synthesize", "wiki_capture")
 
     def __init__(self, *, sleep: Callable[[float], None] = time.sleep) -> None:

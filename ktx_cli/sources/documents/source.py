@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from ktx_cli.core import CancelledError, Command, Hint, SourceError, StorageError, is_utf8, listing, one_line, plural
 from ktx_cli.documents import SUFFIXES, Changes, RawFile, Skipped, Snapshot, WorkUnit
 from ktx_cli.project import CONFIG_NAME, OWN_NAMES, read_bytes, storage_error
-from ktx_cli.sources.document_units import NEIGHBOURS, document_units
-from ktx_cli.sources.port import FetchContext, Projection, Source
+from ktx_cli.sources.document_units import NEIGHBOURS, DocumentSource, document_units
+from ktx_cli.sources.port import FetchContext, Projection
 from ktx_cli.sources.registry import Detected, Folder, topmost
 
 if TYPE_CHECKING:
@@ -233,11 +233,10 @@ _OF_SOFTWARE: Final = (
 """Pages about a repository, not about a business."""
 
 
-class DocumentsSource(Source):
+class DocumentsSource(DocumentSource):
     """The driver `documents`. Raises `SourceError` where the folder is not there, `GitError` for its repository."""
 
     kind: ClassVar[str] = "files"
-    documents: ClassVar[bool] = True
     skills: ClassVar[tuple[str, ...]] = ("documents_ingest", "wiki_capture")
 
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:

@@ -11,18 +11,17 @@ from typing import Any, ClassVar, Final
 from ktx_cli.core import ConfigError, Hint, ResultWarning, SecretError, SettingPath, SourceError
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
 from ktx_cli.project import resolve as resolve_secret
-from ktx_cli.sources.document_units import PAGES, document_units
+from ktx_cli.sources.document_units import PAGES, DocumentSource, document_units
 from ktx_cli.sources.fetch import PageFetch
 from ktx_cli.sources.http import CHECKING, HttpAuthError, HttpClient, HttpStatusError, Site
 from ktx_cli.sources.notion import pages
-from ktx_cli.sources.port import FetchContext, Projection, Source
+from ktx_cli.sources.port import FetchContext, Projection
 
 
-class NotionSource(Source):
+class NotionSource(DocumentSource):
     """The driver `notion`. `sleep` and `clock` (Unix seconds) can be replaced in tests."""
 
     kind: ClassVar[str] = "notion"
-    documents: ClassVar[bool] = True
     skills: ClassVar[tuple[str, ...]] = ("notion_synthesize", "wiki_capture")
 
     def __init__(

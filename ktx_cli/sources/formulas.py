@@ -1,0 +1,234 @@
+"""Metrics that a document states as a formula, such as `Gross margin = (revenue - cost) / revenue`, without a model.
+
+A formula becomes a proposed measure only if all its names are measures or additive columns of one source of one
+database, and no document says it otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.documents import Snapshot, outside_fences, without_comments
+from ktx_cli.faces import exp
+from ktx_cli.scan import additive
+from ktx_cli.semantic import (
+    PROPOSED_MEASURES,
+    Measure,
+    Model,
+    Place,
+    Report,
+    SemanticError,
+    Source,
+    Visibility,
+    parse,
+    parse_shard,
+    quoted,
+)
+from ktx_cli.sources.ownership import text_of
+from ktx_cli.sources.table_texts import Wanted, Written, write
+from ktx_cli.warehouses import Column, SemanticType
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import Fidelity
+    from ktx_cli.sources.port import ProjectContext
+
+_READ: Final = (".md", ".markdown", ".txt")
+_LONGEST_LINE: Final = 300
+_MOST_WORDS: Final = 6
+"""Names of metrics and columns are short; more words are a sentence."""
+
+_START: Final = re.compile(r"^(?:[\s>]|[-*+]\s|\d+[.)]\s|#+\s)*")
+_LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_MARKS: Final = re.compile(r"\*\*|__|[*`]")
+_OPERATORS: Final = (
+    (re.compile(r"\s(?:[-−–]|minus)\s", re.IGNORECASE), " - "),
+    (re.compile(r"\s*\+\s*|\splus\s", re.IGNORECASE), " + "),
+    (re.compile(r"\s*[/÷]\s*|\sdivided by\s", re.IGNORECASE), " / "),
+    (re.compile(r"\s*×\s*|\stimes\s", re.IGNORECASE), " * "),
+)
+_PIECE: Final = re.compile(r"\s+([-+*/])\s+|([()])")
+_NAME: Final = re.compile(r"[^\W\d][\w -]*")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+_WORD: Final = re.compile(r"[^\W_]+")
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula of a document. `pieces`: its operators, brackets and numbers as they are, its names as words."""
+
+    name: Words
+    pieces: tuple[str | Words, ...]
+    raw: str
+    line: int
+    text: str
+
+    @property
+    def slug(self) -> str:
+        """The name of the measure."""
+        return "_".join(self.name)
+
+    @property
+    def operands(self) -> frozenset[Words]:
+        """The names it is computed from."""
+        return frozenset(each for each in self.pieces if isinstance(each, tuple))
+
+
+def formulas_in(raw: str, text: str) -> Iterator[Formula]:
+    """Yield the formulas of a document: one on a line, outside of code."""
+    for number, line in outside_fences(without_comments(text)):
+        if line.count("=") == 1 and len(line) <= _LONGEST_LINE and "|" not in line:
+            found = _formula(raw, number + 1, line)
+            if found is not None:
+                yield found
+
+
+def _formula(raw: str, number: int, line: str) -> Formula | None:
+    plain = _MARKS.sub("", _LINK.sub(r"\1", _START.sub("", line))) if " * " not in line else _START.sub("", line)
+    name, _, right = plain.strip().rstrip(".;").partition("=")
+    for operator, sign in _OPERATORS:
+        right = operator.sub(sign, right)
+    pieces: list[str | Words] = []
+    for piece in filter(None, map(str.strip, filter(None, _PIECE.split(f" {right} ")))):
+        if piece in "-+*/()" or _NUMBER.fullmatch(piece):
+            pieces.append(piece)
+        elif (words := _words(piece)) is not None:
+            pieces.append(words)
+        else:
+            return None
+    named = _words(name.strip())
+    if named is None or not all(word.isascii() for word in named):
+        return None
+    formula = Formula(named, tuple(pieces), raw, number, f"{name.strip()} = {' '.join(right.split())}")
+    return formula if len(formula.operands) > 1 and named not in formula.operands and _adds_up(formula) else None
+
+
+def _words(name: str) -> Words | None:
+    """Return the words of a name in small letters, None for a text that is none."""
+    if not _NAME.fullmatch(name):
+        return None
+    words = tuple(word.casefold() for word in _WORD.findall(name))
+    words = words[1:] if words[0] == "the" else words
+    return words if 0 < len(words) <= _MOST_WORDS else None
+
+
+def _adds_up(formula: Formula) -> bool:
+    """Whether it holds for sums as for rows: only sums, differences and quotients, and products with a number."""
+    tree = _tree(formula, {words: f"n{place}" for place, words in enumerate(sorted(formula.operands))})
+    allowed = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Paren, exp.Column, exp.Identifier, exp.Literal)
+    if tree is None or any(not isinstance(node, allowed) for node in tree.walk()):
+        return False
+    return all(
+        isinstance(each.this, exp.Literal) or isinstance(each.expression, exp.Literal)
+        for each in tree.find_all(exp.Mul)
+    )
+
+
+def _tree(formula: Formula, names: Mapping[Words, str]) -> exp.Expr | None:
+    try:
+        return parse(_expr(formula, names), "", what="a formula")
+    except SemanticError:
+        return None
+
+
+def _expr(formula: Formula, names: Mapping[Words, str]) -> str:
+    text = " ".join(each if isinstance(each, str) else names[each] for each in formula.pieces)
+    return text.replace("( ", "(").replace(" )", ")")
+
+
+def write_formulas(snapshot: Snapshot, context: ProjectContext) -> tuple[Written, tuple[Fidelity, ...]]:
+    """Propose measures for the formulas of documents in the manifest, and take out those that none states any more.
+
+    Returns what was written, and what became of each formula.
+    """
+    wanted, report = Wanted(), Report()
+    stated: dict[Words, list[Formula]] = {}
+    for path, file in snapshot.files.items():
+        if PurePosixPath(path).suffix.lower() in _READ:
+            for formula in formulas_in(path, file.text()):
+                stated.setdefault(formula.name, []).append(formula)
+    for formulas in stated.values():
+        formula = formulas[0]
+        what, place = f"formula of `{' '.join(formula.name)}`", Place(formula.raw, formula.line)
+        why = _place(formulas, context, wanted, report)
+        if why:
+            report.dropped(what, why, place)
+    return write(wanted, context, "ktx"), report.sorted()
+
+
+def _place(formulas: list[Formula], context: ProjectContext, wanted: Wanted, report: Report) -> str:
+    """Add the measure of a formula to what is wanted; return why there is none, empty where there is one."""
+    formula = formulas[0]
+    if len({each.pieces for each in formulas}) > 1:
+        return "documents state different formulas for it"
+    found = [
+        (connection, source, names)
+        for connection, model in sorted(context.models.items())
+        for source, names in _sources(model, formula)
+    ]
+    if len(found) != 1:
+        return "its names are those of several sources" if found else "its names are not all those of one source"
+    ((connection, source, names),) = found
+    known = source.measures.get(formula.slug)
+    if formula.slug in source.columns or (known is not None and not known.is_proposed):
+        return f"`{source.name}` has a definition of that name"
+    assert source.place is not None
+    path, steps = source.place.path, ("tables", source.name, PROPOSED_MEASURES, formula.slug)
+    if text_of(steps) not in context.owned.get(path, {}) and _is_written(context, path, source.name, formula.slug):
+        return f"a scan proposes `{formula.slug}` for `{source.name}`"
+    value = {
+        "name": formula.slug, "expr": _expr(formula, names), "status": "proposed",
+        "reason": f"`{context.connection}/{formula.raw}` states this formula in line {formula.line}.",
+        "descriptions": {"ktx": f"As the document says: {formula.text}"},
+    }  # fmt: skip
+    wanted.add(path, steps, value, formula.raw)
+    report.kept(
+        f"formula of `{' '.join(formula.name)}`", Place(formula.raw, formula.line), f"{connection}/{source.name}"
+    )
+    return ""
+
+
+def _is_written(context: ProjectContext, path: str, source: str, name: str) -> bool:
+    """Whether an entry of the manifest has a proposed measure of a name."""
+    entry: Mapping[str, Any] = parse_shard(context.workspace.read(path) or b"", path).tables.get(source, {})
+    return any(each.get("name") == name for each in entry.get(PROPOSED_MEASURES) or ())
+
+
+def _sources(model: Model, formula: Formula) -> Iterable[tuple[Source, Mapping[Words, str]]]:
+    """Yield the sources of the manifest that have all names of a formula, with what each name is in an expression."""
+    for source in model.sources.values():
+        if source.generated and source.place is not None and source.visibility is Visibility.PUBLIC:
+            names = {words: _operand(source, words) for words in formula.operands}
+            known = {words: name for words, name in names.items() if name is not None}
+            if len(known) == len(names):
+                yield source, known
+
+
+def _operand(source: Source, words: Words) -> str | None:
+    """Return what a name is in an expression: a measure, or the sum of an additive column. None for neither."""
+    measures = [each for each in source.measures.values() if _is_called(each, words)]
+    reviewed = [each for each in measures if not each.is_proposed]
+    measures = reviewed or measures
+    if measures:
+        return quoted(measures[0].name) if len(measures) == 1 else None
+    columns = [
+        each
+        for each in source.columns.values()
+        if _words(each.name.replace("_", " ")) == words
+        and each.type is SemanticType.NUMBER
+        and each.visibility in (None, Visibility.PUBLIC)
+    ]
+    if len(columns) != 1 or additive(Column(columns[0].name, "", SemanticType.NUMBER), None) is None:
+        return None
+    return f"sum({quoted(columns[0].name)})"
+
+
+def _is_called(measure: Measure, words: Words) -> bool:
+    if measure.visibility is not Visibility.PUBLIC:
+        return False
+    return words in [_words(name.replace("_", " ")) for name in (measure.name, *measure.synonyms)]

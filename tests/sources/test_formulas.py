@@ -1,0 +1,148 @@
+"""Formulas of documents as proposed measures."""
+
+from __future__ import annotations
+
+import pytest
+
+from ktx_cli.sources.documents.source import DocumentsSource
+from ktx_cli.sources.formulas import formulas_in
+from tests.sources.projecting import Project
+
+SHARD = "semantic-layer/shop/_schema/shop.yaml"
+SALES = """\
+tables:
+  sales:
+    table: shop.sales
+    columns:
+      - {name: id, type: number, pk: true}
+      - {name: customer_id, type: number}
+      - {name: revenue, type: number}
+      - {name: cost, type: number}
+      - {name: gross_amount, type: number}
+      - {name: discount_amount, type: number}
+      - {name: refunds, type: number}
+      - {name: unit_price, type: number}
+      - {name: tax_rate, type: number}
+      - {name: status, type: string}
+      - {name: secret_cost, type: number, visibility: hidden}
+    proposed_measures:
+      - {name: sale_count, expr: count(*), status: proposed, reason: Each row is one record.}
+      - {name: buyers, expr: count(distinct customer_id), status: proposed, reason: It refers to customers.}
+  visits:
+    table: shop.visits
+    columns:
+      - {name: id, type: number, pk: true}
+      - {name: clicks, type: number}
+      - {name: cost, type: number}
+"""
+
+
+def projected(text: str, shard: str = SALES, **others: str) -> tuple[Project, dict[str, str]]:
+    """Project a handbook of one page or more, and return the project with the formulas that came of it by name."""
+    project = Project({SHARD: shard})
+    run(project, {"metrics.md": text, **{f"{name}.md": other for name, other in others.items()}})
+    return project, stated(project)
+
+
+def run(project: Project, files: dict[str, str]) -> None:
+    project.run(DocumentsSource(), files)
+    assert project.errors() == []
+
+
+def stated(project: Project) -> dict[str, str]:
+    measures = [each for source in project.models()["shop"].sources.values() for each in source.measures.values()]
+    return {each.name: each.expr for each in measures if "states this formula" in (each.reason or "")}
+
+
+@pytest.mark.table(
+    ("line", "measures"),
+    [
+        ("Gross margin = (revenue - cost) / revenue",
+         {"gross_margin": "(sum(revenue) - sum(cost)) / sum(revenue)"}),
+        ("- **Net revenue** = gross_amount − discount_amount − refunds.",
+         {"net_revenue": "sum(gross_amount) - sum(discount_amount) - sum(refunds)"}),
+        ("> The net amount = `gross amount` minus [discount amount](discounts.md)",
+         {"net_amount": "sum(gross_amount) - sum(discount_amount)"}),
+        ("## Revenue per sale = revenue / sale count", {"revenue_per_sale": "sum(revenue) / sale_count"}),
+        ("1. Revenue per buyer = revenue divided by buyers", {"revenue_per_buyer": "sum(revenue) / buyers"}),
+        ("Margin in percent = 100 × (revenue - cost) / revenue",
+         {"margin_in_percent": "100 * (sum(revenue) - sum(cost)) / sum(revenue)"}),
+        # A name that is not known, ids, rates, prices, texts and hidden columns:
+        ("Profit = revenue - overhead", {}),
+        ("Strange = revenue - customer_id", {}),
+        ("Tax = revenue - tax_rate", {}),
+        ("Takings = revenue - unit price", {}),
+        ("Odd = revenue - status", {}),
+        ("Secret = revenue - secret_cost", {}),
+        # Products of rows, names of two sources, one name, sentences, code, tables:
+        ("Tax = revenue * cost", {}),
+        ("Cost per click = cost / clicks", {"cost_per_click": "sum(cost) / sum(clicks)"}),
+        ("Conversion = revenue / clicks", {}),
+        ("Turnover = revenue", {}),
+        ("Revenue = revenue - cost", {}),
+        ("We say profit = revenue - cost, which finance checks every month", {}),
+        ("Net revenue = the revenue of all lines of orders, minus all refunds of those orders", {}),
+        ("profit == revenue - cost", {}),
+        ("Profit >= revenue - cost", {}),
+        ("| Profit = revenue - cost |", {}),
+        ("```\nprofit = revenue - cost\n```", {}),
+        ("<!-- Profit = revenue - cost -->", {}),
+        ("Profit = revenue - (cost", {}),
+        ("Profit = revenue - ", {}),
+        # A name that is taken:
+        ("Cost = revenue - gross_amount", {}),
+    ],
+)  # fmt: skip
+def test_a_formula_is_proposed_where_every_name_is_known(line: str, measures: dict[str, str]) -> None:
+    assert projected(f"# Metrics\n\n{line}\n")[1] == measures
+
+
+def test_the_proposal_names_document_and_line_and_quotes_it() -> None:
+    project, _ = projected("# Metrics\n\n* **Gross margin** = (revenue - cost) / revenue\n")
+    (item,) = (each for each in project.entry("sales", SHARD)["proposed_measures"] if each["name"] == "gross_margin")
+    assert item == {
+        "name": "gross_margin",
+        "expr": "(sum(revenue) - sum(cost)) / sum(revenue)",
+        "status": "proposed",
+        "reason": "`analytics/metrics.md` states this formula in line 3.",
+        "descriptions": {"ktx": "As the document says: Gross margin = (revenue - cost) / revenue"},
+    }
+
+
+def test_names_of_several_sources_are_no_proposal() -> None:
+    copy = SALES.split("  visits:")[0].replace("  sales:", "  old_sales:").replace("shop.sales", "shop.old_sales")
+    assert projected("Margin = revenue - cost", SALES + copy.removeprefix("tables:\n"))[1] == {}
+
+
+def test_documents_that_disagree_propose_nothing_until_they_agree() -> None:
+    project, found = projected("Margin = revenue - cost", other="Margin = revenue - cost - refunds")
+    assert found == {}
+    run(project, {"metrics.md": "Margin = revenue - cost", "other.md": "The margin = revenue minus cost."})
+    assert stated(project) == {"margin": "sum(revenue) - sum(cost)"}
+    before = dict(project.files)
+    run(project, {"metrics.md": "Margin = revenue - cost", "other.md": "The margin = revenue minus cost."})
+    assert dict(project.files) == before
+    run(project, {"other.md": "Nothing."})
+    assert stated(project) == {}
+    assert [each["name"] for each in project.entry("sales", SHARD)["proposed_measures"]] == ["sale_count", "buyers"]
+
+
+def test_definitions_of_people_and_proposals_of_scans_stay() -> None:
+    project = Project({SHARD: SALES, "semantic-layer/shop/sales.yaml":
+                       "name: sales\nmeasures: [{name: margin, expr: sum(revenue)}]\n"})  # fmt: skip
+    run(project, {"metrics.md": "Margin = revenue - cost\n\nSale count = revenue - cost\n"})
+    assert stated(project) == {}
+    assert project.models()["shop"].sources["sales"].measures["margin"].expr == "sum(revenue)"
+
+
+def test_a_reviewed_measure_comes_before_a_column_of_that_name() -> None:
+    project = Project({SHARD: SALES, "semantic-layer/shop/sales.yaml":
+                       "name: sales\nmeasures: [{name: paid_revenue, expr: sum(revenue), filter: status = 'paid',"
+                       " synonyms: [revenue]}]\n"})  # fmt: skip
+    run(project, {"metrics.md": "Margin = revenue - cost\n"})
+    assert stated(project) == {"margin": "paid_revenue - sum(cost)"}
+
+
+def test_lines_have_their_numbers() -> None:
+    text = "---\ntitle: Metrics\n---\n\nMargin = revenue - cost\n\n```\na = b - c\n```\n- Share = cost / revenue\n"
+    assert [(each.line, each.slug) for each in formulas_in("a.md", text)] == [(5, "margin"), (10, "share")]
