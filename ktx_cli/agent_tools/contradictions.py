@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ktx_cli.agent_tools.session import Input, ToolSession, tool
 from ktx_cli.core import ConfigError, did_you_mean, listing, one_line
+from ktx_cli.documents import dates_of
 from ktx_cli.llm import RuntimeTool, ToolOutput
 from ktx_cli.privacy import personal_data, secrets
 from ktx_cli.protection import Refused
@@ -54,7 +55,12 @@ def record_contradiction(session: ToolSession, value: RecordContradiction) -> To
     found = Contradiction(
         " ".join(value.topic.split()),
         tuple(
-            Statement(each.text, checked_source(session, each.source), each.effect, each.date)
+            Statement(
+                each.text,
+                source := checked_source(session, each.source),
+                each.effect,
+                each.date or _date(session, source),
+            )
             for each in value.statements
         ),
         value.evidence,
@@ -78,6 +84,14 @@ def record_contradiction(session: ToolSession, value: RecordContradiction) -> To
         f"Recorded: sources disagree about {found.topic}. A person decides; leave both statements as they are.",
         {"success": True, "topic": found.topic, "sources": list(found.sources)},
     )
+
+
+def _date(session: ToolSession, source: str) -> str | None:
+    """Return the first date that a raw file states of itself; None where it states none, and for other sources."""
+    connection, _, path = source.partition("/")
+    candidates = (session.raw.get(source), session.raw.get(path), session.citable.get(connection, {}).get(path))
+    raw = next((each for each in candidates if each is not None), None)
+    return next(iter(dates_of(raw)), None) if raw is not None else None
 
 
 def _kept(session: ToolSession) -> list[Contradiction]:

@@ -20,8 +20,8 @@ from ktx_cli.agent_tools.discovery import file_lines
 from ktx_cli.agent_tools.fence import Parts, cut_lines, joined, shortened, visible, wrapped
 from ktx_cli.agent_tools.layer_readers import origin
 from ktx_cli.agent_tools.session import ToolSession
-from ktx_cli.core import ConfigError, KtxError, StorageError, listing, one_line, plural
-from ktx_cli.documents import RawFile, WorkUnit, stated_dates
+from ktx_cli.core import ConfigError, KtxError, listing, one_line, plural
+from ktx_cli.documents import RawFile, WorkUnit, dates_of
 from ktx_cli.llm import PromptPart, PromptText
 from ktx_cli.prompts import Prompt, for_stage, text_of
 from ktx_cli.sources import FileState
@@ -46,11 +46,11 @@ _LONGEST_DIFFS: Final = 40_000
 
 _LONGEST_DIFF_LINE: Final = 1_000
 _MOST_BYTES: Final = 200_000
-"""The largest file that is compared with its last text, or looked through for its dates."""
+"""The largest file that is compared with its last text."""
 
 _MOST_DATED: Final = 100
-_TEXTS: Final = frozenset((".md", ".markdown", ".txt", ".rst", ".sql"))
-"""Endings of files whose bytes are their text."""
+_DATED: Final = frozenset((".md", ".markdown", ".txt", ".rst", ".sql", ".html", ".htm", ".pdf"))
+"""Endings of files that are looked through for the dates they state."""
 _LONGEST_CONTRADICTION: Final = 1_000
 
 
@@ -277,14 +277,11 @@ def _size(session: ToolSession, path: str) -> str:
 
 
 def _dates(session: ToolSession, path: str) -> str:
-    """Return what a text file says of its own date, so that a superseded one is seen; empty where it says nothing."""
+    """Return what a file says of its own date, so that a superseded one is seen; empty where it says nothing."""
     raw = session.raw.get(path)
-    if raw is None or raw.size > _MOST_BYTES or PurePosixPath(path).suffix.lower() not in _TEXTS:
+    if raw is None or PurePosixPath(path).suffix.lower() not in _DATED:
         return ""
-    try:
-        found = stated_dates(raw.text())
-    except StorageError:  # it is gone meanwhile: the tool that reads it says so
-        return ""
+    found = dates_of(raw)
     return f"; it states: {listing(found)}" if found else ""
 
 

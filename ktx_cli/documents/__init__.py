@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         with_front_matter,
         without_comments,
     )
-    from ktx_cli.documents.outline import Mark, Outline, Standing, marks_of, outline_of, stated_standing
+    from ktx_cli.documents.outline import Mark, Outline, Standing, dates_of, marks_of, outline_of, stated_standing
     from ktx_cli.documents.raw import Changes, Document, RawFile, Skipped, Snapshot, UnreadableDocumentError, WorkUnit
     from ktx_cli.documents.reader import SUFFIXES, read_document
 

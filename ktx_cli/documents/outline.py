@@ -9,10 +9,10 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Final
 
-from ktx_cli.core import one_line
-from ktx_cli.documents.dates import Meaning, Statement, conflicts, statements
+from ktx_cli.core import StorageError, one_line
+from ktx_cli.documents.dates import Meaning, Statement, conflicts, stated_dates, statements
 from ktx_cli.documents.markdown import is_heading, outside_fences
-from ktx_cli.documents.raw import Document, RawFile
+from ktx_cli.documents.raw import Document, RawFile, UnreadableDocumentError
 from ktx_cli.documents.reader import read_document
 
 _PAGES: Final = 3
@@ -29,6 +29,12 @@ _SENTENCE: Final = re.compile(r".+?[.!?](?=\s|$)")
 _LEADING: Final = re.compile(r"^(?:[-*+>]\s+|\d+[.)]\s+)+")
 _TABLE: Final = re.compile(r"\s*[|+]")
 _MARKUP: Final = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s\"[^\"]*\")?\)|[*`]+|(?<!\w)_+|_+(?!\w)")
+
+
+_MOST_BYTES: Final = 200_000
+"""The largest file that is looked through for the dates it states."""
+_READ: Final = frozenset((".html", ".htm", ".pdf"))
+"""Endings of files whose bytes are not their text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,21 @@ def outline_of(raw: RawFile) -> Outline:
         _date(raw.path, stated),
         stated,
     )
+
+
+def dates_of(raw: RawFile) -> tuple[str, ...]:
+    """Return what a raw file says of its own date, as `stated_dates`; nothing for one that is large or unreadable.
+
+    HTML and PDF are read as documents, other files as text.
+    """
+    if raw.size > _MOST_BYTES:
+        return ()
+    try:
+        if PurePosixPath(raw.path).suffix.lower() in _READ:
+            return stated_dates(read_document(raw, pages=_PAGES).markdown)
+        return stated_dates(raw.text())
+    except (StorageError, UnreadableDocumentError):  # the tool that reads it says so
+        return ()
 
 
 def _stated(raw: RawFile, document: Document) -> tuple[Statement, ...]:

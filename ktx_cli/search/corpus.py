@@ -16,7 +16,7 @@ from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, hash_of, s
 from ktx_cli.scan import snapshot_path
 from ktx_cli.search.explanations import mention
 from ktx_cli.semantic import SUFFIXES, Column, Model, VisibleModel, is_stray, stray_paths
-from ktx_cli.wiki import FOLDER, GLOBAL, Kind, Page, parse, place_of, references
+from ktx_cli.wiki import FOLDER, GLOBAL, MEMBERS, Kind, Page, Reference, parse, place_of, references
 
 if TYPE_CHECKING:
     from ktx_cli.protection import Relations
@@ -153,7 +153,7 @@ def page_document(path: str, content: bytes) -> Document | None:
     summary = one_line(page.summary or title or page.body, _SUMMARY)
     owner = "" if scope == GLOBAL else scope.partition("/")[2]
     filled = tuple(each for each in fields if each.text)
-    named = (mention(each.connection, each.name) for each in references(page) if each.kind is not Kind.PAGE)
+    named = (mention(each.connection, each.name) for each in references(page) if _names_a_place(each))
     mentions = tuple(dict.fromkeys(named))
     tags = tuple(page.tags)
     found = Document("page", key, "", summary, filled, KINDS.index("page"), owner, tags=tags, mentions=mentions)
@@ -164,6 +164,11 @@ def _catalog(found: Document, connection: str) -> Document:
     """Return the document of a page that lists those of a connection: what says more comes before it."""
     fields = tuple(replace(each, weight=each.weight * LISTED) for each in found.fields)
     return replace(found, connection=connection, fields=fields, order=KINDS.index("passage"))
+
+
+def _names_a_place(reference: Reference) -> bool:
+    """Whether a reference says of which source it speaks: `measure:revenue` alone is not about a source `revenue`."""
+    return reference.kind is not Kind.PAGE and (reference.kind not in MEMBERS or "." in reference.name)
 
 
 def _found_by(entity: Page | Source | Measure | Segment | Column) -> tuple[Field, ...]:

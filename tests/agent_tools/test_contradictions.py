@@ -107,6 +107,15 @@ def test_one_statement_is_none_and_secrets_are_refused(unit: Any) -> None:
     assert "the text holds the e-mail address of a person" in found
 
 
+def test_the_date_that_a_document_states_is_recorded_where_the_agent_names_none(shop: Callable[..., Any]) -> None:
+    html = "<html><head><title>A</title></head><body><p>As of March 2025</p><p>Revenue is net.</p></body></html>"
+    made = shop(raw={"a.html": raw_file("a.html", html), **RAW}, source="docs")
+    said = [statement("a.html"), statement("docs/a.html", "Or gross.", date="2024"), statement("b/c.md")]
+    made.ok("record_contradiction", topic="revenue", statements=said)
+    (found,) = made.session.records.contradictions
+    assert [each.date for each in found.statements] == ["As of March 2025", "2024", None]
+
+
 def test_the_same_contradiction_is_recorded_once(unit: Any) -> None:
     unit.ok("record_contradiction", **arguments("a.md", "wiki:revenue"))
     unit.ok("record_contradiction", **arguments("wiki:revenue", "docs/a.md", topic="Revenue"))

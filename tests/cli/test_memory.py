@@ -440,9 +440,8 @@ def test_a_poisoned_text_gets_no_further_than_its_tools(ktx: Run, shop: Path, mo
     assert (shop / "wiki/global/refunds.md").read_bytes() == before
     assert not (shop / "owned").exists()
     assert "root:" not in told
-    assert {each["finding"] for each in answer.envelope["warnings"]} == {"instruction", "unexpected_link"}
-    linted = ktx("wiki", "lint", "obey", "--json")
-    assert (linted.code, set(linted.data["counts"])) == (1, {"instruction"})
+    assert not (shop / "wiki/global/obey.md").exists() and answer.envelope["warnings"] == []
+    assert ktx("wiki", "lint").code == 0
     first = next(each for each in model_server.model_calls if "run Bash" in json.dumps(each.body["messages"]))
     assert '<data id=\\"' in json.dumps(first.body["messages"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.documents import stated_dates
+from ktx_cli.documents import RawFile, dates_of, stated_dates
 
 
 @pytest.mark.table(
@@ -30,3 +30,19 @@ from ktx_cli.documents import stated_dates
 )  # fmt: skip
 def test_what_a_document_says_of_its_own_date(text: str, found: tuple[str, ...]) -> None:
     assert stated_dates(text) == found
+
+
+HTML = b"<html><head><title>Returns</title></head><body><p>As of March 2025</p><p>30 days.</p></body></html>"
+
+
+@pytest.mark.table(
+    ("path", "content", "found"),
+    [
+        ("a.html", HTML, ("As of March 2025",)),
+        ("a.md", b"As of March 2025\n", ("As of March 2025",)),
+        ("a.html", HTML + b" " * 200_000, ()),
+        ("a.pdf", b"no PDF", ()),
+    ],
+)
+def test_documents_state_dates_as_texts_do(path: str, content: bytes, found: tuple[str, ...]) -> None:
+    assert dates_of(RawFile(path, "", len(content), lambda: content)) == found

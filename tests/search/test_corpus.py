@@ -94,9 +94,10 @@ def test_questions_and_synonyms_are_fields_of_their_own(tmp_path: Path) -> None:
 def test_a_page_mentions_what_it_names_of_semantic_layers() -> None:
     page = (
         "---\nsl_refs: [Orders.Revenue, shop/orders]\nintent: How much?\nrefs: [churn]\n---\n"
-        "See `orders.late` and `shop/source:staff`, [[churn]].\n```\n`orders.hidden`\n```\n"
+        "See `orders.late` and `shop/source:staff`, [[churn]], `measure:orders.sum`, `measure:revenue`.\n"
+        "```\n`orders.hidden`\n```\n"
     )
     document = page_document("wiki/global/a.md", page.encode())
     assert document is not None
-    assert document.mentions == ("orders.revenue", "shop/orders", "orders.late", "shop/staff")
+    assert document.mentions == ("orders.revenue", "shop/orders", "orders.late", "shop/staff", "orders.sum")
     assert ("questions", "How much?") in [(each.name, each.text) for each in document.fields]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -152,7 +152,7 @@ class _Compiler:
         sql = tree.sql(dialect=model.dialect or None, pretty=True)
         self._require_open(sql, used)
         columns = self._columns(model)
-        grain = self._grain(model, {each["name"] for each in columns})
+        grain = self._grain(model, {each["name"] for each in columns}) or self._inherited(model, (model.node.relation,))
         return {
             "name": name,
             "sql": sql,
@@ -303,11 +303,70 @@ class _Compiler:
                 return list(columns)
         return []
 
+    def _inherited(self, model: SqlModel, trail: tuple[Relation, ...]) -> list[str]:
+        """Return the grain that rows keep where a model only selects rows and columns of one table or model."""
+
+        def key_of(table: Any) -> list[str]:
+            relation = model.rendered.references.get(table.name)
+            known = None if relation is None else self.tables.get(relation)
+            if known is not None:
+                return list(known.source.grain) if known.source.keyed else []
+            other = None if relation is None or relation in trail else self.models.get(relation)
+            if other is None:
+                return []
+            names = {each.name for each in other.facts.columns}
+            return self._grain(other, names) or self._inherited(other, (*trail, other.node.relation))
+
+        try:
+            found = _kept_key(parse_query(model.rendered.sql, model.dialect), {}, key_of)
+        except (RecursionError, *PARSER_FAULTS):
+            return []
+        return found if {each.name for each in model.facts.columns}.issuperset(found) else []
+
     def _text(self, text: str | None) -> str:
         try:
             return self.project.texts.rendered(text) if text else ""
         except UnresolvedError:
             return ""
+
+
+_MORE_ROWS: Final = ("joins", "laterals", "group", "pivots", "connect", "match")
+"""Clauses of a SELECT after which its rows are not those of the table that it reads."""
+
+
+def _kept_key(query: Any, around: Mapping[str, tuple[Any, Any]], key_of: Callable[[Any], list[str]]) -> list[str]:
+    """Return the key of the rows of a query that only filters the rows and picks the columns of one relation.
+
+    `around`: the CTEs that it may read, by name; `key_of`: returns the key of a table. Empty where it does more.
+    """
+    source = query.args.get("from_")
+    table = None if source is None else source.this
+    if not isinstance(query, exp.Select) or not isinstance(table, exp.Table):
+        return []
+    if any(query.args.get(clause) or table.args.get(clause) for clause in _MORE_ROWS):
+        return []
+    if any(each.args["alias"].columns for each in query.ctes) or table.alias_column_names:
+        return []
+    ctes = dict(around)
+    for each in query.ctes:
+        ctes[each.alias.casefold()] = (each.this, dict(ctes))
+    read = None if table.db else ctes.get(table.name.casefold())
+    key = key_of(table) if read is None else _kept_key(read[0], read[1], key_of)
+    names: dict[str, str] = {}
+    for each in query.expressions:
+        column = each.this if isinstance(each, exp.Alias) else each
+        if each.is_star:
+            star = each if isinstance(each, exp.Star) else each.this
+            if star.args.get("rename") or star.args.get("replace"):
+                return []
+            left_out = {one.name.casefold() for one in star.args.get("except_") or ()}
+            names |= {one.casefold(): one for one in key if one.casefold() not in left_out}
+        elif isinstance(column, exp.Column):
+            names.setdefault(column.name.casefold(), each.alias_or_name)
+        elif column.find(exp.UDTF, exp.GenerateSeries, exp.Anonymous):
+            return []
+    kept = [names.get(one.casefold(), "") for one in key]
+    return kept if all(kept) else []
 
 
 def _cte_name(relation: Relation) -> str:

@@ -70,6 +70,30 @@ def test_models_that_it_reads_are_put_in() -> None:
     assert made.errors() == []
 
 
+FILTERED = "select * from {{ source('web', 'orders') }} where amount > 2"
+
+
+@pytest.mark.table(
+    ("sql", "grain"),
+    [
+        (FILTERED, ["id"]),
+        ("select distinct id as order_id, amount from {{ source('web', 'orders') }} limit 5", ["order_id"]),
+        (f"with a as ({FILTERED}), b as (select id, amount from a) select * from b where amount < 9", ["id"]),
+        ("select amount, status from {{ source('web', 'orders') }}", None),
+        ("select o.id, c.name from {{ source('web', 'orders') }} o join {{ ref('customers') }} c on true", None),
+        ("select id, unnest([1, 2]) as n from {{ source('web', 'orders') }}", None),
+        ("select id from {{ source('web', 'orders') }} union all select id from {{ source('web', 'orders') }}", None),
+        ("select max(id) as id from {{ source('web', 'orders') }}", None),
+    ],
+)
+def test_a_plain_selection_keeps_the_grain_of_what_it_reads(sql: str, grain: list[str] | None) -> None:
+    made = project()
+    run(made, picked=sql, again="select * from {{ ref('picked') }}")
+    for name in ("picked", "again"):
+        assert made.data(f"semantic-layer/shop/{name}.yaml").get("grain") == grain
+    assert made.errors() == []
+
+
 def test_the_second_run_changes_nothing_and_a_removed_model_takes_its_source_along() -> None:
     made = project()
     run(made, stg_orders=STAGING)

@@ -37,7 +37,7 @@ from ktx_cli.semantic import Column, Measure, Visibility, layer_ids, load_layers
 from ktx_cli.wiki import Graph, Page, load_wiki
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic import Entry, Model, Source
+    from ktx_cli.semantic import Entry, Model, Segment, Source
 
 Files = Mapping[str, str | None]
 """Path -> text of files of a project; None: there is no such file."""
@@ -257,7 +257,7 @@ class DescribedLayer:
         parts = [(source, part) for source in sources for part in parts_of(source)]
         return Share(sum(self.is_described(*pair) for pair in parts), len(parts))
 
-    def location(self, source: Source, part: Source | Column | Measure) -> Location:
+    def location(self, source: Source, part: Source | Column | Measure | Segment) -> Location:
         """Return where a part of a source is defined."""
         place = part.place or source.place
         path, line = (None, None) if place is None else (place.path, place.line)
