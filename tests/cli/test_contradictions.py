@@ -12,6 +12,7 @@ from typing import Any
 from ktx_cli.core import yaml
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, calls, gives, says
 from ktx_cli.testing.model_server import ModelServer
+from tests.cli.conftest import git
 
 Run = Callable[..., Any]
 
@@ -167,3 +168,54 @@ def test_a_run_without_contradictions_leaves_no_file(
     assert answer.data["contradictions"] == []
     assert not (company / "contradictions.yaml").exists()
     assert "contradiction" not in ktx("status").out
+
+
+MINE = """\
+# ours, do not sort
+contradictions:
+- topic: returns   # legal
+  statements:
+  - {source: docs/policy-2023.md, text: Customers have 14 days., effect: x}   # old
+  - {source: docs/returns.md, text: Customers have 30 days., effect: x}
+  decision: Customers have 30 days.
+  decided_by: Ada
+"""
+
+
+def commit(folder: Path, text: str) -> None:
+    (folder / "contradictions.yaml").write_text(text)
+    git(folder, "init", "-q")
+    git(folder, "add", "contradictions.yaml")
+    git(folder, "commit", "-qm", "ours")
+
+
+def test_what_a_person_decided_is_shown_and_kept_with_its_comments(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure()
+    plant(company)
+    commit(company, MINE)
+    model = Careful()
+    model_server.play(model)
+    answer = ktx("ingest", "--json")
+    assert answer.code == 0, answer
+    assert len(answer.data["contradictions"]) == 9
+    said = next(said for topic, said in model.recorded if topic == "returns")
+    assert "Contradictions that a person has decided" in said and "Decided: Customers have 30 days (by Ada)" in said
+    text = (company / "contradictions.yaml").read_text()
+    assert text.startswith(MINE)
+    assert [each["topic"] for each in kept(company)] == [each.topic for each in PLANTED]
+
+
+def test_a_file_that_cannot_be_read_stays_and_the_report_has_what_was_found(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure()
+    plant(company)
+    broken = MINE + "  statements: [\n"
+    commit(company, broken)
+    model_server.play(Careful())
+    answer = ktx("ingest", "--json")
+    assert "contradictions_not_kept" in {each["code"] for each in answer.envelope["warnings"]}
+    assert len(answer.data["contradictions"]) == 10
+    assert (company / "contradictions.yaml").read_text() == broken
