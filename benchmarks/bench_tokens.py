@@ -42,6 +42,9 @@ BEFORE: Final[Mapping[str, Tally]] = {
 }
 """What the same script took before."""
 
+NEW: Final = "questions"
+"""The work that earlier versions did not do: the questions of sections of documents."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -55,6 +58,11 @@ class Measured:
     def total(self) -> Tally:
         """All kinds of work together."""
         return total_of(self.tallies)
+
+    @property
+    def same_work(self) -> Tally:
+        """The work that earlier versions did too."""
+        return total_of({kind: each for kind, each in self.tallies.items() if kind != NEW})
 
 
 def total_of(tallies: Mapping[str, Tally]) -> Tally:

@@ -242,6 +242,8 @@ class CarefulModel:
             return "triage", gives({"lane": _lane(task), "reason": "It says what counts."})
         if "You take the few facts" in request.system:
             return "extraction", gives({"candidates": [_fact(task)]})
+        if "questions that parts of a company's documents answer" in request.system:
+            return "questions", gives({"sections": [_found_by(label) for label in _LABEL.findall(task)]})
         if request.body.get("output_config", {}).get("format") and '"narrative"' in request.words:
             texts = (
                 {"table": name, "narrative": f"People count {name} by their kind. They do so daily."}
@@ -277,6 +279,20 @@ class CarefulModel:
         named = re.search(r"^Load first: (.*)\.$", task, re.MULTILINE)
         first = re.findall(r"`(\w+)`", named[1]) if named else []
         return [name for name in dict.fromkeys((*first, *wanted)) if self._skills[name] not in request.system]
+
+
+_LABEL: Final = re.compile(r"^(s\d+):$", re.MULTILINE)
+
+
+def _found_by(label: str) -> dict[str, Any]:
+    """Return an answer about one section, as long as those of a careful model."""
+    asked = (
+        "Does an order count that was called off?",
+        "On which day does it count?",
+        "Which table do I use for this?",
+    )
+    synonyms = ("net sales", "sales after returns", "takings", "turnover")
+    return {"section": label, "questions": [*asked, "Why is last month's figure lower now?"], "synonyms": synonyms}
 
 
 def _lane(task: str) -> str:

@@ -8,7 +8,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,10 +19,11 @@ from ktx_cli.project import SOURCES, KtxConfig, Layout, read_bytes, read_state
 from ktx_cli.search import Hit, Passages, Scope, Store, hits, passage_documents, rank
 from ktx_cli.search import Passage as SearchPassage
 from ktx_cli.search import Passage as Searched
-from ktx_cli.sources import RawStore, source_for
+from ktx_cli.sources import RawStore, load_questions, passage_digest, question_stamps, source_for
 
 if TYPE_CHECKING:
     from ktx_cli.documents import Document, Passage
+    from ktx_cli.sources import PathStamps
 
 KIND: Final = "passage"
 
@@ -139,8 +140,20 @@ _FETCHES = "SELECT connection, kind, files FROM fetches ORDER BY connection"
 
 def passages_of(layout: Layout, config: KtxConfig) -> list[Passages]:
     """Return the documents of every source that is still configured, as its last run had them."""
-    found = read_state(layout, lambda database: _fetched(database, config)) or {}
-    return [Passages(source, files, _loader(layout, config, source, files)) for source, files in found.items()]
+
+    def read(database: sqlite3.Connection) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
+        return _fetched(database, config), question_stamps(database)
+
+    found, stamps = read_state(layout, read) or ({}, {})
+    return [
+        Passages(source, _digests(files, stamps.get(source, {})), _loader(layout, config, source, files))
+        for source, files in found.items()
+    ]
+
+
+def _digests(files: Mapping[str, str], stamps: PathStamps) -> dict[str, str]:
+    """Return path -> what tells one state of a document from another: of its content, and of its questions."""
+    return {path: f"{sha256} {stamps[path]}" if path in stamps else sha256 for path, sha256 in files.items()}
 
 
 def passage_of(layout: Layout, config: KtxConfig, key: str) -> SearchPassage | None:
@@ -174,7 +187,10 @@ def _loader(
     def load(path: str) -> Iterator[SearchPassage]:
         raw = store.find(path, files[path]) or _on_disk(folders(), path, files[path])
         if raw is not None:
-            yield from Library({source: {path: raw}}).to_search(DocumentId(source, path))
+            found = read_state(layout, lambda database: load_questions(database, source, path))
+            for each in Library({source: {path: raw}}).to_search(DocumentId(source, path)):
+                own = found and found.passages.get(passage_digest(each.title, each.heading, each.text))
+                yield replace(each, questions=own.questions, synonyms=own.synonyms) if own else each
 
     return load
 

@@ -30,6 +30,7 @@ from ktx_cli.engine.digests import Digests, write_digests
 from ktx_cli.engine.documents.curation import Curator
 from ktx_cli.engine.documents.evidence import evidence_tools
 from ktx_cli.engine.documents.lanes import Documents
+from ktx_cli.engine.documents.questions import DocumentsAsked, write_questions
 from ktx_cli.engine.documents.triage import AT_ONCE, QuestionRunner, load_document_prompts
 from ktx_cli.engine.gates import Gates, MetricGate
 from ktx_cli.engine.integration import AfterUnits, Consolidation, Integration, Integrator, Repairer
@@ -219,6 +220,8 @@ class AgentResult:
     """Why the model was not asked any more."""
     failed: KtxError | None
     """What ended the units."""
+    asked: DocumentsAsked = field(default_factory=DocumentsAsked)
+    """The questions that passages of documents answer."""
 
 
 def run_agents(work: AgentWork, models: Models, database: sqlite3.Connection) -> AgentResult:
@@ -229,7 +232,7 @@ def run_agents(work: AgentWork, models: Models, database: sqlite3.Connection) ->
         context = work.context(database, finder(searcher, work.plan.config), documents.library)
         phase = _Phase(work, context, documents, database, cancellation)
         integration = models.ask_patiently(phase.run, phase.interrupt) if work.is_patient else models.ask(phase.run)
-    return AgentResult(integration, documents, cancellation.requested, cancellation.error, phase.failed)
+    return AgentResult(integration, documents, cancellation.requested, cancellation.error, phase.failed, phase.asked)
 
 
 @dataclass(slots=True)
@@ -243,6 +246,7 @@ class _Phase:
     cancellation: Cancellation
     failed: KtxError | None = None
     digests: Digests = field(default_factory=Digests)
+    asked: DocumentsAsked = field(default_factory=DocumentsAsked)
     runner: AgentRunner = field(init=False)
 
     def interrupt(self) -> None:
@@ -257,6 +261,7 @@ class _Phase:
         self.runner = AgentRunner(runtime, self.cancellation, store, work.plan.emit)
         await self._sort_documents(runtime)
         await self._write_digests(runtime)
+        await self._write_questions(runtime)
         outcomes = await self._units()
         self.failed = self.cancellation.error
         if self.cancellation.requested or (self.cancellation.abort.thrown and not _has_changes(outcomes)):
@@ -284,6 +289,15 @@ class _Phase:
         plan = self.work.plan
         self.digests = await write_digests(self.work.works, self._questions(runtime), plan.layout.root, plan.emit)
         for warning in self.digests.warnings():
+            plan.warn(warning)
+
+    async def _write_questions(self, runtime: LlmRuntime) -> None:
+        plan, documents = self.work.plan, self.documents
+        questions, root = self._questions(runtime), plan.layout.root
+        self.asked = await write_questions(
+            documents.works, documents.library, questions, self.database, root, plan.emit
+        )
+        for warning in self.asked.warnings():
             plan.warn(warning)
 
     async def _units(self) -> list[UnitOutcome]:

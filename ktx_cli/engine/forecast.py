@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import Record, plural
+from ktx_cli.core import KtxError, Record, plural
 from ktx_cli.engine.digests import ROLE as DIGEST_ROLE
 from ktx_cli.engine.digests import IsKept, digest_demand
+from ktx_cli.engine.documents.questions import QuestionDemand, question_demand
 from ktx_cli.engine.plan import usage_words
 from ktx_cli.llm import Usage
+from ktx_cli.project import read_state
 
 if TYPE_CHECKING:
     from ktx_cli.engine.plan import RunPlan
@@ -43,8 +45,8 @@ class RunEstimate:
     """What agents would have to do in a run, and what that took before.
 
     `units`: at most so many, for documents may be found not to be worth one; each of at most `steps` steps.
-    `documents` are sorted first. `tables` get a text in `calls` calls, without an agent. `roles`: empty where nothing
-    is known; `by_units`: the units of earlier runs that they are taken from.
+    `documents` are sorted first. `tables` get a text in `calls` calls, without an agent, and `sections` of documents
+    get questions. `roles`: empty where nothing is known; `by_units`: the units of earlier runs that they are of.
     """
 
     units: int
@@ -54,6 +56,7 @@ class RunEstimate:
     calls: int = 0
     roles: tuple[RoleEstimate, ...] = ()
     by_units: int = 0
+    sections: QuestionDemand = field(default_factory=QuestionDemand)
 
     @property
     def most_steps(self) -> int:
@@ -77,6 +80,9 @@ class RunEstimate:
         parts = [f"{plural(self.units, 'unit')} at most, {plural(self.most_steps, 'step')} at most"]
         if self.tables:
             parts.append(f"texts about {plural(self.tables, 'table')} in {plural(self.calls, 'call')}")
+        if self.sections.sections:
+            count, calls = self.sections.sections, self.sections.calls
+            parts.append(f"questions for {plural(count, 'section')} of documents in {plural(calls, 'call')}")
         bound = "; ".join(parts)
         usage = self.usage
         if usage is None:
@@ -94,6 +100,8 @@ class RunEstimate:
             "documents": self.documents,
             "tables": self.tables,
             "table_calls": self.calls,
+            "sections": self.sections.sections,
+            "section_calls": self.sections.calls,
             "tokens": None if usage is None else usage.total,
             "usage": None if usage is None else usage.to_json(),
             "cost_usd": _rounded(self.usd),
@@ -112,11 +120,13 @@ def estimate_run(plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept) ->
     usable = [work for work in works if work.error is None]
     demand = digest_demand(usable, is_kept, plan.layout.root)
     units = sum(len(work.units) for work in usable) - demand.units
-    if not plan.asks_model or not (units or demand.units):
+    sections = _sections(plan, usable, is_kept) if plan.asks_model else QuestionDemand()
+    if not plan.asks_model or not (units or demand.units or sections.sections):
         return None
     documents = sum(len(unit.files) for work in usable if work.source.documents for unit in work.units)
     earlier = earlier_usage(plan.layout)
-    work = {_TRIAGE: (documents, "document"), DIGEST_ROLE: (demand.calls, "call"), _WRITER: (units, "unit")}
+    calls = demand.calls + sections.calls
+    work = {_TRIAGE: (documents, "document"), DIGEST_ROLE: (calls, "call"), _WRITER: (units, "unit")}
     return RunEstimate(
         units,
         plan.config.ingest.work_units.step_budget,
@@ -125,7 +135,18 @@ def estimate_run(plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept) ->
         demand.calls,
         () if earlier is None else tuple(_by_role(earlier, work, agents=units > 0)),
         0 if earlier is None else earlier.units,
+        sections,
     )
+
+
+def _sections(plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept) -> QuestionDemand:
+    """Return for which sections of documents questions would be written."""
+    root = plan.layout.root
+    try:
+        known = read_state(plan.layout, lambda database: question_demand(works, database, is_kept, root))
+    except KtxError:  # the run itself has warned of it
+        known = None
+    return question_demand(works, None, is_kept, root) if known is None else known
 
 
 def _by_role(earlier: EarlierUsage, work: Mapping[str, tuple[int, str]], *, agents: bool) -> Iterable[RoleEstimate]:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ktx_cli.core import (
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine.models import Preflight
     from ktx_cli.engine.work import SourceWork
     from ktx_cli.project import CommitResult, Held, Layout, RunLock, TreeView
+    from ktx_cli.sources import DocumentQuestions, SourceKey
 
 
 class ProjectBase:
@@ -164,6 +165,10 @@ class LockedRun:
             landed = [work for work in changes.works if not work.touched_paths().intersection(held)]
             with translated(self.plan.layout.state):
                 save_fetches(self.database, landed, changes.workspace)
+                if any(work.source.documents for work in landed):
+                    from ktx_cli.engine.documents.questions import remember_questions
+
+                    remember_questions(self.database, landed, changes.questions)
                 if changes.curations:
                     from ktx_cli.engine.documents.lanes import remember_waiting
 
@@ -192,6 +197,8 @@ class ChangeSet:
     works: Sequence[SourceWork] = ()
     curations: tuple[Curation, ...] = ()
     """What became of the candidates of documents."""
+    questions: Mapping[SourceKey, Sequence[DocumentQuestions]] = field(default_factory=dict)
+    """The questions that passages of documents answer, as this run wrote them."""
 
     @classmethod
     def of_scans(cls, base: ProjectBase, scans: Sequence[ScanOutcome]) -> ChangeSet:

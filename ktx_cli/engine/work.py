@@ -600,9 +600,28 @@ def evicted(work: SourceWork) -> dict[str, tuple[str, ...]]:
     return {path: names for path, names in artifacts.items() if names}
 
 
+def without_questions(work: SourceWork, database: sqlite3.Connection | None) -> list[str]:
+    """Return the documents of a source, sorted, about whose passages a model is asked which questions they answer.
+
+    None where no document changed and no earlier call failed, also in a clone, whose state knows of no questions.
+    `database` None: there is no state.
+    """
+    if not work.source.documents or work.error is not None:
+        return []
+    asked = {} if database is None else sources.asked_contents(database, work.connection)
+    if not work.changes.touched and "" not in asked.values():
+        return []
+    return sorted(path for path, file in work.snapshot.files.items() if asked.get(path) != file.sha256)
+
+
 def agents_needed(works: Sequence[SourceWork], database: sqlite3.Connection) -> bool:
-    """Whether there is a unit, a deleted file that something came of, or a candidate that waits."""
+    """Whether there is a unit, a deleted file that something came of, a waiting candidate, or a document to ask about.
+
+    A document is asked about as `without_questions` says.
+    """
     if any(work.units for work in works if work.error is None) or any(evicted(work) for work in works):
+        return True
+    if any(without_questions(work, database) for work in works):
         return True
     waiting: set[Any] = set(database.execute("SELECT DISTINCT connection, kind FROM waiting_candidates"))
     return any(work.key in waiting for work in works if work.error is None)

@@ -128,6 +128,12 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     """,
     "ALTER TABLE probes ADD COLUMN credentials TEXT;",
+    """
+    CREATE TABLE passage_questions (
+        connection TEXT NOT NULL, path TEXT NOT NULL, sha256 TEXT NOT NULL, stamp TEXT NOT NULL, passages TEXT NOT NULL,
+        PRIMARY KEY (connection, path)
+    ) STRICT;
+    """,
 )
 """Applied in order; `PRAGMA user_version` counts how many are."""
 

@@ -63,6 +63,7 @@ class Document:
     internal: bool = False
     tags: tuple[str, ...] = ()
     mentions: tuple[str, ...] = ()
+    worth: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,10 @@ class Found:
 
 PAGE_NAME, PAGE_TITLE, PAGE_BODY, REFERENCE = 4.0, 2.0, 1.0, 0.5
 """How much a word counts in the key, in the title, summary and tags, in the body, in a reference."""
-QUESTION, SYNONYM = 2.0, 4.0
-"""How much a word counts in a question that something answers, and in another name of it."""
+PHRASE: Final = 3.0
+"""The weight of questions that something answers, and of other names of it: each is compared as a whole."""
+PROPOSED: Final = 0.85
+"""What a definition counts that ktx proposed and nobody reviewed, beside others."""
 
 LISTED = 0.5
 """How much a word counts on a page that lists documents, beside one on a page about them (1)."""
@@ -171,13 +174,13 @@ def _names_a_place(reference: Reference) -> bool:
     return reference.kind is not Kind.PAGE and (reference.kind not in MEMBERS or "." in reference.name)
 
 
-def _found_by(entity: Page | Source | Measure | Segment | Column) -> tuple[Field, ...]:
+def _found_by(entity: Page | Passage | Source | Measure | Segment | Column) -> tuple[Field, ...]:
     """Return the fields with the questions something answers and its other names."""
     if isinstance(entity, Column):
         return ()
     return (
-        Field("questions", "\n".join(entity.questions), QUESTION),
-        Field("synonyms", "\n".join(entity.synonyms), SYNONYM),
+        Field("questions", "\n".join(entity.questions), PHRASE),
+        Field("synonyms", "\n".join(entity.synonyms), PHRASE),
     )
 
 
@@ -187,20 +190,26 @@ _PASSAGES_SUMMARY = 200
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a document. `id` is how it is asked for, `heading` the headings it stands below."""
+    """A part of a document. `id` is how it is asked for, `heading` the headings it stands below.
+
+    `questions`: those a model wrote that it answers; `synonyms`: other names of what it is about.
+    """
 
     id: str
     connection: str
     title: str
     text: str
     heading: str = ""
+    questions: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
 
 
 def passage_documents(passages: Iterable[Passage]) -> Iterator[Document]:
     """Yield a document for every passage."""
     for each in passages:
-        fields = (Field("title", each.title, PASSAGE_TITLE), Field("heading", each.heading, HEADING))
-        filled = tuple(field for field in (*fields, Field("text", each.text, PASSAGE_BODY)) if field.text)
+        named = (Field("title", each.title, PASSAGE_TITLE), Field("heading", each.heading, HEADING))
+        fields = (*named, *_found_by(each), Field("text", each.text, PASSAGE_BODY))
+        filled = tuple(field for field in fields if field.text)
         summary = one_line(f"{each.title}: {each.heading}" if each.heading else each.title, _PASSAGES_SUMMARY)
         yield Document("passage", each.id, each.connection, summary, filled, KINDS.index("passage"))
 
@@ -310,7 +319,8 @@ def _entity(
         summary = entity.description or _expression_text(shown, source, entity.expr)
         summary = f"proposed by ktx, not reviewed: {summary}" if entity.is_proposed else summary
     fields = (*named, *fields, *_found_by(entity), described)
-    return _document(shown, kind, f"{source.name}.{entity.name}", summary, fields)
+    found = _document(shown, kind, f"{source.name}.{entity.name}", summary, fields)
+    return found if isinstance(entity, Column) or not entity.is_proposed else replace(found, worth=PROPOSED)
 
 
 def _expression_text(shown: VisibleModel, source: Source, expr: str) -> str:
@@ -331,7 +341,8 @@ def digest_of(document: Document) -> bytes:
 def _written(document: Document) -> str:
     fields = [(each.name, each.weight, each.text) for each in document.fields]
     facts = (document.kind, document.id, document.connection, document.summary, document.order, document.owner)
-    return json.dumps([facts, fields, document.internal, document.tags, document.mentions], ensure_ascii=False)
+    more = (document.internal, document.tags, document.mentions, document.worth)
+    return json.dumps([facts, fields, *more], ensure_ascii=False)
 
 
 LoadModel = Callable[[Tree], Model]
@@ -518,6 +529,7 @@ class Passages:
     """
 
     def __init__(self, source: str, documents: Mapping[str, str], load: Callable[[str], Iterable[Passage]]) -> None:
+        self.source = source
         self._mark = f"{DOCUMENT}{source}:"
         self._digests = {f"{self._mark}{path}": digest for path, digest in documents.items()}
         self._load = load
@@ -545,7 +557,11 @@ class Passages:
     def documents(self, unit: str, tree: Tree) -> Documents:
         """Return the passages of a document."""
         known = unit in self._digests
-        return _by_digest(passage_documents(self._load(unit.removeprefix(self._mark)))) if known else {}
+        return _by_digest(passage_documents(self.passages(unit.removeprefix(self._mark)))) if known else {}
+
+    def passages(self, path: str) -> Iterable[Passage]:
+        """Return the passages of the document at a path."""
+        return self._load(path)
 
 
 class Contents:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from ktx_cli.core import Command, Hint, StorageError
 from ktx_cli.project import read_bytes, storage_error, write_atomic
-from ktx_cli.search.corpus import KINDS, Document, Scope, digest_of
+from ktx_cli.search.corpus import KINDS, PHRASE, Document, Scope, digest_of
 from ktx_cli.search.explanations import TABLES, find_mentions
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -44,6 +44,31 @@ wessen wie wieviel wieviele wir wird wo wozu wurde wurden zu zum zur
 """Folded, and without those that are English words with a meaning: `hat`, `man`, `war`, `die`."""
 _STOP: Final = frozenset((_ENGLISH + _GERMAN).split())
 """Words that say nothing of what is looked for, in English and German."""
+
+_GENERIC: Final = """
+able again ago already always another around ask away back bad become before begin best better big bring call case
+change come different early else enough even ever fact feel few find first go good great hand happen hard help high
+include instead keep kind know large last late later least leave less let little long look lot make mean most move
+need never new next now old only other own part place play point possible present problem put question quite read
+real right run same say second see seem set show side since small soon start stay still stop sure take think time
+today together try turn type understand until use usual want way whole without word work world write wrong year yet
+"""
+"""Common words of any text, which say little of what is looked for: among the most frequent of English."""
+
+_FORMS: Final = """
+be was were been|become became|begin began begun|break broke broken|bring brought|build built|buy bought
+catch caught|choose chose chosen|come came|deal dealt|do did done|draw drew drawn|drive drove driven|eat ate eaten
+fall fell fallen|feel felt|find found|forget forgot forgotten|get got gotten|give gave given|go went gone
+grow grew grown|hear heard|hide hid hidden|hold held|keep kept|know knew known|lead led|leave left|lend lent
+lose lost|make made|mean meant|meet met|pay paid|ride rode ridden|rise rose risen|run ran|say said|see saw seen
+sell sold|send sent|show shown|speak spoke spoken|spend spent|stand stood|steal stole stolen|take took taken
+teach taught|tell told|think thought|throw threw thrown|understand understood|win won|write wrote written
+person people persons|child children|woman women
+"""
+_IRREGULAR: Final = {
+    form: word for word, *forms in (line.split() for line in re.split(r"[|\n]", _FORMS.strip())) for form in forms
+}
+"""Forms of verbs and nouns that no ending tells -> their word."""
 
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]+")
 """Scripts that put no blanks between words: Thai and Lao, kana, Chinese characters."""
@@ -85,6 +110,16 @@ def is_stop_word(word: str) -> bool:
     return word in _STOP
 
 
+def is_generic(word: str) -> bool:
+    """Say whether a word, as `plain_words` has it, stands in texts of all kinds."""
+    return stem(word) in _generic_stems()
+
+
+@functools.cache
+def _generic_stems() -> frozenset[str]:
+    return frozenset(map(stem, _GENERIC.split()))
+
+
 def folded(text: str) -> str:
     """Return a text in lower case with letters for their accented, wide or joined forms."""
     if text.isascii():
@@ -100,7 +135,7 @@ def stem(word: str) -> str:
 
     The S-stemmer of Harman (1991, How effective is suffixing?), then `-ing` and `-ed` where a vowel stays before them.
     """
-    word = _singular(word)
+    word = _singular(_IRREGULAR.get(word, word))
     for ending in ("ing", "ed"):
         rest = word.removesuffix(ending)
         if rest != word and len(rest) > 2 and _VOWEL.search(rest):
@@ -127,9 +162,9 @@ def _singular(word: str) -> str:
 VERSION: Final = 5
 """Counts changes of the tables, of the stems and of what stands in documents; an index of another one is rebuilt."""
 
-TIERS: Final = {"name": 4.0, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}
+TIERS: Final = {"name": 4.0, "phrases": PHRASE, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}
 """Column -> the weight of the fields in it."""
-FINDING: Final = ("name", "strong", "plain", "weak")
+FINDING: Final = ("name", "phrases", "strong", "plain", "weak")
 """The columns a document is found by."""
 
 _SCRIPT: Final = f"""
@@ -137,7 +172,8 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT RO
 CREATE TABLE units (key TEXT PRIMARY KEY, signature TEXT NOT NULL, digest TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE docs (
     id INTEGER PRIMARY KEY, unit TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, connection TEXT NOT NULL,
-    owner TEXT NOT NULL, place INTEGER NOT NULL, summary TEXT NOT NULL, length REAL NOT NULL, digest BLOB NOT NULL,
+    owner TEXT NOT NULL, place INTEGER NOT NULL, summary TEXT NOT NULL, length REAL NOT NULL, worth REAL NOT NULL,
+    digest BLOB NOT NULL,
     fields BLOB NOT NULL
 ) STRICT;
 CREATE INDEX docs_of_unit ON docs (unit);
@@ -183,11 +219,12 @@ _MOST_SPELLINGS: Final = 64
 """How many words a beginning stands for, the shortest ones."""
 _AT_ONCE: Final = 500
 """How many rows are asked for in one statement."""
-_ROW: Final = "d.id, d.kind, d.name, d.connection, d.owner, d.place, d.length"
-_FACTS: Final = 7
+_ROW: Final = "d.id, d.kind, d.name, d.connection, d.owner, d.place, d.length, d.worth"
+_FACTS: Final = 8
 _SHOWN: Final = "d.id, d.summary, d.fields FROM docs AS d"
 _TEXTS: Final = ", ".join(f"' ' || t.{tier} || ' '" for tier in TIERS)
 _NAME: Final = list(TIERS).index("name")
+_PHRASES: Final = list(TIERS).index("phrases")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +242,19 @@ class Row:
     owner: str
     place: int
     length: float
+    worth: float
     texts: tuple[str, ...] = ()
 
     @property
     def name_text(self) -> str:
         """The stems of its name."""
         return self.texts[_NAME]
+
+    @property
+    def phrases(self) -> list[list[str]]:
+        """The stems of each of its questions and synonyms."""
+        text = self.texts[_PHRASES]
+        return [phrase.split() for phrase in text.split(BETWEEN)] if len(text) > 2 else []
 
     @property
     def tie(self) -> tuple[int, str, str]:
@@ -493,6 +537,8 @@ MARK: Final = "\ue000"
 """In front of every tag: a character no word has."""
 OWNED: Final = f"{MARK}o"
 """The tag of what is not everybody's."""
+BETWEEN: Final = "\ue001"
+"""Between two phrases: a character no word has."""
 INTERNAL: Final = f"{MARK}i"
 """The tag of what is for those who ask for it."""
 _ALL_COLUMNS: Final = ("tag", *TIERS)
@@ -511,7 +557,11 @@ def add(database: sqlite3.Connection, unit: str, documents: Iterable[Document]) 
         texts = dict.fromkeys(_ALL_COLUMNS, "")
         length = 0.0
         for tier, weight in TIERS.items():
-            found = [w for each in document.fields if tier_of(each.weight) == tier for w in plain_words(each.text)]
+            own = [each.text for each in document.fields if tier_of(each.weight) == tier]
+            if tier == "phrases":
+                texts[tier] = _phrases_text(own, spelled)
+                continue
+            found = [word for text in own for word in plain_words(text)]
             spelled.update((word, stem(word)) for word in found if word not in spelled)
             texts[tier] = "  ".join(spelled[word] for word in found)
             length += weight * len(found)
@@ -524,6 +574,16 @@ def add(database: sqlite3.Connection, unit: str, documents: Iterable[Document]) 
         "INSERT OR IGNORE INTO spellings VALUES (?, ?, ?)", ((word, word[::-1], to) for word, to in spelled.items())
     )
     return numbers
+
+
+def _phrases_text(texts: Iterable[str], spelled: dict[str, str]) -> str:
+    """Return the stems of phrases, one on a line, without the words that say nothing."""
+    phrases = []
+    for line in (line for text in texts for line in text.splitlines()):
+        found = asked_words(line)
+        spelled.update((word, stem(word)) for word in found if word not in spelled)
+        phrases.append("  ".join(spelled[word] for word in found))
+    return f"  {BETWEEN}  ".join(filter(None, phrases))
 
 
 def remove(database: sqlite3.Connection, numbers: Iterable[int]) -> None:
@@ -549,12 +609,12 @@ def _insert(database: sqlite3.Connection, unit: str, document: Document, texts: 
     written = json.dumps([(each.name, each.weight, each.text) for each in document.fields])
     row: tuple[Any, ...] = (
         *(unit, document.kind, document.id, document.connection, document.owner, document.order, document.summary),
-        *(length, digest_of(document), zlib.compress(written.encode(), 1)),
+        *(length, document.worth, digest_of(document), zlib.compress(written.encode(), 1)),
     )
-    names = "unit, kind, name, connection, owner, place, summary, length, digest, fields"
+    names = "unit, kind, name, connection, owner, place, summary, length, worth, digest, fields"
     # SQLite cannot store lone surrogates.
     row = tuple(each.encode("utf-8", "replace").decode() if isinstance(each, str) else each for each in row)
-    number = database.execute(f"INSERT INTO docs ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
+    number = database.execute(f"INSERT INTO docs ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
     marks = ", ".join("?" for _ in _ALL_COLUMNS)
     database.execute(
         f"INSERT INTO texts (rowid, {', '.join(_ALL_COLUMNS)}) VALUES (?, {marks})", (number, *texts.values())

@@ -30,7 +30,9 @@ from ktx_cli.search.index import (
     Row,
     Store,
     asked_words,
+    folded,
     get_meta,
+    is_generic,
     is_stop_word,
     plain_words,
     set_meta,
@@ -53,6 +55,19 @@ _RELATED: Final = 0.6
 """What a word counts that means much the same as one that was asked."""
 _SENTENCE: Final = 5
 """From how many words on a query is a question in somebody's words; a shorter one means the words it has."""
+_GENERIC: Final = 0.5
+"""What a word counts in somebody's words that stands in texts of all kinds."""
+_PHRASE: Final = 0.7
+"""What a word counts in the question or synonym that fits best, beside one in a text."""
+_WHOLE: Final = 0.5
+"""How much less a phrase counts of which only a part was asked: the power its share is raised to."""
+_NO_NUMBER: Final = 0.6
+"""What a text or column counts for a question that asks for a number."""
+_ASKS_FOR_A_NUMBER: Final = re.compile(
+    r"(?:how (?:many|much|often)|(?:what|which) (?:percentage|percent|share|proportion|part|number|total)"
+    r"|wie ?viele?|wie (?:oft|hoch)|welcher (?:anteil|prozentsatz))\b"
+)
+"""How a question begins that asks for a number, in English and German, folded."""
 _SHORTEST_PREFIX: Final = 3
 _SHORTEST_CORRECTED: Final = 4
 _SHORTEST_PART: Final = 4
@@ -127,7 +142,7 @@ def hits(
 def rank(stores: Sequence[Store], query: str, scope: Scope, limit: int) -> Ranking:
     """Return the best documents of several indexes, `limit` of them or somewhat more."""
     asked, corrected = _asked(stores, query)
-    terms = dict.fromkeys(term for each in asked for term in each)
+    terms = dict.fromkeys(term for each in asked for term in each.terms)
     finding = _rarer(stores, list(terms))
     ranking = _ranked(stores, finding, asked, query, scope, limit)
     if len(ranking.documents) < limit and len(finding) < len(terms):
@@ -143,11 +158,11 @@ def _rarer(stores: Sequence[Store], terms: list[str]) -> list[str]:
 
 
 def _ranked(
-    stores: Sequence[Store], terms: list[str], asked: list[dict[str, float]], query: str, scope: Scope, limit: int
+    stores: Sequence[Store], terms: list[str], asked: list[_Asked], query: str, scope: Scope, limit: int
 ) -> Ranking:
     hidden = own_pages(stores, scope)
     wanted = max(_CANDIDATES, 2 * limit) + len(hidden)
-    scorer = _Scorer(stores, asked, tuple(words(query)))
+    scorer = _Scorer(stores, asked, query)
     fitting = [
         scored
         for number, store in enumerate(stores)
@@ -188,8 +203,16 @@ def is_shadowed(row: Row, own: set[str]) -> bool:
     return row.kind == "page" and not row.owner and row.name in own
 
 
-def _asked(stores: Sequence[Store], query: str) -> tuple[list[dict[str, float]], dict[str, str]]:
-    """Return for each word of a query the stems it stands for with what each counts, and what was corrected."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A word or phrase of a query: the stems it stands for with what each counts, and what it counts itself."""
+
+    terms: dict[str, float]
+    weight: float = 1.0
+
+
+def _asked(stores: Sequence[Store], query: str) -> tuple[list[_Asked], dict[str, str]]:
+    """Return the words of a query, and what was corrected."""
     plain = asked_words(query)
     written = plain_words(query)
     in_words = len(written) >= _SENTENCE
@@ -199,10 +222,11 @@ def _asked(stores: Sequence[Store], query: str) -> tuple[list[dict[str, float]],
         last = place == len(plain) - 1
         shortest = _SHORTEST_PREFIX if word.isascii() else 1
         related = alternatives(word) if in_words else ()
-        asked.append(_terms(stores, word, related, corrected, begun=last and len(word) >= shortest))
+        terms = _terms(stores, word, related, corrected, begun=last and len(word) >= shortest)
+        asked.append(_Asked(terms, _GENERIC if in_words and is_generic(word) else 1.0))
     for others in phrases(written) if in_words else ():
         if terms := {term: _RELATED for term in others if _having(stores, term)}:
-            asked.append(terms)
+            asked.append(_Asked(terms))
     return asked, corrected
 
 
@@ -247,6 +271,10 @@ def _having(stores: Iterable[Store], term: str) -> int:
     return sum(store.having(term) for store in stores)
 
 
+_TEXT_WEIGHTS: Final = tuple(0.0 if tier == "phrases" else weight for tier, weight in TIERS.items())
+"""The weights of the texts whose words are counted; phrases are compared one by one."""
+_NUMBERS: Final = frozenset({"measure", "source"})
+"""The kinds that give numbers."""
 _TEXTS: Final = frozenset({"page", "passage"})
 """The kinds that are texts: one is not long because it is longer than the name of a column."""
 
@@ -264,19 +292,23 @@ def _mean_lengths(stores: Iterable[Store]) -> dict[bool, float]:
 class _Scorer:
     """Scores documents for the words of one query; each stands for one or more stems."""
 
-    def __init__(self, stores: Sequence[Store], asked: list[dict[str, float]], name: tuple[str, ...]) -> None:
+    def __init__(self, stores: Sequence[Store], asked: list[_Asked], query: str) -> None:
         count = max(sum(store.count for store in stores), 1)
         self._means = _mean_lengths(stores)
         self._words = len(asked)
-        self._name = name
+        self._name = tuple(words(query))
+        in_words = len(plain_words(query)) >= _SENTENCE
+        self._for_number = in_words and _ASKS_FOR_A_NUMBER.match(folded(query).lstrip()) is not None
         self._uses: dict[str, list[tuple[int, float]]] = {}
-        for place, terms in enumerate(asked):
-            for term, share in terms.items():
+        for place, word in enumerate(asked):
+            for term, share in word.terms.items():
                 having = min(_having(stores, term), count)
                 idf = math.log(1 + (count - having + 0.5) / (having + 0.5))
-                self._uses.setdefault(term, []).append((place, share * idf * (_K1 + 1)))
+                self._uses.setdefault(term, []).append((place, word.weight * share * idf * (_K1 + 1)))
         self._spaced = [(term, f" {term} ") for term in self._uses]
-        self._related = {term for term in self._uses if all(terms.get(term, _RELATED) == _RELATED for terms in asked)}
+        self._related = {
+            term for term in self._uses if all(word.terms.get(term, _RELATED) == _RELATED for word in asked)
+        }
 
     def score(self, store: int, row: Row) -> Ranked:
         """Return a document with its score, 0 where it has no word."""
@@ -289,10 +321,33 @@ class _Scorer:
             damped = count / (count + norm)
             for place, worth in self._uses[term]:
                 parts[place] = max(parts[place], worth * damped)
-        score = sum(parts) * WORTH.get(row.kind, 1.0)
+        found = frozenset(counts) | self._add_phrase(row, parts)
+        score = sum(parts) * self._worth(row.kind) * row.worth
         if self._is_named(row):
             score *= _NAMED
-        return Ranked((store, row.number), row, score, frozenset(counts))
+        return Ranked((store, row.number), row, score, found)
+
+    def _worth(self, kind: str) -> float:
+        worth = WORTH.get(kind, 1.0)
+        return worth if not self._for_number or kind in _NUMBERS else worth * _NO_NUMBER
+
+    def _add_phrase(self, row: Row, parts: list[float]) -> frozenset[str]:
+        """Add what the question or synonym that fits best counts to what the words count; returns its stems."""
+        best, fits, found = 0.0, [0.0] * self._words, frozenset[str]()
+        for phrase in row.phrases:
+            own = [0.0] * self._words
+            known = 0
+            for term in phrase:
+                for place, worth in self._uses.get(term, ()):
+                    own[place] = max(own[place], worth)
+                known += term in self._uses
+            share = (known / len(phrase)) ** _WHOLE
+            if share * sum(own) > best:
+                best, fits = share * sum(own), [_PHRASE * share * each for each in own]
+                found = frozenset(term for term in phrase if term in self._uses)
+        for place, each in enumerate(fits):
+            parts[place] += each
+        return found
 
     def _is_named(self, row: Row) -> bool:
         """Say whether the query is the name of a document, or the last part of it."""
@@ -303,8 +358,8 @@ class _Scorer:
     def _counts(self, row: Row) -> Mapping[str, float]:
         """Return what each stem counts in a document by the weights of its fields."""
         counts: dict[str, float] = {}
-        for weight, text in zip(TIERS.values(), row.texts, strict=True):
-            if len(text) > 2:
+        for weight, text in zip(_TEXT_WEIGHTS, row.texts, strict=True):
+            if weight and len(text) > 2:
                 for term, spaced in self._spaced:
                     if spaced in text:
                         counts[term] = counts.get(term, 0.0) + weight * text.count(spaced)

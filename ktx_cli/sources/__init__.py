@@ -28,6 +28,17 @@ if TYPE_CHECKING:
     from ktx_cli.sources.documents.source import read_folder
     from ktx_cli.sources.git import LEFT_OUT
     from ktx_cli.sources.http import HttpClient, Site, bound
+    from ktx_cli.sources.passage_questions import (
+        DocumentQuestions,
+        PassageQuestions,
+        PathStamps,
+        asked_contents,
+        forget_questions,
+        load_questions,
+        passage_digest,
+        question_stamps,
+        save_questions,
+    )
     from ktx_cli.sources.port import (
         Conclusion,
         DigestForm,

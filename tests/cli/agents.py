@@ -80,6 +80,15 @@ def usual(topic: str) -> list[Turn]:
     ]
 
 
+def section_questions(text: str, written: Mapping[str, Mapping[str, list[str]]] | None = None) -> dict[str, Any]:
+    """Return an answer to what `passage_questions` asks; `written`: headings -> what it says of the sections below."""
+    sections = re.findall(r"(s\d+):[\s\\n]*<data id=.*?below: (.*?)(?:\n|\\n)", text, re.DOTALL)
+    usual = {"questions": ["What does the handbook say?"], "synonyms": []}
+    found = {label: (written or {}).get(heading, usual) for label, heading in sections}
+    keys = ("questions", "synonyms")
+    return {"sections": [{"section": label, **{key: own[key] for key in keys}} for label, own in found.items()]}
+
+
 class Agents:
     """A model that plays the turns of each unit in order; `turns`: topic -> its turns in place of the usual ones."""
 
@@ -92,6 +101,8 @@ class Agents:
     def __call__(self, request: ModelRequest) -> Reply:
         if "You sort documents" in request.system:
             return gives({"lane": self.lanes(request), "reason": "It says what counts."})
+        if "questions that parts of a company's documents answer" in request.system:
+            return gives(section_questions(json.dumps(request.body["messages"])))
         text = json.dumps(request.body["messages"])
         topic = self.topic(text)
         if topic is None:

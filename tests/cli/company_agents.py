@@ -14,6 +14,7 @@ from typing import Any
 
 from ktx_cli.core import yaml
 from ktx_cli.testing.model_script import Call, ModelRequest, Reply, Turn, calls, gives, says
+from tests.cli.agents import section_questions
 
 MARKS = {
     path.name.removesuffix(".md"): path.read_text("utf-8").split("\n")[0].split("{{")[0]
@@ -120,6 +121,12 @@ FOUND_BY: dict[str, dict[str, list[str]]] = {
 }
 """What the agents write for each page to be found by, taken from the text of the page."""
 
+WRITTEN: dict[str, list[dict[str, Any]]] = yaml.load(
+    Path(__file__).parents[1].joinpath("search", "written_questions.yaml").read_text("utf-8"), where="written questions"
+)
+"""What a model writes for everything in the demo to be found by, from the text of each alone."""
+SECTIONS = {each["heading"]: each for each in WRITTEN["passages"]}
+
 TILL = """
 CREATE TABLE staff (badge INTEGER PRIMARY KEY, name TEXT);
 CREATE TABLE sales (id INTEGER PRIMARY KEY, sold_by INTEGER, cents INTEGER);
@@ -182,6 +189,9 @@ class CompanyAgents:
             "hint": "create",
         }
         return {"candidates": [{**fact, **scores}] if "path: onboarding.md" in said else []}
+
+    def _passage_questions(self, said: str) -> dict[str, Any]:
+        return section_questions(said, SECTIONS)
 
     def _describe_tables(self, said: str) -> dict[str, Any]:
         return {

@@ -62,6 +62,7 @@ BY_HAND = "jobs/llm.py ask_project.work"
 SITES = {
     "page triage": Site(DOCUMENT, "generate_object", "page_triage"),
     "light extraction": Site(DOCUMENT, "generate_object", "light_extraction"),
+    "questions of passages": Site(DOCUMENT, "generate_object", "passage_questions"),
     "table digest": Site(DOCUMENT, "generate_object", "digest_tables"),
     "curation": Site(TASK, "run_agent_loop", "curate"),
     "work unit": Site(TASK, "run_agent_loop", "work_unit"),

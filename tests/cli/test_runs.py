@@ -67,18 +67,19 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
     for said in (
         "conflict for a person\treconcile\twiki:refunds\tnear_duplicate: two pages disagree",
         "not mapped\tdocs:stock.md\tstock.md shelves\tthe table it names is not in this connection (flagged)",
-        "role\tcalls\tfresh\tcache writes\tcache reads\toutput\tcost\nprobe\t1\t100\t0\t0\t20\t$0.0004\n",
+        "role\tcalls\tfresh\tcache writes\tcache reads\toutput\tcost\n"
+        "candidateExtraction\t1\t100\t0\t0\t20\t$0.0004\nprobe\t1\t100\t0\t0\t20\t$0.0004\n",
         "writer\t8\t800\t0\t0\t160\t$0.0032\n",
-        "\nmodels took: 1,560 tokens (1,300 fresh, 0 cache writes, 0 cache reads, 260 output), $0.0052 at list prices",
+        "\nmodels took: 1,680 tokens (1,400 fresh, 0 cache writes, 0 cache reads, 280 output), $0.0056 at list prices",
     ):
         assert said in live.out, live.out
     before = everything_in(company)
 
     (run,) = ktx("runs", "list", "--json").data["runs"]
     run_id = run["run_id"]
-    assert (run["status"], run["units"], run["tokens"], run["cost_usd"]) == ("done", {"done": 2}, 1_560, 0.0052)
+    assert (run["status"], run["units"], run["tokens"], run["cost_usd"]) == ("done", {"done": 2}, 1_680, 0.0056)
     row = ktx("runs", "list").out.splitlines()[1].split("\t")
-    assert (row[0], row[1], row[2], row[5:8]) == (run_id, "ktx ingest", "done", ["2 done", "1,560", "$0.0052"])
+    assert (row[0], row[1], row[2], row[5:8]) == (run_id, "ktx ingest", "done", ["2 done", "1,680", "$0.0056"])
 
     shown = ktx("runs", "show", "latest", "--json").data
     assert {each["unit"]: (each["status"], each["steps"]) for each in shown["units"]} == {
@@ -93,6 +94,7 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
     ]
     assert {each["role"]: each["calls"] for each in shown["usage"]} == {
         "writer": 8,
+        "candidateExtraction": 1,
         "reconcile": 2,
         "triage": 2,
         "probe": 1,
@@ -110,6 +112,7 @@ def test_a_run_is_listed_shown_and_drawn_again_and_reading_changes_nothing(
     assert ktx("runs", "replay", "latest", "--json").data["events"] == events(company, run_id)
     assert run_id in [row["run"] for row in ktx("usage", "--by", "run", "--json").data["rows"]]
     assert [row["total_tokens"] for row in ktx("usage", "--by", "role", "--run", "latest", "--json").data["rows"]] == [
+        120,
         120,
         240,
         240,
@@ -169,7 +172,7 @@ def test_a_killed_run_says_so_and_leaves_what_it_did(
         process.wait()
         killed.set()
     (run,) = ktx("runs", "list", "--json").data["runs"]
-    assert (run["status"], run["finished"], run["tokens"]) == ("killed", None, 360)
+    assert (run["status"], run["finished"], run["tokens"]) == ("killed", None, 480)
     assert run["seconds"] > 0
     shown = ktx("runs", "show", "latest", "--json").data
     assert shown["report"] is None
@@ -285,32 +288,34 @@ def test_a_dry_run_says_what_agents_would_have_to_do_and_what_that_cost_before(
     plan = ktx("ingest", "--dry-run", "--json").data
     assert (plan["status"], plan["sources"][0]["planned_units"]) == ("planned", 2)
     unknown = {"tokens": None, "usage": None, "cost_usd": None, "by_units": 0, "roles": []}
-    documents = {"documents": 2, "tables": 0, "table_calls": 0}
+    documents = {"documents": 2, "tables": 0, "table_calls": 0, "sections": 12, "section_calls": 1}
     assert plan["forecast"] == {"units": 2, "most_steps": 20, **documents, **unknown}
     assert "raw-sources/docs/files/manifest.yaml" in plan["files"]["written"]
     text = ktx("ingest", "--dry-run").out
     assert "docs (files)\tgive agents\t2 units\n" in text
-    assert "agents would have: 2 units at most, 20 steps at most; what that costs is not known" in text
+    bound = "2 units at most, 20 steps at most; questions for 12 sections of documents in 1 call"
+    assert f"agents would have: {bound}; what that costs is not known" in text
 
     model_server.play(Agents())
     answer = ktx("ingest")
     assert answer.code == 0
-    assert "agents have 2 units at most, 20 steps at most; what that costs is not known" in answer.err
+    assert f"agents have {bound}; what that costs is not known" in answer.err
     assert ktx("ingest", "--dry-run", "--json").data["forecast"] is None
     (company / "docs/new.md").write_text("Something new.")
     ahead = ktx("ingest", "--dry-run", "--json").data["forecast"]
     assert (ahead["units"], ahead["most_steps"], ahead["by_units"]) == (1, 10, 2)
     roles = {each["role"]: (each["work"], each["total_tokens"], each["cost_usd"]) for each in ahead["roles"]}
     assert roles == {
+        "candidateExtraction": ("1 call", 120, 0.0004),
         "reconcile": ("the whole run", 120, 0.0004),
         "triage": ("1 document", 120, 0.0004),
         "writer": ("1 unit", 480, 0.0016),
     }
-    assert (ahead["tokens"], ahead["cost_usd"]) == (720, 0.0024)
-    assert (ahead["usage"]["input_tokens"], ahead["usage"]["output_tokens"]) == (600, 120)
+    assert (ahead["tokens"], ahead["cost_usd"]) == (840, 0.0028)
+    assert (ahead["usage"]["input_tokens"], ahead["usage"]["output_tokens"]) == (700, 140)
     text = ktx("ingest", "--dry-run").out
     assert "writer\t1 unit\t400\t0\t0\t80\t$0.0016\n" in text
-    assert "about 720 tokens (600 fresh, 0 cache writes, 0 cache reads, 120 output) and $0.00 at list prices" in text
+    assert "about 840 tokens (700 fresh, 0 cache writes, 0 cache reads, 140 output) and $0.00 at list prices" in text
     assert "as 2 units before took on average" in text
     assert ktx("ingest", "--dry-run", "--no-llm", "--json").data["forecast"] is None
 

@@ -40,14 +40,15 @@ def test_plain_words(text: str, found: list[str]) -> None:
         ["address", "addresses"],
         ["cancel", "cancels", "canceled", "cancelled", "cancelling"],
         ["install", "installs", "installed"],
-        ["sell", "sells", "selling"],
+        ["sell", "sells", "selling", "sold"],
+        ["pay", "pays", "paying", "paid"],
     ],
 )
 def test_forms_of_a_word_have_one_stem(alike: list[str]) -> None:
     assert len({stem(word) for word in alike}) == 1
 
 
-@pytest.mark.table(("one", "two"), [("string", "str"), ("bus", "bu"), ("paid", "pay"), ("analysis", "analysi")])
+@pytest.mark.table(("one", "two"), [("string", "str"), ("bus", "bu"), ("analysis", "analysi")])
 def test_other_words_keep_theirs(one: str, two: str) -> None:
     assert stem(one) != stem(two)
 

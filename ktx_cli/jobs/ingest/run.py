@@ -156,7 +156,8 @@ def _work_through_sources(run: LockedRun, report: IngestReport, changes: ChangeS
         report.sources = [result.documents.narrowed(work) for work in report.sources]
         _check_end(plan, result)
         _take_over(plan, report, workspace, result)
-        changes = replace(changes, curations=result.integration.consolidation.curations)
+        curations = result.integration.consolidation.curations
+        changes = replace(changes, curations=curations, questions=result.asked.documents)
     else:
         report.sources = _concluded_without_agents(plan, report.sources, workspace)
     write_deliveries(report.sources, workspace)

@@ -18,7 +18,7 @@ SUPPORTED_BACKENDS: Final = ("anthropic", "vertex", "gateway", "claude-code", "c
 ROLES: Final[dict[str, str]] = {
     "default": "every role that names no model of its own",
     "triage": "sorts what came in: what is worth a closer look",
-    "candidateExtraction": "takes facts out of single documents, and describes tables",
+    "candidateExtraction": "takes facts out of documents, writes the questions they answer, and describes tables",
     "writer": "works through sources and captured texts, and writes pages and measures",
     "curator": "decides which facts from documents go onto which page",
     "reconcile": "settles what the work units of a run say about the same thing",

@@ -1,0 +1,307 @@
+"""Questions that passages of documents answer, and other names of what they are about: many passages in one call.
+
+Only passages without questions are asked about: new ones, those whose text changed, and those of an earlier call that
+failed. Each answer is stored as soon as it is there, so that no run pays for it twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, Field
+
+from ktx_cli.agent_tools import DocumentId, Library, wrapped
+from ktx_cli.core import (
+    Emit,
+    ResultWarning,
+    StepFinished,
+    StepProgress,
+    StepStarted,
+    ignore_events,
+    monotonic,
+    one_line,
+    plural,
+)
+from ktx_cli.documents import Passage, UnreadableDocumentError
+from ktx_cli.engine.digests import IsKept
+from ktx_cli.engine.documents.triage import Question, QuestionRunner, Tally, content_hash, load_prompt
+from ktx_cli.engine.work import SourceWork, without_questions
+from ktx_cli.privacy import personal_data, secrets
+from ktx_cli.project import transaction
+from ktx_cli.prompts import Prompt
+from ktx_cli.scan import side_by_side
+from ktx_cli.sources import (
+    DocumentQuestions,
+    PassageQuestions,
+    SourceKey,
+    forget_questions,
+    load_questions,
+    passage_digest,
+    save_questions,
+)
+
+KIND: Final = "passage_questions"
+"""The kind of the answers in the store, and the name of the prompt."""
+
+ROLE: Final = "candidateExtraction"
+"""The role whose model writes them, as it writes the descriptions of tables."""
+
+MOST: Final = 20
+"""Passages of one call."""
+
+ROOM: Final = 48_000
+"""Characters of the passages of one call."""
+
+MOST_QUESTIONS, MOST_SYNONYMS, LONGEST = 5, 6, 200
+"""Questions and synonyms of a passage, and the characters of each."""
+
+SHORTEST: Final = 12
+"""Letters and digits below which a passage answers nothing."""
+
+
+Texts = Mapping[str, Mapping[str, str]]
+"""Path -> digest -> what a model sees of each passage of a document."""
+
+
+class SectionQuestions(BaseModel):
+    """What one section is found by."""
+
+    section: str = Field(description="The label of the section, such as `s1`.")
+    questions: list[str] = Field(description="Three to five questions that the section answers.")
+    synonyms: list[str] = Field(description="Up to six other names of what the section is about.")
+
+
+class QuestionsAnswer(BaseModel):
+    """The questions of the sections of a message."""
+
+    sections: list[SectionQuestions]
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A passage to be asked about."""
+
+    digest: str
+    key: str
+    text: str
+    """What the model sees of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionDemand:
+    """What a run would ask about sections: how many, and in how many calls."""
+
+    sections: int = 0
+    calls: int = 0
+
+
+def question_demand(
+    works: Iterable[SourceWork], database: sqlite3.Connection | None, is_kept: IsKept, root: Path | None = None
+) -> QuestionDemand:
+    """Return what `write_questions` would ask; nothing is asked. `database` None: there is no state yet."""
+    sections = calls = 0
+    for work in works:
+        paths = without_questions(work, database)
+        if paths:
+            texts = _texts(work, Library({work.connection: work.snapshot.files}), paths)
+            stored = {} if database is None else _stored(database, work.connection, texts)
+            waiting, _ = _waiting(texts, stored, load_prompt(KIND, root))
+            waiting = [item for item in waiting if not is_kept(KIND, item.key)]
+            sections, calls = sections + len(waiting), calls + sum(1 for _ in _batches(waiting))
+    return QuestionDemand(sections, calls)
+
+
+@dataclass(slots=True)
+class DocumentsAsked:
+    """The questions of the passages of documents, and how the calls went."""
+
+    documents: dict[SourceKey, tuple[DocumentQuestions, ...]] = field(default_factory=dict)
+    """Source -> its documents that had passages without questions before the run."""
+    tallies: dict[SourceKey, Tally] = field(default_factory=dict)
+    """Counts calls; `kept` counts passages of earlier runs."""
+    missing: int = 0
+    """Passages that have no questions yet."""
+
+    def warnings(self) -> Iterator[ResultWarning]:
+        """Yield what went wrong without harm."""
+        problem = next((each.problem for each in self.tallies.values() if each.problem), "")
+        if self.missing and problem:
+            what = f"{plural(self.missing, 'section')} of documents"
+            message = f"the questions of {what} could not be written; the next run asks for them again: {problem}"
+            yield ResultWarning("questions_failed", message)
+
+
+async def write_questions(
+    works: Iterable[SourceWork],
+    library: Library,
+    questions: QuestionRunner,
+    database: sqlite3.Connection,
+    root: Path | None = None,
+    emit: Emit = ignore_events,
+) -> DocumentsAsked:
+    """Return the questions of all passages that had none."""
+    asked = DocumentsAsked()
+    for work in works:
+        paths = without_questions(work, database)
+        if paths:
+            prompt = load_prompt(KIND, root)
+            question = Question(KIND, prompt, QuestionsAnswer, ROLE, asked.tallies.setdefault(work.key, Tally()))
+            writer = _Writer(work, library, question, questions, database, emit)
+            asked.documents[work.key], missing = await writer.write(paths)
+            asked.missing += missing
+    return asked
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes the questions of one source's documents."""
+
+    work: SourceWork
+    library: Library
+    question: Question[QuestionsAnswer]
+    questions: QuestionRunner
+    database: sqlite3.Connection
+    emit: Emit
+    found: dict[str, PassageQuestions] = field(default_factory=dict)
+    """Digest of a passage -> its questions."""
+
+    async def write(self, paths: Sequence[str]) -> tuple[tuple[DocumentQuestions, ...], int]:
+        """Return the documents at some paths with their questions, and how many passages have none yet."""
+        connection = self.work.connection
+        self.emit(StepStarted("questions", connection))
+        started = monotonic()
+        texts = await asyncio.to_thread(_texts, self.work, self.library, paths)
+        self.found = _stored(self.database, connection, texts)
+        self.question.tally.kept += len(self.found)
+        unwritten, empty = _waiting(texts, self.found, self.question.prompt)
+        self.found |= empty
+        waiting = [item for item in unwritten if not self._is_kept(item)]
+        total = len({digest for document in texts.values() for digest in document})
+
+        async def ask(batch: Sequence[_Item]) -> None:
+            for item, written in await self._asked(batch):
+                self.questions.store.put(KIND, item.key, [written.questions, written.synonyms])
+                self.found[item.digest] = written
+            self.emit(StepProgress("questions", len(self.found), total, connection))
+
+        await side_by_side(list(_batches(waiting)), ask, self.questions.at_once)
+        missing = sum(item.digest not in self.found for item in waiting)
+        summary = f"questions for {total - missing} of {plural(total, 'section')}"
+        self.emit(StepFinished("questions", summary, monotonic() - started, connection))
+        return tuple(self._document(path, texts[path]) for path in sorted(texts)), missing
+
+    def _is_kept(self, item: _Item) -> bool:
+        """Take the answer of a run that did not land; say whether there is one."""
+        kept = self.questions.store.get(KIND, item.key)
+        if not isinstance(kept, list) or len(kept) != 2:
+            return False
+        self.question.tally.kept += 1
+        self.found[item.digest] = PassageQuestions(*map(tuple, kept))
+        return True
+
+    async def _asked(self, batch: Sequence[_Item]) -> list[tuple[_Item, PassageQuestions]]:
+        """Return the questions of a call; a section that the answer leaves out is asked about again in the next run."""
+        labelled = {f"s{number}": item for number, item in enumerate(batch, 1)}
+        sections = (f"{label}:\n{wrapped(item.text, 'a section of a document')}" for label, item in labelled.items())
+        answer = await self.questions.ask(self.question, "\n\n".join(("The sections:", *sections)))
+        if answer is None:
+            return []
+        given = {each.section.strip().lower(): each for each in reversed(answer.sections)}
+        written = [(item, _fit(given[label])) for label, item in labelled.items() if label in given]
+        if len(written) < len(batch):
+            tally = self.question.tally
+            tally.failures += 1
+            tally.problem = tally.problem or f"the answer left out {plural(len(batch) - len(written), 'section')}"
+        return written
+
+    def _document(self, path: str, texts: Mapping[str, str]) -> DocumentQuestions:
+        own = {digest: self.found[digest] for digest in texts if digest in self.found}
+        is_complete = len(own) == len(texts)
+        return DocumentQuestions(path, self.work.snapshot.files[path].sha256 if is_complete else "", own)
+
+
+def _texts(work: SourceWork, library: Library, paths: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return path -> digest -> what a model sees of each passage; nothing of a document that is gone meanwhile."""
+    found: dict[str, dict[str, str]] = {}
+    for path in paths:
+        place = DocumentId(work.connection, path)
+        document, problem = library.document(place), library.problem(place)
+        if document is not None:
+            title = document.title
+            found[path] = {_digest(title, each): _shown(title, each) for each in library.passages(place)}
+        elif isinstance(problem, UnreadableDocumentError):  # stays so until its content changes
+            found[path] = {}
+    return found
+
+
+def _stored(database: sqlite3.Connection, connection: str, texts: Texts) -> dict[str, PassageQuestions]:
+    """Return the questions that passages of documents have."""
+    return {
+        digest: own
+        for path, passages in texts.items()
+        for digest, own in load_questions(database, connection, path).passages.items()
+        if digest in passages
+    }
+
+
+def _waiting(texts: Texts, known: Collection[str], prompt: Prompt) -> tuple[list[_Item], dict[str, PassageQuestions]]:
+    """Return the passages to ask about, and the others, which answer nothing or hold a secret, with no questions."""
+    waiting, empty = [], {}
+    for digest, text in {digest: text for passages in texts.values() for digest, text in passages.items()}.items():
+        if digest in known:
+            continue
+        if sum(character.isalnum() for character in text) < SHORTEST or any(secrets(text)):
+            empty[digest] = PassageQuestions()
+        else:
+            waiting.append(_Item(digest, content_hash(KIND, prompt.version, text), text))
+    return waiting, empty
+
+
+def _digest(title: str, passage: Passage) -> str:
+    return passage_digest(title, passage.heading, passage.text)
+
+
+def _shown(title: str, passage: Passage) -> str:
+    return f"title: {one_line(title)}\nbelow: {passage.heading or one_line(title)}\n\n{passage.text.strip()}"
+
+
+def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    """Yield the items in groups that fit into a call."""
+    batch: list[_Item] = []
+    room = ROOM
+    for item in items:
+        if batch and (len(batch) == MOST or len(item.text) > room):
+            yield batch
+            batch, room = [], ROOM
+        batch.append(item)
+        room -= len(item.text)
+    if batch:
+        yield batch
+
+
+def _fit(given: SectionQuestions) -> PassageQuestions:
+    """Return what of an answer may be kept: neither secrets nor personal data, nor more than there is room for."""
+    return PassageQuestions(_kept(given.questions, MOST_QUESTIONS), _kept(given.synonyms, MOST_SYNONYMS))
+
+
+def _kept(texts: Iterable[str], most: int) -> tuple[str, ...]:
+    lines = (text for text in dict.fromkeys(map(one_line, texts)) if text and len(text) <= LONGEST)
+    return tuple(text for text in lines if not any(secrets(text)) and not any(personal_data(text)))[:most]
+
+
+def remember_questions(
+    database: sqlite3.Connection,
+    works: Iterable[SourceWork],
+    documents: Mapping[SourceKey, Sequence[DocumentQuestions]],
+) -> None:
+    """Keep the questions of sources that landed, and drop those of documents they have no more."""
+    with transaction(database):
+        for work in works:
+            if work.source.documents and work.error is None:
+                save_questions(database, work.connection, documents.get(work.key, ()))
+                forget_questions(database, work.connection, work.snapshot.files.keys())

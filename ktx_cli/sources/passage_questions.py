@@ -1,0 +1,87 @@
+"""The questions that each passage of a document answers, and other names of what it is about, as a model wrote them.
+
+They are kept in the state database, a row for each document. The questions of a passage hold for the text they were
+written for: those of another text are not used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ktx_cli.project import hash_of
+
+PathStamps = Mapping[str, str]
+"""The path of a document -> what tells one state of its questions from another."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassageQuestions:
+    """What a passage is found by beside its own words."""
+
+    questions: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentQuestions:
+    """The questions of a document's passages."""
+
+    path: str
+    sha256: str = ""
+    """The content of which every passage has its questions; empty where some are missing."""
+    passages: Mapping[str, PassageQuestions] = field(default_factory=dict)
+    """`passage_digest` -> the questions of the passage."""
+
+
+def passage_digest(title: str, heading: str, text: str) -> str:
+    """Return what tells one passage, as a model read it, from another."""
+    return hashlib.sha256(json.dumps([title, heading, text]).encode()).hexdigest()
+
+
+def asked_contents(database: sqlite3.Connection, connection: str) -> dict[str, str]:
+    """Return the documents of a source that were asked about.
+
+    Each path has the sha256 of the content of which every passage has its questions, empty where some are missing.
+    """
+    rows = database.execute("SELECT path, sha256 FROM passage_questions WHERE connection = ?", (connection,))
+    return dict(rows.fetchall())
+
+
+def question_stamps(database: sqlite3.Connection) -> dict[str, dict[str, str]]:
+    """Return source of documents -> path -> what tells one state of its questions from another."""
+    found: dict[str, dict[str, str]] = {}
+    for connection, path, stamp in database.execute("SELECT connection, path, stamp FROM passage_questions"):
+        found.setdefault(connection, {})[path] = stamp
+    return found
+
+
+def load_questions(database: sqlite3.Connection, connection: str, path: str) -> DocumentQuestions:
+    """Return the questions of a document's passages; none where it has none yet."""
+    row = database.execute(
+        "SELECT sha256, passages FROM passage_questions WHERE connection = ? AND path = ?", (connection, path)
+    ).fetchone()
+    if row is None:
+        return DocumentQuestions(path)
+    passages = {digest: PassageQuestions(tuple(each[0]), tuple(each[1])) for digest, each in json.loads(row[1]).items()}
+    return DocumentQuestions(path, row[0], passages)
+
+
+def save_questions(database: sqlite3.Connection, connection: str, documents: Iterable[DocumentQuestions]) -> None:
+    """Keep the questions of documents in place of those they had; the caller has a transaction."""
+    for each in documents:
+        passages = json.dumps(
+            {digest: [found.questions, found.synonyms] for digest, found in each.passages.items()}, sort_keys=True
+        )
+        row = (connection, each.path, each.sha256, hash_of((passages,)), passages)
+        database.execute("INSERT OR REPLACE INTO passage_questions VALUES (?, ?, ?, ?, ?)", row)
+
+
+def forget_questions(database: sqlite3.Connection, connection: str, paths: Collection[str]) -> None:
+    """Drop the questions of all documents of a source but those at some paths; the caller has a transaction."""
+    stored = database.execute("SELECT path FROM passage_questions WHERE connection = ?", (connection,)).fetchall()
+    gone = [(connection, path) for (path,) in stored if path not in paths]
+    database.executemany("DELETE FROM passage_questions WHERE connection = ? AND path = ?", gone)
