@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.documents import Snapshot, outside_fences, without_comments
 from ktx_cli.faces import exp
-from ktx_cli.scan import additive
+from ktx_cli.scan import additive, name_in_expr
 from ktx_cli.semantic import (
     PROPOSED_MEASURES,
     Measure,
@@ -26,11 +26,10 @@ from ktx_cli.semantic import (
     Visibility,
     parse,
     parse_shard,
-    quoted,
 )
 from ktx_cli.sources.ownership import text_of
 from ktx_cli.sources.table_texts import Wanted, Written, write
-from ktx_cli.warehouses import Column, SemanticType
+from ktx_cli.warehouses import Column, Dialect, SemanticType, dialect_named
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import Fidelity
@@ -201,21 +200,22 @@ def _is_written(context: ProjectContext, path: str, source: str, name: str) -> b
 
 def _sources(model: Model, formula: Formula) -> Iterable[tuple[Source, Mapping[Words, str]]]:
     """Yield the sources of the manifest that have all names of a formula, with what each name is in an expression."""
+    dialect = dialect_named(model.dialect)
     for source in model.sources.values():
         if source.generated and source.place is not None and source.visibility is Visibility.PUBLIC:
-            names = {words: _operand(source, words) for words in formula.operands}
+            names = {words: _operand(source, words, dialect) for words in formula.operands}
             known = {words: name for words, name in names.items() if name is not None}
             if len(known) == len(names):
                 yield source, known
 
 
-def _operand(source: Source, words: Words) -> str | None:
+def _operand(source: Source, words: Words, dialect: Dialect) -> str | None:
     """Return what a name is in an expression: a measure, or the sum of an additive column. None for neither."""
     measures = [each for each in source.measures.values() if _is_called(each, words)]
     reviewed = [each for each in measures if not each.is_proposed]
     measures = reviewed or measures
     if measures:
-        return quoted(measures[0].name) if len(measures) == 1 else None
+        return name_in_expr(measures[0].name, dialect) if len(measures) == 1 else None
     columns = [
         each
         for each in source.columns.values()
@@ -225,7 +225,7 @@ def _operand(source: Source, words: Words) -> str | None:
     ]
     if len(columns) != 1 or additive(Column(columns[0].name, "", SemanticType.NUMBER), None) is None:
         return None
-    return f"sum({quoted(columns[0].name)})"
+    return f"sum({name_in_expr(columns[0].name, dialect)})"
 
 
 def _is_called(measure: Measure, words: Words) -> bool:

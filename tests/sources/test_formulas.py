@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from ktx_cli.project.workspace import Workspace
+from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.sources.documents.source import DocumentsSource
 from ktx_cli.sources.formulas import formulas_in
-from tests.sources.projecting import Project
+from ktx_cli.sources.port import ProjectContext
+from tests.sources.projecting import MemoryTree, Project, snapshot
 
 SHARD = "semantic-layer/shop/_schema/shop.yaml"
 SALES = """\
@@ -146,3 +149,13 @@ def test_a_reviewed_measure_comes_before_a_column_of_that_name() -> None:
 def test_lines_have_their_numbers() -> None:
     text = "---\ntitle: Metrics\n---\n\nMargin = revenue - cost\n\n```\na = b - c\n```\n- Share = cost / revenue\n"
     assert [(each.line, each.slug) for each in formulas_in("a.md", text)] == [(5, "margin"), (10, "share")]
+
+
+@pytest.mark.parametrize(("dialect", "expr"), [("mysql", "sum(`net amount`) - sum(cost)"),
+                                               ("postgres", 'sum("net amount") - sum(cost)')])  # fmt: skip
+def test_names_are_quoted_as_the_database_does(dialect: str, expr: str) -> None:
+    files = MemoryTree({SHARD: SALES.replace("gross_amount", "net amount").encode()})
+    context = ProjectContext("handbook", Workspace(files), {"shop": load_tree(files, "shop", dialect)})
+    DocumentsSource().project(None, snapshot({"a.md": "Profit = net amount - cost"}), context)
+    source = load_tree(context.workspace, "shop", dialect).sources["sales"]
+    assert source.measures["profit"].expr == expr

@@ -346,7 +346,7 @@ def _sums(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> 
         what = {Additive.MONEY: "an amount of money", Additive.QUANTITY: "a quantity", Additive.DURATION: "a duration"}
         yield ProposedMeasure(
             name,
-            f"sum({_quoted(column.name, dialect)})",
+            f"sum({name_in_expr(column.name, dialect)})",
             (column.name,),
             f"`{column.name}` is a number whose name says that it is {what[found.kind]}; it is not part of a key.",
             f"Sum of {column.name} over the rows of {table.name}, whatever their status.",
@@ -409,7 +409,7 @@ def _entities(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect)
         count += 1
         yield ProposedMeasure(
             name,
-            f"count(distinct {_quoted(column, dialect)})",
+            f"count(distinct {name_in_expr(column, dialect)})",
             (column,),
             f"`{column}` refers to `{parent.name}`, and several rows share a value.",
             f"Number of different {name.replace('_', ' ')} with at least one row in {table.name}.",
@@ -470,7 +470,7 @@ def _rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
         if set(named) & _NO_RATES:
             continue
         count += 1
-        quoted = _quoted(column.name, dialect)
+        quoted = name_in_expr(column.name, dialect)
         condition = quoted if dialect.conditions_are_values else f"{quoted} = 1"
         yield ProposedMeasure(
             f"{'_'.join(named)}_rate" if named[-1] not in ("rate", "flag") else "_".join((*named[:-1], "rate")),
@@ -496,7 +496,7 @@ def _status_rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
     for _, word, column, value in sorted(found, key=lambda each: each[0])[:MOST_STATUS_RATES]:
         yield ProposedMeasure(
             f"{word}_rate",
-            f"avg(case when {_quoted(column.name, dialect)} = '{value}' then 1.0 else 0.0 end)",
+            f"avg(case when {name_in_expr(column.name, dialect)} = '{value}' then 1.0 else 0.0 end)",
             (column.name,),
             f"`{column.name}` is a status, and the database declares its values; `{value}` is an outcome.",
             f"Share of the rows of {table.name} with {column.name} {value}; rows without a value count as others.",
@@ -514,6 +514,6 @@ def _mostly_null(profile: ColumnProfile | None) -> bool:
     return profile is None or not profile.rows or profile.nulls > MOST_NULLS * profile.rows
 
 
-def _quoted(name: str, dialect: Dialect) -> str:
+def name_in_expr(name: str, dialect: Dialect) -> str:
     """Return a column as it stands in an expression: in quotes where it is not a plain word."""
     return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else dialect.quote(name)
