@@ -12,7 +12,7 @@ from ktx_cli.warehouses.port import ConnectionSpec, Scope
 from ktx_cli.warehouses.registry import connect
 
 SCALE = 0.2
-SEEDS = (1, 2, 3)
+SEEDS = (1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3)))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

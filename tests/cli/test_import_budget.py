@@ -29,10 +29,10 @@ QUESTION = "sl query -m order_revenue.net_revenue -d customer_value.is_active"
         pytest.param("scan", 200, marks=pytest.mark.slow),
         ("ingest", 250),
         (QUESTION, 120),
-        ("sl list", 80),
+        pytest.param("sl list", 80, marks=pytest.mark.slow),
         ("wiki revenue", 115),
         ("lint", 155),
-        ("wiki lint", 90),
+        pytest.param("wiki lint", 90, marks=pytest.mark.slow),
         ("--help", 50),
     ],
 )

@@ -133,7 +133,7 @@ def test_a_killed_server_takes_its_capture_along_and_the_same_text_pays_no_step_
     assert [model.steps[step] - paid[step] for step in (0, 1)] == [0, 0], model.steps
 
 
-@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(None, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_server_that_ends_in_order_lets_captures_go_on(
     shop: Path, model_server: ModelServer, number: int | None
 ) -> None:

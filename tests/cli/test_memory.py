@@ -461,20 +461,29 @@ def test_a_budget_ends_a_capture_and_a_retry_goes_on(
     assert (answer.code, item(answer)["status"]) == (0, "done"), answer
 
 
-def test_every_command_keeps_the_contract_in_both_modes(
+OF_ONE = {f"memory {name}": ("latest",) for name in ("show", "revert")}
+OTHERS: dict[str, tuple[str, ...]] = {"memory list": (), "memory work": ()}
+
+
+def test_every_command_keeps_the_contract_in_json(
     ktx: Run, installed: Run, shop: Path, model_server: ModelServer
 ) -> None:
     model_server.play(Memory())
     ran = defaultdict(lambda: ktx, {"memory capture": installed, "memory work": installed})
-    of_one = {f"memory {name}": ("latest",) for name in ("show", "revert")}
-    others: dict[str, tuple[str, ...]] = {"memory list": (), "memory work": ()}
-    for command, arguments in {"memory capture": (TEXT,), **of_one, **others}.items():
+    for command, arguments in {"memory capture": (TEXT,), **OF_ONE, **OTHERS}.items():
         answer = ran[command](*command.split(), *arguments, "--json", input="g")
         assert (answer.code, answer.err) == (0, ""), answer
         check_envelope(answer.out, command, 0)
+
+
+@pytest.mark.slow
+def test_every_command_keeps_the_contract_in_text(
+    ktx: Run, installed: Run, shop: Path, model_server: ModelServer
+) -> None:
+    ran = defaultdict(lambda: ktx, {"memory capture": installed, "memory work": installed})
     model_server.play(Memory([UNAUTHORIZED], usual(), usual()))
     failed = ktx("memory", "capture", TEXT, "--json")
     assert (failed.code, item(failed)["status"], item(failed)["reason"] != "") == (3, "failed", True)
-    for command, arguments in {"memory retry": ("latest",), **of_one, "memory capture": (TEXT,), **others}.items():
+    for command, arguments in {"memory retry": ("latest",), **OF_ONE, "memory capture": (TEXT,), **OTHERS}.items():
         answer = ran[command](*command.split(), *arguments, "--plain", "--quiet", input="g")
         assert answer.code == 0 and answer.out and "\x1b" not in answer.out + answer.err, answer

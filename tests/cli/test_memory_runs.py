@@ -51,7 +51,7 @@ def subjects(project: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("backend", "held"),
     [
-        ("anthropic", 1),
+        pytest.param("anthropic", 1, marks=pytest.mark.slow),
         ("anthropic", 3),
         pytest.param("claude-cli", 1, marks=pytest.mark.slow),
         pytest.param("claude-cli", 3, marks=pytest.mark.slow),

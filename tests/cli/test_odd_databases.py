@@ -49,7 +49,7 @@ def ingest(ktx: Run, driver: str, path: str) -> Any:
     return answer.data["connections"][0]
 
 
-@pytest.mark.parametrize("driver", ["sqlite", "duckdb"])
+@pytest.mark.parametrize("driver", [pytest.param("sqlite", marks=pytest.mark.slow), "duckdb"])
 def test_odd_names(ktx: Run, work: Path, driver: str) -> None:
     statements = [
         f"CREATE TABLE {quoted(name)} ({', '.join(quoted(column) + ' INTEGER' for column in ODD)})" for name in ODD

@@ -148,6 +148,17 @@ def test_what_a_command_changes(ktx: Run, config: Path, command: str, without: l
     lines = [*difflib.ndiff(TEXT.splitlines(), after.splitlines())]
     assert [line[2:] for line in lines if line.startswith("- ")] == without
     assert [line[2:] for line in lines if line.startswith("+ ")] == instead
+    name = sorted(FORMS)[len(command) % len(FORMS)]
+    assert _changed(ktx, config, command, FORMS[name](TEXT)) == FORMS[name](after), name
+
+
+@pytest.mark.slow
+@pytest.mark.table(("command", "without", "instead"), ROWS)
+def test_the_form_of_the_file_stays(
+    ktx: Run, config: Path, command: str, without: list[str], instead: list[str]
+) -> None:
+    after = _changed(ktx, config, command, FORMS["as it is"](TEXT)).decode()
+    assert len(after.splitlines()) == len(TEXT.splitlines()) - len(without) + len(instead)
     for name, form in FORMS.items():
         assert _changed(ktx, config, command, form(TEXT)) == form(after), name
 

@@ -47,7 +47,7 @@ def processes_of(session: OfflineSession) -> list[int]:
     ("backend", "number", "code"),
     [
         pytest.param("claude-code", signal.SIGHUP, 130, marks=pytest.mark.slow),
-        ("claude-cli", signal.SIGHUP, 130),
+        pytest.param("claude-cli", signal.SIGHUP, 130, marks=pytest.mark.slow),
         ("claude-code", signal.SIGKILL, -signal.SIGKILL),
     ],
 )

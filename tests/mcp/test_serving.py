@@ -102,6 +102,7 @@ def test_it_ends_cleanly_after_an_answer(server: Stdio, number: int | None, code
     assert server.end(number) == (code, "", "")
 
 
+@pytest.mark.slow
 def test_a_print_does_not_break_the_protocol(folder: Path) -> None:
     server = begun(folder, sys.executable, "-c", PRINTS)
     with server.process:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import pytest
 from mcp import Client
 from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters
@@ -91,6 +92,7 @@ def test_a_cancelled_call_is_not_waited_for(company: Company) -> None:
     assert in_memory(company, work)
 
 
+@pytest.mark.slow
 def test_a_process_answers_refuses_pages_and_ends(company: Company) -> None:
     async def work(client: Client) -> tuple[Any, ...]:
         first = await client.call_tool("sql_execution", {"sql": "SELECT id, words FROM facts ORDER BY id"})

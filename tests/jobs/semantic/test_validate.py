@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ktx_cli.core.errors import KtxError, SourceError, UsageError
-from ktx_cli.jobs.semantic.validate import DataCheck, Validation, validate_layers
+from ktx_cli.jobs.semantic.validate import Validation, validate_layers
+from ktx_cli.semantic import DataCheck
 
 Edit = Callable[[str, str], None]
 

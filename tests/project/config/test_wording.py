@@ -118,10 +118,17 @@ def below(
 
 
 CASES = list(cases())
+PARTS = 4
+"""Every fourth setting runs by default, the others with the sweeps."""
 
 
-@pytest.mark.table(("driver", "keys", "declared"), CASES)
-def test_no_value_gets_a_sentence_of_pydantic(driver: str | None, keys: tuple[str, ...], declared: Setting) -> None:
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
+def test_no_value_gets_a_sentence_of_pydantic(part: int) -> None:
+    for driver, keys, declared in CASES[part::PARTS]:
+        _require_own_sentences(driver, keys, declared)
+
+
+def _require_own_sentences(driver: str | None, keys: tuple[str, ...], declared: Setting) -> None:
     for value in WRONG:
         raw: dict[str, Any] = {"connections": {"c": {"driver": driver}}} if driver else {}
         place = raw

@@ -91,6 +91,7 @@ def test_any_name_git_allows(work: Any, autocrlf: str) -> None:
     assert not any((work.root / name).exists() for name in names[1:])
 
 
+@pytest.mark.slow
 def test_a_thousand_files_at_once(work: Any) -> None:
     changes: dict[str, bytes | None] = {f"semantic-layer/big/t{n // 50}/{n}.yaml": b"n: %d\n" % n for n in range(1000)}
     result = work.commit(changes)

@@ -338,7 +338,7 @@ if sys.argv[3]:
 
 @pytest.mark.in_turns("driver")
 @DRIVERS
-@pytest.mark.parametrize("how", ["endless", "deaf", "exit"])
+@pytest.mark.parametrize("how", [pytest.param("endless", marks=pytest.mark.slow), "deaf", "exit"])
 def test_a_worker_ends_with_ktx(driver: str, how: str, request: pytest.FixtureRequest) -> None:
     options = request.getfixturevalue(f"{driver}_engine").make("CREATE TABLE t (a int)")
     sql = {"endless": ENDLESS, "deaf": DEAF[driver], "exit": ""}[how]

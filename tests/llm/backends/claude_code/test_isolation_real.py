@@ -34,12 +34,19 @@ FULL = bool(os.environ.get("KTX_TEST_FULL"))
 KINDS = ["text", "object", "loop", "probe"]
 
 
-def each_once(*chosen: tuple[str, str], of: Iterable[str]) -> list[tuple[str, str]]:
+def each_once(*chosen: tuple[str, str], of: Iterable[str]) -> list[Any]:
     """Return the pairs of backend and case that are run: all with KTX_TEST_FULL, else those chosen.
 
-    Each takes a process of the binary, or several, and a case is the same for both backends but for how it starts.
+    Each takes a process of the binary, or several, and a case is the same for both backends but for how it starts. So
+    the first of each backend runs by default, and the others with the sweeps.
     """
-    return [(backend, case) for case in of for backend in BACKENDS] if FULL else list(chosen)
+    if FULL:
+        return [(backend, case) for case in of for backend in BACKENDS]
+    first = dict(reversed(chosen))
+    return [
+        pytest.param(backend, case, marks=() if first[backend] == case else pytest.mark.slow)
+        for backend, case in chosen
+    ]
 
 
 SETTINGS_PATHS = {"/api/claude_code/settings", "/api/claude_code/policy_limits"}
