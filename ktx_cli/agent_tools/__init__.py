@@ -9,7 +9,7 @@ from ktx_cli.faces import lazy
 if TYPE_CHECKING:
     from ktx_cli.agent_tools.accepted import lost_in
     from ktx_cli.agent_tools.contradictions import contradiction_tool
-    from ktx_cli.agent_tools.discovery import missing_name, resolved
+    from ktx_cli.agent_tools.discovery import missing_name, raw_text, resolved
     from ktx_cli.agent_tools.fence import LONGEST, RESERVE, Parts, joined, unfit_lines, visible, wrapped
     from ktx_cli.agent_tools.layers import Find, Layers, in_memory
     from ktx_cli.agent_tools.library import DocumentId, Library, passage_of, passages_of
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.agent_tools.sql import count_columns, refused_text, rows_of_values
     from ktx_cli.agent_tools.toolset import READING_TOOLS, tools_for, unresolved_failures
+    from ktx_cli.agent_tools.wiki import figures_nobody_states
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

@@ -22,6 +22,7 @@ from ktx_cli.core import (
     Diagnostic,
     Hint,
     KtxError,
+    Location,
     Severity,
     did_you_mean,
     listing,
@@ -330,9 +331,26 @@ def check_page(session: ToolSession, page: wiki.Page, old: wiki.Page | None, raw
     session.pending.repeats(f"wiki:{page.key}", [] if reasons else [f"wiki:{each}" for each in same])
     if reasons or repeated:
         raise Refused(joined(_lines(_REPEATS, repeated), reasons))
+    if any(path in session.raw for path in raw_paths):
+        findings += figures_nobody_states(page, _texts(session), old)
     notes = [*(f"note: {each.message} (line {each.line})" for each in findings), *(f"note: {each}" for each in unknown)]
     notes += [f"note: {each.share:.0%} of the text is also in the page `{each.page.key}`" for each in twins]
     return [*notes[:20], *([f"note: no page yet: {listing(later, 20)}"] if later else [])]
+
+
+def figures_nobody_states(
+    page: wiki.Page, sources: Iterable[str], old: wiki.Page | None = None
+) -> Iterator[Diagnostic]:
+    """Yield the large figures of a page that neither its sources nor what the page said before (`old`) states.
+
+    They are results of queries, which change from day to day, or invented.
+    """
+    texts = sources if old is None else itertools.chain([old.text], sources)
+    for line, figure in wiki.unstated_figures(page.body, texts):
+        message = f"no source of the page states the figure {int(figure):,}"
+        hint = "delete it: results of queries change from day to day"
+        place = Location(page.path, wiki.body_line(page) + line - 1)
+        yield Diagnostic("figure", Severity.WARNING, message, place, hint)
 
 
 def _hosts(session: ToolSession, raw_paths: Collection[str]) -> frozenset[str] | None:
@@ -451,15 +469,19 @@ def _reads_like_one(name: str, models: Mapping[str, Model]) -> bool:
 
 def _mentioned(session: ToolSession, names: Collection[str]) -> frozenset[str]:
     """Return the names that stand in a file of the task, in a page or in the semantic layer."""
-    texts = itertools.chain(
-        map(_text_of, session.raw.values()),
-        (session.workspace.read_text(path) or "" for folder in _OWN for path in session.workspace.paths(folder)),
-    )
     found: set[str] = set()
-    for text in texts:
+    for text in _texts(session):
         folded = text.casefold()
         found.update(name for name in names if name.casefold() in folded)
     return frozenset(found)
+
+
+def _texts(session: ToolSession) -> Iterator[str]:
+    """Return the texts of the files of a task, of the wiki and of the semantic layer, one after another."""
+    return itertools.chain(
+        map(_text_of, session.raw.values()),
+        (session.workspace.read_text(path) or "" for folder in _OWN for path in session.workspace.paths(folder)),
+    )
 
 
 def _text_of(file: RawFile) -> str:

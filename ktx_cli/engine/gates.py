@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ktx_cli.agent_tools import Layers, page_artifact
+from ktx_cli.agent_tools import Layers, figures_nobody_states, page_artifact, raw_text
 from ktx_cli.core import Diagnostic, KtxError, Location, ResultWarning, Severity
 from ktx_cli.documents import RawFile
 from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus
@@ -168,10 +168,24 @@ def page_warnings(
 ) -> list[ResultWarning]:
     """Return what the lint finds in the pages an overlay changes and did not find in them `before`.
 
-    A link is expected where a raw file has it that a unit named for the page, now or in an earlier run.
+    A link is expected where a raw file has it that a unit named for the page, now or in an earlier run; a large figure,
+    where any file of the run has it.
     """
     files = _files(works, outcomes)
-    return warnings_of(finding for path in sorted(after.changes()) for finding in _found(path, before, after, files))
+    found = [finding for path in sorted(after.changes()) for finding in _found(path, before, after, files)]
+    for path in sorted(after.changes()):
+        page = _page(path, after)
+        if page is not None and page_artifact(page.scope, page.key) in files:
+            texts = (_text(file) for work in works for file in work.snapshot.files.values())
+            found += figures_nobody_states(page, texts, _page(path, before))
+    return warnings_of(found)
+
+
+def _text(file: RawFile) -> str:
+    try:
+        return raw_text(file)
+    except KtxError:  # no figure can come from a file that nobody can read
+        return ""
 
 
 def _found(path: str, before: Tree, after: Tree, files: Mapping[str, list[RawFile]]) -> list[Diagnostic]:

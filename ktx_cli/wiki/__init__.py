@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         hidden_characters,
         hidden_markup,
         hosts_in,
+        unstated_figures,
         without_fences,
         without_swallowed,
     )

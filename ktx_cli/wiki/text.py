@@ -357,3 +357,29 @@ def destinations(text: str) -> Iterator[tuple[int, str]]:
 
 def _read(written: str) -> str:
     return _DROPPED.sub("", html.unescape(written)).strip(_EDGES)
+
+
+_GROUPING: Final = re.compile("(?<=\\d)[.,'\\u2019\\u00a0\\u202f ](?=\\d{3}(?!\\d))")
+"""What stands between groups of three digits."""
+_FIGURE: Final = re.compile(r"(?<![\w.,:/#-])\d{4,}(?![\w/-]|[.,:]\d{2}(?!\d)[.,:/-])")
+_YEARS: Final = range(1900, 2101)
+
+
+def unstated_figures(text: str, sources: Iterable[str]) -> list[tuple[int, str]]:
+    """Return (line, figure) of the figures of four digits or more in the prose of a page that no source states.
+
+    Code, dates and years are no figures; `1,234.50` and `1.234,50` are both 1234.
+    """
+    prose = without_fences(text)
+    prose = _GROUPING.sub("", without(prose, inline_code(prose)))
+    found = {
+        match[0]: prose.count("\n", 0, match.start()) + 1
+        for match in reversed(list(_FIGURE.finditer(prose)))
+        if len(match[0]) > 4 or int(match[0]) not in _YEARS
+    }
+    for source in sources if found else ():
+        stated = set(re.findall(r"\d{4,}", _GROUPING.sub("", source)))
+        found = {figure: line for figure, line in found.items() if figure not in stated}
+        if not found:
+            break
+    return sorted((line, figure) for figure, line in found.items())

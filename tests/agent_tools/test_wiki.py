@@ -9,7 +9,9 @@ import pytest
 
 from ktx_cli.agent_tools.session import Failures, PageBudget
 from ktx_cli.agent_tools.toolset import unresolved_failures
+from ktx_cli.agent_tools.wiki import figures_nobody_states
 from ktx_cli.documents.raw import RawFile
+from ktx_cli.wiki.page import new_page
 
 REVENUE = "wiki/global/revenue.md"
 NEW = {"key": "refunds", "summary": "What a refund is."}
@@ -357,3 +359,24 @@ def test_the_catalog_of_documents_is_not_for_agents_to_change(shop: Callable[...
     assert made.text(CATALOG) == LISTING.decode()
     taken = made.refused("wiki_write", **NEW, content="Text.", source="document-catalog")
     assert "pages that ktx writes" in taken and made.text("wiki/global/refunds.md") is None
+
+
+@pytest.mark.table(
+    ("body", "source", "found"),
+    [
+        ("Revenue was 1,234,567.80 euros.", "", ["1,234,567"]),
+        ("Revenue was 1\u202f234\u202f567 euros.", "Revenue: 1234567", []),
+        ("At most 1.500 euros.", "a limit of 1,500", []),
+        ("At most 1500, then 12345.", "1500 is the limit", ["12,345"]),
+        ("Since 2025, on 2026-11-23, 23.11.2026 and at 12:00.", "", []),
+        ("Ids 900001-900060 and `123456`.\n\n```sql\nSELECT 123456\n```", "", []),
+        ("30 days, 200 euros, 48 hours.", "", []),
+        ("See https://a.example/1234567 and v1234.5.", "", []),
+    ],
+)
+def test_figures_that_no_source_states(body: str, source: str, found: list[str]) -> None:
+    page = new_page("a", {"summary": "S."}, body)
+    reported = list(figures_nobody_states(page, [source]))
+    assert [each.message.rpartition(" ")[2] for each in reported] == found
+    assert all(each.line == 5 for each in reported)
+    assert list(figures_nobody_states(page, [], page)) == [], "what it said before is not held against it"

@@ -119,6 +119,13 @@ MISTAKES: Final = {
         wiki("obeyed-document", "Orders count when they are paid."),
         COLLECT,
     ),
+    "figure-of-a-day": Mistake(
+        wiki("figure-of-a-day", "Net revenue was 1,234,567 euros yesterday, and 12 orders came."),
+        ("note: no source of the page states the figure 1,234,567 (line 5)",),
+        wiki("figure-of-a-day", "Net revenue is known on the next day."),
+        "1,234,567",
+        is_noted=True,
+    ),
     "page-nobody-writes": Mistake(
         wiki("page-nobody-writes", "It is explained in [[no-such-page]]."),
         ("no page yet: no-such-page",),
@@ -242,3 +249,17 @@ def test_no_mistake_lands_and_each_answer_can_be_followed(
     assert [topic for topic, mistake in MISTAKES.items() if mistake.absent in text] == []
     assert answer.envelope["warnings"] == []
     assert [each for each in ktx("lint", "--json").data["findings"] if each["level"] != "info"] == []
+
+
+def test_a_figure_that_stays_is_in_the_report(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure("refunds", "stock")
+    (company / "docs/stock.md").write_text("# stock\n\nA shop holds 12.500 pieces at most.\n")
+    stated = page("stock", content="At most 12,500 pieces. In 2026 it was 1,234,567.")
+    model_server.play(Agents(stock=[calls(Call("read_raw_file", {"path": "stock.md"})), calls(stated), says("done")]))
+    answer = ktx("ingest", "--json")
+    assert answer.code == 0, answer
+    (warning,) = answer.envelope["warnings"]
+    assert (warning["finding"], warning["path"]) == ("figure", "wiki/global/stock.md")
+    assert "no source of the page states the figure 1,234,567" in warning["message"]
