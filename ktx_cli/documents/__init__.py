@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
+    from ktx_cli.documents.conventions import (
+        FISCAL_YEAR_START,
+        TIMEZONE,
+        Convention,
+        is_zone,
+        month_number,
+        stated_conventions,
+    )
     from ktx_cli.documents.dates import Meaning, Statement, conflicts, day_of, stated_dates, statements
     from ktx_cli.documents.html import MAX_HTML, Token, markdown_of, text_token, tokens, visible
     from ktx_cli.documents.markdown import (

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from ktx_cli.core import StorageError, one_line
+from ktx_cli.documents.conventions import Convention, stated_conventions
 from ktx_cli.documents.dates import Meaning, Statement, conflicts, stated_dates, statements
 from ktx_cli.documents.markdown import is_heading, outside_fences
 from ktx_cli.documents.raw import Document, RawFile, UnreadableDocumentError
@@ -42,7 +43,7 @@ class Outline:
     """What a document says in brief. `summary`: its own, else its first sentence. `sections`: its headings.
 
     `date`: in the words of the document or of its file's name, empty where neither states one. `stated`: what it says
-    of its own date and standing.
+    of its own date and standing. `conventions`: what it says of those of its project.
     """
 
     path: str
@@ -51,6 +52,7 @@ class Outline:
     sections: tuple[str, ...] = ()
     date: str = ""
     stated: tuple[Statement, ...] = ()
+    conventions: tuple[Convention, ...] = ()
 
 
 def outline_of(raw: RawFile) -> Outline:
@@ -65,6 +67,7 @@ def outline_of(raw: RawFile) -> Outline:
         tuple(each for each in dict.fromkeys(headings) if each != title)[:_MOST_SECTIONS],
         _date(raw.path, stated),
         stated,
+        stated_conventions(document.markdown),
     )
 
 

@@ -58,8 +58,17 @@ Made = tuple[Page, tuple[str, ...]]
 """A page and the documents on it."""
 
 
-def write_catalog(workspace: Workspace, connection: str, snapshot: Snapshot) -> dict[str, tuple[str, ...]]:
-    """Bring the catalog of a source in an overlay up to date, and return path of a page -> the documents on it."""
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The catalog of a source as it was written. `pages`: path of a page -> the documents on it."""
+
+    pages: Mapping[str, tuple[str, ...]]
+    outlines: tuple[Outline, ...]
+    """What the documents say in brief, of those that can be read."""
+
+
+def write_catalog(workspace: Workspace, connection: str, snapshot: Snapshot) -> Catalog:
+    """Bring the catalog of a source in an overlay up to date."""
     own = {page.path for page in _own_pages(workspace, connection)}
     others = {key for path in workspace.paths(f"{FOLDER}{GLOBAL}/") if path not in own for key in _key_of(path)}
     listed = [_read(raw) for raw in snapshot.files.values()]
@@ -70,7 +79,7 @@ def write_catalog(workspace: Workspace, connection: str, snapshot: Snapshot) -> 
             workspace.write(page.path, content)
     for path in sorted(own - {page.path for page, _ in pages}):
         workspace.delete(path)
-    return {page.path: paths for page, paths in pages}
+    return Catalog({page.path: paths for page, paths in pages}, tuple(found for _, found, _ in listed if found))
 
 
 def _own_pages(workspace: Workspace, connection: str) -> Iterator[Page]:
@@ -184,7 +193,7 @@ class _Catalog:
             yield "The last run could not read the whole source, so documents may be missing here."
 
     def _leaf(self, chunk: list[_Entry]) -> Made:
-        folder = _shown("/".join(_common([each.folders for each in chunk])), 80)
+        folder = safe_text("/".join(_common([each.folders for each in chunk])), 80)
         where = f" in {folder}" if folder and "(not shown" not in folder else ""
         heading = f"Documents of {self.connection}{where}"
         about = one_line(f"{plural(len(chunk), 'document')} of {self.connection}{where}, {_span(chunk)}.", 200)
@@ -297,7 +306,7 @@ def _plain(text: str) -> str:
     return _ENTITY.sub("& ", _ADDRESS.sub("(link)", text).translate(_MEANINGFUL))
 
 
-def _shown(text: str, limit: int, what: str = "text") -> str:
+def safe_text(text: str, limit: int, what: str = "text") -> str:
     """Return a text as it may stand on a page, else that and why it is not shown."""
     reason = _unfit(text) if text else ""
     if reason in _REASONS.values():
@@ -312,7 +321,7 @@ _SIMPLE_PATH: Final = re.compile(r"[\w./ +@(),&=-]+")
 
 def _path(path: str) -> str:
     """Return a path as a page shows it: as code where nothing in it means anything else."""
-    shown = _shown(path, _LONGEST_PATH, "path")
+    shown = safe_text(path, _LONGEST_PATH, "path")
     return f"`{shown}`" if shown == path and _SIMPLE_PATH.fullmatch(path) and "." in path else shown
 
 
@@ -320,10 +329,10 @@ def _entry(path: str, found: Outline | None, problem: str, marks: Sequence[Mark]
     shown = _path(path)
     if found is None:
         return _Entry(path, f"- **{shown}**: not read, because {problem}.", shown)
-    title = _shown(found.title, _LONGEST_TITLE, "title") or shown
-    date = _shown(found.date, _LONGEST_QUOTE, "date")
+    title = safe_text(found.title, _LONGEST_TITLE, "title") or shown
+    date = safe_text(found.date, _LONGEST_QUOTE, "date")
     parts = [f"- **{title}** ({shown}{f'; {date}' if date else ''})"]
-    parts += [f"{text}" for text in (_shown(found.summary, 200, "first sentence"), _sections(found)) if text]
+    parts += [f"{text}" for text in (safe_text(found.summary, 200, "first sentence"), _sections(found)) if text]
     parts += [_mark(each) for each in marks[:_MOST_MARKS]]
     line = ": ".join(parts[:2]) + "".join(f" {each}" for each in parts[2:])
     if _unfit(line):  # each part may stand alone, but not with the others
@@ -334,7 +343,7 @@ def _entry(path: str, found: Outline | None, problem: str, marks: Sequence[Mark]
 def _sections(found: Outline) -> str:
     texts: list[str] = []
     for each in found.sections:
-        text = _shown(each, _LONGEST_SECTION, "section")
+        text = safe_text(each, _LONGEST_SECTION, "section")
         if _size((*texts, text)) > _LONGEST_SECTIONS:
             break
         texts.append(text)
@@ -354,7 +363,7 @@ _WORDS: Final = {
 
 
 def _mark(mark: Mark) -> str:
-    quotes = [f'"{_shown(words, _LONGEST_QUOTE)}"' for words, _ in mark.quotes]
+    quotes = [f'"{safe_text(words, _LONGEST_QUOTE)}"' for words, _ in mark.quotes]
     if mark.standing is Standing.LATER:
         return f"**{_WORDS[mark.standing]}:** {_path(mark.other)} has a later year or version in its name."
     if mark.standing is Standing.CONTRADICTION:

@@ -169,9 +169,12 @@ class Source(ABC):
         if not self.documents:
             return Projection()
         from ktx_cli.sources.catalog import write_catalog
+        from ktx_cli.sources.conventions import StatedConvention, convention_warnings
 
-        listed = write_catalog(context.workspace, context.connection, snapshot)
-        return Projection(listed, left=documents_left(len(snapshot.files)))
+        catalog = write_catalog(context.workspace, context.connection, snapshot)
+        stated = [StatedConvention(each.path, found) for each in catalog.outlines for found in each.conventions]
+        proposals = convention_warnings(context.connection, stated, context.models)
+        return Projection(catalog.pages, left=documents_left(len(snapshot.files)), warnings=proposals)
 
     @abstractmethod
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:

@@ -225,6 +225,19 @@ def test_passages_of_a_superseded_document_say_so(handbook: Path, ktx: Run) -> N
     assert "**Superseded:**" in ktx("wiki", "read", "documents-docs").out
 
 
+def test_a_convention_that_a_document_states_is_proposed_once(handbook: Path, ktx: Run) -> None:
+    (handbook / "handbook/other.md").write_text("# Other\n\nOur fiscal year begins on 1 February.\n")
+
+    def proposals() -> list[str]:
+        warnings = ktx("ingest", "docs", "--json").envelope["warnings"]
+        return [each["hint"] for each in warnings if each["code"] == "convention_stated"]
+
+    (hint,) = proposals()
+    assert "config set semantic.fiscal_year_start 2" in hint
+    assert proposals() == []
+    assert "fiscal" not in (handbook / "ktx.yaml").read_text()
+
+
 def test_only_the_documents_that_changed_are_indexed_again(handbook: Path, ktx: Run) -> None:
     index = handbook / ".ktx" / "search.sqlite"
     before = index.read_bytes()

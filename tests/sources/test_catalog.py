@@ -30,7 +30,7 @@ def snapshot(texts: Mapping[str, str]) -> Snapshot:
 
 def catalog(texts: Mapping[str, str], workspace: Workspace | None = None) -> dict[str, Page]:
     workspace = workspace or Workspace(MemoryTree())
-    listed = write_catalog(workspace, "handbook", snapshot(texts))
+    listed = write_catalog(workspace, "handbook", snapshot(texts)).pages
     pages = load_wiki(workspace).pages
     assert set(listed) == {path for path, page in pages.items() if page.is_catalog}
     assert sorted(raw for paths in listed.values() for raw in paths) == sorted(texts), "each document is on one page"
@@ -167,7 +167,7 @@ def test_the_catalog_follows_the_documents() -> None:
     few = dict(list(texts.items())[:2])
     left = catalog(few, workspace)
     assert set(left) == {ROOT} < set(first)
-    assert write_catalog(workspace, "handbook", snapshot({})) == {}
+    assert write_catalog(workspace, "handbook", snapshot({})).pages == {}
     assert load_wiki(workspace).pages == {}, "without documents there is no catalog"
 
 

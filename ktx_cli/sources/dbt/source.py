@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from ktx_cli.core import ConfigError, Hint, ResultWarning, SettingPath, listing, one_line, plural
 from ktx_cli.documents import Changes, RawFile, Skipped, Snapshot, WorkUnit
 from ktx_cli.semantic import NO_ONE_TABLE, Fidelity, Kind, Place, Relation, Report, relation_of
+from ktx_cli.sources.conventions import StatedConvention, convention_warnings, stated_variables
 from ktx_cli.sources.dbt import project as dbt
 from ktx_cli.sources.dbt import project as manifest
 from ktx_cli.sources.dbt.facts import KNOWN_TYPES, TOOL, Facts, Reference, add_joins, want_semantics
@@ -95,12 +96,23 @@ class DbtSource(Source):
         return Projection(
             written.artifacts, written.owned, items, handled(snapshot, items, notes),
             tuple(_left(project, snapshot, items, models.values())),
-            (*_warnings(missed, semantics), *(broken or unreadable), *written.warnings), notes,
+            (
+                *_warnings(missed, semantics), *(broken or unreadable), *written.warnings,
+                *convention_warnings(context.connection, _conventions(project, snapshot), context.models),
+            ), notes,
         )  # fmt: skip
 
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:
         """Return one unit for a small project, else one for each YAML file that changed, or SQL of its models."""
         return units(snapshot, changes, projection)
+
+
+def _conventions(project: dbt.Project, snapshot: Snapshot) -> Iterator[StatedConvention]:
+    """Yield what the variables of a project state of its time zone and its fiscal year."""
+    paths = [path for path in snapshot.files if PurePosixPath(path).name in dbt.PROJECT_FILES]
+    if paths:
+        path = min(paths, key=lambda each: (each.count("/"), each))
+        yield from stated_variables(project.texts.variables, path)
 
 
 def _with_reduced(snapshot: Snapshot, context: FetchContext) -> Snapshot:

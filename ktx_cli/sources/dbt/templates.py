@@ -24,7 +24,7 @@ class Texts:
     """Renders texts; `docs`: doc block by name, `variables`: what `var()` gives, `target`: what `target.name` is."""
 
     def __init__(self, docs: Mapping[str, str], variables: Mapping[str, Any], target: str | None = None) -> None:
-        self._docs, self._variables, self._target = docs, variables, target
+        self._docs, self.variables, self._target = docs, variables, target
 
     def rendered(self, text: str) -> str:
         """Return the text; raises `UnresolvedError` for Jinja whose outcome is not known here."""
@@ -51,7 +51,7 @@ class Texts:
     def variable(self, call: Call) -> Any:
         """Return the value of the variable that a call of `var` names; raises `UnresolvedError` where it has none."""
         name = call.argument(0, "name")
-        value = self._variables.get(name) if isinstance(name, str) else None
+        value = self.variables.get(name) if isinstance(name, str) else None
         value = call.argument(1, "default") if value is None else value
         if value is None:
             raise UnresolvedError(f"the variable `{name}` has no value")
@@ -273,7 +273,7 @@ class _Reader:
             self._prefix += "x"
         self._sql: list[str] = []
         self._blocks: list[_Block] = []
-        self._variables: dict[str, Any] = {}
+        self.variables: dict[str, Any] = {}
         self._named: dict[Relation, str] = {}
         self._open: dict[str, str] = {}
         self._omitted: list[str] = []
@@ -421,9 +421,9 @@ class _Reader:
             return
         self._mention(value)
         try:
-            self._variables[name.strip()] = self._value_of(value)
+            self.variables[name.strip()] = self._value_of(value)
         except _Unknown:
-            self._variables.pop(name.strip(), None)
+            self.variables.pop(name.strip(), None)
 
     def _value_of(self, text: str) -> Any:
         text = text.strip()[:_LONGEST]
@@ -479,8 +479,8 @@ class _Reader:
         raise _Unknown
 
     def _named_value(self, name: str) -> Any:
-        if name in self._variables:
-            return self._variables[name]
+        if name in self.variables:
+            return self.variables[name]
         if name == "execute":
             return True
         return _CONSTANTS[name]
