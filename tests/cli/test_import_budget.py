@@ -31,7 +31,7 @@ QUESTION = "sl query -m order_revenue.net_revenue -d customer_value.is_active"
         (QUESTION, 120),
         pytest.param("sl list", 80, marks=pytest.mark.slow),
         ("wiki revenue", 115),
-        ("lint", 155),
+        ("lint", 165),
         pytest.param("wiki lint", 90, marks=pytest.mark.slow),
         ("--help", 50),
     ],
