@@ -51,7 +51,7 @@ _CORRECTED: Final = 0.6
 """What a word counts that was probably meant."""
 _NAMED: Final = 1.5
 """What a document counts whose name the query is."""
-_RELATED: Final = 0.6
+_RELATED: Final = 0.7
 """What a word counts that means much the same as one that was asked."""
 _SENTENCE: Final = 5
 """From how many words on a query is a question in somebody's words; a shorter one means the words it has."""
