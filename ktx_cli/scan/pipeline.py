@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import Described, Describer, DescriptionReport
     from ktx_cli.scan.measures.record import ProposedMeasure
 
-GENERATOR = 4
+GENERATOR = 5
 """Increased when the same structure gives other files, so that an unchanged database is written again once."""
 
 

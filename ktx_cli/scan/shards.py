@@ -24,7 +24,7 @@ from ktx_cli.semantic import (
     render_shard,
     source_names,
 )
-from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef, allowed_values, ref_order
+from ktx_cli.warehouses import Column, ForeignKey, Table, TableRef, allowed_values, is_date, ref_order
 
 Joins = dict[TableRef, list[dict[str, str]]]
 DECLARED: Final = "declared"
@@ -83,6 +83,8 @@ def _entry(table: Table, primary_key: tuple[str, ...], joins: list[dict[str, str
 
 def _column(column: Column, *, is_key: bool) -> dict[str, Any]:
     fields: dict[str, Any] = {"name": column.name, "type": column.type.value}
+    if is_date(column):
+        fields["natural_granularity"] = "day"
     if is_key:
         fields["pk"] = True
     if not column.nullable:
@@ -343,7 +345,11 @@ def _keep_mapping(old: dict[str, Any], current: dict[str, Any], new: dict[str, A
 
 def _keep_columns(old: dict[str, Any], current: dict[str, Any], new: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the database's columns in order, then those that people added."""
-    kept = [_keep_mapping(old.get(name, {}), current.get(name, column), column) for name, column in new.items()]
+    kept = []
+    for name, column in new.items():
+        present = current.get(name, column)
+        before = {key: value for key, value in old.get(name, {}).items() if key in present or key not in _OF_TYPES}
+        kept.append(_keep_mapping(before, present, column))
     return kept + [column for name, column in current.items() if name not in new and name not in old]
 
 
@@ -384,6 +390,10 @@ def _generated_part(entry: Entry, new: Entry | None = None) -> Entry:
     ]
     part["joins"] = [join for join in _by_join(entry).values() if join.get("source") not in KEPT_JOIN_SOURCES]
     return part
+
+
+_OF_TYPES: Final = ("natural_granularity", "enum_values")
+"""The keys of a column that its type implies: an entry that lacks one is of an older scan, not of a person's making."""
 
 
 def _generated_column(column: dict[str, Any], new: dict[str, Any] | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         source_path,
     )
     from ktx_cli.warehouses.cloud import Catalog, CloudConnector, Identity, Rights
-    from ktx_cli.warehouses.declarations import allowed_values, enum_values
+    from ktx_cli.warehouses.declarations import allowed_values, enum_values, is_date
     from ktx_cli.warehouses.dialect import (
         DIALECTS,
         Dialect,

@@ -33,6 +33,17 @@ def allowed_values(column: Column) -> tuple[str, ...]:
     return column.values or enum_values(column.native_type)
 
 
+def is_date(column: Column) -> bool:
+    """Say whether the type of a column holds days without a time of day, which no time zone moves."""
+    spelled = column.native_type.strip()
+    while (inner := _WRAPPED.sub(r"\1", spelled)) != spelled:
+        spelled = inner
+    return spelled.casefold() in _DATES
+
+
+_DATES: Final = frozenset({"date", "date32"})
+
+
 def checked_values(condition: str, dialect: str) -> tuple[str, tuple[str, ...]] | None:
     """Return the column of a CHECK constraint and the texts that it allows, None for any other condition.
 

@@ -405,6 +405,17 @@ def test_the_calendar_of_the_project(ktx: Run, layer: Path) -> None:
     assert receipt["time"] == {"timezone": "Europe/Oslo", "week_start": "sunday"}
 
 
+def test_no_time_zone_moves_a_date(ktx: Run, shop: Path) -> None:
+    with sqlite3.connect(shop) as database:
+        database.execute("INSERT INTO orders VALUES (1, 1, '2024-03-01')")
+    database.close()
+    (shop.parent / "ktx.yaml").write_text(
+        "semantic: {timezone: America/New_York}\nconnections:\n  warehouse: {driver: sqlite, path: shop.sqlite}\n"
+    )
+    assert ktx("scan").code == 0
+    assert rows(ktx, "-m", "count(orders.id)", "-d", "orders.placed_on:month") == [["2024-03-01", 1]]
+
+
 def test_a_time_zone_that_is_none_is_named_with_its_setting(ktx: Run, layer: Path) -> None:
     with (layer / "ktx.yaml").open("a") as stream:
         stream.write("semantic: {timezone: Europe/Olso}\n")

@@ -152,3 +152,17 @@ def test_values_of_types_and_constraints_stand_beside_those_of_other_tools() -> 
     for old in (None, {**new, "columns": [{**new["columns"][0], "enum_values": {"db": ["open"]}}]}):
         kept = keep_entry(old, current, new, joinable=lambda name: True)
         assert kept["columns"][0]["enum_values"] == {"db": ["open", "paid"], "dbt": ["open", "lost"]}
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.table(
+    ("current", "kept"),
+    [({}, {"natural_granularity": "day"}), ({"natural_granularity": "second"}, {"natural_granularity": "second"})],
+)
+def test_what_a_type_implies_reaches_entries_of_older_scans(
+    current: dict[str, str], kept: dict[str, str], recorded: bool
+) -> None:
+    name = {"name": "sold_on", "type": "time"}
+    new = entry(columns=[{**name, "natural_granularity": "day"}])
+    made = keep(new if recorded else None, entry(columns=[{**name, **current}]), new)
+    assert made["columns"] == [{**name, **kept}]

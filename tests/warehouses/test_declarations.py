@@ -9,8 +9,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ktx_cli.warehouses.declarations import allowed_values, checked_values, enum_values
-from ktx_cli.warehouses.port import ConnectionSpec, Scope
+from ktx_cli.warehouses.declarations import allowed_values, checked_values, enum_values, is_date
+from ktx_cli.warehouses.port import Column, ConnectionSpec, Scope, semantic_type
 from ktx_cli.warehouses.registry import connect
 
 
@@ -27,6 +27,25 @@ from ktx_cli.warehouses.registry import connect
 )
 def test_enums_name_their_values(native: str, values: tuple[str, ...]) -> None:
     assert enum_values(native) == values
+
+
+@pytest.mark.table(
+    ("native", "expected"),
+    [
+        ("DATE", True),
+        ("date", True),
+        ("Date32", True),
+        ("Nullable(Date)", True),
+        ("LowCardinality(Nullable(Date))", True),
+        ("datetime", False),
+        ("timestamp", False),
+        ("time", False),
+        ("date[]", False),
+        ("varchar", False),
+    ],
+)
+def test_dates_without_a_time_of_day(native: str, expected: bool) -> None:
+    assert is_date(Column("day", native, semantic_type(native))) is expected
 
 
 @pytest.mark.table(
