@@ -206,7 +206,9 @@ def wiki_write(session: ToolSession, value: WritePage) -> ToolOutput:
     page = wiki.revised(session.workspace, key, _revision(value, key, old), session.scope)
     _check_fields(page, old)
     if page.is_catalog:
-        raise Refused(f"the source `{wiki.CATALOG}` is of pages that ktx writes: name where people read the original")
+        raise Refused(
+            f"the source `{wiki.CATALOG}` is for pages that ktx writes: give the address where people read the original"
+        )
     if old is not None and page.text == old.text:
         session.confirmed(Action("wiki", "confirmed", named_page(page.scope, key), None, raw_paths))
         return ToolOutput(f"The page `{key}` says that already; nothing was changed.", {"success": True})
@@ -233,7 +235,7 @@ def _old(session: ToolSession, key: str) -> wiki.Page | None:
 def _check_owner(page: wiki.Page | None) -> None:
     """Refuse to change a page that ktx writes from the documents themselves."""
     if page is not None and page.is_catalog:
-        raise Refused(f"ktx writes the page `{page.key}` from the documents: write on another page")
+        raise Refused(f"ktx writes the page `{page.key}` from the documents: write to another page")
 
 
 def _revision(value: WritePage, key: str, old: wiki.Page | None) -> wiki.Revision:
@@ -401,8 +403,8 @@ def _reason(missing: wiki.Missing) -> str:
 
 
 _REPEATS: Final = (
-    "Another page says this, so nothing was saved: read it, and edit it with `replacements`; where it says everything "
-    "already, write it once more with its key and `raw_paths` alone:"
+    "Another page already says this, so nothing was saved. Read it, and edit it with `replacements`; if it says "
+    "everything already, write it once more with only its key and `raw_paths`:"
 )
 
 

@@ -302,7 +302,9 @@ def ask_contradiction(recorded: RecordedContradiction, position: str, reason: st
     lines += [f"  evidence: {one_line(found.evidence, 1_000)}"] if found.evidence else []
     streams.write_err("\n".join(lines) + "\n")
     while True:
-        word = _typed_line(f"[1-{count}] what holds, for example 1 or 1 2  [n]either  [s]kip  [q]uit: ").casefold()
+        word = _typed_line(
+            f"Which statements hold? [1-{count}], for example 1 or 1 2  [n]either  [s]kip  [q]uit: "
+        ).casefold()
         if word in ("q", "quit"):
             return None
         if word in ("s", "skip"):
@@ -316,7 +318,7 @@ def ask_contradiction(recorded: RecordedContradiction, position: str, reason: st
     why = reason or ""
     while not why:
         optional = len(holds) == 1
-        why = _typed_line("Reason (Enter: none): " if optional else "Reason: ")
+        why = _typed_line("Reason (optional): " if optional else "Reason: ")
         if why or optional:
             break
     return Answer(holds, why or None)

@@ -83,11 +83,11 @@ def _plan_blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
     would = f"write {plural(written, 'file')}, remove {removed}" if written or removed else "change nothing"
     facts = [("a run would", would)]
     if report.forecast is not None:
-        facts.append(("agents would have", report.forecast.summary))
+        facts.append(("work for agents", report.forecast.summary))
         estimates = (
             (each.role, each.work, *token_cells(each.usage), cost_cell(each.usd)) for each in report.forecast.roles
         )
-        blocks += filled(("role", "would work on", *TOKEN_COLUMNS, "cost"), list(estimates))
+        blocks += filled(("role", "work", *TOKEN_COLUMNS, "cost"), list(estimates))
     return [*blocks, Fields((*facts, ("written now", "nothing, this was a dry run")))]
 
 

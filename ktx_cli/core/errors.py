@@ -83,8 +83,8 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "grain": (EXIT_FAILED, "Rows without a key, or a time cut finer than its values are."),
     "fan_out": (
         EXIT_FAILED,
-        "The dimension is not one of the fact's rows, but of other rows with the same parent; `details.choices` are "
-        "values for `via`.",
+        "The dimension does not belong to the fact's rows but to other rows with the same parent; `details.choices` "
+        "lists values for `via`.",
     ),
     "cardinality": (EXIT_FAILED, "A join declared to one row finds several, so that rows would count twice."),
     "policy": (EXIT_FAILED, "A policy needs an attribute the caller did not give."),

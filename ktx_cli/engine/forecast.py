@@ -86,10 +86,10 @@ class RunEstimate:
         bound = "; ".join(parts)
         usage = self.usage
         if usage is None:
-            return f"{bound}; what that costs is not known, for agents worked on none before"
+            return f"{bound}; the cost is unknown, because no earlier run has worked on units"
         usd = "" if self.usd is None else f" and ${self.usd:.2f} at list prices"
         words = usage_words(usage)
-        return f"{bound}; about {words}{usd}, as {plural(self.by_units, 'unit')} before took on average"
+        return f"{bound}; about {words}{usd}, based on the average of {plural(self.by_units, 'earlier unit')}"
 
     def to_json(self) -> dict[str, Any]:
         """Return it as it stands in a report."""

@@ -100,15 +100,15 @@ def _decision(layout: Layout, found: Contradiction, answer: Answer) -> Contradic
     holds = tuple(sorted(set(answer.holds)))
     reason = " ".join((answer.reason or "").split()) or None
     if reason is None and len(holds) != 1:
-        held = f"{plural(len(holds), 'statement')} that hold" if holds else "a decision for none of the statements"
-        message = f"{held} need a reason" if holds else f"{held} needs a reason"
+        held = plural(len(holds), "statement") if holds else "none of the statements"
+        message = f"a decision for {held} needs a reason"
         raise UsageError(message, hint="add --because TEXT, for example --because 'they are about different periods'")
     by = " ".join((answer.by or _author(layout) or "").split())
     if not by:
-        raise UsageError("git has no name for the author of the decision", hint="add --by NAME")
+        raise UsageError("git has no author name for the decision", hint="add --by NAME")
     spots = [spot.message for text in (reason or "", by) for spot in secrets(text)]
     if spots:
-        raise UsageError(f"the decision holds {spots[0]}", hint="leave it out")
+        raise UsageError(f"the decision contains {spots[0]}", hint="leave it out")
     return ContradictionDecision(holds, by, isoformat(now())[:10], reason)
 
 
@@ -124,7 +124,7 @@ def _rewritten(
     content = read_bytes(path) or b""
     entries = contradictions_in(content)
     if chosen.number > len(entries) or entries[chosen.number - 1] != chosen.contradiction:
-        raise ConfigError(f"{CONTRADICTIONS_NAME} has changed meanwhile, nothing was written", hint=COMMAND)
+        raise ConfigError(f"{CONTRADICTIONS_NAME} has changed in the meantime; nothing was written", hint=COMMAND)
     after = with_decision(content, chosen.number - 1, made)
     if after != content:
         write_atomic(path, after)

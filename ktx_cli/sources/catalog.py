@@ -108,10 +108,10 @@ def _read(raw: RawFile) -> Listed:
 
 _UNREADABLE: Final[Mapping[str, str]] = {
     "encrypted": "it is encrypted",
-    "broken": "its file is broken",
-    "no_text": "it has only pictures",
+    "broken": "its file is damaged",
+    "no_text": "it contains only images",
     "binary": "it is not a text file",
-    "unknown_kind": "ktx has no reader for it",
+    "unknown_kind": "ktx cannot read files of this kind",
 }
 """Why a document is listed without what it says."""
 
@@ -178,15 +178,15 @@ class _Catalog:
 
     def _head(self) -> Iterator[str]:
         yield (
-            f"The documents of the connection {self.connection}, with what they say of themselves: title, path, date, "
-            "first sentence and sections. To read what a document says, search for it. ktx writes this page again when "
-            "the documents change; edits are lost."
+            f"The documents of the connection {self.connection}, as they describe themselves: title, path, date, first "
+            "sentence and sections. To read what a document says, search for it. ktx rewrites this page when the "
+            "documents change; edits are lost."
         )
         if self.marked:
             yield ""
             yield (
-                "A mark in bold at the end of an entry says that a document is superseded, a draft or limited in time, "
-                "or that its dates contradict each other. What is in quotation marks is stated in the documents."
+                "A mark in bold at the end of an entry says that a document is superseded, a draft or time-limited, "
+                "or that its dates contradict each other. Text in quotation marks is quoted from the documents."
             )
         if not self.complete:
             yield ""
@@ -221,7 +221,7 @@ def _without_findings(page: Page) -> Page:
         wrong = [place for place in places if 0 <= place < len(lines) and lines[place].startswith("- **")]
         if not wrong:
             return page
-        lines[wrong[-1]] = "- (a document is not shown: its text cannot stand on a page with the others)"
+        lines[wrong[-1]] = "- (a document is not shown: its text cannot be on a page with the others)"
         page = changed(page, None, "\n".join(lines))
 
 
@@ -280,16 +280,16 @@ def _packed(lines: Iterable[str]) -> Iterator[list[str]]:
 
 _REASONS: Final = {
     "secret": "it looks like a secret",
-    "personal_data": "it holds personal data",
-    "instruction": "it speaks to agents",
-    "hidden_characters": "it has characters that nobody sees",
+    "personal_data": "it contains personal data",
+    "instruction": "it contains instructions for agents",
+    "hidden_characters": "it contains invisible characters",
 }
 
 
 def _unfit(text: str) -> str:
     """Return why a text may not be on a page, empty where it may."""
     codes = [each.code for each in lint_page(Page("document", body=text), ())]
-    return next((_REASONS.get(code, "it has links or markup") for code in codes), "")
+    return next((_REASONS.get(code, "it contains links or markup") for code in codes), "")
 
 
 _ADDRESS: Final = re.compile(
@@ -336,7 +336,7 @@ def _entry(path: str, found: Outline | None, problem: str, marks: Sequence[Mark]
     parts += [_mark(each) for each in marks[:_MOST_MARKS]]
     line = ": ".join(parts[:2]) + "".join(f" {each}" for each in parts[2:])
     if _unfit(line):  # each part may stand alone, but not with the others
-        line = f"- **(title not shown: its text cannot stand on a page)** ({shown})"
+        line = f"- **(title not shown: its text cannot be on a page)** ({shown})"
     return _Entry(path, line, shown)
 
 
@@ -355,7 +355,7 @@ def _sections(found: Outline) -> str:
 _WORDS: Final = {
     Standing.SUPERSEDED: "Superseded",
     Standing.DRAFT: "Draft",
-    Standing.ENDS: "Limited in time",
+    Standing.ENDS: "Time-limited",
     Standing.REPLACES: "Replaces another document",
     Standing.LATER: "Later version",
     Standing.CONTRADICTION: "Contradicting dates",

@@ -18,7 +18,7 @@ from ktx_cli.sources.catalog import safe_text
 _MOST: Final = 3
 """Places that are named for a value."""
 
-_WHAT: Final = {TIMEZONE: "a time zone", FISCAL_YEAR_START: "a start of the fiscal year"}
+_WHAT: Final = {TIMEZONE: "a time zone", FISCAL_YEAR_START: "a fiscal year start"}
 _ZONE_NAMES: Final = re.compile(r"(?:\w+:)?(?:(?:reporting|business|company|default|local|report)_)?time_?zone")
 _FISCAL_NAMES: Final = re.compile(
     r"(?:\w+:)?(?:fiscal_year_start(?:_month)?|fiscal_(?:start_)?month|fiscal_year_first_month"
@@ -75,13 +75,13 @@ def _proposal(connection: str, setting: str, values: Mapping[str, list[StatedCon
     places = {value: listing(map(_place, found), _MOST) for value, found in values.items()}
     statements = " and ".join(f"{value} in {place}" for value, place in places.items())
     commands = [Command("config", "set", setting, value) for value in values]
-    differs = ", and these contradict each other" if len(values) > 1 else ""
-    hint = Hint("to take it over: {}", commands[0])
+    differs = ", and the statements contradict each other" if len(values) > 1 else ""
+    hint = Hint("to use it: {}", commands[0])
     if len(commands) > 1:
-        hint = Hint(f"decide which holds: {' or '.join('{}' for _ in commands)}", *commands)
+        hint = Hint(f"choose one: {' or '.join('{}' for _ in commands)}", *commands)
     return ResultWarning(
         "convention_stated",
-        f"{connection} states {_WHAT[setting]} that ktx.yaml does not have (`{setting}`){differs}: {statements}",
+        f"{connection} states {_WHAT[setting]} that ktx.yaml does not set (`{setting}`){differs}: {statements}",
         hint=hint,
         connection=connection,
         setting=setting,

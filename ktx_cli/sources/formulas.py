@@ -171,15 +171,15 @@ def _place(formulas: list[Formula], context: ProjectContext, wanted: Wanted, rep
         for source, names in _sources(model, formula)
     ]
     if len(found) != 1:
-        return "its names are those of several sources" if found else "its names are not all those of one source"
+        return "several sources have all its names" if found else "no single source has all its names"
     ((connection, source, names),) = found
     known = source.measures.get(formula.slug)
     if formula.slug in source.columns or (known is not None and not known.is_proposed):
-        return f"`{source.name}` has a definition of that name"
+        return f"`{source.name}` already has a definition with that name"
     assert source.place is not None
     path, steps = source.place.path, ("tables", source.name, PROPOSED_MEASURES, formula.slug)
     if text_of(steps) not in context.owned.get(path, {}) and _is_written(context, path, source.name, formula.slug):
-        return f"a scan proposes `{formula.slug}` for `{source.name}`"
+        return f"a scan already proposes `{formula.slug}` for `{source.name}`"
     value = {
         "name": formula.slug, "expr": _expr(formula, names), "status": "proposed",
         "reason": f"`{context.connection}/{formula.raw}` states this formula in line {formula.line}.",

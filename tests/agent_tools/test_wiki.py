@@ -354,8 +354,8 @@ LISTING = b"---\nsummary: Documents.\nsource: document-catalog\nconnection: docs
 def test_the_catalog_of_documents_is_not_for_agents_to_change(shop: Callable[..., Any]) -> None:
     made = shop()
     made.session.workspace.write(CATALOG, LISTING)
-    assert "write on another page" in made.refused("wiki_write", key="documents-docs", summary="s", content="c")
-    assert "write on another page" in made.refused("wiki_remove", key="documents-docs")
+    assert "write to another page" in made.refused("wiki_write", key="documents-docs", summary="s", content="c")
+    assert "write to another page" in made.refused("wiki_remove", key="documents-docs")
     assert made.text(CATALOG) == LISTING.decode()
     taken = made.refused("wiki_write", **NEW, content="Text.", source="document-catalog")
     assert "pages that ktx writes" in taken and made.text("wiki/global/refunds.md") is None

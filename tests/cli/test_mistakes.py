@@ -162,7 +162,7 @@ MISTAKES: Final = {
     ),
     "page-once-more": Mistake(
         wiki("refunds-once-more", REFUNDS, raw_paths=["page-once-more.md"]),
-        ("Another page says this",),
+        ("Another page already says this",),
         Call("wiki_write", {"key": "page-once-more", "raw_paths": ["page-once-more.md"]}),
         "wiki/global/refunds-once-more.md",
         first=(wiki("page-once-more", REFUNDS),),

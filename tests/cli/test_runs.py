@@ -294,12 +294,12 @@ def test_a_dry_run_says_what_agents_would_have_to_do_and_what_that_cost_before(
     text = ktx("ingest", "--dry-run").out
     assert "docs (files)\tgive agents\t2 units\n" in text
     bound = "2 units at most, 20 steps at most; questions for 12 sections of documents in 1 call"
-    assert f"agents would have: {bound}; what that costs is not known" in text
+    assert f"work for agents: {bound}; the cost is unknown" in text
 
     model_server.play(Agents())
     answer = ktx("ingest")
     assert answer.code == 0
-    assert f"agents have {bound}; what that costs is not known" in answer.err
+    assert f"work for agents: {bound}; the cost is unknown" in answer.err
     assert ktx("ingest", "--dry-run", "--json").data["forecast"] is None
     (company / "docs/new.md").write_text("Something new.")
     ahead = ktx("ingest", "--dry-run", "--json").data["forecast"]
@@ -316,7 +316,7 @@ def test_a_dry_run_says_what_agents_would_have_to_do_and_what_that_cost_before(
     text = ktx("ingest", "--dry-run").out
     assert "writer\t1 unit\t400\t0\t0\t80\t$0.0016\n" in text
     assert "about 840 tokens (700 fresh, 0 cache writes, 0 cache reads, 140 output) and $0.00 at list prices" in text
-    assert "as 2 units before took on average" in text
+    assert "based on the average of 2 earlier units" in text
     assert ktx("ingest", "--dry-run", "--no-llm", "--json").data["forecast"] is None
 
 

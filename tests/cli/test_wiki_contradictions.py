@@ -101,14 +101,14 @@ def test_the_author_of_commits_decides_where_nobody_is_named(
         (("return windw", "--holds", "1"), "no contradiction has the topic or the number", "'return window'"),
         (("7",), "no contradiction has the topic or the number `7`", "--all"),
         (("1", "--holds", "3"), "--holds takes the number of a statement, 1 to 2, not 3", "'return window'"),
-        (("1", "--holds", "1", "--holds", "2", "--by", "A"), "2 statements that hold need a reason", "--because"),
+        (("1", "--holds", "1", "--holds", "2", "--by", "A"), "a decision for 2 statements needs a reason", "--because"),
         (("1", "--neither", "--by", "A"), "a decision for none of the statements needs a reason", "--because"),
         (("1", "--neither", "--holds", "1"), "exclude each other", "drop one"),
-        (("--holds", "1"), "a decision needs the topic", "ktx wiki contradictions"),
+        (("--holds", "1"), "--holds, --neither and --reopen need a TOPIC", "ktx wiki contradictions"),
         (("1", "--because", "x"), "belong to a decision", "--holds"),
         (("1", "--reopen", "--holds", "1"), "exclude each other", "drop all but one"),
         (("--review",), "--review asks on a terminal", "--holds 1"),
-        (("1", "--holds", "1", "--by", "password = hunter2hunter2"), "the decision holds", "leave it out"),
+        (("1", "--holds", "1", "--by", "password = hunter2hunter2"), "the decision contains", "leave it out"),
     ],
 )
 def test_what_cannot_be_decided(words: tuple[str, ...], message: str, hint: str, ktx: Run, recorded: Path) -> None:

@@ -90,7 +90,7 @@ def test_groups_that_overlap_are_told(shop: Connector) -> None:
 def test_conditions_on_other_rows_with_the_same_parent_are_told(shop: Connector) -> None:
     query = {"measures": ["tickets.tickets"], "filters": ["orders.status = 'paid'"]}
     (note,) = told(shop, query)["notes"]
-    assert "`orders.status = 'paid'` is about other rows with the same row of customers" in note
+    assert "`orders.status = 'paid'` filters other rows that share a row of customers" in note
     assert "(tickets -> customers -> orders)" in note
     assert told(shop, query | {"filters": ["customers.orders.status = 'paid'"]})["notes"] == []
     assert told(shop, query | {"measures": ["customers.customers"]})["notes"] == []

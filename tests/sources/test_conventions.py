@@ -27,14 +27,14 @@ def proposals(*stated: StatedConvention, **calendar: Any) -> list[tuple[str, str
 def test_a_statement_is_a_proposal_with_its_place_and_its_command() -> None:
     assert proposals(FEBRUARY, BERLIN) == [
         (
-            "handbook states a start of the fiscal year that ktx.yaml does not have (`semantic.fiscal_year_start`): "
+            "handbook states a fiscal year start that ktx.yaml does not set (`semantic.fiscal_year_start`): "
             '2 in year.md ("The fiscal year begins on 1 February.")',
-            "to take it over: ktx config set semantic.fiscal_year_start 2",
+            "to use it: ktx config set semantic.fiscal_year_start 2",
         ),
         (
-            "handbook states a time zone that ktx.yaml does not have (`semantic.timezone`): "
+            "handbook states a time zone that ktx.yaml does not set (`semantic.timezone`): "
             'Europe/Berlin in time.md ("All times are Europe/Berlin.")',
-            "to take it over: ktx config set semantic.timezone Europe/Berlin",
+            "to use it: ktx config set semantic.timezone Europe/Berlin",
         ),
     ]
 

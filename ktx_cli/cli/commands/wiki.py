@@ -161,26 +161,29 @@ def lint(
 def contradictions(
     session: Session,
     topic: Annotated[
-        str | None, Argument(metavar="[TOPIC]", help="The topic of one, or its number.", autocompletion=open_topics)
+        str | None, Argument(metavar="[TOPIC]", help="Topic or number of a contradiction.", autocompletion=open_topics)
     ] = None,
-    all: Annotated[bool, Option("--all", help="Also list those that are decided.")] = False,
-    review: Annotated[bool, Option("--review", help="Ask about one after the other.")] = False,
+    all: Annotated[bool, Option("--all", help="Also list decided contradictions.")] = False,
+    review: Annotated[bool, Option("--review", help="Ask about each open contradiction in turn.")] = False,
     holds: Annotated[
-        list[int] | None,
-        Option("--holds", metavar="N", min=1, help="The number of the statement that holds; repeatable."),
+        list[int] | None, Option("--holds", metavar="N", min=1, help="Number of a statement that holds; repeatable.")
     ] = None,
     neither: Annotated[bool, Option("--neither", help="Decide that none of the statements holds.")] = False,
     because: Annotated[
-        str | None, Option("--because", metavar="TEXT", help="The reason. Required unless exactly one statement holds.")
+        str | None,
+        Option(
+            "--because", metavar="TEXT", help="Reason for the decision. Required unless exactly one statement holds."
+        ),
     ] = None,
     by: Annotated[
-        str | None, Option("--by", metavar="NAME", help="Who decides. Without it: the author of git commits.")
+        str | None,
+        Option("--by", metavar="NAME", help="Name of the person who decides. Defaults to your git author name."),
     ] = None,
-    reopen: Annotated[bool, Option("--reopen", help="Take the decision about TOPIC back.")] = False,
+    reopen: Annotated[bool, Option("--reopen", help="Withdraw the decision about TOPIC.")] = False,
 ) -> Result:
-    """List contradictions between sources that are not decided, and record decisions.
+    """List undecided contradictions between sources, and record decisions.
 
-    A decision is written into contradictions.yaml, and not committed. Agents see it in later runs.
+    A decision is written to contradictions.yaml but not committed. Agents see it in later runs.
     """
     from ktx_cli.jobs.contradictions import Answer, decide, find_contradiction, list_contradictions
     from ktx_cli.jobs.contradictions import reopen as reopened
@@ -221,7 +224,7 @@ def _check_decision(
     if sum((decides, review, reopen)) > 1:
         raise UsageError("a decision, --review and --reopen exclude each other", hint="drop all but one")
     if (decides or reopen) and topic is None:
-        raise UsageError("a decision needs the topic that it is about", hint=COMMAND)
+        raise UsageError("--holds, --neither and --reopen need a TOPIC", hint=COMMAND)
     if review and not session.settings.interactive:
         message = "--review asks on a terminal, and there is none, or questions are forbidden"
         raise UsageError(message, hint=COMMAND.with_words(Placeholder("TOPIC"), "--holds", "1"))

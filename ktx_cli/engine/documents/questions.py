@@ -132,7 +132,7 @@ class DocumentsAsked:
         problem = next((each.problem for each in self.tallies.values() if each.problem), "")
         if self.missing and problem:
             what = f"{plural(self.missing, 'section')} of documents"
-            message = f"the questions of {what} could not be written; the next run asks for them again: {problem}"
+            message = f"questions for {what} could not be written, and the next run tries again: {problem}"
             yield ResultWarning("questions_failed", message)
 
 

@@ -194,7 +194,7 @@ def _announce(plan: RunPlan, works: Sequence[SourceWork], database: sqlite3.Conn
     store = StateEnrichmentStore(plan.layout, database)
     ahead = estimate_run(plan, works, lambda kind, key: store.get(kind, key) is not None)
     if ahead is not None:
-        plan.emit(Notice(f"agents have {ahead.summary}"))
+        plan.emit(Notice(f"work for agents: {ahead.summary}"))
 
 
 def _run_agents(

@@ -367,8 +367,8 @@ class Scan(Block):
     share_code_lists: CodeLists = setting(
         "declared",
         "Which lists of values agents see under `privacy: local`: `declared`: those that the database, dbt or"
-        " the semantic layer declares, `all`: also those of columns with few values in the last scan. Never those of"
-        " personal data, and not in searches or in prompts for descriptions.",
+        " the semantic layer declares, `all`: also those of columns with few values in the last scan. Lists of"
+        " personal data are never shown, and no lists are used in searches or in prompts for descriptions.",
     )
     views: Views = setting(
         "local",

@@ -499,7 +499,8 @@ def _status_rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
             f"avg(case when {name_in_expr(column.name, dialect)} = '{value}' then 1.0 else 0.0 end)",
             (column.name,),
             f"`{column.name}` is a status, and the database declares its values; `{value}` is an outcome.",
-            f"Share of the rows of {table.name} with {column.name} {value}; rows without a value count as others.",
+            f"Share of the rows of {table.name} whose {column.name} is {value}; rows without a value "
+            f"count as not {value}.",
             format="percent",
         )
 

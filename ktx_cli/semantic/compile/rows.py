@@ -426,8 +426,8 @@ def _note_fan_out(rows: Rows, condition: Expression) -> None:
         edge = rows.names.graph.fan_out(path)
         if edge is not None and not condition.via and len(name.hops) == 1:
             rows.build.note(
-                f"`{condition.text}` is about other rows with the same row of {edge.source}: it keeps each row of "
-                f"{rows.fact.name} for which one of them meets it ({path})"
+                f"`{condition.text}` filters other rows that share a row of {edge.source}: it keeps each row of "
+                f"{rows.fact.name} for which at least one of them matches ({path})"
             )
 
 

@@ -526,7 +526,7 @@ def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
         )
     via = choices[0]["via"]
     flags = " or ".join(f"`--via {target}={each['via']}`" for each in choices)
-    hints.append(f'to count each row in all of these groups, say {flags} ("via": {{"{target}": "{via}"}})')
+    hints.append(f'to count each row in every one of these groups, use {flags} ("via": {{"{target}": "{via}"}})')
     return SemanticError(message, hint="; ".join(hints), code="fan_out", details=details)
 
 

@@ -1,4 +1,4 @@
-"""KTX235: sources contradict each other, and nobody has decided."""
+"""KTX235: sources contradict each other, and nobody has decided which one holds."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ RULE = Rule(
     "KTX235",
     "open-contradiction",
     Severity.WARNING,
-    "Sources contradict each other, and nobody has decided.",
-    "Agents prefer no source, so pages give both statements until a person decides. "
-    "`ktx wiki contradictions --review` asks about each. A `contradictions.yaml` that cannot be read is an error.",
+    "Sources contradict each other, and nobody has decided which one holds.",
+    "Agents prefer no source, so pages give both statements until a person decides. Run `ktx wiki contradictions "
+    "--review` to decide them one by one. A `contradictions.yaml` that cannot be read is reported as an error.",
     check,
     bad={
         "contradictions.yaml": """\

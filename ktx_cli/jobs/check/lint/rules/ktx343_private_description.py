@@ -39,8 +39,8 @@ RULE = Rule(
     "private-description",
     Severity.WARNING,
     "A text of the semantic layer contains contact or payment data of a person.",
-    "The semantic layer is committed to git and shown to agents. Name the team or the role instead; a text of a "
-    "database or a tool is corrected there, or by a description of your own. Agents cannot write such texts.",
+    "The semantic layer is committed to git and shown to agents. Name the team or the role instead. If the text comes "
+    "from a database or a tool, correct it there, or write a description of your own. Agents cannot write such texts.",
     check,
     bad={
         "semantic-layer/warehouse/orders.yaml": """\

@@ -1,4 +1,4 @@
-"""KTX344: the SQL of a source reads what is hidden elsewhere."""
+"""KTX344: the SQL of a source reads data that is hidden elsewhere."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
             try:
                 check_protected(layer.model, source.sql)
             except Refused as error:
-                message = f"the SQL of `{source.name}` reads what is hidden elsewhere: {error.message}"
-                hint = Hint("hide it here too; where a tool wrote this source: {}", Command("ingest"))
+                message = f"the SQL of `{source.name}` reads data that is hidden elsewhere: {error.message}"
+                hint = Hint("hide it here too, or, if a tool wrote this source: {}", Command("ingest"))
                 yield RULE.diagnostic(message, layer.location(source, source), hint)
 
 
@@ -30,9 +30,9 @@ RULE = Rule(
     "KTX344",
     "query-of-hidden",
     Severity.WARNING,
-    "The SQL of a source reads what is hidden elsewhere.",
-    "Queries of such a source show values of a hidden column, or rows that a policy keeps back. A source that comes "
-    "from a dbt model goes with the next `ktx ingest` once something that it reads is hidden; it shows it until then.",
+    "The SQL of a source reads data that is hidden elsewhere.",
+    "Queries of such a source show values of a hidden column, or rows that a policy hides. If the source comes from a "
+    "dbt model, the next `ktx ingest` removes it; until then, queries show the hidden data.",
     check,
     bad={
         "semantic-layer/warehouse/customers.yaml": """\
