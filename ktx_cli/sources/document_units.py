@@ -40,7 +40,8 @@ class DocumentSource(Source):
         projection = super().project(entry, snapshot, context)
         written, report = write_formulas(snapshot, context)
         artifacts = {**written.artifacts, **projection.artifacts}
-        return replace(projection, artifacts=artifacts, owned=written.owned, report=report, warnings=written.warnings)
+        warnings = (*projection.warnings, *written.warnings)
+        return replace(projection, artifacts=artifacts, owned=written.owned, report=report, warnings=warnings)
 
 
 @dataclass(frozen=True, slots=True)
