@@ -199,13 +199,15 @@ class RuntimeContract:
         self.cases = tuple(cases)
 
     async def check(self, case: ContractCase, subject: Subject) -> Observed:
-        """Run a case and return what came of it; raises `ContractBroken` when that is not what must come."""
+        """Run a case and return what came of it; raises `ContractBroken` when that is not what must come.
+
+        What may come in any order is returned in the order of the case.
+        """
         found, wanted = await observe(case, subject), case.expectation(subject.family)
-        if case.any_order:
-            found, wanted = _in_order(found), _in_order(wanted)
-        if found != wanted:
-            raise ContractBroken(difference(case, subject, found, wanted))
-        return found
+        compared = (_in_order(found), _in_order(wanted)) if case.any_order else (found, wanted)
+        if compared[0] != compared[1]:
+            raise ContractBroken(difference(case, subject, *compared))
+        return wanted
 
 
 def _in_order(observed: Observed) -> Observed:

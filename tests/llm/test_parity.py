@@ -156,6 +156,7 @@ def test_nothing_differs_without_a_reason() -> None:
     """What may differ is a closed list: a new row of it is a decision, made here too."""
     assert [case.title for case in CASES if case.differs] == [
         "arguments that break the schema, repair on",
+        "ten parallel calls, one with arguments that break the schema, repair on",
         "arguments that are not JSON, repair off",
         "an unknown tool",
         "401",
