@@ -135,4 +135,4 @@ def _plain(value: Any) -> Any:
 def errors(model: Model) -> list[str]:
     """Return what loading and checking find wrong in a model."""
     problems = [*model.problems, *check_model(model)]
-    return [f"{each.place}: {each.message}" for each in problems if each.severity == "error"]
+    return [f"{each.location}: {each.message}" for each in problems if each.severity == "error"]
