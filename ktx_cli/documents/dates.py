@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -117,9 +117,28 @@ def statements(text: str) -> tuple[Statement, ...]:
     """Return what a text says of its own date and standing, in order; looked at is what `stated_dates` looks at."""
     lines = [line[:_LONGEST_LINE] for line in text.removeprefix("\ufeff").split("\n", MOST_LINES)[:MOST_LINES]]
     end = lines.index("---", 1) if lines[0].rstrip() == "---" and "---" in lines[1:] else 0
-    front = (each for line in lines[1:end] for each in _of_field(line))
+    front = (each for field in _fields(lines[1:end]) for each in _of_field(field))
     below = (each for line in lines[end:] for each in _of_line(line))
     return tuple(dict.fromkeys((*front, *below)))
+
+
+_LIST_KEY: Final = re.compile(r"([A-Za-z][\w -]{1,30}?)\s*:\s*(?:\[(.*)\]\s*)?")
+_ITEM: Final = re.compile(r"\s*-\s+(\S.*)")
+
+
+def _fields(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the fields of front matter as `key: value`, those that hold a list once for each item."""
+    key = ""
+    for line in lines:
+        found, item = _LIST_KEY.fullmatch(line), _ITEM.fullmatch(line)
+        if found:
+            key = found[1]
+            yield from (f"{key}: {each.strip()}" for each in (found[2] or "").split(",") if each.strip())
+        elif item and key:
+            yield f"{key}: {item[1]}"
+        else:
+            key = ""
+            yield line
 
 
 def _of_field(line: str) -> Iterator[Statement]:

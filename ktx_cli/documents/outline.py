@@ -29,7 +29,9 @@ _PDF_PAGE: Final = re.compile(r"Page \d+")
 _SENTENCE: Final = re.compile(r".+?[.!?](?=\s|$)")
 _LEADING: Final = re.compile(r"^(?:[-*+>]\s+|\d+[.)]\s+)+")
 _TABLE: Final = re.compile(r"\s*[|+]")
-_MARKUP: Final = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s\"[^\"]*\")?\)|[*`]+|(?<!\w)_+|_+(?!\w)")
+_MARKUP: Final = re.compile(
+    r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s\"[^\"]*\")?\)|`+|(?<!\w)\*+(?=\S)|(?<=\S)\*+(?!\w)|(?<!\w)_+|_+(?!\w)"
+)
 
 
 _MOST_BYTES: Final = 200_000

@@ -17,6 +17,7 @@ from ktx_cli.documents import (
     stated_standing,
     statements,
 )
+from ktx_cli.documents.outline import without_markup
 
 
 def raw(path: str, text: str) -> RawFile:
@@ -124,3 +125,25 @@ def test_a_document_that_another_one_replaces_or_has_a_later_version() -> None:
 def test_what_passages_say_of_the_standing_of_their_document(text: str, standing: Standing | None) -> None:
     found = raw("a.md", text)
     assert stated_standing(found, read_document(found)) is standing
+
+
+@pytest.mark.table(
+    ("text", "plain"),
+    [
+        ("**Note:** the *net* `amount`", "Note: the net amount"),
+        ("Net amount = quantity * unit_price - discount", "Net amount = quantity * unit_price - discount"),
+        ("a*b*c and snake_case_name", "a*b*c and snake_case_name"),
+        ("[the list](old.md) _holds_", "the list holds"),
+    ],
+)
+def test_emphasis_goes_and_formulas_stay(text: str, plain: str) -> None:
+    assert without_markup(text) == plain
+
+
+@pytest.mark.parametrize("listed", ["\n  - old.md\n  - older.md", " [old.md, 'older.md']"])
+def test_front_matter_may_list_what_a_document_replaces(listed: str) -> None:
+    found = marks_of(outlined(new=f"---\nsupersedes:{listed}\n---\n# New", old="# Old", older="# Older"))
+    assert {path: found[path][0].standing for path in ("old.md", "older.md")} == {
+        "old.md": Standing.SUPERSEDED,
+        "older.md": Standing.SUPERSEDED,
+    }
