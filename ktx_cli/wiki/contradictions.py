@@ -121,7 +121,8 @@ class Contradiction(Record):
         """What was decided, why, by whom and when, in one line; empty while nobody has decided."""
         if self.decision is None:
             return ""
-        by = " ".join(filter(None, (self.decided_by and f"by {self.decided_by}", self.decided_on and self.decided_on)))
+        who, day = self.decided_by, self.decided_on
+        by = " ".join(filter(None, (who and f"by {who}", day and f"on {day}")))
         reason = f" because {self.reason}" if self.reason else ""
         return f"{self.decision.rstrip('.')}{reason.rstrip('.')}" + (f" ({by})" if by else "")
 

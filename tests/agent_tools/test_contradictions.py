@@ -146,7 +146,7 @@ contradictions:
 def test_what_a_person_decided_is_shown_and_not_recorded_again(shop: Callable[..., Any]) -> None:
     made = shop(raw=RAW, source="docs", files={"contradictions.yaml": DECIDED})
     text = made.ok("record_contradiction", **arguments("a.md", "b/c.md"))
-    assert "decided this already: Revenue is net because the auditors say so (by Ada 2026-01-31)" in text
+    assert "decided this already: Revenue is net because the auditors say so (by Ada on 2026-01-31)" in text
     assert made.session.records.contradictions == []
     made.ok("record_contradiction", **arguments("a.md", "data"))
     made.ok("record_contradiction", **arguments("a.md", "b/c.md", topic="week"))

@@ -150,7 +150,7 @@ def test_a_decision_changes_only_its_entry_and_can_be_taken_back() -> None:
     assert [line for line in after.splitlines() if line not in new] == MINE.splitlines()
     first, second = kept(after)
     assert (first.decision, first.holds) == ("Customers have 30 days.", ("docs/new.md",))
-    assert first.decision_summary == "Customers have 30 days because Legal signed it (by Ada 2026-01-31)"
+    assert first.decision_summary == "Customers have 30 days because Legal signed it (by Ada on 2026-01-31)"
     assert not second.is_decided and entry_line(after, 0) == 4
     assert with_decision(after, 0, None) == MINE
     again = with_decision(after, 0, ContradictionDecision((1, 2), "Bo", "2026-02-01", "by year"))

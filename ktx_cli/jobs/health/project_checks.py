@@ -319,7 +319,8 @@ def check_contradictions(context: CheckContext) -> list[CheckResult]:
     topics = listing(each.topic for each in undecided)
     verb = "waits" if len(undecided) == 1 else "wait"
     message = f"{plural(len(undecided), 'contradiction')} between sources {verb} for a decision: {topics}"
-    hint = Hint("{}, or correct the source and delete the entry", Command("wiki", "contradictions", "--review"))
+    review = Command("wiki", "contradictions", "--review")
+    hint = Hint("decide with {}, or correct the source and delete the entry", review)
     return [CheckResult(CONTRADICTIONS, Level.WARN, message, hint, location=Location(CONTRADICTIONS_NAME))]
 
 

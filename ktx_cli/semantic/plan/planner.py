@@ -502,7 +502,7 @@ def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
     graph, target = names.graph, ".".join(name.hops)
     fact, end = names.model.sources[paths[0].start], names.model.sources[paths[0].end]
     parents = dict.fromkeys(edge.source for path in paths if (edge := graph.fan_out(path)))
-    parent = listing(f"`{each}`" for each in parents)
+    parent = " or ".join(f"`{each}`" for each in parents)
     message = (
         f"a row of `{fact.name}` has no `{name}` of its own: {listing(map(str, paths))} "
         f"{'leads' if len(paths) == 1 else 'lead'} up to {parent} and down again, "
