@@ -138,7 +138,7 @@ class ExpressionChecks:
             return
         if column.type is SemanticType.TIME and function == "avg":  # some databases have the middle of two times
             return
-        strict = column.type in dialect_named(self.model.dialect).not_summed
+        strict = is_never_added(column, function, self.model.dialect)
         what = f"measure `{measure.name}` of `{source.name}` adds up `{reference}`, which is a {column.type.value}"
         hint = "aggregate a number, count rows, or cast the column"
         severity = Severity.ERROR if strict else Severity.WARNING
@@ -300,17 +300,24 @@ def read_fragment(text: str, dialect: str, what: str, parameters: Collection[str
         bool(aggregates),
         any(_is_inside(node.parent, is_aggregate) for node in aggregates),
         any(isinstance(node, exp.Anonymous) for node in tree.walk()),
-        tuple(_added(tree)),
+        tuple((function, Reference(parts, True, False)) for function, parts in added_columns(tree)),
     )
 
 
-def _added(tree: exp.Expr) -> Iterator[tuple[str, Reference]]:
+def is_never_added(column: Column, function: str, dialect: str) -> bool:
+    """Say whether the database has no `sum` or `avg` (`function`) of a column of a table, whatever its values are."""
+    has_middle = function == "avg" and column.type is SemanticType.TIME
+    return column.expr is None and not has_middle and column.type in dialect_named(dialect).not_summed
+
+
+def added_columns(tree: exp.Expr) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield `sum` or `avg` with the parts of the name of each column that it takes as it is."""
     for node in tree.find_all(exp.Sum, exp.Avg):
         value = node.this.expressions[0] if isinstance(node.this, exp.Distinct) else node.this
         value = value.unnest() if isinstance(value, exp.Expr) else value
         if isinstance(value, exp.Column) and not isinstance(value.this, exp.Star):
             function = "sum" if isinstance(node, exp.Sum) else "avg"
-            yield function, Reference(tuple(part.name for part in value.parts), True, False)
+            yield function, tuple(part.name for part in value.parts)
 
 
 def template_values(text: str, what: str, parameters: Collection[str], *, policy: bool = False) -> dict[str, int]:

@@ -247,18 +247,21 @@ _TOKEN: Final = re.compile(
 class Read:
     """The names in a piece of SQL: `columns` inside aggregates (all, where it has none), those `outside` them.
 
-    `numbers`: columns that are added up. `type`: the ktx type of what it gives, None where that does not show.
+    `numbers`: columns that are added up. `added`: `sum` or `avg`, and the column it takes as it is. `type`: the ktx
+    type of what it gives, None where that does not show.
     """
 
     columns: tuple[tuple[str, ...], ...]
     outside: tuple[tuple[str, ...], ...]
     numbers: frozenset[tuple[str, ...]]
+    added: tuple[tuple[str, tuple[str, ...]], ...]
     aggregates: bool
     type: str | None
 
 
 def read(text: str, dialect: str) -> Read:
     """Read one expression; `KtxError` for what is none, or none a definition may hold."""
+    from ktx_cli.semantic.check import added_columns
     from ktx_cli.semantic.expressions.fragments import is_aggregate, parse
 
     if len(text) > LONGEST:
@@ -281,7 +284,8 @@ def read(text: str, dialect: str) -> Read:
         raise UnresolvedError("it holds an aggregate inside another one")
     aggregates = any(is_aggregate(node) for node in tree.walk())
     found = tuple(dict.fromkeys(inside if aggregates else outside))
-    return Read(found, tuple(dict.fromkeys(outside)), frozenset(numbers), aggregates, type_of(tree))
+    added = tuple(added_columns(tree))
+    return Read(found, tuple(dict.fromkeys(outside)), frozenset(numbers), added, aggregates, type_of(tree))
 
 
 def _is_nested(node: exp.Expr, fits: Callable[[exp.Expr], bool]) -> bool:
@@ -353,9 +357,23 @@ def checked(draft: SourceDraft, text: str, *, aggregate: bool, measures: Iterabl
         raise UnresolvedError(f"`{strange[0]}` in it is no measure that was imported")
     columns = found.columns if found.aggregates or not aggregate else ()
     owners = [(_owner(draft, parts), parts) for parts in columns]
+    for function, parts in found.added:
+        _refuse_sum(draft, function, parts)
     for owner, parts in owners:
         owner.require(parts[-1], "number" if parts in found.numbers else None)
     return found
+
+
+def _refuse_sum(draft: SourceDraft, function: str, parts: tuple[str, ...]) -> None:
+    """Raise `KtxError` where the database has no such aggregate of a column of the manifest."""
+    from ktx_cli.semantic.check import is_never_added
+
+    owner = _owner(draft, parts)
+    column = owner.base.columns.get(owner.find(parts[-1]) or "") if owner.base is not None else None
+    if column is not None and is_never_added(column, function, draft.dialect):
+        raise UnresolvedError(
+            f"the database has no `{function}` of `{'.'.join(parts)}`, which is a {column.type.value}"
+        )
 
 
 def _owner(draft: SourceDraft, parts: tuple[str, ...]) -> SourceDraft:

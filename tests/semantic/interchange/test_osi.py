@@ -113,6 +113,23 @@ def test_what_becomes_of_a_document_of_others() -> None:
     }
 
 
+def test_a_sum_that_the_database_does_not_have_is_left_out(manifest: Model) -> None:
+    metrics = (
+        "SUM(orders.ordered_at)",
+        "SUM(DISTINCT orders.ordered_at) / 2",
+        "AVG(orders.ordered_at)",
+        "SUM(orders.id)",
+    )
+    listed = [{"name": f"m{place}", "expression": text} for place, text in enumerate(metrics)]
+    model = {"name": "shop", "datasets": [{"name": "orders", "source": "main.orders"}], "metrics": listed}
+    found = import_osi({"a.yaml": yaml.dump({"version": "0.1.1", "semantic_model": [model]})}, manifest)
+    why = "the database has no `sum` of `ordered_at`, which is a time"
+    assert {each.what: each.why for each in found.report if each.kind is Kind.DROPPED} == {
+        "metric `m0`": why,
+        "metric `m1`": why,
+    }
+
+
 def test_the_dialect_of_the_connection_is_taken_where_it_is_there(load: Load) -> None:
     both = OTHERS.replace("expression: x}", "expression: SUM(orders.amount) * 2}")
     measures = yaml.load(import_osi({"a.yaml": both}, None, dialect="snowflake").files["orders.yaml"], where="")[
