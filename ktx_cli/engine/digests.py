@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -31,7 +31,7 @@ ROLE: Final = "candidateExtraction"
 """The role whose model writes them, as it writes the descriptions of tables."""
 
 MOST: Final = 20
-"""Units of one call."""
+"""Items of one call."""
 
 ROOM: Final = 90_000
 """Characters of the data of one call."""
@@ -112,7 +112,7 @@ def digest_demand(works: Iterable[SourceWork], is_kept: IsKept, root: Path | Non
         items = list(_items(work, form, load_prompt(form.prompt, root)))
         waiting = [item for item in items if not is_kept(KIND, item.key)]
         units, tables = units + len(items), tables + len(waiting)
-        calls += sum(1 for _ in _batches(waiting))
+        calls += sum(1 for _ in batches(waiting, ROOM))
     return DigestDemand(units, tables, calls)
 
 
@@ -154,7 +154,7 @@ async def _of_source(
         done += len(batch)
         emit(StepProgress(KIND, done, len(items), work.connection))
 
-    await side_by_side(list(_batches(waiting)), ask, questions.at_once)
+    await side_by_side(list(batches(waiting, ROOM)), ask, questions.at_once)
     written = sum(key == work.key for key, _ in digests.outcomes)
     summary = f"{written} of {plural(len(items), 'table')} described"
     emit(StepFinished(KIND, summary, monotonic() - started, work.connection))
@@ -169,16 +169,27 @@ def _items(work: SourceWork, form: DigestForm, prompt: Prompt) -> Iterator[_Item
             yield _Item(work, form, unit, str(brief["table"]), text, key)
 
 
-def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
-    """Yield the items in groups that fit into a call; no group has one name twice."""
-    batch: list[_Item] = []
-    room = ROOM
+class Asked(Protocol):
+    """An item of a call for several."""
+
+    @property
+    def text(self) -> str:
+        """What the model sees of it."""
+
+
+AskedT = TypeVar("AskedT", bound=Asked)
+
+
+def batches(items: Iterable[AskedT], room: int) -> Iterator[list[AskedT]]:
+    """Yield the items in groups that fit into a call: `MOST` items, and `room` characters unless one alone has more."""
+    batch: list[AskedT] = []
+    left = room
     for item in items:
-        if batch and (len(batch) == MOST or len(item.text) > room):
+        if batch and (len(batch) == MOST or len(item.text) > left):
             yield batch
-            batch, room = [], ROOM
+            batch, left = [], room
         batch.append(item)
-        room -= len(item.text)
+        left -= len(item.text)
     if batch:
         yield batch
 

@@ -28,7 +28,7 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.documents import Passage, UnreadableDocumentError
-from ktx_cli.engine.digests import IsKept
+from ktx_cli.engine.digests import IsKept, batches
 from ktx_cli.engine.documents.triage import Question, QuestionRunner, Tally, content_hash, load_prompt
 from ktx_cli.engine.work import SourceWork, without_questions
 from ktx_cli.privacy import personal_data, secrets
@@ -50,9 +50,6 @@ KIND: Final = "passage_questions"
 
 ROLE: Final = "candidateExtraction"
 """The role whose model writes them, as it writes the descriptions of tables."""
-
-MOST: Final = 20
-"""Passages of one call."""
 
 ROOM: Final = 48_000
 """Characters of the passages of one call."""
@@ -112,7 +109,7 @@ def question_demand(
             stored = {} if database is None else _stored(database, work.connection, texts)
             waiting, _ = _waiting(texts, stored, load_prompt(KIND, root))
             waiting = [item for item in waiting if not is_kept(KIND, item.key)]
-            sections, calls = sections + len(waiting), calls + sum(1 for _ in _batches(waiting))
+            sections, calls = sections + len(waiting), calls + sum(1 for _ in batches(waiting, ROOM))
     return QuestionDemand(sections, calls)
 
 
@@ -189,7 +186,7 @@ class _Writer:
                 self.found[item.digest] = written
             self.emit(StepProgress("questions", len(self.found), total, connection))
 
-        await side_by_side(list(_batches(waiting)), ask, self.questions.at_once)
+        await side_by_side(list(batches(waiting, ROOM)), ask, self.questions.at_once)
         missing = sum(item.digest not in self.found for item in waiting)
         summary = f"questions for {total - missing} of {plural(total, 'section')}"
         self.emit(StepFinished("questions", summary, monotonic() - started, connection))
@@ -268,20 +265,6 @@ def _digest(title: str, passage: Passage) -> str:
 
 def _shown(title: str, passage: Passage) -> str:
     return f"title: {one_line(title)}\nbelow: {passage.heading or one_line(title)}\n\n{passage.text.strip()}"
-
-
-def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
-    """Yield the items in groups that fit into a call."""
-    batch: list[_Item] = []
-    room = ROOM
-    for item in items:
-        if batch and (len(batch) == MOST or len(item.text) > room):
-            yield batch
-            batch, room = [], ROOM
-        batch.append(item)
-        room -= len(item.text)
-    if batch:
-        yield batch
 
 
 def _fit(given: SectionQuestions) -> PassageQuestions:
