@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.compile.build import Build, as_column, column, count_of, is_present, join, subquery
     from ktx_cli.semantic.compile.rows import Rows
     from ktx_cli.semantic.data_checks import DataCheck, DataChecks
+    from ktx_cli.semantic.decisions import (
+        Alternative,
+        DecisionKind,
+        DecisionPoint,
+        Decisions,
+        DecisionState,
+        Effect,
+        Statement,
+    )
     from ktx_cli.semantic.expressions.fragments import TEMPLATE, parse
     from ktx_cli.semantic.expressions.names import Expression, Name, Names, placeholder
     from ktx_cli.semantic.filter_values import (
