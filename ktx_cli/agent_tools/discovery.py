@@ -220,6 +220,7 @@ DISCOVERY_TOOLS: Final = (discover_data, entity_details)
 _ROOM: Final = LONGEST_RAW - RESERVE
 _DOCUMENTS: Final = frozenset({".pdf", ".html", ".htm"})
 _MARKDOWN: Final = frozenset({".md", ".markdown"})
+_TEXTS: Final = frozenset({".txt", ".rst"})
 
 
 class ReadFile(Input):
@@ -295,12 +296,14 @@ def file_lines(file: RawFile) -> list[str]:
 def raw_text(file: RawFile) -> str:
     """Return the text of a file that people read: of HTML and PDF as Markdown, of Markdown without HTML comments.
 
-    A line of a Markdown file keeps its number.
+    Documents have neither secrets nor contact data of persons in it. A line of a Markdown file keeps its number.
     """
     suffix = PurePosixPath(file.path).suffix.lower()
     if suffix in _DOCUMENTS:
-        return read_document(file).markdown
-    return without_comments(file.text()) if suffix in _MARKDOWN else file.text()
+        return wiki.without_private(read_document(file).markdown)
+    if suffix in _MARKDOWN:
+        return wiki.without_private(without_comments(file.text()))
+    return wiki.without_private(file.text()) if suffix in _TEXTS else file.text()
 
 
 RAW_TOOLS: Final = (read_raw_file, read_raw_span)

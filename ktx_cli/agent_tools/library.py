@@ -20,6 +20,7 @@ from ktx_cli.search import Hit, Passages, Scope, Store, hits, passage_documents,
 from ktx_cli.search import Passage as SearchPassage
 from ktx_cli.search import Passage as Searched
 from ktx_cli.sources import RawStore, load_questions, passage_digest, question_stamps, source_for
+from ktx_cli.wiki import screened, screened_line, without_private
 
 if TYPE_CHECKING:
     from ktx_cli.documents import Document, Passage
@@ -113,7 +114,7 @@ class Library:
         document = self.document(place)
         title = "" if document is None else self._title(place, document)
         for each in self.passages(place):
-            yield Searched(each.key, place.source, title, each.text, each.heading)
+            yield Searched(each.key, place.source, title, screened(each.text), each.heading)
 
     def _title(self, place: DocumentId, document: Document) -> str:
         """Return the title of a document, with the mark of one that says that it does not hold."""
@@ -129,11 +130,25 @@ class Library:
             raw = self.sources.get(place.source, {}).get(place.path)
             if raw is not None and place not in self._documents:
                 try:
-                    self._documents[place] = read_document(raw)
+                    self._documents[place] = _screened(read_document(raw))
                 except (UnreadableDocumentError, StorageError) as error:
                     self._documents[place] = error
             return self._documents.get(place)
 
+
+def _screened(document: Document) -> Document:
+    """Return a document without secrets and contact data, and without instructions in its title and headings."""
+    from ktx_cli.documents import is_heading, outside_fences
+
+    lines = without_private(document.markdown).split("\n")
+    for number, line in list(outside_fences("\n".join(lines))):
+        if is_heading(line):
+            lines[number] = screened(line)
+    return replace(document, title=screened_line(document.title, "title"), markdown="\n".join(lines))
+
+
+_RULES: Final = "screened-1"
+"""What is left out of documents: another name where an index that was written before shows more."""
 
 _FETCHES = "SELECT connection, kind, files FROM fetches ORDER BY connection"
 
@@ -152,8 +167,8 @@ def passages_of(layout: Layout, config: KtxConfig) -> list[Passages]:
 
 
 def _digests(files: Mapping[str, str], stamps: PathStamps) -> dict[str, str]:
-    """Return path -> what tells one state of a document from another: of its content, and of its questions."""
-    return {path: f"{sha256} {stamps[path]}" if path in stamps else sha256 for path, sha256 in files.items()}
+    """Return path -> what tells one state of a document from another: the rules, its content, and its questions."""
+    return {path: " ".join((_RULES, sha256, stamps.get(path, ""))).rstrip() for path, sha256 in files.items()}
 
 
 def passage_of(layout: Layout, config: KtxConfig, key: str) -> SearchPassage | None:

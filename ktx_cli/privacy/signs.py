@@ -307,24 +307,70 @@ _OF_QUERIES: Final = re.compile(
 """What stands on a line in front of such an id: nothing, in a list, or a word that says what it is."""
 _FRONT: Final = 2000
 """Characters of a line that are searched for such a word."""
+_SECRET_NAME: Final = (
+    r"password|passwd|passwort|kennwort|passcode|pwd|passphrase|mot[ ]de[ ]passe|contraseña|secret"
+    r"|(?:api|access|private|signing|encryption)[ _-]?key|auth[ _-]?token|token|credentials?"
+)
+_VALUE: Final = r"[\"'`*]*(?P<value>[^\s\"'`<>,;|]{6,})"
 _ASSIGNED: Final = re.compile(
-    r"\b(?P<name>[\w-]{0,40}(?:password|passwd|pwd|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|auth[_-]?token|token))"
-    r"[\"'`*]*\s*(?:[:=]|\bis\b)\s*[\"'`*]*(?P<value>[^\s\"'`<>,;|]{6,})",
+    rf"\b(?P<name>[\w-]{{0,40}}(?:{_SECRET_NAME}))[\"'`*]*\s*(?:[:=]|\bis\b)\s*{_VALUE}", re.IGNORECASE
+)
+_IN_SENTENCE: Final = re.compile(
+    rf"\b(?P<name>(?:{_SECRET_NAME}))\b[\"'`*]*"
+    r"(?:[ \t]+(?:for|of|to|on|in|at|by|from|used|für|von|des|der)\b(?:[ \t]+[^\s:=|.!?;]{1,40}){1,8}?)?"
+    r"(?:[ \t]*[:=][ \t]+|[ \t]+(?:-|–|—|->|→|is|are|was|reads|ist|lautet|est|es)[ \t]+(?:(?:now|still)[ \t]+)?"
+    r"|[ \t]+(?:\w+[ \t]+){0,3}?(?:set|changed|reset|rotated|geändert)[ \t]+(?:to|auf)[ \t]+)"
+    rf"(?:the[ \t]+)?{_VALUE}",
     re.IGNORECASE,
 )
-_NAMES: Final = ("pass", "pwd", "secret", "key", "token")
+"""A secret that a sentence tells: `the password for the replica is ...`, `token - ...`."""
+_PASSWORD: Final = re.compile(r"pass|pwd|kennwort|contraseña", re.IGNORECASE)
+_BEARER: Final = re.compile(r"\b(?P<name>bearer)[ \t]+(?P<value>[\w.~+/=-]{12,})", re.IGNORECASE)
+_COLUMN_NAME: Final = re.compile(r"[a-z]+(?:[_.][a-z]+)+[_.]?\d{1,4}", re.IGNORECASE)
+_NO_VALUE: Final = re.compile(
+    r"[a-z]+(?:[_.][a-z0-9]+)+|[a-z]+(?:-[a-z]+)*-?v?\d{1,4}(?:\.\d+)*(?:-[a-z]+)*|(?:\S+:)+[0-9a-f]{16}", re.IGNORECASE
+)
+"""Stands in sentences about keys and tokens and is none: names of columns and versions, ids of passages."""
+_TIME: Final = re.compile(
+    r"(?:fy|cy|q|kw|w)?-?(?:(?:19|20)\d\d|[1-4])(?:[-/.](?:q|w|kw)?\d+)*\S?|\d+(?:st|nd|rd|th)\S*", re.IGNORECASE
+)
+_ABOUT_SECRETS: Final = re.compile(
+    r"(?:sha-?|aes-?|rsa-?|hs|rs|es|md|hmac-?|base|utf-?|pbkdf|argon|oauth-?|x\.?|iso-?|rfc-?|uuidv?|varchar|char|int"
+    r"|ed|pkcs#?|fips-?)\d\S*|bcrypt\S*|scrypt\S*|arn:aws\S*"
+    r"|\d+-?(?:bits?|bytes?|chars?|characters?|digits?|letters?|signs?|days?|hours?|minutes?|months?|weeks?|years?|h|x)(?:-\S*)?",
+    re.IGNORECASE,
+)
+"""Algorithms, types, lengths and names of resources."""
+_NAMES: Final = ("pass", "pwd", "secret", "key", "token", "kennwort", "contraseña", "credential", "bearer")
 _HINT: Final = "delete it here and at its source, and change the secret: it has been read"
 
 
 def secrets(text: str, known: Collection[str] = ()) -> Iterator[Spot]:
     """Yield what looks like a secret, one for each line.
 
-    Known forms of keys, random texts, URLs with a password, and values behind names such as `password`. Digests and
-    commits (32, 40 or 64 hexadecimal digits) are none unless such a name stands in front of them, nor are ktx's own ids
-    of statements and passages (16) in a list or behind a word such as `query`. `known`: further ids that are none.
+    Known forms of keys, random texts, URLs with a password, and values behind names such as `password`, in assignments
+    and in sentences. Digests and commits (32, 40 or 64 hexadecimal digits) are none unless such a name stands in front
+    of them, nor are ktx's own ids of statements and passages (16) in a list or behind a word such as `query`. `known`:
+    further ids that are none.
     """
-    found = {text.rfind("\n", 0, spot.at): spot for spot in (*_assigned(text), *_tokens(text, known))}
+    found = {text.rfind("\n", 0, spot.at): spot for spot in all_secrets(text, known)}
     yield from (found[line] for line in sorted(found))
+
+
+def all_secrets(text: str, known: Collection[str] = ()) -> Iterator[Spot]:
+    """Yield every text that `secrets` looks for, in no order; they may overlap."""
+    yield from _assigned(text)
+    yield from _tokens(text, known)
+
+
+def _key_end(text: str, begun: int) -> int:
+    """Return where a private key ends whose first line ends at a place: without an end, where the paragraph does."""
+    ending = text.find("-----END", begun)
+    if ending >= 0:
+        line = text.find("\n", ending)
+        return len(text) if line < 0 else line
+    paragraph = text.find("\n\n", begun)
+    return len(text) if paragraph < 0 else paragraph
 
 
 def _tokens(text: str, known: Collection[str]) -> Iterator[Spot]:
@@ -333,7 +379,7 @@ def _tokens(text: str, known: Collection[str]) -> Iterator[Spot]:
         if _is_own_id(text, token.start(), value.rstrip(".:!?*_"), known):
             continue
         if value.startswith(_PEM):
-            yield Spot(token.start(), "secret", "a private key", _HINT)
+            yield Spot(token.start(), "secret", "a private key", _HINT, _key_end(text, token.end()) - token.start())
         elif "://" in value:
             if has_password(value) and MASK not in value:
                 yield Spot(token.start(), "secret", "a URL with a secret in it", _HINT, len(value))
@@ -355,11 +401,21 @@ def _assigned(text: str) -> Iterator[Spot]:
     folded = text.casefold()
     if not any(name in folded for name in _NAMES):
         return
-    for found in _ASSIGNED.finditer(text):
-        value = found["value"].rstrip(".:!?*)]}")
-        if _could_be_secret(value):
-            message = f"what looks like the value of `{found['name'][:40]}`"
-            yield Spot(found.start("value"), "secret", message, _HINT, len(value))
+    for pattern in (_ASSIGNED, _IN_SENTENCE, _BEARER):
+        for found in pattern.finditer(text):
+            value = found["value"].rstrip(".:!?*)]}")
+            if _could_be_secret(value) and not _is_name(found["name"], value, is_sentence=pattern is _IN_SENTENCE):
+                message = f"what looks like the value of `{found['name'][:40]}`"
+                yield Spot(found.start("value"), "secret", message, _HINT, len(value))
+
+
+def _is_name(name: str, value: str, *, is_sentence: bool) -> bool:
+    """Whether a value behind the name of a key or a token is a name itself, or behind any name a time."""
+    if _TIME.fullmatch(value):
+        return True
+    if _PASSWORD.search(name):
+        return False
+    return (_NO_VALUE if is_sentence else _COLUMN_NAME).fullmatch(value) is not None
 
 
 def _could_be_secret(value: str) -> bool:
@@ -367,6 +423,7 @@ def _could_be_secret(value: str) -> bool:
     if (
         len(value) < 6
         or is_reference(value)
+        or _ABOUT_SECRETS.fullmatch(value)
         or re.search(r"[$<>{}()\[\]…]|\*\*\*|\.\.\.|xxx|://", value, re.IGNORECASE)
     ):
         return False

@@ -19,6 +19,7 @@ from ktx_cli.wiki import (
     CATALOG,
     FOLDER,
     GLOBAL,
+    REASONS,
     Page,
     body_line,
     changed,
@@ -278,18 +279,10 @@ def _packed(lines: Iterable[str]) -> Iterator[list[str]]:
     yield pack
 
 
-_REASONS: Final = {
-    "secret": "it looks like a secret",
-    "personal_data": "it contains personal data",
-    "instruction": "it contains instructions for agents",
-    "hidden_characters": "it contains invisible characters",
-}
-
-
 def _unfit(text: str) -> str:
     """Return why a text may not be on a page, empty where it may."""
     codes = [each.code for each in lint_page(Page("document", body=text), ())]
-    return next((_REASONS.get(code, "it contains links or markup") for code in codes), "")
+    return next((REASONS.get(code, "it contains links or markup") for code in codes), "")
 
 
 _ADDRESS: Final = re.compile(
@@ -309,7 +302,7 @@ def _plain(text: str) -> str:
 def safe_text(text: str, limit: int, what: str = "text") -> str:
     """Return a text as it may stand on a page, else that and why it is not shown."""
     reason = _unfit(text) if text else ""
-    if reason in _REASONS.values():
+    if reason in REASONS.values():
         return f"({what} not shown: {reason})"
     plain = one_line(_plain(text), limit)
     reason = _unfit(plain) if plain else ""

@@ -247,12 +247,12 @@ def _stored(database: sqlite3.Connection, connection: str, texts: Texts) -> dict
 
 
 def _waiting(texts: Texts, known: Collection[str], prompt: Prompt) -> tuple[list[_Item], dict[str, PassageQuestions]]:
-    """Return the passages to ask about, and the others, which answer nothing or hold a secret, with no questions."""
+    """Return the passages to ask about, and the others, which answer nothing, with no questions."""
     waiting, empty = [], {}
     for digest, text in {digest: text for passages in texts.values() for digest, text in passages.items()}.items():
         if digest in known:
             continue
-        if sum(character.isalnum() for character in text) < SHORTEST or any(secrets(text)):
+        if sum(character.isalnum() for character in text) < SHORTEST:
             empty[digest] = PassageQuestions()
         else:
             waiting.append(_Item(digest, content_hash(KIND, prompt.version, text), text))

@@ -145,18 +145,19 @@ def test_sections_an_answer_leaves_out_are_asked_about_again(
     assert asked.missing == 1
 
 
-def test_a_passage_with_a_secret_goes_to_no_model_and_no_answer_with_one_is_kept(
+def test_a_secret_of_a_passage_goes_to_no_model_and_no_answer_with_one_is_kept(
     world: Callable[..., World], model_server: ModelServer, database: sqlite3.Connection
 ) -> None:
     def careless(request: ModelRequest) -> Reply:
         questions = [f"Is {KEY} right?", "Does ada.byron@acme.com know?", "When are pieces counted?", "x" * 300]
-        section = {"section": "s1", "questions": questions, "synonyms": ["Sunday  count", KEY]}
-        return gives({"sections": [section, {**section, "section": "s9"}]})
+        section = {"questions": questions, "synonyms": ["Sunday  count", KEY]}
+        return gives({"sections": [{"section": label, **section} for label in ("s1", "s2", "s9")]})
 
     model_server.play(careless)
     ask(world({"stock.md": STOCK, "keys.md": f"# Keys\n\n{KEY}\n"}))
     assert "wJalr" not in sent(model_server)
-    assert stored(database, "stock.md", "keys.md") == {"stock.md": ["When are pieces counted?"], "keys.md": []}
+    kept_question = ["When are pieces counted?"]
+    assert stored(database, "stock.md", "keys.md") == {"stock.md": kept_question, "keys.md": kept_question}
     (kept,) = load_questions(database, "docs", "stock.md").passages.values()
     assert kept.synonyms == ("Sunday count",)
 
