@@ -7,9 +7,10 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from ktx_cli.core import monotonic
+from ktx_cli.semantic.calendar import UTC_NAME
 from ktx_cli.semantic.compile.build import Build, FactUse
 from ktx_cli.semantic.compile.statement import Compiled, compile_plan
 from ktx_cli.semantic.expressions.names import Expression
@@ -20,6 +21,11 @@ from ktx_cli.semantic.plan.planner import Planner
 from ktx_cli.semantic.probes import Probe, ProbePlan, is_over_time, plan_probe, require_periods
 from ktx_cli.semantic.query import Query, parse_query
 from ktx_cli.warehouses import Connector
+
+_NO_ZONE: Final = (
+    f"periods are in {UTC_NAME}, because ktx.yaml does not set `semantic.timezone`; set it, for example with "
+    "`ktx config set semantic.timezone Europe/Berlin`, or ask with a `timezone`"
+)
 
 
 def receipt(build: Build, sql: str, probes: Sequence[Probe], timing: Mapping[str, float]) -> dict[str, Any]:
@@ -122,6 +128,8 @@ def _why(build: Build, path: Path) -> str:
 
 def _notes(build: Build, facts: Sequence[str]) -> list[str]:
     notes = list(build.notes)
+    if build.reads_zone and build.plan.timezone is None:
+        notes.append(_NO_ZONE)
     if build.plan.query.totals and build.plan.having:
         notes.append("totals are of all rows, not of the groups that met the conditions on results")
     notes += _unreviewed(build)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,6 +121,7 @@ def test_what_does_not_line_up_is_told(grain: str, offset: str, said: list[str],
         "dimensions": [{"field": "orders.placed_at", "granularity": grain}],
         "time_range": {"start": "2024-02-01", "end": "2024-03-01"},
         "comparison": {"offset": offset},
+        "timezone": "UTC",
     }
     notes = [each for each in told(shop, query)["notes"] if "see fill" not in each]
     assert len(notes) == min(1, len(said))
@@ -149,3 +151,31 @@ def test_the_values_and_the_clock_are_told(shop: Connector) -> None:
     assert receipt["parameters"] == {"least": 20}
     assert receipt["time"] == {"timezone": "Asia/Tokyo", "week_start": "monday"}
     assert receipt["verified"] is None
+
+
+BY_MONTH = ORDERS | {"dimensions": [{"field": "orders.placed_at", "granularity": "month"}]}
+IN_MAY = {"time_range": {"field": "orders.placed_at", "start": "2024-05-01", "end": "2024-06-01"}}
+STOCK = {"measures": ["stock.on_hand"], "dimensions": [{"field": "stock.day", "granularity": "month"}]}
+
+
+@pytest.mark.table(
+    ("query", "zone", "notes"),
+    [
+        (BY_MONTH, None, 1),
+        (ORDERS | IN_MAY, None, 1),
+        (BY_MONTH | IN_MAY | {"comparison": {"offset": "1 year"}}, None, 1),
+        (BY_MONTH | {"timezone": "Asia/Tokyo"}, None, 0),
+        (BY_MONTH, "Europe/Berlin", 0),
+        (STOCK, None, 0),
+        (ORDERS, None, 0),
+    ],
+)
+def test_periods_of_timestamps_say_that_nobody_set_a_time_zone(
+    query: dict[str, Any], zone: str | None, notes: int, shop: Connector
+) -> None:
+    model = shop_model()
+    model = replace(model, calendar=replace(model.calendar, timezone=zone))
+    receipt = ask(model, query, shop, attributes=ATTRIBUTES, now=NOW).receipt
+    found = [each for each in receipt["notes"] if "periods are in" in each]
+    assert len(found) == notes
+    assert all("periods are in UTC" in each and "ktx config set semantic.timezone" in each for each in found)

@@ -185,6 +185,8 @@ class Build:
         self.syntax = dialect_named(self.dialect)
         self.uses: dict[str, FactUse] = {}
         self.notes: list[str] = list(plan.notes)
+        self.reads_zone = False
+        """Whether a time zone says in which period a timestamp is."""
         self.policies: dict[str, None] = {}
         self.sources: dict[str, None] = {}
         self.periods: dict[str, str] = {}
@@ -210,6 +212,7 @@ class Build:
 
     def clock(self, column: Column | None) -> Clock:
         """Return the clock by which a column is read."""
+        self.reads_zone = self.reads_zone or (column is not None and not column.is_date)
         own = None if column is None else column.timezone
         return Clock(self.dialect, self.names.model.calendar, self.plan.timezone, own)
 
