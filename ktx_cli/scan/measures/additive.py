@@ -44,7 +44,7 @@ _UNITS: Final = {
     "stunden": "hours", "heures": "hours", "horas": "hours", "seconds": "seconds", "secs": "seconds",
     "sekunden": "seconds", "milliseconds": "milliseconds", "millis": "milliseconds", "ms": "milliseconds",
     "km": "km", "kilometers": "km", "kilometres": "km", "miles": "miles", "kwh": "kWh", "bytes": "bytes",
-    "liters": "liters", "litres": "liters", "nights": "nights", "cents": "cents",
+    "liters": "liters", "litres": "liters", "nights": "nights", "days": "days", "cents": "cents",
 }  # fmt: skip
 
 _MONEY: Final = word_set(
@@ -120,6 +120,26 @@ _NEVER: Final = word_set(
     " default flag is has allow enabled type kind code cd status class category"
 )
 
+_CHANGES: Final = word_set("change delta")
+_LEVELS: Final = {
+    **dict.fromkeys(("mrr", "arr", "acv", "balance", "saldo"), Additive.MONEY),
+    **dict.fromkeys(("stock", "inventory", "headcount"), Additive.QUANTITY),
+}
+"""Words of levels, which do not add up, while their changes do: `mrr_delta`."""
+
+_INVOICES: Final = word_set("invoice invoices bill bills rechnung rechnungen facture factures installment installments")
+_ABSENCES: Final = word_set(
+    "absence absences leave leaves vacation vacations rental rentals stay stays trip trips abwesenheit abwesenheiten"
+    " urlaub"
+)
+"""Last words of tables whose rows last for some days, which add up."""
+
+_DAYS_SPENT: Final = word_set("absence leave sick vacation holiday worked working billed billable rental absent")
+_MAILS: Final = word_set(
+    "email emails mail mails send sends newsletter newsletters mailing mailings campaign campaigns"
+)
+"""Words of tables in which `open` means that somebody opened a message."""
+
 _COUNT_PREFIXES: Final = word_set("num number no nr nbr nb n anzahl cnt count nombre numero liczba")
 """A leading word that makes a name the number of what follows: `num_items`, `number_of_guests`."""
 
@@ -143,15 +163,18 @@ _FEWEST_AMOUNTS: Final = 30
 """A discount or tax with more different values, above 1, is an amount; rates have few."""
 
 
-def additive(column: Column, profile: ColumnProfile | None, parts: tuple[str, ...] = ()) -> AdditiveColumn | None:
+def additive(
+    column: Column, profile: ColumnProfile | None, parts: tuple[str, ...] = (), table: tuple[str, ...] = ()
+) -> AdditiveColumn | None:
     """Return what a sum of the column would be, None if it should not be summed.
 
-    `parts`: the words of its name without a prefix of the table. `profile` None: not sampled, so names alone decide.
+    `parts`: the words of its name without a prefix of the table; `table`: those of the table's name. `profile` None:
+    not sampled, so names alone decide.
     """
     if column.type is not SemanticType.NUMBER or (profile is not None and not _varies(profile)):
         return None
     words = _joined(parts or tokens(column.name))
-    kind = _kind(words, profile)
+    kind = _kind_in_table(words, profile, table) or _kind(words, profile)
     if kind is None or (profile is not None and _is_share(profile)):
         return None
     return AdditiveColumn(kind, _unit(words))
@@ -161,6 +184,11 @@ def is_currency_column(column: Column) -> bool:
     """Say whether a column holds the currency of its row's amounts."""
     known = word_set("currency currencies ccy waehrung devise moneda divisa valuta moeda waluta")
     return column.type is SemanticType.STRING and any(word in known for word in tokens(column.name))
+
+
+def is_unit(word: str) -> bool:
+    """Say whether a word is a currency or a unit: `eur`, `cents`, `km`."""
+    return word in CURRENCIES or word in _CURRENCY_WORDS or word in _UNITS
 
 
 def names_money(word: str) -> bool:
@@ -182,8 +210,23 @@ def _expanded(words: tuple[str, ...]) -> frozenset[str]:
     return frozenset(found)
 
 
+def _kind_in_table(words: tuple[str, ...], profile: ColumnProfile | None, table: tuple[str, ...]) -> Additive | None:
+    """Return what a name means that says it together with other words of it, or with the table's name."""
+    if len(words) > 1 and words[-1] in _CHANGES and set(words[:-2]) <= {"net"}:
+        return _LEVELS.get(words[-2])
+    if words[-1] == "days" and (set(words[:-1]) & _DAYS_SPENT if words[:-1] else set(table[-1:]) & _ABSENCES):
+        return Additive.DURATION
+    if words in (("open", "count"), ("opens", "count")) and set(table) & _MAILS:
+        return Additive.QUANTITY
+    if words in (("amount", "due"), ("due", "amount"), ("total", "due")) and set(table[-1:]) & _INVOICES:
+        # What is left to pay of an invoice is 0 once it is paid; what was billed is not.
+        billed = profile is not None and profile.minimum is not None and profile.minimum > 0
+        return Additive.MONEY if billed else None
+    return None
+
+
 def _kind(words: tuple[str, ...], profile: ColumnProfile | None) -> Additive | None:
-    counted = _counted(words)
+    counted = counted_words(words)
     if counted:
         known = _expanded(counted)
         return None if known & _NEVER or (len(counted) == 1 and counted[0] in vocabulary("key")) else Additive.QUANTITY
@@ -213,7 +256,7 @@ def _joined(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
-def _counted(words: tuple[str, ...]) -> tuple[str, ...]:
+def counted_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return what a name that begins with a word such as `num` counts, nothing for another name."""
     if len(words) < 2 or words[0] not in _COUNT_PREFIXES:
         return ()

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from ktx_cli.privacy import ValueKind
-from ktx_cli.scan.measures.additive import Additive, additive, is_currency_column, names_money
+from ktx_cli.scan.measures.additive import Additive, additive, counted_words, is_currency_column, is_unit, names_money
 from ktx_cli.scan.measures.record import ProposedMeasure
 from ktx_cli.scan.profile.profiler import ColumnProfile, TableProfile
 from ktx_cli.scan.relationships.names import (
@@ -68,7 +68,8 @@ _EVENTS: Final = word_set(
     "order orders item items line lines payment payments invoice invoices transaction transactions sale sales event"
     " events entry entries shipment shipments booking bookings purchase purchases return returns refund refunds"
     " movement movements log logs call calls visit visits session sessions ticket tickets subscription subscriptions"
-    " detail details note notes bestellung bestellungen position positionen rechnung rechnungen zahlung zahlungen"
+    " detail details note notes delivery deliveries lieferung lieferungen bestellung"
+    " bestellungen position positionen rechnung rechnungen zahlung zahlungen"
 )
 """Last words of tables whose rows are events, whatever else the name means: `product_sales`."""
 
@@ -90,26 +91,44 @@ _COUNTED_EVENTS: Final = word_set(
 _FLAG_PREFIXES: Final = word_set("is has was had did can flag ist hat")
 _NO_RATES: Final = word_set(
     "deleted archived test internal hidden current latest default valid dummy visible locked enabled primary"
-    " geloescht aktuell sample demo public private system staff superuser admin verified_by"
+    " geloescht aktuell sample demo public private system staff superuser admin verified_by active inactive aktiv"
+    " inaktiv open closed pending overdue due available unavailable stock published discontinued online offline expired"
+    " suspended blocked paused subscribed unsubscribed newsletter opt opted unread"
 )
-"""Flags that questions filter by; their share of the rows is nobody's figure."""
+"""Flags that questions filter by, and states that change: their share of the rows is nobody's figure.
+
+A state is read as of now, so that its share of the rows of an earlier month says nothing of that month.
+"""
 
 _STATUS: Final = word_set("status state stage outcome result resolution statut zustand estado stato")
 """Words of columns that say how far a row got."""
 
 _OUTCOMES: Final = listed(
-    "cancelled canceled returned refunded failed rejected declined lost churned overdue past_due voided void bounced"
-    " expired disqualified abandoned delayed won converted completed settled succeeded"
+    "cancelled canceled returned refunded failed rejected declined lost voided void bounced disqualified abandoned"
+    " delayed won converted completed settled succeeded"
 )
 """Values of such columns that end a row and whose share people ask for, those first that somebody watches.
 
-A step on the way is not among them: an order that was shipped is no longer `paid`.
+A step on the way is not among them: an order that was shipped is no longer `paid`. Nor is a state that changes with
+time, such as `past_due` and `expired`.
 """
+
+_HAPPENINGS: Final = word_set(
+    "bounce churn return refund conversion cancellation purchase escalation reversal renewal complaint dispute"
+    " chargeback redemption default exchange"
+)
+"""Nouns of what happens to a row, which follow its name in that of a rate: `session_bounce_rate`."""
 
 _AUDIT: Final = word_set(
     "created create creation updated update upd modified modify inserted loaded synced changed change deleted ingested"
     " extracted imported erstellt geaendert angelegt"
 )
+_NOT_YET: Final = word_set(
+    "expires expire expiry expiration expiring ablauf due faellig faelligkeit deadline until renewal renews next end"
+    " ends expected estimated promised"
+)
+"""Words of times that may be ahead of what happened, and do not say when it did: `due_date`."""
+
 _PEOPLE_AT_WORK: Final = word_set("by updated modified editor approver parent")
 _PERIOD_STARTS: Final = re.compile(r"(dbt_)?(valid|effective|eff|gueltig|validity)_?(from|start|ab|since|begin|date)?")
 _ISO_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:$|[T ]\d)")
@@ -125,11 +144,13 @@ _RESERVED: Final = word_set(
 _PLAIN_TOTALS: Final = word_set("total totals sum grand tot summe gesamt")
 _GENERIC: Final = word_set(
     "amount value quantity net gross cost count duration sum betrag menge summe montant importe units price revenue"
-    " fee fees tax discount hours minutes seconds items distance budget payment"
+    " fee fees tax vat mwst discount hours minutes seconds days items distance budget payment in"
 )
 """Names of columns that say nothing without their table: `total_payment_amount`."""
 
-_SPELLED_OUT: Final = {"qty": "quantity", "qnt": "quantity", "amt": "amount", "cnt": "count", "num": "count"}
+_SPELLED_OUT: Final = {"qty": "quantity", "qnt": "quantity", "amt": "amount", "cnt": "count"}
+_HEADERS: Final = word_set("header headers head heads")
+"""Last words of tables of wholes, beside those of their lines: a row of `order_headers` is an order."""
 
 
 def propose_measures(
@@ -198,8 +219,8 @@ class _Table:
 
     @cached_property
     def times(self) -> tuple[str, ...]:
-        """Its columns with times, those that only say when a row was written last."""
-        times = [column.name for column in self.table.columns if self._is_time(column)]
+        """Its columns with times that say when a row happened; those that only say when it was written come last."""
+        times = [each.name for each in self.table.columns if self._is_time(each) and not self._is_ahead(each.name)]
         return tuple(sorted(times, key=lambda name: bool(set(self.parts[name]) & _AUDIT)))
 
     @cached_property
@@ -229,10 +250,15 @@ class _Table:
             return column.type is SemanticType.TIME
         return all(_ISO_DATE.match(str(each)) is not None for each in (profile.minimum, profile.maximum))
 
+    def _is_ahead(self, name: str) -> bool:
+        """Whether a time may be later than what happened: it expires, falls due, or ends then."""
+        words = self.parts[name]
+        return bool(set(words) & _NOT_YET) or words[-1] == "to" or words[:2] == ("valid", "to")
+
     @cached_property
     def entity(self) -> str:
         """The singular of what a row is: `order_line`."""
-        words = self.words[-MOST_WORDS:]
+        words = _of_whole(self.words)[-MOST_WORDS:]
         return "_".join((*words[:-1], stem(words[-1])))
 
     @property
@@ -335,7 +361,7 @@ def _sums(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> 
         if column.name in table.keys or count == MOST_SUMS or _mostly_null(table.profiles.get(column.name)):
             continue
         words = table.parts[column.name]
-        found = additive(column, table.profiles.get(column.name), words)
+        found = additive(column, table.profiles.get(column.name), words, table.words)
         if found is None or (mixed and found.kind is Additive.MONEY and found.unit is None):
             continue
         name = next((each for each in _sum_names(table, words, found.kind) if each.casefold() not in taken), None)
@@ -349,7 +375,8 @@ def _sums(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> 
             f"sum({name_in_expr(column.name, dialect)})",
             (column.name,),
             f"`{column.name}` is a number whose name says that it is {what[found.kind]}; it is not part of a key.",
-            f"Sum of {column.name} over the rows of {table.name}, whatever their status.",
+            f"Sum of {column.name}{'' if found.unit is None else f', in {found.unit},'} over the rows of {table.name}, "
+            "whatever their status.",
             unit=found.unit,
         )
 
@@ -377,15 +404,18 @@ def _has_several_currencies(table: _Table) -> bool:
 
 def _sum_names(table: _Table, words: Sequence[str], kind: Additive) -> Iterator[str]:
     """Yield names for a sum of the column of these words, the best first."""
-    spelled = [_SPELLED_OUT.get(word, word) for word in words if not word.isdigit()] or list(words)
+    named = counted_words(tuple(words)) or words
+    spelled = [_SPELLED_OUT.get(word, word) for word in named if not word.isdigit()] or list(words)
     base = [word for word in spelled if word not in _PLAIN_TOTALS]
     if kind is Additive.MONEY and len(base) == 1 < len(spelled) and not names_money(base[0]):
         base.append("amount")
     entity = table.entity.split("_")
     missing = [word for word in entity if word not in base]
     if not base:
+        if kind is Additive.MONEY:
+            yield "_".join(("total", *entity, "amount"))
         yield "_".join((*entity, "total"))
-    elif len(base) == 1 and base[0] in _GENERIC:
+    elif all(word in _GENERIC or is_unit(word) for word in base):
         yield "_".join(("total", *missing, *base))
     else:
         yield "_".join(("total", *base))
@@ -408,7 +438,7 @@ def _entities(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect)
         name = _plural(_role(table, column, parent))
         count += 1
         yield ProposedMeasure(
-            name,
+            f"distinct_{name}",
             f"count(distinct {name_in_expr(column, dialect)})",
             (column,),
             f"`{column}` refers to `{parent.name}`, and several rows share a value.",
@@ -432,23 +462,35 @@ def _is_entity_reference(table: _Table, reference: Relationship, parent: _Table)
     if parent.is_lookup or _mostly_null(table.profiles.get(column)):
         return False
     base = key_base(table.parts[column], frozenset())[0]
-    named = not base or max(phrase_alike(base, parent.words), phrase_alike(base[-1:], parent.words[-1:])) >= 0.75
     profile = table.profiles.get(column)
-    return named and profile is not None and not profile.unique
+    return _names(base, parent) and profile is not None and not profile.unique
+
+
+def _names(base: tuple[str, ...], parent: _Table) -> bool:
+    """Whether the words of a column without those of a key mean the rows of a table."""
+    names = {parent.words, _of_whole(parent.words)}
+    return bool(base) and any(
+        phrase_alike(base, each) >= 0.75 or phrase_alike(base[-1:], each[-1:]) >= 0.75 for each in names
+    )
 
 
 def _role(table: _Table, column: str, parent: _Table) -> tuple[str, ...]:
     """Return what the referenced rows are called: by the column where it adds a word, such as `billing_customer`."""
     base = key_base(table.parts[column], frozenset())[0]
-    own = parent.words[-MOST_WORDS:]
+    own = _of_whole(parent.words)[-MOST_WORDS:]
     added = base[: -len(own)]
     is_role = added and phrase_alike(base[-len(own) :], own) == 1
     return base if is_role and all(len(word) >= 4 and word.isalpha() for word in added) else own
 
 
+def _of_whole(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words of a table's name without a last one that tells it from a table of lines."""
+    return words[:-1] if len(words) > 1 and words[-1] in _HEADERS else words
+
+
 def _plural(words: Sequence[str]) -> str:
     last = words[-1]
-    if not last.isascii() or last.endswith("s"):
+    if not last.isascii() or last.endswith("s") or last in ("people", "children", "staff"):
         plural = last
     elif last.endswith("y") and last[-2:-1] not in "aeiou":
         plural = f"{last[:-1]}ies"
@@ -473,13 +515,28 @@ def _rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
         quoted = name_in_expr(column.name, dialect)
         condition = quoted if dialect.conditions_are_values else f"{quoted} = 1"
         yield ProposedMeasure(
-            f"{'_'.join(named)}_rate" if named[-1] not in ("rate", "flag") else "_".join((*named[:-1], "rate")),
+            _rate_name(table, words, named),
             f"avg(case when {condition} then 1.0 else 0.0 end)",
             (column.name,),
             f"`{column.name}` is a boolean, and rows with both values occur.",
-            f"Share of the rows of {table.name} with {column.name}; rows without a value count as false.",
+            f"Share of all rows of {table.name} with {column.name}; rows without a value count as false.",
             format="percent",
         )
+
+
+def _rate_name(table: _Table, words: tuple[str, ...], named: tuple[str, ...]) -> str:
+    """Return the name of the share of rows with a flag, which says what a row is: `returned_order_line_rate`.
+
+    `words`: of the column; `named`: those that remain without words such as `is`.
+    """
+    flag = named[:-1] if named[-1] in ("rate", "flag") and len(named) > 1 else named
+    entity = table.entity.split("_")
+    other = [word for word in entity if word not in flag]
+    if flag[-1] in _HAPPENINGS:
+        return "_".join((*other, *flag, "rate"))
+    if words[:1] == ("has",) and not flag[-1].endswith(("ed", "en", "t")):
+        return "_".join((*entity, "with", *flag, "rate"))
+    return "_".join((*flag, *other, "rate"))
 
 
 def _status_rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
@@ -495,11 +552,11 @@ def _status_rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
         found += [(_OUTCOMES.index(word), word, column, value) for word, value in spelled.items() if word in _OUTCOMES]
     for _, word, column, value in sorted(found, key=lambda each: each[0])[:MOST_STATUS_RATES]:
         yield ProposedMeasure(
-            f"{word}_rate",
+            _rate_name(table, (), tuple(word.split("_"))),
             f"avg(case when {name_in_expr(column.name, dialect)} = '{value}' then 1.0 else 0.0 end)",
             (column.name,),
             f"`{column.name}` is a status, and the database declares its values; `{value}` is an outcome.",
-            f"Share of the rows of {table.name} whose {column.name} is {value}; rows without a value "
+            f"Share of all rows of {table.name} whose {column.name} is {value}; rows without a value "
             f"count as not {value}.",
             format="percent",
         )

@@ -68,13 +68,13 @@ def test_a_fact_table_gets_counts_sums_entities_and_rates(propose: Propose) -> N
         "order_count": "count(*)",
         "total_order_amount": "sum(amount)",
         "total_order_quantity": "sum(qty)",
-        "customers": "count(distinct customer_id)",
-        "first_rate": "avg(case when is_first then 1.0 else 0.0 end)",
+        "distinct_customers": "count(distinct customer_id)",
+        "first_order_rate": "avg(case when is_first then 1.0 else 0.0 end)",
     }
 
 
 def test_a_table_of_entities_is_counted_and_its_attributes_are_not_added_up(propose: Propose) -> None:
-    assert set(propose(*CUSTOMERS)["customers"]) == {"customer_count", "business_rate"}
+    assert set(propose(*CUSTOMERS)["customers"]) == {"customer_count", "business_customer_rate"}
 
 
 def filled(create: str, values: str, rows: int = 200) -> tuple[str, str]:
@@ -116,7 +116,7 @@ def test_amounts_of_several_currencies_are_not_added_up(propose: Propose) -> Non
         " item_count INTEGER, currency TEXT)",
         "i, '2024-01-01', i, i + 1, i + 2, i % 4, CASE i % 2 WHEN 0 THEN 'EUR' ELSE 'USD' END",
     ))  # fmt: skip
-    assert set(found["payments"]) == {"payment_count", "total_amount_eur", "total_item_count"}
+    assert set(found["payments"]) == {"payment_count", "total_payment_amount_eur", "total_item_count"}
 
 
 def test_raw_copies_beside_marts_get_none(propose: Propose) -> None:
@@ -178,10 +178,67 @@ def test_outcomes_of_declared_statuses_get_a_rate(propose: Propose) -> None:
     found = propose(*filled(f"CREATE TABLE orders ({columns})", rows))["orders"]
     assert found == {
         "order_count": "count(*)",
-        "cancelled_rate": "avg(case when status = 'cancelled' then 1.0 else 0.0 end)",
-        "returned_rate": "avg(case when status = 'returned' then 1.0 else 0.0 end)",
-        "failed_rate": "avg(case when status = 'failed' then 1.0 else 0.0 end)",
+        "cancelled_order_rate": "avg(case when status = 'cancelled' then 1.0 else 0.0 end)",
+        "returned_order_rate": "avg(case when status = 'returned' then 1.0 else 0.0 end)",
+        "failed_order_rate": "avg(case when status = 'failed' then 1.0 else 0.0 end)",
     }
+
+
+@pytest.mark.table(
+    ("table", "columns", "values", "expected"),
+    [
+        # states of now, and an expiry that does not say when a row came to be
+        ("contracts", "id INTEGER PRIMARY KEY, signed_on DATE, is_active BOOLEAN, is_renewed BOOLEAN, status TEXT CHECK"
+         " (status IN ('past_due', 'cancelled'))",
+         "i, '2024-01-01', i % 2, i % 3 = 0, CASE i % 2 WHEN 0 THEN 'past_due' ELSE 'cancelled' END",
+         "contract_count renewed_contract_rate cancelled_contract_rate"),
+        ("coupons", "id INTEGER PRIMARY KEY, expires_on DATE, is_personal BOOLEAN", "i, '2024-01-01', i % 2", ""),
+        ("invoices", "id INTEGER PRIMARY KEY, due_date DATE, amount INTEGER", "i, '2024-01-01', i", ""),
+        # names that say what a row is
+        ("sessions", "id INTEGER PRIMARY KEY, started_at TIMESTAMP, bounce BOOLEAN, has_coupon BOOLEAN, has_converted"
+         " BOOLEAN", "i, '2024-01-01 10:00:00', i % 2, i % 3 = 0, i % 5 = 0",
+         "session_count session_bounce_rate session_with_coupon_rate converted_session_rate"),
+        ("order_headers", "id INTEGER PRIMARY KEY, ordered_on DATE, grand_total INTEGER, tax_amount INTEGER, num_items"
+         " INTEGER, is_gift_order BOOLEAN", "i, '2024-01-01', i, i * 3, i % 9, i % 2",
+         "order_count total_order_amount total_order_tax_amount total_order_items gift_order_rate"),
+        # sums that a word beside it allows
+        ("subscription_events", "id INTEGER PRIMARY KEY, occurred_at TIMESTAMP, mrr_delta INTEGER, new_mrr INTEGER",
+         "i, '2024-01-01 10:00:00', i - 50, i", "subscription_event_count total_mrr_delta"),
+        ("absences", "id INTEGER PRIMARY KEY, start_date DATE, days INTEGER", "i, '2024-01-01', i % 9",
+         "absence_count total_absence_days"),
+        ("shipments", "id INTEGER PRIMARY KEY, sent_on DATE, days INTEGER", "i, '2024-01-01', i % 9", "shipment_count"),
+        ("email_sends", "id INTEGER PRIMARY KEY, sent_on DATE, open_count INTEGER", "i, '2024-01-01', i % 9",
+         "email_send_count total_open_count"),
+        ("tickets", "id INTEGER PRIMARY KEY, opened_on DATE, open_count INTEGER", "i, '2024-01-01', i % 9",
+         "ticket_count"),
+        ("invoices", "id INTEGER PRIMARY KEY, issued_on DATE, amount_due INTEGER", "i, '2024-01-01', i",
+         "invoice_count total_amount_due"),
+        ("invoices", "id INTEGER PRIMARY KEY, issued_on DATE, amount_due INTEGER", "i, '2024-01-01', max(0, i - 50)",
+         "invoice_count"),
+    ],
+)  # fmt: skip
+def test_names_states_and_dates(table: str, columns: str, values: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{len(list(tmp_path.iterdir()))}.sqlite"
+    with scanned(path, filled(f"CREATE TABLE {table} ({columns})", values)) as found:
+        assert [each.name for measures in found.values() for each in measures] == expected.split()
+
+
+def test_the_description_of_a_sum_names_its_unit(tmp_path: Path) -> None:
+    columns = "id INTEGER PRIMARY KEY, paid_on DATE, amount_cents INTEGER"
+    statements = filled(f"CREATE TABLE payments ({columns})", "i, '2024-01-01', i")
+    with scanned(tmp_path / "data.sqlite", statements) as found:
+        (total,) = (each for measures in found.values() for each in measures if each.unit)
+    assert (total.name, total.unit) == ("total_payment_amount_cents", "cents")
+    assert total.description.startswith("Sum of amount_cents, in cents, over the rows of payments")
+
+
+def test_a_reference_by_a_bare_id_names_no_entity(propose: Propose) -> None:
+    people = filled("CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT)", "i, 'p' || i", 60)
+    columns = (
+        "deal_id INTEGER PRIMARY KEY, id INTEGER REFERENCES people, person_id INTEGER REFERENCES people, won_on DATE"
+    )
+    found = propose(*people, *filled(f"CREATE TABLE deals ({columns})", "i, 1 + i % 60, 1 + i % 50, '2024-01-01'"))
+    assert found["deals"] == {"deal_count": "count(*)", "distinct_people": "count(distinct person_id)"}
 
 
 def test_rows_that_hold_numbers_of_events_are_not_counted(propose: Propose) -> None:
