@@ -60,8 +60,8 @@ if TYPE_CHECKING:
         user_of,
         user_scope,
     )
+    from ktx_cli.wiki.redaction import REASONS, screened, screened_line, without_private
     from ktx_cli.wiki.reference import MEMBERS, Kind, Missing, Reference, Resolver, line_of, references
-    from ktx_cli.wiki.screening import REASONS, screened, screened_line, without_private
     from ktx_cli.wiki.similar import DUPLICATE, Likeness, SimilarPages, outlines
     from ktx_cli.wiki.store import (
         Graph,
