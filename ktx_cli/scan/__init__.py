@@ -8,6 +8,14 @@ from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
     from ktx_cli.scan.committed import Committed, RemovedTexts, carried_over, folders, require_some_tables
+    from ktx_cli.scan.decisions.reader import (
+        decisions_path,
+        read_decisions,
+        read_record,
+        source_of_tables,
+        with_spreads,
+    )
+    from ktx_cli.scan.decisions.record import DECISIONS, FoundPoint, points_bytes
     from ktx_cli.scan.descriptions.batches import estimated_tokens
     from ktx_cli.scan.descriptions.describers import Answers, Estimator, ModelDescriber, RuleDescriber, kept_answers
     from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Describer, DescriptionReport

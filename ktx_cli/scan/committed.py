@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ktx_cli.core import ConfigError, KtxError, ResultWarning, SourceError, is_utf8, listing, yaml
 from ktx_cli.project import DATABASE_SOURCE, Layout
+from ktx_cli.scan.decisions import record as decisions
 from ktx_cli.scan.descriptions import facts
 from ktx_cli.scan.measures import record as measures
 from ktx_cli.scan.relationships.record import (
@@ -173,18 +174,19 @@ class Committed:
         return {ref: facts.known_texts(self.shards[path].tables[name]) for ref, (path, name) in found.items()}
 
 
-FILES: Final = (RELATIONSHIPS, facts.DESCRIPTIONS, measures.MEASURES)
+FILES: Final = (RELATIONSHIPS, facts.DESCRIPTIONS, measures.MEASURES, decisions.DECISIONS)
 
 _READERS: Final[Mapping[str, Callable[[bytes, str], Any]]] = {
     RELATIONSHIPS: read_record,
     facts.DESCRIPTIONS: facts.read_descriptions,
     measures.MEASURES: measures.read_proposals,
+    decisions.DECISIONS: decisions.read_points,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The recorded relationships, descriptions and proposed measures of a connection.
+    """The recorded relationships, descriptions, proposed measures and decision points of a connection.
 
     None: no scan recorded any, or the file is one of the `broken` ones, which are left alone.
     """
@@ -193,6 +195,7 @@ class Records:
     described: Mapping[TableRef, facts.Described] | None = None
     broken: frozenset[str] = frozenset()
     measures: measures.Proposals | None = None
+    decisions: decisions.FoundPoints | None = None
 
     @property
     def known(self) -> RelationshipRecord:
@@ -212,6 +215,7 @@ class Records:
             relationships=None if self.relationships is None else restricted(self.relationships, by_ref),
             described=None if self.described is None else facts.updated_record(self.described, (), by_ref.values()),
             measures=None if self.measures is None else measures.restricted(self.measures, by_ref.values()),
+            decisions=None if self.decisions is None else decisions.restricted(self.decisions, by_ref.values()),
         )
 
     def contents(self, before: Records | None = None, written: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
@@ -232,6 +236,9 @@ class Records:
         if self.measures is not None:
             same = before is not None and before.measures == self.measures
             found[measures.MEASURES] = known[measures.MEASURES] if same else measures.proposals_bytes(self.measures)
+        if self.decisions is not None:
+            same = before is not None and before.decisions == self.decisions
+            found[decisions.DECISIONS] = known[decisions.DECISIONS] if same else decisions.points_bytes(self.decisions)
         return found
 
     def entries(
@@ -259,7 +266,13 @@ def read_records(contents: Mapping[str, bytes], folder: str) -> tuple[Records, t
         except KtxError as error:
             warnings.append(ResultWarning("broken_record", error.message, hint=error.hint, path=path))
     broken = frozenset(name for name in _READERS if f"{folder}/{name}" in contents and name not in found)
-    records = Records(found.get(RELATIONSHIPS), found.get(facts.DESCRIPTIONS), broken, found.get(measures.MEASURES))
+    records = Records(
+        found.get(RELATIONSHIPS),
+        found.get(facts.DESCRIPTIONS),
+        broken,
+        found.get(measures.MEASURES),
+        found.get(decisions.DECISIONS),
+    )
     return records, tuple(warnings)
 
 
@@ -268,9 +281,9 @@ class LinkedFiles:
     """The files of a scan that change together or not at all: snapshot files, shards and records.
 
     From a snapshot file and its shard the next scan tells people's values from generated ones. The records of
-    relationships and proposed measures belong to all tables, a part of the descriptions to each. `shard_of`: snapshot
-    path -> shard path. `old`, `new`: path below `folder` -> sha256, before and after; `old_texts`, `new_texts`: the
-    record of descriptions, before and after.
+    relationships, proposed measures and decision points belong to all tables, a part of the descriptions to each.
+    `shard_of`: snapshot path -> shard path. `old`, `new`: path below `folder` -> sha256, before and after; `old_texts`,
+    `new_texts`: the record of descriptions, before and after.
     """
 
     connection: str
@@ -293,6 +306,7 @@ class LinkedFiles:
         if linked:
             kept.pop(f"{self.folder}/{RELATIONSHIPS}", None)
             kept.pop(f"{self.folder}/{measures.MEASURES}", None)
+            kept.pop(f"{self.folder}/{decisions.DECISIONS}", None)
             self._hold_texts(kept, linked)
         if manifest in files:
             kept[manifest] = manifest_text(self.connection, self.driver, self._hashes(linked)).encode()

@@ -1,0 +1,1 @@
+"""Decision points of a database: detection without a model, and the record that a scan commits."""

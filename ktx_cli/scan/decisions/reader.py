@@ -1,0 +1,251 @@
+"""The decision points of a connection as its files have them: in the names of the semantic layer, with their states."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from sqlglot import exp
+
+from ktx_cli.core import one_line
+from ktx_cli.project import DATABASE_SOURCE, Layout, Tree
+from ktx_cli.scan.decisions.record import DECISIONS, FoundPoint, FoundPoints, ordered, points_bytes, read_points
+from ktx_cli.semantic import (
+    DecisionKind,
+    DecisionPoint,
+    Decisions,
+    DecisionState,
+    Graph,
+    Measure,
+    Model,
+    SemanticError,
+    Source,
+    Statement,
+    parse,
+)
+from ktx_cli.warehouses import TableRef
+
+_OF_AMOUNTS: Final = frozenset(
+    {DecisionKind.AMOUNT, DecisionKind.UNIT, DecisionKind.CURRENCY, DecisionKind.NULLS, DecisionKind.ENTITY}
+)
+"""Kinds of points that are about the measures that read their columns, and no others."""
+
+
+def decisions_path(connection: str) -> str:
+    """Return the path of the record of a connection's decision points."""
+    return Layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)
+
+
+def read_decisions(tree: Tree, model: Model, decided: Collection[str] = ()) -> Decisions:
+    """Return the decision points of a connection as a tree has them, in the names of its semantic layer.
+
+    A point whose table has no source in the layer is not among them. `decided`: the ids of points that a person has
+    answered. Raises `KtxError` for a damaged record.
+    """
+    found = read_record(tree, model.connection)
+    if not found:
+        return Decisions()
+    layer = _Layer(model)
+    points = (layer.point(each, decided) for each in found)
+    return Decisions(tuple(sorted((each for each in points if each is not None), key=lambda each: each.id)))
+
+
+def read_record(tree: Tree, connection: str) -> FoundPoints:
+    """Return the recorded points of a connection, none without a record. Raises `KtxError` for a damaged one."""
+    where = decisions_path(connection)
+    content = tree.read(where)
+    return () if content is None else read_points(content, where)
+
+
+def with_spreads(found: FoundPoints, model: Model, spreads: Mapping[str, Mapping[str, float]]) -> bytes:
+    """Return the record with the spreads of points: id -> measure -> relative difference; other points have none."""
+    names = source_of_tables(model)
+    points = (
+        replace(each, spreads=_rounded(spreads.get(each.point_id(name), {}))) if name is not None else each
+        for each, name in ((each, names.get(each.table)) for each in found)
+    )
+    return points_bytes(ordered(points))
+
+
+def _rounded(spreads: Mapping[str, float]) -> dict[str, float]:
+    return {measure: float(f"{spread:.3g}") for measure, spread in spreads.items()}
+
+
+def source_of_tables(model: Model) -> dict[TableRef, str]:
+    """Return table -> the source of the manifest that reads it; one without a schema also stands for any schema."""
+    found: dict[TableRef, str] = {}
+    for source in sorted(model.sources.values(), key=lambda each: (not each.generated, each.name)):
+        if source.table is not None:
+            schema = source.table[-2] if len(source.table) > 1 else None
+            found.setdefault(TableRef(schema, source.table[-1]), source.name)
+    return found
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A semantic layer, and which of its measures depend on a column of which source."""
+
+    model: Model
+
+    @cached_property
+    def names(self) -> Mapping[TableRef, str]:
+        """The source of each table."""
+        return source_of_tables(self.model)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The joins of the layer."""
+        return Graph(self.model)
+
+    @cached_property
+    def _sources_above(self) -> Mapping[str, tuple[str, ...]]:
+        """Source -> those with joins to one row of it."""
+        found: dict[str, dict[str, None]] = defaultdict(dict)
+        for edge in self.graph:
+            if edge.to_one:
+                found[edge.target].setdefault(edge.source)
+        return {target: tuple(sources) for target, sources in found.items()}
+
+    def reaching(self, source: str) -> list[str]:
+        """Return a source, and those with measures that reach it by one path of joins to one row."""
+        seen, waiting = {source}, [source]
+        while waiting:
+            above = [each for each in self._sources_above.get(waiting.pop(), ()) if each not in seen]
+            seen.update(above)
+            waiting += above
+        return [source, *(each for each in sorted(seen - {source}) if self._has_path(each, source))]
+
+    def _has_path(self, start: str, target: str) -> bool:
+        if not self.model.sources[start].measures:
+            return False
+        try:
+            path = self.graph.path(start, (target,))
+        except SemanticError:  # several paths: a question has to say which
+            return False
+        return path is not None and path.to_one
+
+    def point(self, found: FoundPoint, decided: Collection[str]) -> DecisionPoint | None:
+        """Return a point with its names, measures and state; None where the layer has no source of its table."""
+        name = self.names.get(found.table) or self.names.get(TableRef(None, found.table.name))
+        if name is None or self.model.sources[name].sql is not None:
+            return None
+        source = self.model.sources[name]
+        point = DecisionPoint(
+            found.point_id(name), found.kind, name, found.columns, found.question, found.alternatives, found.evidence,
+            self._measures(found, source), found.statements, spreads=found.spreads,
+        )  # fmt: skip
+        if point.id in decided:
+            return replace(point, state=DecisionState.DECIDED)
+        following, others = self._following(point)
+        if following and not others:
+            return replace(point, state=DecisionState.SETTLED, statements=(*_of_measures(following), *found.statements))
+        if following or found.statements:
+            return replace(point, state=DecisionState.STATED, statements=(*found.statements, *_of_measures(following)))
+        return point
+
+    def _measures(self, found: FoundPoint, source: Source) -> tuple[str, ...]:
+        """Return the measures that a point of amounts is about: those of its source that read its columns."""
+        if found.kind is DecisionKind.DATE:
+            return tuple(f"{source.name}.{measure}" for measure in source.measures)
+        if found.kind not in _OF_AMOUNTS:
+            return ()
+        exprs = {each.expr for each in found.alternatives} - {None}
+        read = set(found.columns)
+        return tuple(
+            f"{source.name}.{measure.name}"
+            for measure in source.measures.values()
+            if measure.expr in exprs or read.intersection(_columns(measure.expr, self.model.dialect))
+        )
+
+    def _following(self, point: DecisionPoint) -> tuple[list[Measure], list[Measure]]:
+        """Return the measures that a point touches: those that have a condition on its columns, and the others."""
+        following: list[Measure] = []
+        others: list[Measure] = []
+        dated = point.kind is DecisionKind.DATE
+        if not dated and not any(each.filter for each in point.alternatives):
+            return following, others
+        for name in [point.source] if point.measures else self.reaching(point.source):
+            source = self.model.sources[name]
+            for measure in source.measures.values():
+                if point.measures and f"{name}.{measure.name}" not in point.measures:
+                    continue
+                if _has_aggregate(measure.expr, self.model.dialect):
+                    (following if self._follows(measure, source, point) else others).append(measure)
+        return following, others
+
+    def _follows(self, measure: Measure, source: Source, point: DecisionPoint) -> bool:
+        """Whether the filter, a segment or a CASE of a measure reads a column of the point; for dates: its time."""
+        if point.kind is DecisionKind.DATE:
+            return (measure.time or source.time_column) in point.columns
+        segments = (source.segments[name].expr for name in measure.segments if name in source.segments)
+        texts = [text for text in (measure.filter, *segments) if text is not None]
+        wanted = set(point.columns)
+        for text in texts:
+            for hops, column in _named(text, self.model.dialect):
+                if column in wanted and self._leads(source.name, hops, point.source, column):
+                    return True
+        inside = _conditions(measure.expr, self.model.dialect)
+        return any(column in wanted and self._leads(source.name, hops, point.source, column) for hops, column in inside)
+
+    def _leads(self, start: str, hops: tuple[str, ...], target: str, column: str) -> bool:
+        """Whether a name in a definition of `start` means a column of `target`."""
+        if not hops or hops == (start,):
+            return start == target or (self.model.sources[start].column(column) is None)
+        try:
+            path = self.graph.path(start, hops)
+        except SemanticError:
+            return False
+        return path is not None and path.end == target
+
+
+def _of_measures(measures: Iterable[Measure]) -> tuple[Statement, ...]:
+    """Return what measures say of a point, three of them at most."""
+    return tuple(
+        Statement(
+            f"{each.name}: {one_line(each.filter or ' and '.join(each.segments) or each.expr, 160)}",
+            each.place.path if each.place else "",
+            each.place.line if each.place else 1,
+        )
+        for each in list(measures)[:3]
+    )
+
+
+def _tree(text: str, dialect: str) -> exp.Expr | None:
+    try:
+        return parse(text, dialect, what="a definition")
+    except SemanticError:  # a template without a value, or a definition that the checks of the layer report
+        return None
+
+
+def _names_in(trees: Iterable[exp.Expr]) -> set[tuple[tuple[str, ...], str]]:
+    parts = [tuple(part.name for part in column.parts) for tree in trees for column in tree.find_all(exp.Column)]
+    return {(each[:-1], each[-1]) for each in parts}
+
+
+def _named(text: str, dialect: str) -> set[tuple[tuple[str, ...], str]]:
+    """Return (hops, column) for the columns that a text names."""
+    tree = _tree(text, dialect)
+    return set() if tree is None else _names_in([tree])
+
+
+def _columns(text: str, dialect: str) -> set[str]:
+    """Return the columns of its own source that a text names."""
+    return {column for hops, column in _named(text, dialect) if not hops}
+
+
+def _conditions(text: str, dialect: str) -> set[tuple[tuple[str, ...], str]]:
+    """Return (hops, column) for the columns in conditions of an aggregate: CASE WHEN, FILTER (WHERE)."""
+    tree = _tree(text, dialect)
+    if tree is None:
+        return set()
+    cases = [node.this for case in tree.find_all(exp.Case) for node in case.args.get("ifs") or ()]
+    return _names_in([*cases, *(where.this for where in tree.find_all(exp.Where))])
+
+
+def _has_aggregate(text: str, dialect: str) -> bool:
+    """Whether an expression aggregates rows itself; a formula over measures goes with these."""
+    tree = _tree(text, dialect)
+    return tree is not None and tree.find(exp.AggFunc) is not None
