@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.model import side_by_side
     from ktx_cli.scan.diagram import DIAGRAM_WRITERS, MOST_EDGES, MOST_TEXT, diagram_of
     from ktx_cli.scan.measures.additive import additive
-    from ktx_cli.scan.measures.proposals import name_in_expr
+    from ktx_cli.scan.measures.proposals import counted_entity, name_in_expr, outcome_rates
     from ktx_cli.scan.outcome import (
         PreviousScan,
         ScanOutcome,

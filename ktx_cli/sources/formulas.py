@@ -10,25 +10,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ktx_cli.documents import Snapshot, outside_fences, without_comments
 from ktx_cli.faces import exp
 from ktx_cli.scan import additive, name_in_expr
-from ktx_cli.semantic import (
-    PROPOSED_MEASURES,
-    Measure,
-    Model,
-    Place,
-    Report,
-    SemanticError,
-    Source,
-    Visibility,
-    parse,
-    parse_shard,
-)
+from ktx_cli.semantic import PROPOSED_MEASURES, Measure, Model, Place, Report, SemanticError, Source, Visibility, parse
 from ktx_cli.sources.ownership import text_of
-from ktx_cli.sources.table_texts import Wanted, Written, write
+from ktx_cli.sources.table_texts import Wanted, Written, proposed_measures, write
 from ktx_cli.warehouses import Column, Dialect, SemanticType, dialect_named
 
 if TYPE_CHECKING:
@@ -178,7 +167,8 @@ def _place(formulas: list[Formula], context: ProjectContext, wanted: Wanted, rep
         return f"`{source.name}` already has a definition with that name"
     assert source.place is not None
     path, steps = source.place.path, ("tables", source.name, PROPOSED_MEASURES, formula.slug)
-    if text_of(steps) not in context.owned.get(path, {}) and _is_written(context, path, source.name, formula.slug):
+    is_ours = text_of(steps) in context.owned.get(path, {})
+    if not is_ours and formula.slug in proposed_measures(context, path, source.name):
         return f"a scan already proposes `{formula.slug}` for `{source.name}`"
     value = {
         "name": formula.slug, "expr": _expr(formula, names), "status": "proposed",
@@ -190,12 +180,6 @@ def _place(formulas: list[Formula], context: ProjectContext, wanted: Wanted, rep
         f"formula of `{' '.join(formula.name)}`", Place(formula.raw, formula.line), f"{connection}/{source.name}"
     )
     return ""
-
-
-def _is_written(context: ProjectContext, path: str, source: str, name: str) -> bool:
-    """Whether an entry of the manifest has a proposed measure of a name."""
-    entry: Mapping[str, Any] = parse_shard(context.workspace.read(path) or b"", path).tables.get(source, {})
-    return any(each.get("name") == name for each in entry.get(PROPOSED_MEASURES) or ())
 
 
 def _sources(model: Model, formula: Formula) -> Iterable[tuple[Source, Mapping[Words, str]]]:

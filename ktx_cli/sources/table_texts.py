@@ -14,6 +14,7 @@ from ktx_cli.core import ConfigError, KtxError, ResultWarning, listing, yaml
 from ktx_cli.project import SCHEMA_NAME, Layout, Tree, Workspace
 from ktx_cli.semantic import (
     IMPORT_HEADER,
+    PROPOSED_MEASURES,
     SUFFIXES,
     Fidelity,
     Kind,
@@ -116,6 +117,13 @@ def best_of(reports: Iterable[Iterable[Fidelity]]) -> list[Fidelity]:
             if not several or each.kind is several[0].kind:
                 several.append(each)
     return list(dict.fromkeys(each for several in found.values() for each in several))
+
+
+def proposed_measures(context: ProjectContext, path: str, source: str) -> dict[str, str]:
+    """Return the names of the proposed measures of a manifest entry, with their expressions."""
+    entry: Mapping[str, Any] = parse_shard(context.workspace.read(path) or b"", path).tables.get(source, {})
+    found = entry.get(PROPOSED_MEASURES) or ()
+    return {str(each.get("name")): str(each.get("expr")) for each in found if isinstance(each, Mapping)}
 
 
 def want_files(

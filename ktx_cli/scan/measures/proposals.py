@@ -148,6 +148,7 @@ _GENERIC: Final = word_set(
 )
 """Names of columns that say nothing without their table: `total_payment_amount`."""
 
+_ALL_ROWS, _COUNT = "count(*)", "_count"
 _SPELLED_OUT: Final = {"qty": "quantity", "qnt": "quantity", "amt": "amount", "cnt": "count"}
 _HEADERS: Final = word_set("header headers head heads")
 """Last words of tables of wholes, beside those of their lines: a row of `order_headers` is an order."""
@@ -343,8 +344,8 @@ def _count(table: _Table) -> ProposedMeasure:
     key = f"`{'`, `'.join(table.key)}` identifies a row" if table.key else "each row is one record"
     time = f", and `{table.times[0]}` dates it" if table.times else ""
     return ProposedMeasure(
-        f"{table.entity}_count",
-        "count(*)",
+        f"{table.entity}{_COUNT}",
+        _ALL_ROWS,
         table.key,
         f"{key[0].upper() if not table.key else key[0]}{key[1:]}{time}.",
         f"Number of rows of {table.name}, whatever their status.",
@@ -515,7 +516,7 @@ def _rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
         quoted = name_in_expr(column.name, dialect)
         condition = quoted if dialect.conditions_are_values else f"{quoted} = 1"
         yield ProposedMeasure(
-            _rate_name(table, words, named),
+            _rate_name(table.entity, words, named),
             f"avg(case when {condition} then 1.0 else 0.0 end)",
             (column.name,),
             f"`{column.name}` is a boolean, and rows with both values occur.",
@@ -524,13 +525,13 @@ def _rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
         )
 
 
-def _rate_name(table: _Table, words: tuple[str, ...], named: tuple[str, ...]) -> str:
+def _rate_name(row: str, words: tuple[str, ...], named: tuple[str, ...]) -> str:
     """Return the name of the share of rows with a flag, which says what a row is: `returned_order_line_rate`.
 
-    `words`: of the column; `named`: those that remain without words such as `is`.
+    `row`: the singular of what a row is. `words`: of the column; `named`: those without words such as `is`.
     """
     flag = named[:-1] if named[-1] in ("rate", "flag") and len(named) > 1 else named
-    entity = table.entity.split("_")
+    entity = row.split("_")
     other = [word for word in entity if word not in flag]
     if flag[-1] in _HAPPENINGS:
         return "_".join((*other, *flag, "rate"))
@@ -539,25 +540,48 @@ def _rate_name(table: _Table, words: tuple[str, ...], named: tuple[str, ...]) ->
     return "_".join((*flag, *other, "rate"))
 
 
+def counted_entity(measures: Mapping[str, str]) -> str | None:
+    """Return the singular of what a row is: what a proposed count of all rows is named for, None without such a count.
+
+    `measures`: names of the proposed measures of a table, with their expressions.
+    """
+    names = (name for name, expr in measures.items() if expr == _ALL_ROWS and name.endswith(_COUNT))
+    return next((name.removesuffix(_COUNT) for name in names), None)
+
+
 def _status_rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
     """Yield the share of rows with an outcome, for columns of statuses whose values are declared."""
-    found = []
+    found: dict[str, tuple[str, ...]] = {}
     for column in table.table.columns:
         profile = table.profiles.get(column.name)
         if column.name in table.keys or not set(table.parts[column.name]) & _STATUS or _mostly_null(profile):
             continue
-        if profile is None or profile.distinct is None or profile.distinct < 2:
+        if profile is not None and profile.distinct is not None and profile.distinct >= 2:
+            found[column.name] = allowed_values(column)
+    yield from outcome_rates(table.name, table.entity, found, "the database", dialect)
+
+
+def outcome_rates(
+    table: str, entity: str, columns: Mapping[str, Iterable[str]], declared_by: str, dialect: Dialect
+) -> Iterator[ProposedMeasure]:
+    """Yield the share of rows with an outcome, those first that somebody watches.
+
+    `entity`: the singular of what a row is. `columns`: columns with the values that `declared_by` declares; those that
+    are no statuses are left out.
+    """
+    found = []
+    for column, values in columns.items():
+        if not set(tokens(column)) & _STATUS:
             continue
-        spelled = {"_".join(tokens(value)): value for value in allowed_values(column) if _VALUE.fullmatch(value)}
+        spelled = {"_".join(tokens(value)): value for value in values if _VALUE.fullmatch(value)}
         found += [(_OUTCOMES.index(word), word, column, value) for word, value in spelled.items() if word in _OUTCOMES]
     for _, word, column, value in sorted(found, key=lambda each: each[0])[:MOST_STATUS_RATES]:
         yield ProposedMeasure(
-            _rate_name(table, (), tuple(word.split("_"))),
-            f"avg(case when {name_in_expr(column.name, dialect)} = '{value}' then 1.0 else 0.0 end)",
-            (column.name,),
-            f"`{column.name}` is a status, and the database declares its values; `{value}` is an outcome.",
-            f"Share of all rows of {table.name} whose {column.name} is {value}; rows without a value "
-            f"count as not {value}.",
+            _rate_name(entity, (), tuple(word.split("_"))),
+            f"avg(case when {name_in_expr(column, dialect)} = '{value}' then 1.0 else 0.0 end)",
+            (column,),
+            f"`{column}` is a status, and {declared_by} declares its values; `{value}` is an outcome.",
+            f"Share of all rows of {table} whose {column} is {value}; rows without a value count as not {value}.",
             format="percent",
         )
 

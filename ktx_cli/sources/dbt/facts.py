@@ -7,11 +7,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.core import ResultWarning
-from ktx_cli.semantic import Kind, UnresolvedError, import_dbt, quoted, relation_of
+from ktx_cli.scan import counted_entity, outcome_rates
+from ktx_cli.semantic import PROPOSED_MEASURES, Kind, UnresolvedError, import_dbt, quoted, relation_of
 from ktx_cli.sources.dbt.project import STEERS, Node, Project
 from ktx_cli.sources.ownership import Steps, join_step, text_of
 from ktx_cli.sources.port import ProjectContext
-from ktx_cli.sources.table_texts import LayerTable, Wanted, best_of, leave_broken, model_without_ours, want_files
+from ktx_cli.sources.table_texts import (
+    LayerTable,
+    Wanted,
+    best_of,
+    leave_broken,
+    model_without_ours,
+    proposed_measures,
+    want_files,
+)
+from ktx_cli.warehouses import dialect_named
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import Column, Fidelity, Item, Place, Relation, Report, Source
@@ -37,6 +47,7 @@ class Facts:
     """Reads what nodes say into what is wanted of the shards; what its tests refer to is in `references`."""
 
     project: Project
+    context: ProjectContext
     report: Report
     wanted: Wanted
     references: list[Reference]
@@ -161,10 +172,24 @@ class _Reader:
             yield name, place
         elif name == "accepted_values" and (values := _values(arguments)):
             self._want((*root[2:], "enum_values", TOOL), values, label, place, target)
+            self._want_rates(column, values, place)
         elif name == "relationships":
             self._refer(arguments.get("to"), arguments.get("field"), column, label, place)
         else:
             self._report.dropped(label, "it says nothing a question can use", place)
+
+    def _want_rates(self, column: Column, values: list[str], place: Place) -> None:
+        """Propose the rates of outcomes among the values of a status, where a scan proposes to count the rows."""
+        shard, source, context = self._table.shard, self._table.source, self._facts.context
+        proposed = proposed_measures(context, shard, source.name)
+        entity = counted_entity(proposed)
+        if entity is None:
+            return
+        dialect = dialect_named(context.models[self._table.connection].dialect)
+        for rate in outcome_rates(source.name, entity, {column.name: values}, TOOL, dialect):
+            steps = (*self._root, PROPOSED_MEASURES, rate.name)
+            if rate.name not in proposed or text_of(steps) in context.owned.get(shard, {}):
+                self._facts.wanted.add(shard, steps, rate.to_entry(), place.path, soft=True)
 
     def _refer(self, to: Any, field: Any, column: Column, what: str, place: Place) -> None:
         relation: Relation | None = relation_of(to) if isinstance(to, str) else None

@@ -77,7 +77,7 @@ class DbtSource(Source):
         found, missed = _tables(project, Tables(manifest_models(context)), report)
         wanted = Wanted()
         references: list[Reference] = []
-        facts = Facts(project, report, wanted, references)
+        facts = Facts(project, context, report, wanted, references)
         for node in project.nodes:
             if node.relation in found:
                 facts.add(node, found[node.relation])

@@ -493,3 +493,49 @@ def test_a_model_without_yaml_and_without_a_table_is_no_warning() -> None:
     _, projection = run({"models/nobody.sql": "select 1 as a", "models/schema.yml": "models: []\n"})
     assert lost(projection) == ["models/nobody.sql:1 model `nobody`: no scanned database has its table"]
     assert projection.warnings == ()
+
+
+COUNTED = SHOP.replace(
+    "  orders:\n",
+    "  orders:\n    proposed_measures:\n      - {name: order_count, expr: count(*), status: proposed}\n",
+    1,
+)
+OUTCOMES = "[open, paid, 'cancelled', failed, past_due]"
+
+
+def rates(made: Project) -> dict[str, str]:
+    return {each["name"]: each["expr"] for each in made.entry("orders").get("proposed_measures", ())}
+
+
+def test_outcomes_that_dbt_declares_become_rates_where_rows_are_counted() -> None:
+    assert COUNTED != SHOP
+    files = {**FILES, "models/marts/schema.yml": MODELS.replace("[open, paid, true, 3]", OUTCOMES)}
+    plain, _ = run(files)
+    assert "proposed_measures" not in plain.entry("orders")
+    made, _ = run(files, Project({SHARD: COUNTED}))
+    expr = "avg(case when status = '{}' then 1.0 else 0.0 end)"
+    assert rates(made) == {
+        "order_count": "count(*)",
+        "cancelled_order_rate": expr.format("cancelled"),
+        "failed_order_rate": expr.format("failed"),
+    }
+    rate = made.entry("orders")["proposed_measures"][1]
+    assert (rate["status"], rate["format"]) == ("proposed", "percent")
+    assert rate["reason"] == "`status` is a status, and dbt declares its values; `cancelled` is an outcome."
+    before = dict(made.files)
+    made.run(DbtSource(), files)
+    assert dict(made.files) == before
+    made.run(DbtSource(), FILES)
+    assert rates(made) == {"order_count": "count(*)"}
+
+
+def test_a_rate_that_the_scan_proposes_stays_the_scan_s() -> None:
+    files = {**FILES, "models/marts/schema.yml": MODELS.replace("[open, paid, true, 3]", OUTCOMES)}
+    shard = COUNTED.replace(
+        "expr: count(*), status: proposed}\n",
+        "expr: count(*), status: proposed}\n      - {name: failed_order_rate, expr: avg(1.0), status: proposed}\n",
+    )
+    made, _ = run(files, Project({SHARD: shard}))
+    assert rates(made)["failed_order_rate"] == "avg(1.0)" and "cancelled_order_rate" in rates(made)
+    made.run(DbtSource(), FILES)
+    assert list(rates(made)) == ["order_count", "failed_order_rate"]
