@@ -453,7 +453,10 @@ class _Builder:
             raise self.source.error(event.start_mark, message, "use a text, a number or a boolean as the key")
         if key in self.top:
             message = f"the key {key!r} is there twice"
-            raise self.source.error(event.start_mark, message, f"keep one of the two {key!r} entries")
+            advice = f"keep one of the two {key!r} entries"
+            if type(self.top[key]) is list:
+                advice = f"move the items of the second {key!r} to the first, and delete the second"
+            raise self.source.error(event.start_mark, message, advice)
 
     def expand(self, event: Any) -> Any:
         """Return a copy of what an alias stands for."""

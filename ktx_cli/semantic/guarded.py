@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ktx_cli.core import Command, ConfigError, Diagnostic, Hint, Recent, SourceError, UsageError, json_value, listing
@@ -279,8 +281,23 @@ def broken_files_named(model: Model) -> Iterator[None]:
     except SemanticError as error:
         if error.code == "unknown_name" and any(problem.severity == "error" for problem in model.problems):
             check = Command("sl", "validate", "-c", model.connection, "--no-data")
-            error.hint = Hint("{}; or correct the files with errors: {}", error.hint, check)
+            broken = _file_of_a_name(model, error.message)
+            if broken is None:
+                error.hint = Hint("{}; or correct the files with errors: {}", error.hint, check)
+            else:
+                error.message = f"{error.message}: {broken.path}:{broken.line} has an error: {broken.message}"
+                error.hint = Hint("{}; all errors: {}", broken.hint or "correct the file", check)
         raise
+
+
+def _file_of_a_name(model: Model, message: str) -> Diagnostic | None:
+    """Return the first error of the file of a source that a message names, None where it has none."""
+    names = {part.strip('"').casefold() for name in _QUOTED_NAME.findall(message) for part in name.split(".")}
+    errors = (each for each in model.problems if each.severity == "error")
+    return next((each for each in errors if PurePosixPath(each.path).stem.casefold() in names), None)
+
+
+_QUOTED_NAME: Final = re.compile(r"`([^`]+)`")
 
 
 MakeGuard = Callable[[Layout, KtxConfig, str, Model], ConnectionGuard]

@@ -6,6 +6,7 @@ data, a sentence to agents) is left out, and the entry says why.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import KtxError, one_line, plural
+from ktx_cli.core import KtxError, ResultWarning, one_line, plural
 from ktx_cli.documents import Mark, Outline, Standing, UnreadableDocumentError, marks_of, outline_of
 from ktx_cli.wiki import (
     CATALOG,
@@ -55,6 +56,9 @@ _DEEPEST: Final = 12
 Listed = tuple[str, Outline | None, str]
 """The path of a document, what it says, and why it cannot be read where it cannot."""
 
+Owned = Mapping[str, Mapping[str, str]]
+"""Path of a file -> item of it that a source owns -> the sha256 of what was written."""
+
 Made = tuple[Page, tuple[str, ...]]
 """A page and the documents on it."""
 
@@ -66,30 +70,74 @@ class Catalog:
     pages: Mapping[str, tuple[str, ...]]
     outlines: tuple[Outline, ...]
     """What the documents say in brief, of those that can be read."""
+    owned: Owned
+    """Path of a page -> what ktx wrote there."""
+    warnings: tuple[ResultWarning, ...] = ()
+    """Pages that say that they are of the catalog, and are not."""
 
 
-def write_catalog(workspace: Workspace, connection: str, snapshot: Snapshot) -> Catalog:
-    """Bring the catalog of a source in an overlay up to date."""
-    own = {page.path for page in _own_pages(workspace, connection)}
+def write_catalog(workspace: Workspace, connection: str, snapshot: Snapshot, owned: Owned | None = None) -> Catalog:
+    """Bring the catalog of a source in an overlay up to date.
+
+    `owned`: what of project files the last run wrote for the source. A page that it did not write stays, whatever the
+    page says of itself, and so does one that somebody edited and that is no longer needed.
+    """
+    claimed = {page.path: page for page in _claimed(workspace, connection)}
+    own = _own(claimed, connection, owned or {})
     others = {key for path in workspace.paths(f"{FOLDER}{GLOBAL}/") if path not in own for key in _key_of(path)}
     listed = [_read(raw) for raw in snapshot.files.values()]
     pages = catalog_pages(connection, listed, others, complete=snapshot.complete)
+    written: dict[str, Mapping[str, str]] = {}
     for page, _ in pages:
         content = render(page)
+        written[page.path] = {_PAGE: hashlib.sha256(content).hexdigest()}
         if workspace.read(page.path) != content:
             workspace.write(page.path, content)
-    for path in sorted(own - {page.path for page, _ in pages}):
-        workspace.delete(path)
-    return Catalog({page.path: paths for page, paths in pages}, tuple(found for _, found, _ in listed if found))
+    kept = sorted(claimed.keys() - own.keys())
+    for path in sorted(own.keys() - written.keys()):
+        found = workspace.read(path)
+        if found is not None and own[path] not in ("", hashlib.sha256(found).hexdigest()):
+            kept.append(path)
+        else:
+            workspace.delete(path)
+    warnings = tuple(_kept(path, connection, pages[0][0].path if pages else "") for path in sorted(kept))
+    outlines = tuple(found for _, found, _ in listed if found)
+    return Catalog({page.path: paths for page, paths in pages}, outlines, written, warnings)
 
 
-def _own_pages(workspace: Workspace, connection: str) -> Iterator[Page]:
-    """Yield the pages that an earlier run wrote for this connection."""
+_PAGE: Final = "page"
+"""What a catalog owns of its files: the whole page."""
+
+
+def _claimed(workspace: Workspace, connection: str) -> Iterator[Page]:
+    """Yield the pages that say that they are of the catalog of a connection."""
     for path in sorted(workspace.paths(f"{FOLDER}{GLOBAL}/{PREFIX}")):
         place = place_of(path)
         page = None if place is None else own_page(workspace, place[1], GLOBAL)
         if isinstance(page, Page) and page.is_catalog and page.fields.get("connection") == connection:
             yield page
+
+
+def _own(claimed: Mapping[str, Page], connection: str, owned: Owned) -> dict[str, str]:
+    """Return the pages that an earlier run wrote, with the sha256 of what it wrote; empty where that is not known.
+
+    Before ktx recorded its pages they are known by their headings.
+    """
+    recorded = {path: items[_PAGE] for path, items in owned.items() if _PAGE in items}
+    if recorded:
+        return {path: recorded[path] for path in claimed if path in recorded}
+    return {path: "" for path, page in claimed.items() if page.body.lstrip().startswith(_heading(connection))}
+
+
+def _heading(connection: str) -> str:
+    return f"# Documents of {connection}"
+
+
+def _kept(path: str, connection: str, first: str) -> ResultWarning:
+    where = f"; the catalog of {connection} is in {first}" if first and first != path else ""
+    message = f"{path} says that ktx wrote it, but it has other content: it is kept as it is{where}"
+    hint = f"delete the page, or remove `source: {CATALOG}` from it"
+    return ResultWarning("catalog_page", message, hint=hint, path=path)
 
 
 def _key_of(path: str) -> Iterator[str]:
@@ -155,7 +203,7 @@ class _Catalog:
 
     def pages(self, entries: list[_Entry]) -> list[Made]:
         """Return one page, or a first one that leads to the others."""
-        key, heading = self._free_key(""), f"Documents of {self.connection}"
+        key, heading = self._free_key(""), _heading(self.connection)[2:]
         marked = f"; {plural(self.marked, 'document is', 'documents are')} marked" if self.marked else ""
         about = f"{plural(self.count, 'document')} of {self.connection}: titles, dates, sections{marked}."
         if _size(each.line for each in entries) <= _MOST_WITH_HEAD:
@@ -196,7 +244,7 @@ class _Catalog:
     def _leaf(self, chunk: list[_Entry]) -> Made:
         folder = safe_text("/".join(_common([each.folders for each in chunk])), 80)
         where = f" in {folder}" if folder and "(not shown" not in folder else ""
-        heading = f"Documents of {self.connection}{where}"
+        heading = f"{_heading(self.connection)[2:]}{where}"
         about = one_line(f"{plural(len(chunk), 'document')} of {self.connection}{where}, {_span(chunk)}.", 200)
         page = self._page(self._free_key(where.removeprefix(" in ")), heading, about, [each.line for each in chunk])
         return page, tuple(each.path for each in chunk)
@@ -326,7 +374,7 @@ def _entry(path: str, found: Outline | None, problem: str, marks: Sequence[Mark]
     date = safe_text(found.date, _LONGEST_QUOTE, "date")
     parts = [f"- **{title}** ({shown}{f'; {date}' if date else ''})"]
     parts += [f"{text}" for text in (safe_text(found.summary, 200, "first sentence"), _sections(found)) if text]
-    parts += [_mark(each) for each in marks[:_MOST_MARKS]]
+    parts += [*dict.fromkeys(map(_mark, marks))][:_MOST_MARKS]
     line = ": ".join(parts[:2]) + "".join(f" {each}" for each in parts[2:])
     if _unfit(line):  # each part may stand alone, but not with the others
         line = f"- **(title not shown: its text cannot be on a page)** ({shown})"

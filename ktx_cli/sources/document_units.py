@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 from ktx_cli import documents
 from ktx_cli.core import plural
 from ktx_cli.documents import Snapshot
+from ktx_cli.project import SEMANTIC_NAME
 from ktx_cli.sources.port import ProjectContext, Projection, Source
 
 SPAN_CHARACTERS: Final = 40_000
@@ -38,10 +39,17 @@ class DocumentSource(Source):
         from ktx_cli.sources.formulas import write_formulas
 
         projection = super().project(entry, snapshot, context)
-        written, report = write_formulas(snapshot, context)
+        definitions = {path: items for path, items in context.owned.items() if path.startswith(f"{SEMANTIC_NAME}/")}
+        written, report = write_formulas(snapshot, replace(context, owned=definitions))
         artifacts = {**written.artifacts, **projection.artifacts}
         warnings = (*projection.warnings, *written.warnings)
-        return replace(projection, artifacts=artifacts, owned=written.owned, report=report, warnings=warnings)
+        return replace(
+            projection,
+            artifacts=artifacts,
+            owned={**projection.owned, **written.owned},
+            report=report,
+            warnings=warnings,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,10 +171,11 @@ class Source(ABC):
         from ktx_cli.sources.catalog import write_catalog
         from ktx_cli.sources.conventions import StatedConvention, convention_warnings
 
-        catalog = write_catalog(context.workspace, context.connection, snapshot)
+        catalog = write_catalog(context.workspace, context.connection, snapshot, context.owned)
         stated = [StatedConvention(each.path, found) for each in catalog.outlines for found in each.conventions]
         proposals = convention_warnings(context.connection, stated, context.models)
-        return Projection(catalog.pages, left=documents_left(len(snapshot.files)), warnings=proposals)
+        left = documents_left(len(snapshot.files))
+        return Projection(catalog.pages, catalog.owned, left=left, warnings=(*proposals, *catalog.warnings))
 
     @abstractmethod
     def units(self, entry: Any, snapshot: Snapshot, changes: Changes, projection: Projection) -> tuple[WorkUnit, ...]:

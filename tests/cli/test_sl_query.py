@@ -430,7 +430,22 @@ def test_a_name_that_may_be_in_a_broken_file(ktx: Run, layer: Path, command: str
     (layer / "semantic-layer" / "warehouse" / "customers.yaml").write_text("name: customers\ntable: [\n")
     error = refused(ktx, *REVENUE, "-d", "customers.country", command=command)
     assert error["code"] == "unknown_name"
-    assert error["hint"].endswith("or correct the files with errors: ktx sl validate -c warehouse --no-data")
+    assert "semantic-layer/warehouse/customers.yaml:" in error["message"]
+    assert error["hint"].endswith("; all errors: ktx sl validate -c warehouse --no-data")
+
+
+def test_the_error_of_a_file_is_named_with_the_name_it_lacks(ktx: Run, layer: Path) -> None:
+    path = layer / "semantic-layer" / "warehouse" / "customers.yaml"
+    joins = "joins: [{to: orders, on: id = orders.customer_id, relationship: one_to_many}]\n"
+    path.write_text(f"name: customers\n{joins}{joins}measures: [{{name: people, expr: count(*)}}]\n")
+    error = refused(ktx, "-m", "customers.people")
+    assert "customers.yaml:3 has an error: the key 'joins' is there twice" in error["message"]
+    assert error["hint"].startswith("move the items of the second 'joins' to the first, and delete the second")
+
+
+def test_several_names_in_one_option_are_taken_apart_in_the_hint(ktx: Run, layer: Path) -> None:
+    error = refused(ktx, "-m", "orders.order_count,orders.revenue")
+    assert error["hint"] == "give each name on its own: `orders.order_count`, `orders.revenue`"
 
 
 @pytest.mark.parametrize("command", ["query", "explain"])

@@ -181,6 +181,46 @@ def test_pages_of_others_stay() -> None:
     assert "**A** (`a.md`)" in (workspace.read_text("wiki/global/documents-handbook-2.md") or "")
 
 
+FORGED = b"---\nsummary: Mine\nsource: document-catalog\nconnection: handbook\n---\n\n# My notes\n\nI wrote this.\n"
+
+
+@pytest.mark.table("path", [ROOT, "wiki/global/documents-handbook-notes.md"])
+def test_a_page_that_only_says_that_it_is_of_the_catalog_stays(path: str) -> None:
+    workspace = Workspace(MemoryTree({path: FORGED}))
+    first = write_catalog(workspace, "handbook", snapshot({"a.md": "# A"}))
+    assert workspace.read(path) == FORGED and path not in first.pages
+    (warning,) = first.warnings
+    assert warning.details["path"] == path and "kept" in warning.message
+    later = write_catalog(workspace, "handbook", snapshot({}), first.owned)
+    assert workspace.read(path) == FORGED
+    assert later.pages == {} and not [each for each in first.pages if workspace.exists(each)]
+
+
+def test_a_page_written_beside_the_catalog_later_stays() -> None:
+    workspace = Workspace(MemoryTree())
+    first = write_catalog(workspace, "handbook", snapshot({"a.md": "# A"}))
+    copied = "wiki/global/documents-handbook-copy.md"
+    workspace.write(copied, workspace.read(ROOT) or b"")
+    again = write_catalog(workspace, "handbook", snapshot({"a.md": "# B"}), first.owned)
+    assert workspace.exists(copied) and "**B**" in (workspace.read_text(ROOT) or "")
+    assert [each.details["path"] for each in again.warnings] == [copied]
+
+
+def test_an_edited_page_is_not_deleted() -> None:
+    workspace = Workspace(MemoryTree())
+    first = write_catalog(workspace, "handbook", snapshot({"a.md": "# A"}))
+    edited = (workspace.read(ROOT) or b"") + b"\nMy own words.\n"
+    workspace.write(ROOT, edited)
+    last = write_catalog(workspace, "handbook", snapshot({}), first.owned)
+    assert workspace.read(ROOT) == edited
+    assert [each.details["path"] for each in last.warnings] == [ROOT] and last.owned == {}
+
+
+def test_the_same_mark_stands_there_once() -> None:
+    line = entry("---\nstatus: superseded\n---\n\n# Old\n\nstatus: superseded\n\nA sentence.\n")
+    assert line.count("**Superseded:**") == 1
+
+
 def test_what_cannot_be_read_is_said() -> None:
     assert entry("\0\0", "a.md") == "- **`a.md`**: not read, because it is not a text file."
     workspace = Workspace(MemoryTree())

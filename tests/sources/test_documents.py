@@ -208,4 +208,5 @@ def test_units_and_what_is_left(root: Path, fetch: Fetch) -> None:
     assert [unit.files for unit in units] == [("a.md", "b.md"), ("sub/c.md",)]
     projection = source.project(None, found, overlay())
     listed = {"wiki/global/documents-docs.md": ("a.md", "b.md", "sub/c.md")}
-    assert projection == Projection(listed, left=("3 documents could be read into wiki pages",))
+    assert {path: [*items] for path, items in projection.owned.items()} == {path: ["page"] for path in listed}
+    assert projection == Projection(listed, projection.owned, left=("3 documents could be read into wiki pages",))

@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ktx_cli.core import Command, did_you_mean, one_line
+from ktx_cli.core import Command, did_you_mean, listing, one_line
 from ktx_cli.semantic.expressions.dates import with_own_dates
 from ktx_cli.semantic.model import GRAINS, SemanticError
 from ktx_cli.warehouses import Dialect, dialect_named
@@ -23,6 +23,8 @@ _FAULTS: Final = (SqlglotError, ValueError, LookupError, AttributeError, TypeErr
 
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+_LIST: Final = re.compile(r"\s*[^\W\d][\w.]*(?::\w+)?(?:\s*,\s*[^\W\d][\w.]*(?::\w+)?)+\s*")
+"""Names with commas between them."""
 _OPERATORS: Final = frozenset((
     "AND", "OR", "NOT", "IS", "IN", "LIKE", "ILIKE", "BETWEEN", "CASE", "WHEN", "THEN", "ELSE", "END", "AS", "FROM",
     "DISTINCT",
@@ -107,7 +109,9 @@ def _parsed(text: str, dialect: str, what: str) -> exp.Expr:
 
 
 def _unread(text: str, dialect: str) -> str:
-    """Return what may be wrong in a text that cannot be read: a granularity there is not, a name that is a keyword."""
+    """Return what may be wrong in a text that cannot be read: a list, a granularity, a keyword as a name."""
+    if _LIST.fullmatch(text):
+        return f"give each name on its own: {listing(f'`{name.strip()}`' for name in text.split(','))}"
     field, colon, grain = text.rpartition(":")
     if colon and grain.strip().isidentifier() and not field.endswith(":"):
         near = did_you_mean(grain.strip(), GRAINS)

@@ -521,13 +521,29 @@ def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
         kind = Relationship.ONE_TO_ONE if fact.grain == (reference.name,) else Relationship.MANY_TO_ONE
         details["join"] = f"{{to: {end.name}, on: {reference.name} = {end.name}.{key}, relationship: {kind.value}}}"
         hints.append(
-            f"if `{reference.name}` refers to {end.name}, declare it in the file of {fact.name}: "
-            f"`joins: [{details['join']}]`"
+            f"if `{reference.name}` refers to {end.name}, add it to `joins` in the file of {fact.name}: "
+            f"`- {details['join']}`"
         )
-    via = choices[0]["via"]
-    flags = " or ".join(f"`--via {target}={each['via']}`" for each in choices)
-    hints.append(f'to count each row in every one of these groups, use {flags} ("via": {{"{target}": "{via}"}})')
-    return SemanticError(message, hint="; ".join(hints), code="fan_out", details=details)
+    offered = [each for each, path in zip(choices, paths, strict=True) if not _goes_over_days(names, path)]
+    if offered:
+        via = offered[0]["via"]
+        flags = " or ".join(f"`--via {target}={each['via']}`" for each in offered)
+        hints.append(f'to count each row in every one of these groups, use {flags} ("via": {{"{target}": "{via}"}})')
+    hint = "; ".join(hints) or f"group by a column of `{fact.name}` or of {parent}"
+    return SemanticError(message, hint=hint, code="fan_out", details=details)
+
+
+_OF_DAYS: Final = re.compile(r"(?:^|_)(?:dates?|days?|weeks?|months?|calendar|datum|tag)(?:_|$)", re.IGNORECASE)
+
+
+def _goes_over_days(names: Names, path: Path) -> bool:
+    """Whether rows share nothing but a day: a path over a calendar relates each row to all others of that day."""
+    edge = names.graph.fan_out(path)
+    if edge is None:
+        return False
+    parent = names.model.sources[edge.source]
+    keys = [column for name in parent.grain if (column := parent.column(name)) is not None]
+    return len(keys) == 1 and (keys[0].type is SemanticType.TIME or _OF_DAYS.search(keys[0].name) is not None)
 
 
 def _way(dimension: Dimension) -> tuple[tuple[str, ...], tuple[str, ...]]:

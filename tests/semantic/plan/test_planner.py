@@ -30,10 +30,10 @@ def of_orders(**more: Any) -> dict[str, Any]:
 MONTH = {"field": "orders.placed_at", "granularity": "month"}
 
 
-def bills_model() -> Model:
+def bills_model(key: str = "c") -> Model:
     """Return bills and orders of customers, with a status each; a bill names its order, but there is no join for it."""
-    joins = (Join("customers", "c = customers.c", (("c", "c"),), Relationship.MANY_TO_ONE),)
-    names = {"customers": ("c",), "orders": ("o", "c", "status", "secret"), "bills": ("o", "c", "status", "secret")}
+    joins = (Join("customers", f"{key} = customers.{key}", ((key, key),), Relationship.MANY_TO_ONE),)
+    names = {"customers": (key,), "orders": ("o", key, "status", "secret"), "bills": ("o", key, "status", "secret")}
     columns = {
         source: {
             name: Column(name, SemanticType.STRING, visibility=Visibility.HIDDEN if (source, name) == HIDDEN else None)
@@ -61,11 +61,11 @@ HIDDEN = ("bills", "secret")
             ("o",),
             [
                 "group by `bills.status`, which each row has",
-                "`joins: [{to: orders, on: o = orders.o, relationship: one_to_one}]`",
+                "to `joins` in the file of bills: `- {to: orders, on: o = orders.o, relationship: one_to_one}`",
                 '`--via orders=customers` ("via": {"orders": "customers"})',
             ],
         ),
-        ("secret", ("o", "c"), ["relationship: many_to_one}]`", "`--via orders=customers`"]),
+        ("secret", ("o", "c"), ["relationship: many_to_one}`", "`--via orders=customers`"]),
     ],
 )
 def test_a_dimension_of_other_rows_is_refused_with_what_to_ask_instead(
@@ -84,6 +84,15 @@ def test_a_dimension_of_other_rows_is_refused_with_what_to_ask_instead(
     assert all(hint in part for hint, part in zip(hints, parts, strict=True))
     asked = query | {"via": {error.details["target"]: error.details["choices"][0]["via"]}}
     assert Planner(model, Graph(model), parse_query(asked), {}, NOW).plan()
+
+
+def test_a_path_over_days_is_not_offered() -> None:
+    query = {"measures": ["count(bills.o)"], "dimensions": ["orders.status"]}
+    model = bills_model("date_key")
+    with pytest.raises(SemanticError) as caught:
+        Planner(model, Graph(model), parse_query(query), {}, NOW).plan()
+    assert caught.value.code == "fan_out"
+    assert "bills.status" in str(caught.value.hint) and "--via" not in str(caught.value.hint)
 
 
 @pytest.mark.table(
