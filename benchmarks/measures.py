@@ -1,6 +1,6 @@
 """Measures the measures that a scan proposes: python benchmarks/measures.py [--seeds 1 2 3] [--demo] [--draw 60]
 
-Makes the company of each seed (`benchmarks/made_up_company`), scans it without a model, and compares the proposed sums
+Makes the company of each seed (`ktx_cli/jobs/proof/company`), scans it without a model, and compares the proposed sums
 with what the generator knows of each column. Prints the proposed measures of all seeds, those that a reader should
 judge (drawn at random by `--draw-seed`), and a table: proposals, sums of columns that may not be added up (keys,
 rates, balances and the like), and how many of the columns that people add up have a sum. `--demo` takes the demo
@@ -20,8 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.made_up_company.company import ADDITIVE, MadeUpCompany, Role, build_company
 from ktx_cli.jobs.demo.company import build_company as build_demo
+from ktx_cli.jobs.proof.company.warehouse import ADDITIVE, MadeUpCompany, Role, build_company
 from ktx_cli.project.config.blocks import Relationships
 from ktx_cli.scan.measures.proposals import propose_measures
 from ktx_cli.scan.measures.record import ProposedMeasure

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.made_up_company.company import ADDITIVE, Kind, Role, build_company, plan_company
 from benchmarks.measures import main, run
+from ktx_cli.jobs.proof.company.warehouse import ADDITIVE, Kind, Role, build_company, plan_company
 from ktx_cli.warehouses.port import ConnectionSpec, Scope
 from ktx_cli.warehouses.registry import connect
 

@@ -6,14 +6,18 @@ import csv
 import json
 import random
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.made_up_company.tables import TABLES
+from ktx_cli.jobs.proof.company.tables import TABLES
+
+if TYPE_CHECKING:
+    import duckdb
 
 START: Final = datetime(2023, 1, 1)
 DAYS: Final = 900
@@ -101,11 +105,15 @@ _EMPTY: Final = {Kind.AMOUNT: 0.03, Kind.SCORE: 0.3, Kind.MEASURE: 0.1, Kind.FLA
 
 @dataclass(frozen=True, slots=True)
 class CompanyColumn:
-    """A column. `arguments`: what its kind needs to draw values."""
+    """A column. `arguments`: what its kind needs to draw values. `concept`: the name that the plan uses for it,
+    whatever the seed calls it. `derived`: SQL that computes it from the other columns, once the rows are loaded.
+    """
 
     name: str
     kind: Kind
     arguments: tuple[str, ...]
+    concept: str = ""
+    derived: str = ""
 
     @property
     def weights(self) -> dict[str, int]:
@@ -132,6 +140,14 @@ class CompanyTable:
     columns: tuple[CompanyColumn, ...]
     has_copies: bool
 
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def names(self) -> SimpleNamespace:
+        """Concept -> name of each column."""
+        return SimpleNamespace(**{each.concept: each.name for each in self.columns})
+
     @property
     def key(self) -> CompanyColumn | None:
         """Its key column."""
@@ -151,10 +167,15 @@ class CompanyTable:
 
 @dataclass(frozen=True)
 class MadeUpCompany:
-    """The company of a seed: what stands in its warehouse."""
+    """The company of a seed: what stands in its warehouse. `is_clean`: no row is doubled, empty or a test by chance."""
 
     seed: int
     tables: tuple[CompanyTable, ...]
+    is_clean: bool = False
+
+    def of(self, concept: str) -> CompanyTable:
+        """Return the table of a concept."""
+        return next(each for each in self.tables if each.concept == concept)
 
     def table(self, schema: str | None, name: str) -> CompanyTable:
         """Return the table of a name."""
@@ -170,33 +191,45 @@ class MadeUpCompany:
         return found
 
 
-def plan_company(seed: int, scale: float = 1, text: str = TABLES) -> MadeUpCompany:
-    """Return the tables of the company of a seed, without rows. `scale`: makes large tables smaller or larger."""
+def plan_company(
+    seed: int, scale: float = 1, text: str = TABLES, *, is_clean: bool = False, schemas: Mapping[str, str] | None = None
+) -> MadeUpCompany:
+    """Return the tables of the company of a seed, without rows.
+
+    `scale`: makes large tables smaller or larger. `schemas`: the schema of each one that the text names.
+    """
     chance = random.Random(f"{seed}:names")
     blocks = [block.strip().splitlines() for block in text.split("\n\n") if block.strip()]
-    picks = {_concept(lines[0]): chance.randrange(6) for lines in blocks}
-    return MadeUpCompany(seed, tuple(_table(lines, picks, chance, scale) for lines in blocks))
+    picks = {concept_of(lines[0]): chance.randrange(6) for lines in blocks}
+    tables = (_table(lines, picks, chance, scale) for lines in blocks)
+    if is_clean:
+        tables = (replace(table, has_copies=False) for table in tables)
+    if schemas is not None:
+        tables = (replace(table, schema=schemas[table.schema]) for table in tables)
+    return MadeUpCompany(seed, tuple(tables), is_clean)
 
 
-def _concept(heading: str) -> str:
+def concept_of(heading: str) -> str:
+    """Return the concept of a table from the heading of its block."""
     return heading.split()[1].split("|")[0].partition(".")[2]
 
 
 def _table(lines: list[str], picks: dict[str, int], chance: random.Random, scale: float) -> CompanyTable:
     _, names, role, rows = lines[0].split()
-    concept = _concept(lines[0])
+    concept = concept_of(lines[0])
     chosen = names.split("|")
     schema, _, name = chosen[picks[concept] % len(chosen)].partition(".")
     columns = []
     for line in lines[1:]:
-        spelled, kind, *arguments = line.split()
+        drawn, _, derived = line.partition(" = ")
+        spelled, kind, *arguments = drawn.split()
         options = spelled.split("|")
         pick = chance.randrange(len(options))
         if kind == Kind.REF:
             pick = picks[arguments[0]] % len(options)
         elif kind == Kind.KEY and chance.random() < 0.7:
             pick = picks[concept] % len(options)
-        columns.append(CompanyColumn(options[pick], Kind(kind), tuple(arguments)))
+        columns.append(CompanyColumn(options[pick], Kind(kind), tuple(arguments), options[0], derived))
     count = max(min(int(rows), 120), int(int(rows) * scale * chance.uniform(0.8, 1.2)))
     has_copies = role == Role.FACT and chance.random() < 0.15
     return CompanyTable(schema, name, concept, Role(role), count, tuple(columns), has_copies)
@@ -207,20 +240,68 @@ def build_company(seed: int, path: Path, scale: float = 1) -> MadeUpCompany:
     import duckdb
 
     company = plan_company(seed, scale)
+    with duckdb.connect(path) as database:
+        load_company(company, database)
+    return company
+
+
+_CSV: Final = "FORMAT csv, HEADER false, AUTO_DETECT false, DELIM ',', QUOTE '\"', ESCAPE '\"', NULLSTR ''"
+
+
+def load_company(company: MadeUpCompany, database: duckdb.DuckDBPyConnection) -> None:
+    """Create the tables of a company in an empty database, with their rows and what is derived from them."""
     counts = {each.concept: each.rows for each in company.tables}
-    with tempfile.TemporaryDirectory() as folder, duckdb.connect(path) as database:
+    with tempfile.TemporaryDirectory() as folder:
         for schema in sorted({each.schema for each in company.tables}):
             database.execute(f"CREATE SCHEMA {schema}")
-        chance = random.Random(f"{seed}:keys")
+        chance = random.Random(f"{company.seed}:keys")
         for table in company.tables:
-            file = Path(folder) / f"{table.schema}.{table.name}.csv"
+            file = Path(folder) / f"{table}.csv"
             with file.open("w", newline="") as handle:
                 csv.writer(handle).writerows(_rows(company, table, counts))
             declares_key = chance.random() < 0.6 and not table.has_copies
             columns = ", ".join(_declared(each, declares_key) for each in table.columns)
             database.execute(f'CREATE TABLE {table.schema}."{table.name}" ({columns})')
-            database.execute(f"COPY {table.schema}.\"{table.name}\" FROM '{file}' (HEADER false, NULLSTR '')")
-    return company
+            database.execute(f"COPY {table.schema}.\"{table.name}\" FROM '{file}' ({_CSV})")
+    for table in company.tables:
+        for column in table.columns:
+            if column.derived:
+                value = resolve(column.derived, company, table, salt=column.concept)
+                database.execute(f"UPDATE {table} SET {column.name} = {value}")
+
+
+def resolve(sql: str, company: MadeUpCompany, table: CompanyTable, *, prefix: str = "", salt: str = "") -> str:
+    """Return SQL of the plan in the names of the seed.
+
+    `{concept}` is a column of the table, with `prefix` in front; `{inner.concept}` one without it, in a subquery;
+    `{table}` the table, `{own}` its alias, `{all[concept]}` another one; `{roll}` a number from 0 to 999 that is drawn
+    for each row by `salt`.
+    """
+    names = {each.concept: prefix + each.name for each in table.columns}
+    others = _Tables(company)
+    own = prefix.rstrip(".") or table.name
+    roll = _roll(company.seed, table, salt)
+    return sql.format(**names, inner=table.names, own=own, table=table, all=others, roll=roll)
+
+
+class _Tables:
+    """The tables of a company by concept, for texts that name them."""
+
+    def __init__(self, company: MadeUpCompany) -> None:
+        self._company = company
+
+    def __getitem__(self, concept: str) -> CompanyTable:
+        return self._company.of(concept)
+
+
+def _roll(seed: int, table: CompanyTable, salt: str) -> str:
+    """Return SQL for a number from 0 to 999 that depends on the key of a row."""
+    if table.key is None:
+        return "0"
+    chance = random.Random(f"{seed}:{table.concept}:{salt}")
+    factor, offset, other = (chance.randrange(10**4, 10**5) * 2 + 1 for _ in range(3))
+    mixed = f"(({table.key.name} * {factor} + {offset}) % 65537)"
+    return f"(({mixed} * {mixed} + {table.key.name} * {other}) % 1000003 % 1000)"
 
 
 def _declared(column: CompanyColumn, declares_key: bool) -> str:
@@ -229,14 +310,15 @@ def _declared(column: CompanyColumn, declares_key: bool) -> str:
         return f'"{column.name}" ENUM({values})'
     kind = "BIGINT" if column.in_cents else _TYPES.get(column.kind)
     if kind is None:
-        kind = "DOUBLE" if any("." in each for each in column.arguments) else "BIGINT"
+        is_fraction = column.kind is not Kind.REF and any("." in each for each in column.arguments)
+        kind = "DOUBLE" if is_fraction else "BIGINT"
     end = " PRIMARY KEY" if column.kind is Kind.KEY and declares_key else ""
     return f'"{column.name}" {kind}{end}' + (f' CHECK ("{column.name}" IN ({values}))' if values else "")
 
 
 def _rows(company: MadeUpCompany, table: CompanyTable, counts: dict[str, int]) -> Iterator[list[Any]]:
     chance = random.Random(f"{company.seed}:{table.concept}")
-    drawers = [_drawer(column, table, counts, chance) for column in table.columns]
+    drawers = [_drawer(column, table, counts, chance, company.is_clean) for column in table.columns]
     pairs: set[tuple[Any, ...]] = set()
     for number in range(1, table.rows + 1):
         row = [draw(number) for draw in drawers]
@@ -252,15 +334,21 @@ def _rows(company: MadeUpCompany, table: CompanyTable, counts: dict[str, int]) -
 Drawer = Callable[[int], Any]
 
 
-def _drawer(column: CompanyColumn, table: CompanyTable, counts: dict[str, int], chance: random.Random) -> Drawer:
+def _drawer(
+    column: CompanyColumn, table: CompanyTable, counts: dict[str, int], chance: random.Random, is_clean: bool
+) -> Drawer:
     """Return a function from the number of a row to a value of the column."""
-    draw = _values(column, table, counts, chance)
+    if column.derived:
+        return lambda number: None
+    draw = _values(column, table, counts, chance, is_clean)
     empty = float(column.arguments[1]) if column.kind is Kind.REF and len(column.arguments) > 1 else 0
-    empty = empty or (_EMPTY.get(column.kind, 0) if chance.random() < 0.4 else 0)
+    empty = empty or (_EMPTY.get(column.kind, 0) if not is_clean and chance.random() < 0.4 else 0)
     return draw if not empty else lambda number: None if chance.random() < empty else draw(number)
 
 
-def _values(column: CompanyColumn, table: CompanyTable, counts: dict[str, int], chance: random.Random) -> Drawer:
+def _values(
+    column: CompanyColumn, table: CompanyTable, counts: dict[str, int], chance: random.Random, is_clean: bool
+) -> Drawer:
     kind, arguments = column.kind, column.arguments
     match kind:
         case Kind.KEY:
@@ -281,7 +369,8 @@ def _values(column: CompanyColumn, table: CompanyTable, counts: dict[str, int], 
         case Kind.TIME | Kind.DATE | Kind.PERIOD_START | Kind.PERIOD_END:
             return lambda number: _time(kind, number, table.rows, chance)
         case Kind.NAME:
-            return lambda number: f"{'test ' * (chance.random() < _TEST_ROWS)}{_words(number, chance)}"
+            tests = 0 if is_clean else _TEST_ROWS
+            return lambda number: f"{'test ' * (chance.random() < tests)}{_words(number, chance)}"
         case Kind.EMAIL:
             return lambda number: f"{_WORDS[number % len(_WORDS)]}{number}@example.com"
         case Kind.JSON:

@@ -1,0 +1,566 @@
+"""The catalog of conventions, a record each: how each shows in the data, and how it may be read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ktx_cli.jobs.proof.company.conventions import ConventionPlan, Form, Reading
+from ktx_cli.jobs.proof.company.forms import (
+    RATES,
+    conversions,
+    currencies,
+    dates,
+    entities,
+    flag,
+    kind,
+    later,
+    merged,
+    missing,
+    parent,
+    population,
+    removed,
+    repeated,
+    repeats,
+    status_readings,
+    statuses,
+    unit,
+    units,
+)
+from ktx_cli.semantic import DecisionKind
+
+_COUNT: Final = "count(DISTINCT {})"
+
+_PEOPLE: Final = (
+    ConventionPlan(
+        id="internal_accounts",
+        kind=DecisionKind.INTERNAL,
+        table="accounts",
+        question="Do internal accounts count?",
+        forms=(
+            flag("is_internal|is_test|test_flag|internal_account|is_demo", 70),
+            kind("kind|account_kind|record_type", "<internal|test|demo|own>", 70, "customer partner"),
+        ),
+        readings=population("internal accounts", "accounts"),
+        expected="without",
+        reaches=True,
+    ),
+    ConventionPlan(
+        id="merged_accounts",
+        kind=DecisionKind.MERGED,
+        table="accounts",
+        question="Do accounts count that were merged into another one?",
+        forms=merged("account_id", "accounts"),
+        readings=population("accounts that were merged into another one", "accounts"),
+        expected="without",
+        measures=("customers",),
+    ),
+    ConventionPlan(
+        id="account_groups",
+        kind=DecisionKind.ENTITY,
+        table="accounts",
+        question="Is a customer an account or its group?",
+        forms=(parent("parent_account_id|group_id|parent_id|ultimate_parent_id", "account_id", "accounts", 280),),
+        readings=entities("account_id", "account", "customer", "all accounts of a group"),
+        measures=("customers",),
+        aggregate=_COUNT,
+    ),
+    ConventionPlan(
+        id="deleted_accounts",
+        kind=DecisionKind.DELETED,
+        table="accounts",
+        question="Do deleted accounts count?",
+        forms=removed("created_on", 80),
+        readings=population("deleted accounts", "accounts"),
+        expected="without",
+        measures=("customers",),
+    ),
+    ConventionPlan(
+        id="staff_contacts",
+        kind=DecisionKind.STAFF,
+        table="contacts",
+        question="Do the company's own people count as users?",
+        forms=(
+            Form(
+                (
+                    "email|email_address|mail|login_email email = concat('person', {contact_id}, "
+                    "CASE WHEN {roll} < 70 THEN '@DOMAIN' "
+                    "ELSE concat('@', MAILBOX[1 + {contact_id} % 5], '.example') END)",
+                ),
+                parts={"mark": "{email} LIKE '%@DOMAIN'"},
+            ),
+        ),
+        readings=population("users with an address of the company", "users"),
+        expected="without",
+        reaches=True,
+    ),
+    ConventionPlan(
+        id="deleted_contacts",
+        kind=DecisionKind.DELETED,
+        table="contacts",
+        question="Do users count whose access was removed?",
+        forms=removed("joined_on", 90),
+        readings=population("users whose access was removed", "users"),
+        expected="without",
+        measures=("users",),
+    ),
+    ConventionPlan(
+        id="employment",
+        kind=DecisionKind.STATUS,
+        table="employees",
+        question="Which people belong to the headcount?",
+        forms=(
+            statuses(
+                *("employment|employment_type|contract", "permanent=7 contractor=3 intern=2 temporary=1"),
+                dropped="contractor",
+                kept="permanent",
+            ),
+            statuses(*("worker_type|employee_group|staff_category", "P=6 F=3 C=2 T=2"), dropped="C T", kept="P"),
+        ),
+        readings=status_readings("people"),
+    ),
+    ConventionPlan(
+        id="repeated_leads",
+        kind=DecisionKind.DUPLICATES,
+        table="leads",
+        question="Does a lead count once for each address?",
+        forms=(
+            repeated("lead_id", "email", 80, ", {created_on} + 2 AS {created_on}"),
+            repeated("lead_id", "email", 60),
+        ),
+        readings=repeats("leads"),
+        expected="once",
+    ),
+    ConventionPlan(
+        id="lead_source",
+        kind=DecisionKind.NULLS,
+        table="leads",
+        question="Do leads without a source count?",
+        forms=(
+            Form(
+                (
+                    "source|lead_source|origin status = CASE WHEN {roll} >= 140 "
+                    "THEN ['ads', 'web', 'event', 'partner'][1 + {roll} % 4] END",
+                ),
+                parts={"mark": "{source} IS NULL"},
+            ),
+        ),
+        readings=population("leads without a source", "leads"),
+    ),
+)
+
+_SALES: Final = (
+    ConventionPlan(
+        id="test_orders",
+        kind=DecisionKind.INTERNAL,
+        table="orders",
+        question="Do test orders count?",
+        forms=(
+            flag("is_test|is_test_order|test_mode|sandbox", 50),
+            kind("order_kind|purpose|entry_type", "<test|internal|sample>", 50, "regular replacement"),
+        ),
+        readings=population("test orders", "orders"),
+        expected="without",
+    ),
+    ConventionPlan(
+        id="order_statuses",
+        kind=DecisionKind.STATUS,
+        table="orders",
+        question="Orders of which status count?",
+        forms=(
+            statuses(
+                *("status|order_status|state", "paid=4 shipped=5 placed=2 cancelled=1 returned=1"),
+                dropped="cancelled returned",
+                kept="paid shipped",
+            ),
+            statuses("status|order_state|stage", "20=4 30=5 10=2 90=1 95=1", dropped="90 95", kept="20 30"),
+        ),
+        readings=status_readings("orders"),
+    ),
+    ConventionPlan(
+        id="order_amount",
+        kind=DecisionKind.AMOUNT,
+        table="orders",
+        question="Is revenue with or without tax?",
+        forms=(
+            Form(
+                ("tax_amount|vat_amount|tax amount = round({amount} * 0.19, 2)",),
+                parts={"other": "{amount} + {tax_amount}"},
+            ),
+            Form(
+                ("gross_amount|amount_with_tax|grand_total amount = round({amount} * 1.2, 2)",),
+                parts={"other": "{gross_amount}"},
+            ),
+        ),
+        readings=(
+            Reading("net", "revenue is without tax", "Revenue is the value of orders without tax.", value="{amount}"),
+            Reading("gross", "revenue is with tax", "Revenue is the value of orders with tax.", value="$other"),
+        ),
+        measures=("revenue", "average_order"),
+    ),
+    ConventionPlan(
+        id="order_date",
+        kind=DecisionKind.DATE,
+        table="orders",
+        question="Does an order belong to the day it was placed or to a later one?",
+        forms=(
+            later("shipped_on|shipped_date|shipped_day", "ordered_on", 80),
+            later("confirmed_on|confirmed_date|confirmed_day", "ordered_on", 70),
+        ),
+        readings=dates("Orders", "ordered_on", "placed"),
+    ),
+    ConventionPlan(
+        id="line_discount",
+        kind=DecisionKind.AMOUNT,
+        table="order_items",
+        question="Are sales of products before or after discounts?",
+        forms=(
+            Form(
+                ("discount|discount_amount|rebate amount = round({line_amount} * ({roll} % 30) * 0.01, 2)",),
+                parts={"other": "{line_amount} - {discount}"},
+            ),
+        ),
+        readings=(
+            Reading("before", "before discounts", "Sales of products are before discounts.", value="{line_amount}"),
+            Reading("after", "after discounts", "Sales of products are after discounts.", value="$other"),
+        ),
+        measures=("product_sales",),
+    ),
+    ConventionPlan(
+        id="refund_fee",
+        kind=DecisionKind.AMOUNT,
+        table="returns",
+        question="Are refunds before or after the fee that we keep?",
+        forms=(
+            Form(
+                ("handling_fee|restocking_fee|retained_fee amount = round({refund_amount} * 0.08, 2)",),
+                parts={"other": "{refund_amount} - {handling_fee}"},
+            ),
+        ),
+        readings=(
+            Reading("before", "before the fee", "Refunds are before the fee that we keep.", value="{refund_amount}"),
+            Reading("after", "after the fee", "Refunds are after the fee that we keep.", value="$other"),
+        ),
+        measures=("refunds",),
+    ),
+    ConventionPlan(
+        id="product_variants",
+        kind=DecisionKind.ENTITY,
+        table="products",
+        question="Is each variant a product?",
+        forms=(parent("parent_product_id|variant_of|base_product_id|master_id", "product_id", "products", 300),),
+        readings=entities("product_id", "variant", "product", "all variants of a product"),
+        measures=("products",),
+        aggregate=_COUNT,
+    ),
+    ConventionPlan(
+        id="retired_products",
+        kind=DecisionKind.DELETED,
+        table="products",
+        question="Do retired products count?",
+        forms=(*removed("launched_on", 90), flag("is_retired|retired|withdrawn", 90)),
+        readings=population("products that were taken out of the catalog", "products"),
+        expected="without",
+        measures=("products",),
+    ),
+    ConventionPlan(
+        id="deal_currency",
+        kind=DecisionKind.CURRENCY,
+        table="opportunities",
+        question="Are deals in other currencies converted?",
+        forms=currencies(),
+        readings=conversions("deals", "amount"),
+        expected="converted",
+        measures=("pipeline",),
+        needs=RATES,
+    ),
+    ConventionPlan(
+        id="deal_date",
+        kind=DecisionKind.DATE,
+        table="opportunities",
+        question="Does a deal belong to the day it was opened or closed?",
+        forms=(later("closed_on|closed_date|closed_day", "created_on", 120),),
+        readings=dates("Deals", "created_on", "opened"),
+    ),
+    ConventionPlan(
+        id="archived_deals",
+        kind=DecisionKind.DELETED,
+        table="opportunities",
+        question="Do deleted deals count?",
+        forms=removed("created_on", 80),
+        readings=population("deleted deals", "deals"),
+        expected="without",
+    ),
+)
+
+_MONEY: Final = (
+    ConventionPlan(
+        id="payment_unit",
+        kind=DecisionKind.UNIT,
+        table="payments",
+        question="In which unit are payments kept?",
+        forms=(unit("amount|paid_amount|value", "quantity 2000 90000", "0.01", "cents"),),
+        readings=units("Payments", "amount"),
+        expected="minor",
+        measures=("payments_received",),
+    ),
+    ConventionPlan(
+        id="repeated_payments",
+        kind=DecisionKind.DUPLICATES,
+        table="payments",
+        question="Do payments count that were recorded twice?",
+        forms=(repeated("payment_id", "store_id amount paid_on method", 50),),
+        readings=repeats("payments"),
+        expected="once",
+    ),
+    ConventionPlan(
+        id="demo_subscriptions",
+        kind=DecisionKind.INTERNAL,
+        table="subscriptions",
+        question="Do demo subscriptions count?",
+        forms=(
+            flag("is_demo|is_complimentary|is_internal|free_of_charge", 80),
+            kind("contract_kind|billing_mode|tier", "<demo|internal|trial>", 80, "standard negotiated"),
+        ),
+        readings=population("demo subscriptions", "subscriptions"),
+        expected="without",
+    ),
+    ConventionPlan(
+        id="subscription_statuses",
+        kind=DecisionKind.STATUS,
+        table="subscriptions",
+        question="Subscriptions of which status count?",
+        forms=(
+            statuses(
+                *("status|subscription_status|state", "active=6 past_due=2 paused=1 cancelled=3"),
+                dropped="cancelled",
+                kept="active",
+            ),
+            statuses("status_code|state_code|status", "A=6 P=2 H=1 E=3", dropped="E", kept="A"),
+        ),
+        readings=status_readings("subscriptions"),
+    ),
+    ConventionPlan(
+        id="invoice_tax",
+        kind=DecisionKind.AMOUNT,
+        table="invoices",
+        question="Are billings with or without tax?",
+        forms=(
+            Form(
+                ("tax|tax_amount|vat amount = round({amount} * 0.19, 2)",),
+                parts={"other": "{amount} + {tax}", "words": "without tax", "other_words": "with tax"},
+            ),
+            Form(
+                ("net_amount|amount_before_tax|net_value amount = round({amount} * 0.84, 2)",),
+                parts={"other": "{net_amount}", "words": "with tax", "other_words": "without tax"},
+            ),
+        ),
+        readings=(
+            Reading("stated", "billings are $words", "Billings are the amount of invoices $words.", value="{amount}"),
+            Reading(
+                *("adjusted", "billings are $other_words", "Billings are the amount of invoices $other_words."),
+                value="$other",
+            ),
+        ),
+        measures=("billings",),
+    ),
+    ConventionPlan(
+        id="invoice_date",
+        kind=DecisionKind.DATE,
+        table="invoices",
+        question="Does an invoice belong to the day it was issued or to a later one?",
+        forms=(
+            later("due_on|due_date|due_day", "issued_on", 60),
+            later("paid_on|paid_date|paid_day", "issued_on", 90),
+            later("booked_on|booked_date|booked_day", "issued_on", 60),
+        ),
+        readings=dates("Invoices", "issued_on", "issued"),
+    ),
+    ConventionPlan(
+        id="invoice_statuses",
+        kind=DecisionKind.STATUS,
+        table="invoices",
+        question="Invoices of which status count?",
+        forms=(
+            statuses(
+                *("status|invoice_status|state", "paid=6 open=3 draft=1 void=1"), dropped="draft void", kept="paid"
+            ),
+            statuses("stage|doc_status|status", "4=6 3=3 1=1 9=1", dropped="1 9", kept="4"),
+        ),
+        readings=status_readings("invoices"),
+    ),
+    ConventionPlan(
+        id="resent_usage",
+        kind=DecisionKind.DUPLICATES,
+        table="usage_records",
+        question="Does usage count that was sent twice?",
+        forms=(repeated("usage_id", "subscription_id units used_on", 50),),
+        readings=repeats("usage records"),
+        expected="once",
+    ),
+    ConventionPlan(
+        id="usage_date",
+        kind=DecisionKind.DATE,
+        table="usage_records",
+        question="Does usage belong to the day it happened or to the day it arrived?",
+        forms=(
+            later("received_on|received_date|received_day", "used_on", 60),
+            later("loaded_on|loaded_date", "used_on", 50),
+        ),
+        readings=dates("Usage records", "used_on", "measured"),
+    ),
+    ConventionPlan(
+        id="expense_currency",
+        kind=DecisionKind.CURRENCY,
+        table="expenses",
+        question="Are expenses in other currencies converted?",
+        forms=currencies(),
+        readings=conversions("expenses", "amount"),
+        expected="converted",
+        measures=("expenses",),
+        needs=RATES,
+    ),
+    ConventionPlan(
+        id="expense_statuses",
+        kind=DecisionKind.STATUS,
+        table="expenses",
+        question="Expenses of which status count?",
+        forms=(
+            statuses(
+                *("status|claim_status|decision", "approved=5 reimbursed=4 submitted=2 rejected=1"),
+                dropped="rejected",
+                kept="approved reimbursed",
+            ),
+        ),
+        readings=status_readings("expenses"),
+    ),
+    ConventionPlan(
+        id="expense_date",
+        kind=DecisionKind.DATE,
+        table="expenses",
+        question="Does an expense belong to the day it was made or to a later one?",
+        forms=(
+            later("approved_on|approved_date|approved_day", "spent_on", 60),
+            later("reimbursed_on|reimbursed_date|reimbursed_day", "spent_on", 90),
+        ),
+        readings=dates("Expenses", "spent_on", "made"),
+    ),
+    ConventionPlan(
+        id="fiscal_year",
+        kind=DecisionKind.FISCAL_START,
+        table="budgets",
+        question="In which month does the fiscal year begin?",
+        forms=(Form(("fiscal_year|budget_fiscal_year|fy ordinal 2023 2025",), parts={}),),
+        readings=tuple(
+            Reading(
+                *(month.lower(), f"the fiscal year begins in {month}"),
+                f"The fiscal year begins on 1 {month}; the fiscal year 2024 begins on 1 {month} 2024.",
+                time=f"$time - INTERVAL {shift} MONTH",
+            )
+            for shift, month in ((0, "January"), (3, "April"), (6, "July"), (9, "October"))
+        ),
+    ),
+)
+
+_OPERATIONS: Final = (
+    ConventionPlan(
+        id="merged_tickets",
+        kind=DecisionKind.MERGED,
+        table="tickets",
+        question="Do tickets count that were merged into another one?",
+        forms=merged("ticket_id", "tickets"),
+        readings=population("tickets that were merged into another one", "tickets"),
+        expected="without",
+        measures=("tickets",),
+    ),
+    ConventionPlan(
+        id="satisfaction",
+        kind=DecisionKind.NULLS,
+        table="tickets",
+        question="Do tickets without a rating count in the average satisfaction?",
+        forms=(
+            Form(("satisfaction|csat|rating score = CASE WHEN {roll} >= 350 THEN 1 + {roll} % 5 END",)),
+            Form(("satisfaction|csat_score|score score = CASE WHEN {roll} >= 200 THEN 1 + {roll} % 5 END",)),
+        ),
+        readings=missing("satisfaction", "Tickets"),
+        expected="ignored",
+        measures=("satisfaction",),
+        aggregate="round(avg({}), 4)",
+    ),
+    ConventionPlan(
+        id="internal_sessions",
+        kind=DecisionKind.INTERNAL,
+        table="sessions",
+        question="Does internal traffic count?",
+        forms=(
+            flag("is_internal|internal_traffic|is_test|synthetic", 60),
+            kind("traffic_type|traffic_class|visitor_type", "<internal|test|monitoring>", 60, "public partner"),
+        ),
+        readings=population("visits from inside the company", "visits"),
+        expected="without",
+    ),
+    ConventionPlan(
+        id="shipment_date",
+        kind=DecisionKind.DATE,
+        table="shipments",
+        question="Does a shipment belong to the day it left or arrived?",
+        forms=(later("delivered_on|delivered_date|delivered_day", "shipped_on", 50),),
+        readings=dates("Shipments", "shipped_on", "sent"),
+    ),
+    ConventionPlan(
+        id="missing_freight",
+        kind=DecisionKind.NULLS,
+        table="shipments",
+        question="Do shipments without freight cost count in the average?",
+        forms=(
+            Form(
+                (
+                    "freight_cost|shipping_cost|freight amount = CASE WHEN {roll} >= 160 "
+                    "THEN round(4 + {roll} * 0.07, 2) END",
+                )
+            ),
+        ),
+        readings=missing("freight_cost", "Shipments"),
+        expected="ignored",
+        measures=("average_freight",),
+        aggregate="round(avg({}), 4)",
+    ),
+    ConventionPlan(
+        id="purchase_unit",
+        kind=DecisionKind.UNIT,
+        table="purchase_orders",
+        question="In which unit is the value of purchase orders kept?",
+        forms=(unit("order_value|total_cost|total", "quantity 10000 900000", "0.01", "cents"),),
+        readings=units("Values of purchase orders", "order_value"),
+        expected="minor",
+        measures=("purchases",),
+    ),
+    ConventionPlan(
+        id="purchase_statuses",
+        kind=DecisionKind.STATUS,
+        table="purchase_orders",
+        question="Purchase orders of which status count?",
+        forms=(
+            statuses(
+                *("status|po_status|state", "ordered=3 received=6 draft=1 cancelled=1"),
+                dropped="draft cancelled",
+                kept="received",
+            ),
+        ),
+        readings=status_readings("purchase orders"),
+    ),
+    ConventionPlan(
+        id="ad_spend_unit",
+        kind=DecisionKind.UNIT,
+        table="ad_spend",
+        question="In which unit is ad spend kept?",
+        forms=(
+            unit("spend|cost|ad_cost", "quantity 5000000 900000000", "0.000001", "millionths of a euro"),
+            unit("spend|cost|media_cost", "quantity 500 90000", "0.01", "cents"),
+        ),
+        readings=units("Costs of ads", "spend"),
+        expected="minor",
+        measures=("ad_costs",),
+    ),
+)
+
+CATALOG: Final[tuple[ConventionPlan, ...]] = (*_PEOPLE, *_SALES, *_MONEY, *_OPERATIONS)

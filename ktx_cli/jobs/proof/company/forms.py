@@ -1,0 +1,212 @@
+"""How conventions of a kind usually show in data, and how they are usually read: what the catalog is written with."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ktx_cli.jobs.proof.company.conventions import Form, Reading
+
+RATES: Final = "exchange_rates"
+"""The table of exchange rates."""
+
+
+def concept(names: str) -> str:
+    """Return the column that a list of names stands for, as a template."""
+    return f"{{{names.split('|')[0]}}}"
+
+
+def flag(names: str, share: int) -> Form:
+    """Return a form with a boolean that is true for `share` in a thousand rows."""
+    return Form((f"{names} flag = {{roll}} < {share}",), parts={"mark": concept(names)})
+
+
+def kind(names: str, marked: str, share: int, others: str) -> Form:
+    """Return a form with a column of few values, one of which marks rows; `others`: two that mark nothing."""
+    usual, other = others.split()
+    value = (
+        f"CASE WHEN {{roll}} < {share} THEN '{marked}' WHEN {{roll}} < {3 * share} THEN '{other}' ELSE '{usual}' END"
+    )
+    return Form((f"{names} status = {value}",), parts={"mark": f"{concept(names)} = '{marked}'"})
+
+
+def removed(day: str, share: int) -> tuple[Form, ...]:
+    """Return the forms of rows that are marked as deleted. `day`: the column with the day they came."""
+    when = f"CASE WHEN {{roll}} < {share} THEN {{{day}}} + CAST(20 + {{roll}} % 200 AS INTEGER) END"
+    word = "<deleted|removed|D|gone>"
+    state = f"CASE WHEN {{roll}} < {share} THEN '{word}' ELSE '<live|current|A|ok>' END"
+    return (
+        Form(
+            (f"deleted_on|removed_on|archived_on|deleted_at date = {when}",), parts={"mark": "{deleted_on} IS NOT NULL"}
+        ),
+        flag("is_deleted|deleted|is_removed|is_archived", share),
+        Form((f"record_state|row_status|lifecycle status = {state}",), parts={"mark": f"{{record_state}} = '{word}'"}),
+    )
+
+
+def population(what: str, counted: str) -> tuple[Reading, ...]:
+    """Return the readings of marked rows: `what` they are, and the thing that is `counted`."""
+    capital = what[0].upper() + what[1:]
+    return (
+        Reading("all", f"{what} count", f"{capital} count as {counted} like any other.", in_sql=False),
+        Reading(
+            *("without", f"{what} do not count", f"{capital} do not count. They are in no figure about {counted}."),
+            filter="($mark) IS NOT TRUE",
+        ),
+    )
+
+
+def merged(key: str, table: str) -> tuple[Form, ...]:
+    """Return the form of rows that were merged into another one."""
+    target = f"CASE WHEN {{{key}}} > 60 AND {{roll}} < 110 THEN 1 + {{roll}} * 7 % 60 END"
+    names = "merged_into_id|canonical_id|duplicate_of|surviving_id|replaced_by_id"
+    return (Form((f"{names} ref {table} = {target}",), parts={"mark": "{merged_into_id} IS NOT NULL"}),)
+
+
+def parent(names: str, key: str, table: str, share: int) -> Form:
+    """Return a form in which rows of a table belong to another row of it."""
+    value = f"CASE WHEN {{{key}}} > 60 AND {{roll}} < {share} THEN 1 + {{roll}} * 11 % 60 END"
+    return Form((f"{names} ref {table} = {value}",), parts={"parent": f"coalesce({concept(names)}, {{{key}}})"})
+
+
+def entities(key: str, entity: str, counted: str, together: str) -> tuple[Reading, ...]:
+    """Return the readings of a parent: each `entity` is one that is `counted`, or all `together` are."""
+    return (
+        Reading(
+            *("entity", f"each {entity} is one {counted}", f"Each {entity} is a {counted} of its own."),
+            value=f"{{{key}}}",
+            in_sql=False,
+        ),
+        Reading(
+            *("parent", f"{together} are one {counted}", f"{together[0].upper()}{together[1:]} are one {counted}."),
+            value="$parent",
+        ),
+    )
+
+
+def statuses(names: str, values: str, *, dropped: str, kept: str) -> Form:
+    """Return a form with a column of statuses. `values`: with weights; `dropped`, `kept`: those of two readings."""
+
+    def listed(words: str) -> str:
+        return f"{concept(names)} IN ({', '.join(repr(each) for each in words.split())})"
+
+    return Form(
+        (f"{names} status {values}",),
+        parts={
+            "dropped": listed(dropped),
+            "kept": listed(kept),
+            "drop_words": " or ".join(dropped.split()),
+            "keep_words": " or ".join(kept.split()),
+        },
+    )
+
+
+def status_readings(noun: str) -> tuple[Reading, ...]:
+    """Return the readings of statuses of a `noun`."""
+    capital = noun[0].upper() + noun[1:]
+    return (
+        Reading("all", "every status counts", f"{capital} of every status count.", in_sql=False),
+        Reading(
+            *("without", "all but $drop_words", f"{capital} with the status $drop_words do not count; all others do."),
+            filter="($dropped) IS NOT TRUE",
+        ),
+        Reading(*("only", "only $keep_words", f"Only {noun} with the status $keep_words count."), filter="$kept"),
+    )
+
+
+def later(names: str, first: str, days: int) -> Form:
+    """Return a form with a second date, up to so many days after the first."""
+    words = names.split("|")[0].partition("_")[0]
+    value = f"{{{first}}} + CAST(3 + {{roll}} % {days} AS INTEGER)"
+    return Form((f"{names} date = {value}",), parts={"second": concept(names), "event": words})
+
+
+def dates(noun: str, first: str, event: str) -> tuple[Reading, ...]:
+    """Return the readings of two dates. `event`: what happened on the first."""
+    words = f"{noun} belong to the period in which they were"
+    return (
+        Reading("first", f"by the day {event}", f"{words} {event}.", time=f"{{{first}}}"),
+        Reading("second", "by the day $event", f"{words} $event.", time="$second"),
+    )
+
+
+def unit(names: str, kind_and_values: str, factor: str, words: str, value: str = "") -> Form:
+    """Return a form in which amounts are whole numbers of a minor unit. `value`: SQL that computes them."""
+    return Form(
+        (f"{names} {kind_and_values}{f' = {value}' if value else ''}",), parts={"factor": factor, "unit": words}
+    )
+
+
+def units(noun: str, amount: str) -> tuple[Reading, ...]:
+    """Return the readings of a unit."""
+    return (
+        Reading("major", "amounts are in euros", f"{noun} are kept in euros.", value=f"{{{amount}}}", in_sql=False),
+        Reading(
+            *("minor", "amounts are in $unit", f"{noun} are kept in $unit; figures are given in euros."),
+            value=f"{{{amount}}} * $factor",
+        ),
+    )
+
+
+def repeated(key: str, names: str, share: int = 45, change: str = "") -> Form:
+    """Return a form in which rows are there twice under another key. `names`: what is equal; `change`: what is not."""
+    by = ", ".join(f"{{inner.{each}}}" for each in names.split())
+    return Form(
+        (),
+        f"INSERT INTO {{table}} BY NAME SELECT * REPLACE ({{{key}}} + 7000 AS {{{key}}}{change}) "
+        f"FROM {{table}} WHERE {{roll}} < {share}",
+        {"first": f"{{{key}}} IN (SELECT min({{inner.{key}}}) FROM {{table}} GROUP BY {by})"},
+    )
+
+
+def repeats(noun: str) -> tuple[Reading, ...]:
+    """Return the readings of repeated rows."""
+    capital = noun[0].upper() + noun[1:]
+    return (
+        Reading("all", "every row counts", f"{capital} count as often as they were recorded.", in_sql=False),
+        Reading("once", "repeated rows count once", f"{capital} that were recorded twice count once.", filter="$first"),
+    )
+
+
+def currencies() -> tuple[Form, ...]:
+    """Return the forms of amounts in several currencies."""
+    return (
+        Form(("currency|currency_code|amount_currency currency EUR=6 USD=3 GBP=1",)),
+        Form(("currency|currency_code|booked_currency currency EUR=5 USD=2 GBP=2 CHF=1",)),
+    )
+
+
+_RATE: Final = (
+    f"(SELECT max(fx.{{all[{RATES}].names.rate}}) FROM {{all[{RATES}]}} AS fx "
+    f"WHERE fx.{{all[{RATES}].names.currency}} = {{own}}.{{inner.currency}})"
+)
+
+
+def conversions(noun: str, amount: str) -> tuple[Reading, ...]:
+    """Return the readings of amounts in several currencies."""
+    return (
+        Reading(
+            *("mixed", "amounts are added as they are", f"Amounts of {noun} are added up as they are booked."),
+            value=f"{{{amount}}}",
+            in_sql=False,
+        ),
+        Reading(
+            *("converted", "amounts are converted to euros", f"Amounts of {noun} are converted to euros at our rates."),
+            value=f"{{{amount}}} * {_RATE}",
+        ),
+        Reading(*("euros", "only amounts in euros count", f"Only {noun} in euros count."), filter="{currency} = 'EUR'"),
+    )
+
+
+def missing(column: str, noun: str) -> tuple[Reading, ...]:
+    """Return the readings of missing values in an average."""
+    return (
+        Reading(
+            *("ignored", f"{noun} without a value are left out", f"{noun} without a value are not in the average."),
+            value=f"{{{column}}}",
+            in_sql=False,
+        ),
+        Reading(
+            *("zero", f"{noun} without a value count as 0", f"{noun} without a value count as 0 in the average."),
+            value=f"coalesce({{{column}}}, 0)",
+        ),
+    )
