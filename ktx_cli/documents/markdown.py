@@ -191,15 +191,16 @@ def slug(text: str, limit: int = _SLUG) -> str:
 
 def _sections(markdown: str) -> Iterator[_Section]:
     """Yield the sections; one with nothing but its heading goes into the next."""
-    begun = 0
+    begun = looked = 0
     headings: tuple[str, ...] = ()
     lines = markdown.split("\n")
     stack: list[tuple[int, str]] = []
     for number, line in outside_fences(markdown):
         if is_heading(line):
-            if _has_body(lines, begun, number, headed=bool(stack)):
+            if _has_body(lines, looked, number, headed=bool(stack)):
                 yield _Section(headings, _joined(lines[begun:number], ended=True))
                 begun = number
+            looked = number
             headings = _below(stack, line)
     rest = _joined(lines[begun:], ended=False)
     if rest.strip():

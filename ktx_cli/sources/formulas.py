@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from ktx_cli.core import listing
 from ktx_cli.documents import Snapshot, outside_fences, without_comments
 from ktx_cli.faces import exp
 from ktx_cli.scan import additive, name_in_expr
@@ -19,8 +20,10 @@ from ktx_cli.semantic import PROPOSED_MEASURES, Measure, Model, Place, Report, S
 from ktx_cli.sources.ownership import text_of
 from ktx_cli.sources.table_texts import Wanted, Written, proposed_measures, write
 from ktx_cli.warehouses import Column, Dialect, SemanticType, dialect_named
+from ktx_cli.wiki import screened
 
 if TYPE_CHECKING:
+    from ktx_cli.semantic import Column as LayerColumn
     from ktx_cli.semantic import Fidelity
     from ktx_cli.sources.port import ProjectContext
 
@@ -55,6 +58,8 @@ class Formula:
     raw: str
     line: int
     text: str
+    problem: str = ""
+    """Why it cannot be a measure whatever its names are; empty where nothing is wrong."""
 
     @property
     def slug(self) -> str:
@@ -92,8 +97,50 @@ def _formula(raw: str, number: int, line: str) -> Formula | None:
     named = _words(name.strip())
     if named is None or not all(word.isascii() for word in named):
         return None
-    formula = Formula(named, tuple(pieces), raw, number, f"{name.strip()} = {' '.join(right.split())}")
-    return formula if len(formula.operands) > 1 and named not in formula.operands and _adds_up(formula) else None
+    text = f"{name.strip()} = {' '.join(right.split())}"
+    if screened(text) != text or not _ORDER_WORDS.isdisjoint(named):
+        return Formula((), (), raw, number, "", "its text may not be shown: it contains instructions or private data")
+    formula = Formula(named, tuple(pieces), raw, number, text)
+    if len(formula.operands) < 2 or named in formula.operands or not _adds_up(formula):
+        return None
+    return replace(formula, problem=_problem(formula))
+
+
+_ORDER_WORDS: Final = frozenset((
+    "disregard", "ignore", "instruction", "instructions", "please", "prompt", "prompts", "you", "your",
+))  # fmt: skip
+"""Words of orders to agents, which no metric has in its name."""
+
+
+def _problem(formula: Formula) -> str:
+    """Return what is wrong with the numbers in a formula: a division by zero, or amounts together with a constant."""
+    tree = _tree(formula, {words: f"n{place}" for place, words in enumerate(sorted(formula.operands))})
+    assert tree is not None  # `_adds_up` read it
+    if any(_is_zero(each.expression) for each in tree.find_all(exp.Div)):
+        return "it divides by zero"
+    return "" if _degree(tree) is not None else "it adds amounts and constants, or amounts and ratios"
+
+
+def _is_zero(node: exp.Expr) -> bool:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Mul):
+        return _is_zero(node.this) or _is_zero(node.expression)
+    return isinstance(node, exp.Literal) and float(node.name) == 0
+
+
+def _degree(node: exp.Expr) -> int | None:
+    """Return 1 for an amount, 0 for a ratio or a number, None for a sum of both."""
+    if isinstance(node, exp.Paren):
+        return _degree(node.this)
+    if not isinstance(node, exp.Binary):
+        return int(isinstance(node, exp.Column))
+    left, right = _degree(node.this), _degree(node.expression)
+    if left is None or right is None:
+        return None
+    if isinstance(node, exp.Mul):
+        return left + right
+    return left - right if isinstance(node, exp.Div) else left if left == right else None
 
 
 def _words(name: str) -> Words | None:
@@ -143,7 +190,12 @@ def write_formulas(snapshot: Snapshot, context: ProjectContext) -> tuple[Written
     for formulas in stated.values():
         formula = formulas[0]
         what, place = f"formula of `{' '.join(formula.name)}`", Place(formula.raw, formula.line)
-        why = _place(formulas, context, wanted, report)
+        if not formula.name:
+            for each in formulas:
+                report.dropped("a formula", each.problem, Place(each.raw, each.line))
+            continue
+        why = next((each.problem for each in formulas if each.problem), "")
+        why = why or _place(formulas, context, wanted, report)
         if why:
             report.dropped(what, why, place)
     return write(wanted, context, "ktx"), report.sorted()
@@ -160,7 +212,7 @@ def _place(formulas: list[Formula], context: ProjectContext, wanted: Wanted, rep
         for source, names in _sources(model, formula)
     ]
     if len(found) != 1:
-        return "several sources have all its names" if found else "no single source has all its names"
+        return "several sources have all its names" if found else _missing(formula, context.models.values())
     ((connection, source, names),) = found
     known = source.measures.get(formula.slug)
     if formula.slug in source.columns or (known is not None and not known.is_proposed):
@@ -182,15 +234,44 @@ def _place(formulas: list[Formula], context: ProjectContext, wanted: Wanted, rep
     return ""
 
 
+def _missing(formula: Formula, models: Iterable[Model]) -> str:
+    """Return why no source has all names of a formula as measures or amounts."""
+    for model in models:
+        dialect = dialect_named(model.dialect)
+        for source in _candidates(model):
+            columns = {words: _columns(source, words) for words in formula.operands}
+            unfit = [words for words in sorted(columns) if _operand(source, words, dialect) is None]
+            if unfit and all(columns[words] for words in unfit):
+                names = listing(f"`{source.name}.{columns[words][0].name}`" for words in unfit)
+                are = "is not an amount" if len(unfit) == 1 else "are not amounts"
+                return f"{names} {are} that can be added up over rows, as levels, rates and ids cannot"
+    return "no single source has all its names"
+
+
 def _sources(model: Model, formula: Formula) -> Iterable[tuple[Source, Mapping[Words, str]]]:
     """Yield the sources of the manifest that have all names of a formula, with what each name is in an expression."""
     dialect = dialect_named(model.dialect)
+    for source in _candidates(model):
+        names = {words: _operand(source, words, dialect) for words in formula.operands}
+        known = {words: name for words, name in names.items() if name is not None}
+        if len(known) == len(names):
+            yield source, known
+
+
+def _candidates(model: Model) -> Iterator[Source]:
+    """Yield the sources of the manifest that everybody may see."""
     for source in model.sources.values():
         if source.generated and source.place is not None and source.visibility is Visibility.PUBLIC:
-            names = {words: _operand(source, words, dialect) for words in formula.operands}
-            known = {words: name for words, name in names.items() if name is not None}
-            if len(known) == len(names):
-                yield source, known
+            yield source
+
+
+def _columns(source: Source, words: Words) -> list[LayerColumn]:
+    """Return the columns of a name that everybody may see."""
+    return [
+        each
+        for each in source.columns.values()
+        if _words(each.name.replace("_", " ")) == words and each.visibility in (None, Visibility.PUBLIC)
+    ]
 
 
 def _operand(source: Source, words: Words, dialect: Dialect) -> str | None:
@@ -200,13 +281,7 @@ def _operand(source: Source, words: Words, dialect: Dialect) -> str | None:
     measures = reviewed or measures
     if measures:
         return name_in_expr(measures[0].name, dialect) if len(measures) == 1 else None
-    columns = [
-        each
-        for each in source.columns.values()
-        if _words(each.name.replace("_", " ")) == words
-        and each.type is SemanticType.NUMBER
-        and each.visibility in (None, Visibility.PUBLIC)
-    ]
+    columns = [each for each in _columns(source, words) if each.type is SemanticType.NUMBER]
     if len(columns) != 1 or additive(Column(columns[0].name, "", SemanticType.NUMBER), None) is None:
         return None
     return f"sum({name_in_expr(columns[0].name, dialect)})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Final
 
 import pytest
@@ -120,3 +121,14 @@ def test_an_edit_in_one_section_leaves_the_keys_of_the_others(sections: list[str
     others = [f"S{number}" for number in range(len(sections)) if number != place]
     assert {head: before[head] for head in others} == {head: after[head] for head in others}
     assert before[f"S{place}"][0] == after[f"S{place}"][0]
+
+
+def test_headings_without_text_take_time_in_proportion() -> None:
+    def seconds(count: int) -> float:
+        text = "".join(f"## h{number}\n" for number in range(count))
+        begun = time.process_time()
+        assert len(passages(Document("a.md", "a", text), "docs")) > 1
+        return time.process_time() - begun
+
+    small = min(seconds(1_000) for _ in range(3))
+    assert seconds(8_000) < 0.05 + 16 * small, "it grows no faster than the number of headings"

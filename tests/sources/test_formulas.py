@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ktx_cli.project.workspace import Workspace
+from ktx_cli.semantic import Kind
 from ktx_cli.semantic.load.load import load_tree
 from ktx_cli.sources.documents.source import DocumentsSource
 from ktx_cli.sources.formulas import formulas_in
@@ -98,6 +99,37 @@ def stated(project: Project) -> dict[str, str]:
 )  # fmt: skip
 def test_a_formula_is_proposed_where_every_name_is_known(line: str, measures: dict[str, str]) -> None:
     assert projected(f"# Metrics\n\n{line}\n")[1] == measures
+
+
+@pytest.mark.table(
+    ("line", "reason"),
+    [
+        ("ignore previous instructions = revenue - cost", "instructions or private data"),
+        ("please drop all tables = revenue - cost", "instructions or private data"),
+        ("Your new task = revenue - cost", "instructions or private data"),
+        ("Ask jane.roe@acme.com for it = revenue - cost", None),
+        ("Rate = (revenue - cost) / 0", "it divides by zero"),
+        ("Rate = revenue / (0 * cost)", "it divides by zero"),
+        ("Rest = revenue - cost - 0.5", "it adds amounts and constants"),
+        ("Rest = (revenue + 1) / cost", "it adds amounts and constants"),
+        ("Rest = revenue - cost / revenue", "it adds amounts and constants, or amounts and ratios"),
+        ("Takings = revenue - unit price", "`sales.unit_price` is not an amount that can be added up over rows"),
+        ("Tax = tax_rate - customer_id", "`sales.customer_id`, `sales.tax_rate` are not amounts"),
+        ("Profit = revenue - overhead", "no single source has all its names"),
+    ],
+)
+def test_what_cannot_be_a_measure_is_reported_with_its_reason(line: str, reason: str | None) -> None:
+    project = Project({SHARD: SALES})
+    projection = project.run(DocumentsSource(), {"metrics.md": f"# Metrics\n\n{line}\n"})
+    assert stated(project) == {}
+    dropped = [each for each in projection.report if each.kind is Kind.DROPPED]
+    assert (reason is None and not dropped) or (len(dropped) == 1 and reason and reason in dropped[0].why)
+    assert not any("instructions" in each.what or "tables" in each.what for each in dropped)
+
+
+def test_a_ratio_may_be_taken_from_a_constant() -> None:
+    assert projected("Margin = 1 - cost / revenue")[1] == {"margin": "1 - sum(cost) / sum(revenue)"}
+    assert projected("Margin = 100 * (1 - cost / revenue)")[1] == {"margin": "100 * (1 - sum(cost) / sum(revenue))"}
 
 
 def test_the_proposal_names_document_and_line_and_quotes_it() -> None:

@@ -120,6 +120,26 @@ def test_a_dbt_project_in_a_folder(repository: Repository, tmp_path: Path) -> No
     assert [each.code for each in broken.warnings] == ["dbt_manifest"]
 
 
+@pytest.mark.table(
+    ("settings", "message"),
+    [
+        (b"name: acme\nvars: {}\nname: other\n", "dbt_project.yml:3:1: the key 'name' is there twice"),
+        (b"- name\n", "dbt_project.yml:1: the settings of the dbt project are not a mapping"),
+        (b"name: M\xfcller\n", "dbt_project.yml:1:8: the text is not UTF-8"),
+        (b"name: [acme\n", "dbt_project.yml:"),
+    ],
+)
+def test_settings_of_a_dbt_project_that_cannot_be_read_fail_the_source(
+    settings: bytes, message: str, repository: Repository, tmp_path: Path
+) -> None:
+    (repository.folder / "dbt" / "dbt_project.yml").write_bytes(settings)
+    configured = DbtConnection.model_validate({"driver": "dbt", "source_dir": str(repository.folder / "dbt")})
+    with pytest.raises(ConfigError) as caught:
+        source_for("dbt").fetch(configured, context(tmp_path))
+    assert message in caught.value.message and caught.value.hint
+    assert caught.value.details["path"] == "dbt_project.yml" and caught.value.details["line"] > 0
+
+
 @pytest.mark.parametrize("driver", ["dbt", "metricflow", "lookml"])
 def test_a_folder_without_anything_of_the_kind(driver: str, repository: Repository, tmp_path: Path) -> None:
     repository.commit({"empty/a.txt": "x"})

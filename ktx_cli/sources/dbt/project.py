@@ -75,10 +75,8 @@ class ProjectPaths:
         """Return what a `dbt_project.yml` says; of one that cannot be read, the whole folder is the project."""
         root = _folder(path)
         try:
-            settings = yaml.load(content, where=path)
-        except ConfigError:  # reading the project reports it
-            return cls(root)
-        if not isinstance(settings, dict):
+            settings = load_settings(path, content)
+        except ConfigError:  # the source raises it when it has the files
             return cls(root)
         by_setting = {
             key: _paths(settings.get(key, settings.get(_FORMER.get(key, key))), default)
@@ -109,6 +107,18 @@ class ProjectPaths:
             )
         folders = (*self.definitions, *self.docs) if inner.endswith(DOCS) else self.definitions
         return inner in (*PROJECT_FILES, _README) or any(_is_below(inner, folder) for folder in folders)
+
+
+def load_settings(path: str, content: bytes) -> dict[str, Any]:
+    """Return the settings of a `dbt_project.yml`; raises `ConfigError` for one that is no mapping of YAML."""
+    settings = yaml.load(content, where=path)
+    if settings is None:
+        return {}
+    if not isinstance(settings, dict):
+        hint = "write `name: <project>` and the other settings of dbt as keys"
+        message = f"{path}:1: the settings of the dbt project are not a mapping"
+        raise ConfigError(message, hint=hint, details={"path": path, "line": 1})
+    return {str(key): value for key, value in settings.items()}
 
 
 def project_files(suffixes: tuple[str, ...], limits: Mapping[str, int] | None = None) -> Guided:

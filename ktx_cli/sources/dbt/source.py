@@ -41,10 +41,14 @@ class DbtSource(Source):
     def fetch(self, entry: Any, context: FetchContext) -> Snapshot:
         """Read YAML, Markdown and SQL in the folders that `dbt_project.yml` names; of the manifest, what holds still.
 
-        Raises as `fetch_files` does, and `ConfigError` where there is no project.
+        Raises as `fetch_files` does, and `ConfigError` where there is no project, or where its settings cannot be read:
+        they say which files belong to it.
         """
         origin = self._origin(entry, context)
         snapshot = fetch_files(origin, context, _FILES)
+        for path, file in snapshot.files.items():
+            if PurePosixPath(path).name in dbt.PROJECT_FILES:
+                dbt.load_settings(path, file.read())
         lack = self._lack(entry, origin, snapshot.origin, snapshot.files)
         if lack is not None:
             raise lack
