@@ -72,6 +72,12 @@ keep_temporary_files_in_memory()
 atexit.register(gc.unfreeze)  # the interpreter clears all at its end, or libraries complain; pytest need not look
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """End a worker without taking apart what it collected: that takes seconds, for which the run would wait."""
+    if hasattr(config, "workerinput"):
+        atexit.register(os._exit, 0)  # registered before all others, it runs after them
+
+
 @pytest.hookimpl(optionalhook=True)  # tests of this file run it in a session without that plugin
 def pytest_xdist_auto_num_workers() -> int:
     """Begin one worker more than there are processors: each waits a third of its time for programs it started."""
