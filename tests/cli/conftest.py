@@ -65,7 +65,7 @@ def _quiet(patch: pytest.MonkeyPatch, home: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def forked_workers() -> Iterator[None]:
-    """Have the processes that run statements forked: tests/warehouses starts them as ktx does."""
+    """Have the processes that run statements forked: tests of these and of the guard start them as ktx does."""
     fork_workers(workers())
     yield
     start_workers()

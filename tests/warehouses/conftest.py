@@ -15,6 +15,9 @@ import pytest
 from ktx_cli.testing.servers import MariaDBServer, PostgresServer
 from ktx_cli.warehouses.port import ConnectionSpec, Connector
 from ktx_cli.warehouses.registry import connect
+from tests.cli.conftest import forked_workers
+
+__all__ = ["forked_workers"]
 
 _NUMBERS = itertools.count(1)
 

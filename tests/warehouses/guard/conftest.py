@@ -12,6 +12,11 @@ from ktx_cli.warehouses.duckdb import connector
 from tests.worlds.guard_world import DuckDbWorld, MySqlWorld, PostgresWorld, SqliteWorld, World
 
 
+@pytest.fixture(autouse=True)
+def forked_workers() -> None:
+    """Have the processes that run statements started as ktx does."""
+
+
 @pytest.fixture
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits so low that what runs on or grows ends at once."""

@@ -38,6 +38,11 @@ DRIVERS = pytest.mark.parametrize("driver", ["duckdb", "sqlite"])
 
 
 @pytest.fixture(autouse=True)
+def forked_workers() -> None:
+    """Have them started as ktx does."""
+
+
+@pytest.fixture(autouse=True)
 def no_spares() -> Iterator[None]:
     process.SPARES.clear()
     yield
