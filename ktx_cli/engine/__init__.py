@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from ktx_cli.engine.forecast import RunEstimate, estimate_run
     from ktx_cli.engine.gates import Gates, page_warnings
     from ktx_cli.engine.lifecycle import ChangeSet, LockedRun, ProjectBase, closing, under_lock, writable_repository
-    from ktx_cli.engine.models import Models, Preflight
-    from ktx_cli.engine.plan import PreflightFailed, RunPlan, Target, usage_words
+    from ktx_cli.engine.models import ENDING_NOTICE, Models, Preflight
+    from ktx_cli.engine.plan import PreflightFailed, RunPlan, Spending, Target, usage_words
     from ktx_cli.engine.provenance import reconciled_by, rewrite_deliveries, what_became
     from ktx_cli.engine.reconciliation import decided_evictions
     from ktx_cli.engine.report import FAILED, PLANNED, ConnectionReport, IngestReport
@@ -26,8 +26,16 @@ if TYPE_CHECKING:
         source_warnings,
         write_deliveries,
     )
-    from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask
-    from ktx_cli.engine.work import SourceWork, UnitOutcome, UnitStatus, agents_needed, forget_own_units
+    from ktx_cli.engine.task import AgentContext, AgentRunner, AgentTask, Cancellation
+    from ktx_cli.engine.work import (
+        SourceWork,
+        TaskStore,
+        UnitOutcome,
+        UnitStatus,
+        agents_needed,
+        forget_own_units,
+        store_key,
+    )
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(__name__)

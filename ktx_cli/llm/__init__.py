@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         ModelRef,
         bindings,
         divergence,
+        effort_of,
         missing_setting,
         model_for,
         no_backend,

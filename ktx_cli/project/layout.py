@@ -125,6 +125,14 @@ class Layout:
         """A file for each agent loop of a run."""
         return self.run_folder(run_id) / "transcripts"
 
+    def run_proof(self, run_id: str) -> Path:
+        """What a proof was asked, as JSON: its questions with their truth, and its arms."""
+        return self.run_folder(run_id) / "proof.json"
+
+    def run_answers(self, run_id: str) -> Path:
+        """The answers of a proof, one a line."""
+        return self.run_folder(run_id) / "answers.jsonl"
+
     def launched(self, run_id: str = "") -> Path:
         """What a server keeps of a run it started: its process, and what that printed; may be deleted at any time."""
         return self.private / "launched" / run_id

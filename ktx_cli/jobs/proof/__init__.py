@@ -1,1 +1,1 @@
-"""Proof that context makes answers right: the made-up company, the arms that are compared, and the statistics."""
+"""Proof of what the context is worth: the made-up company, the arms that are compared, and the statistics."""

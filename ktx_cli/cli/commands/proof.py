@@ -1,0 +1,151 @@
+"""`ktx proof`: does the context help?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from ktx_cli.cli.blocks import Block, Fields, Table
+from ktx_cli.cli.captures import MAX_TOKENS, MAX_USD
+from ktx_cli.cli.contract import Result, Session, command
+from ktx_cli.cli.reports import WAIT
+from ktx_cli.cli.settings import current_folder
+from ktx_cli.core import KtxError, listing, plural
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.proof.report import Conditions, ProofReport
+    from ktx_cli.jobs.proof.run import ProofEstimate
+
+commands = typer.Typer()
+
+
+@command(commands, "proof")
+def proof(
+    session: Session,
+    names: Annotated[
+        list[str] | None, Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
+    ] = None,
+    runs: Annotated[int, Option("--runs", metavar="N", min=1, max=100, help="Ask each question N times.")] = 3,
+    ablate: Annotated[
+        list[str] | None,
+        Option(
+            "--ablate",
+            metavar="NAME",
+            help="Measure one page, measure or source: leave it out. Or `pages`, `measures`, `all`. Repeatable.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        bool, Option("--baseline/--no-baseline", help="Compare with the database schema and SQL alone.")
+    ] = True,
+    model: Annotated[
+        str | None, Option("--model", help="Instead of the default role's: MODEL or BACKEND:MODEL.")
+    ] = None,
+    effort: Annotated[
+        str | None, Option("--effort", metavar="LEVEL", help="How much the model thinks, for example high.")
+    ] = None,
+    max_usd: MAX_USD = None,
+    max_tokens: MAX_TOKENS = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the plan with its estimated cost; ask no model.")] = False,
+    replay: Annotated[
+        str | None, Option("--replay", metavar="RUN", help="Score a recorded run again, without a model or a database.")
+    ] = None,
+    markdown: Annotated[
+        str | None, Option("--markdown", metavar="FILE", help="Write the tables as Markdown too.")
+    ] = None,
+    require_lift: Annotated[
+        float | None,
+        Option("--require-lift", metavar="SHARE", min=-1, max=1, help="Exit 1 if the lift may be lower, e.g. 0.05."),
+    ] = None,
+    max_harm: Annotated[
+        float | None,
+        Option("--max-harm", metavar="SHARE", min=0, max=1, help="Exit 1 if the harm is higher, e.g. 0.02."),
+    ] = None,
+    wait: WAIT = None,
+) -> Result:
+    """Measure whether the context helps: ask the questions of evals/ with it and without it, and compare."""
+    from ktx_cli.jobs.proof.report import Conditions
+
+    conditions = Conditions(require_lift, max_harm)
+    if replay is not None:
+        from ktx_cli.jobs.proof.run import replay as replayed
+        from ktx_cli.project import Layout
+
+        return _result(session, replayed(Layout(session.require_project()), replay), conditions, markdown)
+    from ktx_cli.jobs.proof.run import ProofRequest, estimate, prove
+    from ktx_cli.mcp.loop import ServerToolbox
+
+    layout, config = session.load_project()
+    request = ProofRequest(
+        layout=layout,
+        config=config,
+        environ=os.environ,
+        toolbox=ServerToolbox(),
+        names=tuple(names or ()),
+        model=model,
+        effort=effort,
+        runs=runs,
+        ablate=tuple(ablate or ()),
+        baseline=baseline,
+        max_usd=max_usd,
+        max_tokens=max_tokens,
+        wait_seconds=wait or 0.0,
+        emit=session.emitter(),
+    )
+    if dry_run:
+        planned, warnings = estimate(request)
+        session.warn(*warnings)
+        return Result(planned.to_json(), [_plan_fields(planned)])
+    report, warnings = prove(request)
+    session.warn(*warnings)
+    return _result(session, report, conditions, markdown)
+
+
+def _plan_fields(found: ProofEstimate) -> Block:
+    plan = found.plan
+    more = f", and at most {found.most_ablated:,} without one artifact" if found.most_ablated else ""
+    facts = [
+        ("would ask", f"{plural(len(plan.questions), 'question')}, {plural(plan.runs, 'run')} each, {plan.model}"),
+        ("runs", f"{found.attempts:,}{more}"),
+    ]
+    facts += [("would leave out", listing((each.id for each in plan.ablated), 20))] if plan.ablated else []
+    if found.tokens is None:
+        facts.append(("cost", f"unknown, no earlier proof; {plural(found.most_steps, 'turn')} of the model at most"))
+    else:
+        price = "no price is known" if found.usd is None else f"about ${found.usd:.2f} at list prices"
+        facts.append(("cost", f"{price}, {found.tokens:,} tokens, as in run {found.by_run}"))
+    return Fields((*facts, ("asked now", "nothing, this was a dry run")))
+
+
+def _result(session: Session, report: ProofReport, conditions: Conditions, file: str | None) -> Result:
+    from ktx_cli.jobs.proof.report import markdown
+
+    if file is not None:
+        from ktx_cli.project import write_atomic
+
+        write_atomic(current_folder() / file, markdown(report).encode())
+    error: KtxError | None = report.stopped or conditions.error(report)
+    return Result(report.to_json(), list(_blocks(report, verbose=session.settings.verbose)), error)
+
+
+def _blocks(report: ProofReport, *, verbose: bool) -> Iterator[Block]:
+    from ktx_cli.jobs.proof.report import ABLATION_COLUMNS, ARM_COLUMNS, ablation_cells, arm_cells, facts_of
+
+    yield Table(ARM_COLUMNS, tuple(map(arm_cells, report.arms)), right=frozenset(range(4, len(ARM_COLUMNS))))
+    if report.ablations:
+        yield Table(ABLATION_COLUMNS, tuple(map(ablation_cells, report.ablations)))
+    if verbose:
+        yield from _questions(report)
+    yield Fields(tuple(facts_of(report)))
+
+
+def _questions(report: ProofReport) -> Iterator[Block]:
+    rows = [
+        (each.question.id, arm, ", ".join(one.reading or one.word for one in outcomes))
+        for each in report.questions
+        for arm, outcomes in each.outcomes.items()
+    ]
+    yield Table(("question", "arm", "runs"), tuple(rows))

@@ -1,0 +1,432 @@
+"""The arms of a proof: the schema alone, the context as it is, and the context without one artifact.
+
+Every arm that has context is a folder of its own, outside of the project: a copy of what the project's files say, with
+an overlay applied that leaves the artifact out. All tools of an arm read that folder, so that none can reach what its
+arm must not have; the databases are opened with the project's settings and paths. The project is only read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from ktx_cli.core import Command, KtxError, Record, ResultWarning, UsageError, did_you_mean, listing, yaml
+from ktx_cli.jobs.serve.project import ServedProject
+from ktx_cli.project import (
+    CONFIG_NAME,
+    OWN_NAMES,
+    RAW_NAME,
+    SEMANTIC_NAME,
+    WIKI_NAME,
+    Edit,
+    KtxConfig,
+    Layout,
+    Warn,
+    WorkingTree,
+    Workspace,
+    apply,
+)
+from ktx_cli.protection import is_protected
+from ktx_cli.semantic import Model, layer_ids, load_tree, read_source
+from ktx_cli.sources import source_for
+from ktx_cli.warehouses import Connector, ConnectorPool, DatabaseSchema, Scope, dialect_of
+from ktx_cli.wiki import GLOBAL, load_wiki, page_path
+
+SCHEMA: Final = "schema"
+"""The arm with the schema of the database and read-only SQL alone."""
+CONTEXT: Final = "context"
+"""The arm with the tools that an agent client has."""
+
+_CONTEXT_NAMES: Final = (SEMANTIC_NAME, WIKI_NAME, RAW_NAME)
+"""The folders of a project that hold context."""
+
+
+class ArtifactKind(StrEnum):
+    """What can be left out."""
+
+    PAGE = "page"
+    MEASURE = "measure"
+    SOURCE = "source"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Artifact(Record):
+    """A part of the context that an arm does without. `name`: the key of a page, `source.measure`, or a source."""
+
+    kind: ArtifactKind
+    name: str
+    connection: str = ""
+
+    @property
+    def id(self) -> str:
+        """How reports call it: `page:revenue`."""
+        return f"{self.kind.value}:{self.name}"
+
+    @property
+    def word(self) -> str:
+        """The part of its name by which an answer of a tool shows it."""
+        return self.name.rpartition(".")[2] if self.kind is ArtifactKind.MEASURE else self.name
+
+    json_keys = ("id", "kind", "name", "connection")
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """An arm of a proof; `artifact`: what it does without, None where that is nothing or everything."""
+
+    name: str
+    artifact: Artifact | None = None
+
+    @classmethod
+    def without(cls, artifact: Artifact) -> Arm:
+        """Return the arm that has all context but this."""
+        return cls(f"without:{artifact.id}", artifact)
+
+
+def list_artifacts(tree: WorkingTree, models: Mapping[str, Model]) -> list[Artifact]:
+    """Return all that can be left out: pages that everybody sees, measures, and sources."""
+    pages = (page for page in load_wiki(tree).pages.values() if page.scope == GLOBAL)
+    found = [Artifact(ArtifactKind.PAGE, page.key) for page in pages]
+    for connection, model in models.items():
+        for source in model.sources.values():
+            found.append(Artifact(ArtifactKind.SOURCE, source.name, connection))
+            found += [
+                Artifact(ArtifactKind.MEASURE, f"{source.name}.{measure}", connection) for measure in source.measures
+            ]
+    return sorted(set(found))
+
+
+_GROUPS: Final = {
+    "pages": (ArtifactKind.PAGE,),
+    "measures": (ArtifactKind.MEASURE,),
+    "all": (ArtifactKind.PAGE, ArtifactKind.MEASURE),
+}
+"""What the words of `--ablate` stand for. Sources are left out by name only: most questions need most of them."""
+
+
+def choose_artifacts(known: Sequence[Artifact], wanted: Sequence[str]) -> list[Artifact]:
+    """Return the artifacts that the words of `--ablate` name; `UsageError` for a word that names none."""
+    chosen: set[Artifact] = set()
+    for word in wanted:
+        kinds = _GROUPS.get(word)
+        named = [each for each in known if (each.kind in kinds if kinds else word in (each.id, each.name))]
+        if not named and kinds is None:
+            names = [*_GROUPS, *(each.id for each in known), *(each.name for each in known)]
+            near = did_you_mean(word, names)
+            hint = Command("proof", "--ablate", near) if near else f"for example: {listing(names, 8)}"
+            raise UsageError(f"the context has no page, measure or source `{word}`", hint=hint)
+        if kinds is None and len({each.kind for each in named}) > 1:
+            hint = Command("proof", "--ablate", named[0].id)
+            raise UsageError(f"`{word}` names {listing(each.id for each in named)}", hint=hint)
+        chosen.update(named)
+    return sorted(chosen)
+
+
+def leave_out(tree: Workspace, artifact: Artifact) -> None:
+    """Take an artifact out of an overlay."""
+    if artifact.kind is ArtifactKind.PAGE:
+        tree.delete(page_path(GLOBAL, artifact.name))
+    elif artifact.kind is ArtifactKind.MEASURE:
+        source, _, measure = artifact.name.rpartition(".")
+        _edit_source(tree, artifact.connection, source, lambda path, entry: _measure_edits(path, entry, measure))
+    else:
+        _delete_source(tree, artifact)
+
+
+def _edit_source(tree: Workspace, connection: str, source: str, edits_of: Any) -> None:
+    """Apply edits to every entry that the files of a connection have of a source."""
+    for path, _ in read_source(tree, connection, source):
+        text = tree.read(path) or b""
+        edits = [
+            edit for place, entry in _entries(yaml.load(text, where=path), source) for edit in edits_of(place, entry)
+        ]
+        if edits:
+            tree.write(path, apply(text, edits, where=path))
+
+
+def _entries(value: Any, source: str, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield the mappings of a document that are about a source, with their places."""
+    if isinstance(value, dict):
+        own = value.get("name")
+        if (isinstance(own, str) and own == source) or (path and path[-1] == source):
+            yield path, value
+            return
+        for key, item in value.items():
+            yield from _entries(item, source, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _entries(item, source, (*path, index))
+
+
+def _measure_edits(path: tuple[str | int, ...], entry: Mapping[Any, Any], measure: str) -> list[Edit]:
+    """Return the edits that take a measure out of every list of an entry, the last items first."""
+    edits = []
+    for key, items in entry.items():
+        if not (isinstance(key, str) and key.endswith("measures") and isinstance(items, list)):
+            continue
+        places = [at for at, item in enumerate(items) if isinstance(item, dict) and item.get("name") == measure]
+        edits += [Edit("delete", (*path, key, at)) for at in reversed(places)]
+    return edits
+
+
+def _delete_source(tree: Workspace, artifact: Artifact) -> None:
+    folder = f"{SEMANTIC_NAME}/{artifact.connection}/"
+    for path in tree.paths(folder):
+        if not path.endswith((".yaml", ".yml")):
+            continue
+        text = tree.read(path) or b""
+        document = yaml.load(text, where=path)
+        places = [place for place, _ in _entries(document, artifact.name)]
+        if () in places:
+            tree.delete(path)
+            continue
+        edits = [
+            Edit("delete", place) for place in (*reversed(places), *reversed(list(_joins(document, artifact.name))))
+        ]
+        if edits:
+            tree.write(path, apply(text, edits, where=path))
+
+
+def _joins(value: Any, source: str, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the places of joins to a source, in the order of the document."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key != source:
+                yield from _joins(item, source, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            if path and path[-1] == "joins" and isinstance(item, dict) and item.get("to") == source:
+                yield (*path, index)
+            else:
+                yield from _joins(item, source, (*path, index))
+
+
+class _ProjectPool(ConnectorPool):
+    """Opens connections as the project would, whichever folder asks."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self._root = root
+
+    def open(
+        self, config: KtxConfig, connection: str, *, project_dir: Path, environ: Mapping[str, str]
+    ) -> tuple[Connector, Scope]:
+        """See `ConnectorPool`."""
+        return super().open(config, connection, project_dir=self._root, environ=environ)
+
+
+@dataclass(slots=True)
+class ArmProject(ServedProject):
+    """The folder of an arm, held open; its settings are those the proof began with."""
+
+    settings: KtxConfig = field(kw_only=True)
+
+    def config(self) -> KtxConfig:
+        """Return the settings of the proof."""
+        return self.settings
+
+
+@dataclass(slots=True)
+class Arms:
+    """The folders of the arms of one proof, made when they are asked for. A context manager.
+
+    `digest`: of the context all arms begin with; other files make it another proof.
+    """
+
+    layout: Layout
+    config: KtxConfig
+    environ: Mapping[str, str]
+    digest: str = ""
+    models: dict[str, Model] = field(default_factory=dict)
+    artifacts: list[Artifact] = field(default_factory=list)
+    _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _scratch: Path = field(init=False)
+    _depth: int = field(init=False)
+    _pool: ConnectorPool = field(init=False)
+    _base: Path = field(init=False)
+    _context: ArmProject | None = None
+    _schemas: dict[str, DatabaseSchema] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __enter__(self) -> Arms:
+        with contextlib.ExitStack() as stack:
+            self._scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ktx-proof-")))
+            self._pool = stack.enter_context(contextlib.closing(_ProjectPool(self.layout.root)))
+            self._depth = 1 + max((_steps_up(each, self.layout.root) for each in self._folders()), default=0)
+            self._base = self._copy_project()
+            self.digest = _digest_of(self._base, (self.layout.config,))
+            tree = WorkingTree(self._base)
+            self.models = {connection: self._load(tree, connection) for connection in layer_ids(Layout(self._base))}
+            self.artifacts = list_artifacts(tree, self.models)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    @property
+    def context(self) -> ArmProject:
+        """The arm with all context. Its protection holds for every arm."""
+        if self._context is None:
+            self._context = self._stack.enter_context(contextlib.closing(self._served(self._base)))
+        return self._context
+
+    @contextlib.contextmanager
+    def project_of(self, arm: Arm) -> Iterator[ArmProject]:
+        """Hold the project of an arm open; that of the schema alone is the whole one, for what people hid stays so.
+
+        Raises `UsageError` for an artifact that cannot be left out alone.
+        """
+        if arm.artifact is None:
+            yield self.context
+            return
+        overlay = self.overlay(arm.artifact)
+        folder = self._place(f"without-{len(list(self._scratch.iterdir()))}")
+        shutil.copytree(self._base, folder, symlinks=True, copy_function=os.link, dirs_exist_ok=True)
+        for path, content in overlay.changes().items():
+            (folder / path).unlink(missing_ok=True)
+            if content is not None:
+                (folder / path).write_bytes(content)
+        try:
+            with contextlib.closing(self._served(folder)) as project:
+                yield project
+        finally:
+            shutil.rmtree(folder)
+
+    def overlay(self, artifact: Artifact) -> Workspace:
+        """Return the context without an artifact; raises `UsageError` where the rest does not work without it."""
+        tree = Workspace(WorkingTree(self._base))
+        leave_out(tree, artifact)
+        if not tree.changes():
+            hint = "leave out its page or its source instead"
+            raise UsageError(f"`{artifact.id}` is not written in a file of its own connection", hint=hint)
+        model = self.models.get(artifact.connection)
+        if model is not None:
+            self._require_whole(tree, artifact, model)
+        return tree
+
+    def _require_whole(self, tree: Workspace, artifact: Artifact, model: Model) -> None:
+        source = model.sources.get(artifact.name) if artifact.kind is ArtifactKind.SOURCE else None
+        if source is not None and is_protected(source):
+            message = f"`{artifact.id}` hides rows or columns, so it cannot be left out"
+            raise UsageError(message, hint="leave out its measures or pages instead")
+        known = {each.message for each in model.problems if each.severity == "error"}
+        problems = self._load(tree, artifact.connection).problems
+        broken = next((each for each in problems if each.severity == "error" and each.message not in known), None)
+        if broken is not None:
+            message = f"`{artifact.id}` cannot be left out alone: {broken.message}"
+            raise UsageError(message, hint="leave out the definition that uses it instead")
+
+    def dialect(self, connection: str) -> str:
+        """Return the dialect of a database."""
+        entry = self.config.connections.get(connection)
+        return (None if entry is None else dialect_of(entry.driver)) or ""
+
+    def schema(self, connection: str) -> DatabaseSchema:
+        """Return the structure of a database as it is now, read once in a proof."""
+        with self._lock:
+            if connection not in self._schemas:
+                connector, scope = self._pool.open(
+                    self.config, connection, project_dir=self.layout.root, environ=self.environ
+                )
+                with connector:
+                    self._schemas[connection] = connector.introspect(scope)
+            return self._schemas[connection]
+
+    def _load(self, tree: WorkingTree | Workspace, connection: str) -> Model:
+        return load_tree(tree, connection, self.dialect(connection), configured=self.config.connections.keys())
+
+    def _served(self, folder: Path) -> ArmProject:
+        return ArmProject(Layout(folder), self.environ, self._pool, settings=self.config)
+
+    def _place(self, name: str) -> Path:
+        """Return a folder so deep that what paths of the project reach by `..` stays inside the scratch folder."""
+        folder = self._scratch.joinpath(name, *["in"] * self._depth)
+        folder.mkdir(parents=True)
+        return folder
+
+    def _folders(self) -> Iterator[Path]:
+        """Yield the folders that context sources are read from, as the settings write them."""
+        for entry in self.config.sources().values():
+            yield from source_for(entry.driver).folders(entry, self.layout.root)
+
+    def _copy_project(self) -> Path:
+        root, base = self.layout.root, self._place(CONTEXT)
+        for name in _CONTEXT_NAMES:
+            if (root / name).is_dir():
+                shutil.copytree(root / name, base / name, symlinks=True)
+        for path in root.iterdir():
+            if path.name == CONFIG_NAME or path.name not in {*OWN_NAMES, ".git"}:
+                (base / path.name).symlink_to(path)
+            elif path.is_file():
+                shutil.copyfile(path, base / path.name)
+        for folder in self._folders():
+            written = Path(os.path.normpath(base / os.path.relpath(folder, root)))
+            if not written.exists() and written.is_relative_to(self._scratch):
+                written.parent.mkdir(parents=True, exist_ok=True)
+                written.symlink_to(folder)
+        self._copy_private(Layout(base))
+        return base
+
+    def _copy_private(self, own: Layout) -> None:
+        """Copy the state and the search index; raw documents and secrets are read where they are."""
+        own.private.mkdir(mode=0o700)
+        for path, copy in ((self.layout.state, own.state), (self.layout.search_index, own.search_index)):
+            if path.is_file():
+                _copy_database(path, copy)
+        for path, link in ((self.layout.raw_store, own.raw_store), (self.layout.secrets, own.secrets)):
+            if path.is_dir():
+                link.symlink_to(path)
+
+
+def _steps_up(folder: Path, root: Path) -> int:
+    return Path(os.path.relpath(folder, root)).parts.count("..")
+
+
+def _copy_database(path: Path, copy: Path) -> None:
+    """Copy a database as it is committed now, in one file."""
+    try:
+        with (
+            contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as source,
+            contextlib.closing(sqlite3.connect(copy)) as target,
+        ):
+            source.backup(target)
+            target.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.Error as error:
+        copy.unlink(missing_ok=True)
+        raise KtxError(f"{path} cannot be read: {error}", hint=Command("doctor"), code="storage") from error
+
+
+def _digest_of(folder: Path, also: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    tops = [folder / name for name in sorted(OWN_NAMES - {CONFIG_NAME, Layout(folder).private.name})]
+    files = [path for top in tops for path in ([top] if top.is_file() else top.rglob("*")) if path.is_file()]
+    for path in (*sorted(files), *also):
+        content = path.read_bytes()
+        digest.update(f"{os.path.relpath(path, folder)}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content)
+    return digest.hexdigest()
+
+
+def usable(arms: Arms, chosen: Sequence[Artifact], wanted: Sequence[str], warn: Warn) -> list[Artifact]:
+    """Return the artifacts that can be left out; those that a person named must be able to, others are a warning."""
+    able = []
+    for artifact in chosen:
+        try:
+            arms.overlay(artifact)
+        except UsageError as error:
+            if artifact.id in wanted or artifact.name in wanted:
+                raise
+            warn(ResultWarning("not_ablated", error.message, hint=error.hint))
+        else:
+            able.append(artifact)
+    return able

@@ -1,0 +1,117 @@
+"""The questions of a proof: in words, with the rows that are right and the wrong readings that are known."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktx_cli.core import Command, KtxError, Record, ResultWarning, UsageError, listing, plural
+from ktx_cli.jobs.check.eval.cases import Case, Expectation, load_evals
+from ktx_cli.jobs.check.eval.results import CaseAnswer, CaseResult, difference
+from ktx_cli.jobs.check.eval.run import Asker, EvalRequest, expectation_of
+from ktx_cli.project import EVALS_NAME, KtxConfig, Layout, Warn
+from ktx_cli.warehouses import ConnectorPool
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Record):
+    """A question with its truth.
+
+    `readings`: name -> what the answer is when the question is read wrongly in that way. `group`: where what it needs
+    is written, for questions of the bundled company.
+    """
+
+    id: str
+    text: str
+    expect: Expectation
+    connection: str = ""
+    readings: Mapping[str, Expectation] = field(default_factory=dict)
+    group: str = ""
+    place: str = ""
+
+    json_keys = ("id", "text", "expect", "connection", "readings", "group", "place")
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Question:
+        """Return the question that `to_json` gave."""
+        readings = {name: Expectation.model_validate(each) for name, each in raw["readings"].items()}
+        expect = Expectation.model_validate(raw["expect"])
+        return cls(raw["id"], raw["text"], expect, raw["connection"], readings, raw["group"], raw["place"])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the answer: one for a single value, none where only the number of rows is known."""
+        if self.expect.has_value:
+            return ("value",)
+        return () if self.expect.table is None else tuple(self.expect.table[0])
+
+    @property
+    def prompt(self) -> str:
+        """The question as an agent gets it: with the columns of the answer, which are no secret."""
+        lines = [f"The question: {self.text}"]
+        if self.connection:
+            lines.append(f"It is about the connection `{self.connection}`.")
+        if self.expect.has_value:
+            lines.append("The answer is a single value: one row with one column.")
+        elif self.columns:
+            lines.append(
+                f"The columns of the answer, in this order: {listing((f'`{each}`' for each in self.columns), 50)}."
+            )
+        return "\n".join(lines)
+
+    def reading_of(self, answer: CaseAnswer) -> str | None:
+        """Return the wrong reading that an answer is, by its name; None where it is none of those known."""
+        return next((name for name, each in sorted(self.readings.items()) if self._is(each, answer)), None)
+
+    def is_right(self, answer: CaseAnswer) -> bool:
+        """Whether an answer has the expected rows, as `ktx eval` compares them."""
+        return self._is(self.expect, answer)
+
+    def _is(self, expect: Expectation, answer: CaseAnswer) -> bool:
+        if not expect.has_value and expect.table is not None and len(answer.columns) == len(expect.table[0]):
+            answer = CaseAnswer(tuple(expect.table[0]), answer.rows)
+        return difference(expect, answer) is None
+
+
+def load_questions(
+    layout: Layout, config: KtxConfig, environ: Mapping[str, str], names: Sequence[str], warn: Warn
+) -> list[Question]:
+    """Return the questions of the project's evals; the truth of one without an expected answer is computed.
+
+    Raises `UsageError` where none has a question in words and a truth, and as `load_evals`.
+    """
+    loaded = load_evals(layout)
+    for warning in loaded.warnings:
+        warn(warning)
+    cases = [case for case in loaded.named(names) if case.asked.question is not None]
+    questions, silent = [], []
+    with contextlib.closing(ConnectorPool()) as pool:
+        asker = Asker(EvalRequest(layout, config, environ, save=False), pool)
+        for case in cases:
+            expect = case.asked.expect or _computed(case, asker)
+            if expect is None:
+                silent.append(case.name)
+                continue
+            place = f"{case.path}:{case.line}"
+            questions.append(Question(case.name, str(case.asked.question), expect, case.connection or "", place=place))
+    if silent:
+        message = f"{plural(len(silent), 'eval')} without an expected answer cannot be used: {listing(silent)}"
+        warn(ResultWarning("no_truth", message, hint=Command("eval", *silent[:5], "--accept")))
+    if not questions:
+        hint = f"give cases of {EVALS_NAME}/*.yaml a `question` in words and what is expected"
+        raise UsageError("there is no question to ask", hint=hint)
+    return questions
+
+
+def _computed(case: Case, asker: Asker) -> Expectation | None:
+    """Return the truth of a case as its query or statement has it now; None for one that only a model answers."""
+    if case.asked.kind == "ask":
+        return None
+    result = CaseResult(case, "new")
+    asker.ask(result)
+    if result.answer is None:
+        raise KtxError(f"the eval `{case.name}` has no answer", hint=Command("eval", case.name))
+    expected = expectation_of(result.answer)
+    return Expectation.model_validate({"rows": expected} if isinstance(expected, list) else expected)

@@ -1,0 +1,404 @@
+"""The figures of a proof: what each arm got right and took, what the context adds, and what each artifact does."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import Any, Final, Literal
+
+from ktx_cli.core import KtxError, Record, plural
+from ktx_cli.jobs.check.eval.results import CaseAnswer
+from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, Artifact
+from ktx_cli.jobs.proof.questions import Question
+from ktx_cli.jobs.proof.records import ANSWERED, ERROR, NO_ANSWER, Attempt, ProofPlan, attempts_of
+from ktx_cli.jobs.proof.statistics import (
+    LEVEL,
+    Interval,
+    PairedTest,
+    bootstrap_mean,
+    clustered_share,
+    holm,
+    mcnemar,
+    stratified_test,
+)
+from ktx_cli.llm import Usage
+
+Word = Literal["right", "wrong", "no_answer", "error"]
+WORDS: Final[tuple[Word, ...]] = ("right", "wrong", "no_answer", "error")
+
+SIGNIFICANT: Final = 1 - LEVEL
+"""A corrected probability below this is a difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Record):
+    """How an attempt came out. `reading`: a known wrong reading that it is; `silent`: wrong, without an assumption."""
+
+    word: Word
+    reading: str | None = None
+    silent: bool = False
+
+
+def judge(question: Question, attempt: Attempt) -> Outcome:
+    """Return how an attempt came out: its rows are compared exactly, as `ktx eval` compares them."""
+    if attempt.status == ERROR:
+        return Outcome("error")
+    if attempt.status == NO_ANSWER:
+        return Outcome("no_answer")
+    assert attempt.status == ANSWERED
+    answer = CaseAnswer(attempt.columns, attempt.rows)
+    if question.is_right(answer):
+        return Outcome("right")
+    return Outcome("wrong", question.reading_of(answer), silent=not attempt.assumptions)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmFigures(Record):
+    """The figures of one arm. Shares are of the runs that came to an end; calls, tokens, cost and seconds are medians.
+
+    `usd` None: some run has no price. `total_usd`: of all runs, as far as prices are known.
+    """
+
+    arm: str
+    runs: int
+    outcomes: Mapping[str, int]
+    right: Interval
+    silently_wrong: Interval
+    readings: Mapping[str, int]
+    calls: float
+    usage: Usage
+    usd: float | None
+    total_usd: float
+    seconds: float
+
+    json_keys = (
+        *("arm", "runs", "outcomes", "right", "silently_wrong", "readings", "calls", "tokens=usage", "cost_usd=usd"),
+        *("total_cost_usd=total_usd", "seconds"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Record):
+    """One arm against another, by question. `harm`: right without what `arm` has more, and wrong with it."""
+
+    arm: str
+    against: str
+    questions: int
+    lift: Interval
+    harm: Interval
+    test: PairedTest
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation(Record):
+    """What one artifact does: the context with it, against the context without it, on the questions that saw it.
+
+    `p` is corrected for the number of artifacts. `tokens`: what it adds to a run, on average.
+    """
+
+    artifact: Artifact
+    questions: int
+    lift: Interval
+    p: float
+    tokens: float
+    usd: float | None
+    verdict: Literal["earns", "no difference shown", "harms", "not seen"]
+
+    json_keys = ("artifact=artifact.id", "questions", "lift", "p", "tokens", "cost_usd=usd", "verdict")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRow(Record):
+    """A question with the outcomes of its runs, by arm."""
+
+    question: Question
+    outcomes: Mapping[str, tuple[Outcome, ...]]
+
+    json_keys = (
+        "question=question.id",
+        "text=question.text",
+        "group=question.group",
+        "place=question.place",
+        "outcomes",
+    )
+
+
+@dataclass(slots=True)
+class ProofReport(Record):
+    """The figures of a proof. `stopped`: what ended it before all was asked."""
+
+    plan: ProofPlan
+    arms: list[ArmFigures] = field(default_factory=list)
+    comparison: Comparison | None = None
+    ablations: list[Ablation] = field(default_factory=list)
+    questions: list[QuestionRow] = field(default_factory=list)
+    missing: int = 0
+    stopped: KtxError | None = None
+
+    @property
+    def status(self) -> str:
+        """`done`, or `stopped` where something is missing."""
+        return "stopped" if self.stopped is not None or self.missing else "done"
+
+    json_keys = (
+        *("run_id=plan.run_id", "model=plan.model", "effort=plan.effort", "runs=plan.runs", "status", "missing"),
+        *("arms", "comparison", "ablations", "questions"),
+    )
+
+
+def score(plan: ProofPlan, attempts: Sequence[Attempt], *, planned: int | None = None) -> ProofReport:
+    """Return the figures of recorded attempts; the same attempts give the same figures.
+
+    `planned`: how many attempts there should be; None: as many as the arms that were asked need.
+    """
+    questions = {each.id: each for each in plan.questions}
+    outcomes: dict[str, dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
+    for each in attempts:
+        outcomes[each.arm][each.question].append(judge(questions[each.question], each))
+    report = ProofReport(plan)
+    names = [name for name in (SCHEMA, CONTEXT) if name in outcomes]
+    report.arms = [_figures(name, attempts_of(attempts, name), outcomes[name]) for name in names]
+    if len(names) == 2:
+        report.comparison = _comparison(CONTEXT, SCHEMA, outcomes)
+    report.ablations = _ablations(plan, attempts, outcomes)
+    report.questions = [
+        QuestionRow(
+            each, {name: tuple(outcomes[name][each.id]) for name in sorted(outcomes) if each.id in outcomes[name]}
+        )
+        for each in plan.questions
+    ]
+    report.missing = max(0, (expected_attempts(plan, attempts) if planned is None else planned) - len(attempts))
+    return report
+
+
+def expected_attempts(plan: ProofPlan, attempts: Sequence[Attempt]) -> int:
+    """Return how many attempts a whole proof has, as far as the attempts with all context say it."""
+    whole = len(plan.questions) * plan.runs * (2 if plan.baseline else 1)
+    return whole + sum(len(seen_by(plan, attempts, each)) for each in plan.ablated) * plan.runs
+
+
+def seen_by(plan: ProofPlan, attempts: Sequence[Attempt], artifact: Artifact) -> list[str]:
+    """Return the questions whose runs with all context were shown an artifact: it can make no difference to others."""
+    seen = {each.question for each in attempts if each.arm == CONTEXT and artifact.id in each.shown}
+    return [each.id for each in plan.questions if each.id in seen]
+
+
+_Outcomes = Mapping[str, Mapping[str, Sequence[Outcome]]]
+
+
+def _shares(outcomes: Mapping[str, Sequence[Outcome]], is_one: Callable[[Outcome], bool]) -> dict[str, float]:
+    """Return by question the share of its runs for which something holds; runs that an error ended do not count."""
+    ended = {name: [each for each in runs if each.word != "error"] for name, runs in outcomes.items()}
+    return {name: fmean(map(is_one, runs)) for name, runs in ended.items() if runs}
+
+
+def _is_right(outcome: Outcome) -> bool:
+    return outcome.word == "right"
+
+
+def _is_wrong(outcome: Outcome) -> bool:
+    return outcome.word == "wrong"
+
+
+def _is_silent(outcome: Outcome) -> bool:
+    return outcome.silent
+
+
+def _figures(name: str, attempts: Sequence[Attempt], outcomes: Mapping[str, Sequence[Outcome]]) -> ArmFigures:
+    every = [each for runs in outcomes.values() for each in runs]
+    readings: dict[str, int] = defaultdict(int)
+    for each in every:
+        if each.reading is not None:
+            readings[each.reading] += 1
+    ended = [each for each in attempts if each.status != ERROR] or list(attempts)
+    prices = [each.usd for each in ended]
+    known = [price for price in prices if price is not None]
+    parts = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    usage = Usage(**{part: round(median(getattr(each.usage, part) for each in ended)) for part in parts})
+    return ArmFigures(
+        name,
+        len(attempts),
+        {word: sum(each.word == word for each in every) for word in WORDS},
+        clustered_share(list(_shares(outcomes, _is_right).values())),
+        clustered_share(list(_shares(outcomes, _is_silent).values())),
+        dict(sorted(readings.items())),
+        median(each.calls for each in ended),
+        usage,
+        median(known) if len(known) == len(prices) else None,
+        round(sum(each.usd or 0.0 for each in attempts), 6),
+        round(median(each.seconds for each in ended), 3),
+    )
+
+
+def _comparison(arm: str, against: str, outcomes: _Outcomes) -> Comparison:
+    ours, theirs = _shares(outcomes[arm], _is_right), _shares(outcomes[against], _is_right)
+    wrong = _shares(outcomes[arm], _is_wrong)
+    both = [name for name in ours if name in theirs]
+    lifts = [ours[name] - theirs[name] for name in both]
+    harm = clustered_share([theirs[name] * wrong[name] for name in both])
+    return Comparison(arm, against, len(both), bootstrap_mean(lifts), harm, mcnemar(lifts))
+
+
+def _ablations(plan: ProofPlan, attempts: Sequence[Attempt], outcomes: _Outcomes) -> list[Ablation]:
+    """Return what each artifact does. Their probabilities and intervals are corrected for how many were compared."""
+    asked = [each for each in plan.ablated if outcomes.get(Arm.without(each).name)]
+    level = 1 - SIGNIFICANT / max(1, len(asked))
+    chances = [stratified_test(_strata(outcomes, Arm.without(each).name)) for each in asked]
+    corrected = dict(zip(asked, holm(chances), strict=True))
+    return [
+        _ablation(each, attempts, outcomes, corrected[each], level) if each in corrected else _unseen(each)
+        for each in plan.ablated
+    ]
+
+
+def _unseen(artifact: Artifact) -> Ablation:
+    return Ablation(artifact, 0, Interval(0.0, 0.0, 0.0), 1.0, 0.0, None, "not seen")
+
+
+def _ablation(artifact: Artifact, attempts: Sequence[Attempt], outcomes: _Outcomes, p: float, level: float) -> Ablation:
+    arm = Arm.without(artifact).name
+    with_it, without = _shares(outcomes[CONTEXT], _is_right), _shares(outcomes[arm], _is_right)
+    both = [name for name in without if name in with_it]
+    lift = bootstrap_mean([with_it[name] - without[name] for name in both], level=level)
+    pairs = [[each for each in attempts if each.arm == name and each.question in both] for name in (CONTEXT, arm)]
+    tokens = _mean(each.usage.total for each in pairs[0]) - _mean(each.usage.total for each in pairs[1])
+    prices = [[each.usd for each in side if each.usd is not None] for side in pairs]
+    whole = all(len(known) == len(side) for known, side in zip(prices, pairs, strict=True))
+    usd = round(_mean(prices[0]) - _mean(prices[1]), 6) if whole else None
+    differs = p < SIGNIFICANT and lift.estimate != 0
+    verdict: Any = ("earns" if lift.estimate > 0 else "harms") if differs else "no difference shown"
+    return Ablation(artifact, len(both), lift, p, round(tokens, 1), usd, verdict)
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return fmean(found) if found else 0.0
+
+
+def _strata(outcomes: _Outcomes, arm: str) -> list[tuple[int, int, int, int]]:
+    """Return of each question its right runs and all its runs, with the artifact and without it."""
+    strata = []
+    for name, runs in outcomes[arm].items():
+        counts = []
+        for side in (outcomes[CONTEXT].get(name, ()), runs):
+            ended = [each for each in side if each.word != "error"]
+            counts += [sum(map(_is_right, ended)), len(ended)]
+        strata.append((counts[0], counts[1], counts[2], counts[3]))
+    return strata
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What CI asks of a proof, as shares; None: nothing."""
+
+    require_lift: float | None = None
+    max_harm: float | None = None
+
+    def error(self, report: ProofReport) -> KtxError | None:
+        """Return the error of a proof that does not meet them."""
+        found = report.comparison
+        if (self.require_lift is None and self.max_harm is None) or report.stopped is not None:
+            return None
+        if found is None:
+            return KtxError(
+                "no comparison with the schema alone was made, so no condition can be checked", code="proof"
+            )
+        failed = []
+        if self.require_lift is not None and found.lift.low < self.require_lift:
+            failed.append(
+                f"the lift may be as low as {percent(found.lift.low)}, and {percent(self.require_lift)} is required"
+            )
+        if self.max_harm is not None and found.harm.estimate > self.max_harm:
+            failed.append(f"the harm is {percent(found.harm.estimate)}, and {percent(self.max_harm)} is allowed")
+        if not failed:
+            return None
+        hint = "ask more questions, or more often with --runs, where the interval is wide"
+        return KtxError("; ".join(failed), hint=hint, code="proof")
+
+
+def percent(share: float) -> str:
+    """Return a share as people read it: `12.5 %`."""
+    return f"{100 * share + 0.0:.1f} %".replace("-0.0 %", "0.0 %")
+
+
+def interval_text(interval: Interval) -> str:
+    """Return an estimate with its interval: `62.0 % (51.2 to 71.7)`."""
+    low, high = (percent(each).removesuffix(" %") for each in (interval.low, interval.high))
+    return f"{percent(interval.estimate)} ({low} to {high})"
+
+
+ARM_COLUMNS: Final = (
+    *("arm", "right", "silently wrong", "right/wrong/none/error", "calls", "fresh", "cache writes", "cache reads"),
+    *("output", "cost", "seconds"),
+)
+ABLATION_COLUMNS: Final = ("artifact", "verdict", "questions", "lift", "p", "tokens", "cost")
+
+
+def arm_cells(figures: ArmFigures) -> tuple[str, ...]:
+    """Return the row of an arm."""
+    usage = figures.usage
+    tokens = (usage.input_tokens, usage.cache_write_tokens, usage.cache_read_tokens, usage.output_tokens)
+    return (
+        figures.arm,
+        interval_text(figures.right),
+        interval_text(figures.silently_wrong),
+        "/".join(str(figures.outcomes[word]) for word in WORDS),
+        f"{figures.calls:g}",
+        *(f"{count:,}" for count in tokens),
+        "unknown" if figures.usd is None else f"${figures.usd:.4f}",
+        f"{figures.seconds:.1f}",
+    )
+
+
+def ablation_cells(ablation: Ablation) -> tuple[str, ...]:
+    """Return the row of an artifact."""
+    if ablation.verdict == "not seen":
+        return (ablation.artifact.id, ablation.verdict, "0", "", "", "", "")
+    return (
+        ablation.artifact.id,
+        ablation.verdict,
+        str(ablation.questions),
+        interval_text(ablation.lift),
+        f"{ablation.p:.4f}",
+        f"{ablation.tokens:+,.0f}",
+        "unknown" if ablation.usd is None else f"{'-' if ablation.usd < 0 else '+'}${abs(ablation.usd):.4f}",
+    )
+
+
+def facts_of(report: ProofReport) -> list[tuple[str, str]]:
+    """Return the lines below the table."""
+    plan, found = report.plan, report.comparison
+    asked = f"{plural(len(plan.questions), 'question')}, {plural(plan.runs, 'run')} each"
+    facts = [("asked", f"{asked}, {plan.model}" + (f" (effort {plan.effort})" if plan.effort else ""))]
+    if found is not None:
+        better, worse = found.test.better, found.test.worse
+        facts += [
+            ("lift", f"{interval_text(found.lift)}, {LEVEL:.0%} interval"),
+            ("better, worse", f"{plural(better, 'question')}, {worse}; McNemar exact p = {found.test.p:.4f}"),
+            ("harm", f"{interval_text(found.harm)}: right without the context, wrong with it"),
+        ]
+    readings = {name: count for each in report.arms if each.arm == CONTEXT for name, count in each.readings.items()}
+    if readings:
+        facts.append(
+            ("wrong readings with context", ", ".join(f"{name} ({count})" for name, count in readings.items()))
+        )
+    if report.missing:
+        facts.append(("missing", f"{plural(report.missing, 'run')}; run the same command again to go on"))
+    facts.append(("run", plan.run_id))
+    return facts
+
+
+def markdown(report: ProofReport) -> str:
+    """Return the report for a README."""
+    lines = [*_table(ARM_COLUMNS, map(arm_cells, report.arms)), ""]
+    if report.ablations:
+        lines += [*_table(ABLATION_COLUMNS, map(ablation_cells, report.ablations)), ""]
+    lines += [f"* {name}: {text}" for name, text in facts_of(report)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    texts = [columns, ["---"] * len(columns), *rows]
+    return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in texts]

@@ -1,0 +1,424 @@
+"""Runs a proof: the arms are asked the same questions, every answer is recorded, and all of them are scored.
+
+Nothing of the project changes, and nothing is committed. Finished runs are kept until the whole proof is done, so that
+one that was interrupted goes on without paying for them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, get_args
+
+from ktx_cli.core import (
+    Command,
+    Emit,
+    KtxError,
+    Notice,
+    Record,
+    ResultWarning,
+    RunFinished,
+    RunStarted,
+    StorageError,
+    UnitsPlanned,
+    UsageError,
+    ignore_events,
+    listing,
+    monotonic,
+    new_run_id,
+)
+from ktx_cli.documents import WorkUnit
+from ktx_cli.engine import (
+    ENDING_NOTICE,
+    AgentRunner,
+    AgentTask,
+    Cancellation,
+    Models,
+    Preflight,
+    PreflightFailed,
+    RunPlan,
+    Spending,
+    TaskStore,
+    UnitOutcome,
+    UnitStatus,
+    store_key,
+)
+from ktx_cli.jobs.proof.agent import STEPS, AnswerState, Toolbox, prompt_of, tools_of
+from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, ArmProject, Arms, choose_artifacts, usable
+from ktx_cli.jobs.proof.questions import Question, load_questions
+from ktx_cli.jobs.proof.records import (
+    ANSWERED,
+    ERROR,
+    NO_ANSWER,
+    Attempt,
+    ProofPlan,
+    ProofRecord,
+    in_order,
+    of_run,
+    read_proof,
+)
+from ktx_cli.jobs.proof.report import ProofReport, score, seen_by
+from ktx_cli.llm import LlmRuntime, LoopResult, effort_of, model_for
+from ktx_cli.project import (
+    EffortLevel,
+    KtxConfig,
+    Layout,
+    hold_run_lock,
+    prepare_private_folder,
+    storage_error,
+    translated,
+    write_atomic,
+)
+from ktx_cli.runs import Recorder, finish_run, list_runs, read_report, start_run
+
+ROLE: Final = "default"
+COMMAND: Final = Command("proof")
+_UNIT: Final = "proof"
+"""The connection that units of a proof are announced under."""
+
+_KIND: Final = "attempt"
+_FORMAT: Final = "1"
+"""Raised when the same attempt would be made in another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProofRequest:
+    """A proof to make.
+
+    `names`: of evals; none: all. `model`, `effort`: instead of those of the default role. `runs`: how often each
+    question is asked in each arm. `ablate`: what to leave out, one at a time. `baseline`: ask with the schema alone
+    too.
+    """
+
+    layout: Layout
+    config: KtxConfig
+    environ: Mapping[str, str]
+    toolbox: Toolbox
+    names: Sequence[str] = ()
+    model: str | None = None
+    effort: str | None = None
+    runs: int = 3
+    ablate: Sequence[str] = ()
+    baseline: bool = True
+    max_usd: float | None = None
+    max_tokens: int | None = None
+    wait_seconds: float = 0.0
+    emit: Emit = ignore_events
+
+
+def prove(request: ProofRequest) -> tuple[ProofReport, list[ResultWarning]]:
+    """Ask all questions in all arms, and return the figures.
+
+    Raises `KtxError` when nothing could be begun: no question, no model, a backend that does not answer, a busy lock.
+    """
+    request = replace(request, config=_chosen_model(request))
+    layout, config = request.layout, request.config
+    recorder = Recorder(layout, new_run_id(), request.emit)
+    plan = RunPlan(
+        *(COMMAND, layout, config, request.environ, recorder),
+        max_usd=request.max_usd,
+        max_tokens=request.max_tokens,
+        wait_seconds=request.wait_seconds,
+    )
+    preflight = Preflight(plan, Spending(plan.max_usd, plan.max_tokens), needed=True, roles=[ROLE])
+    ref = model_for(config, ROLE)
+    preflight.check_settings()
+    try:
+        with Arms(layout, config, request.environ) as arms:
+            proof = _plan(request, plan, arms, f"{ref.backend}:{ref.model}", effort_of(config, ROLE, ref))
+            report = _under_lock(request, plan, preflight, arms, proof)
+    except PreflightFailed as failed:
+        raise failed.error from None
+    finally:
+        recorder.close()
+    return report, recorder.warnings
+
+
+def _chosen_model(request: ProofRequest) -> KtxConfig:
+    """Return the settings with the model and the effort that were asked for."""
+    config = request.config
+    if request.model is not None:
+        ref = model_for(config, ROLE, model=request.model)
+        models = {**config.llm.models, ROLE: f"{ref.backend}:{ref.model}"}
+        config = config.model_copy(update={"llm": config.llm.model_copy(update={"models": models})})
+    if request.effort is None:
+        return config
+    levels = get_args(EffortLevel)
+    if request.effort not in levels:
+        raise UsageError(f"`{request.effort}` is not an effort", hint=f"one of {listing(levels, 10)}")
+    effort = config.llm.effort.model_copy(update={"default": request.effort})
+    return config.model_copy(update={"llm": config.llm.model_copy(update={"effort": effort})})
+
+
+def _plan(request: ProofRequest, plan: RunPlan, arms: Arms, model: str, effort: str | None) -> ProofPlan:
+    questions = load_questions(request.layout, request.config, request.environ, request.names, plan.warn)
+    chosen = choose_artifacts(arms.artifacts, request.ablate)
+    ablated = usable(arms, chosen, request.ablate, plan.warn)
+    return ProofPlan(plan.run_id, tuple(questions), request.runs, tuple(ablated), model, effort, request.baseline)
+
+
+def _under_lock(
+    request: ProofRequest, plan: RunPlan, preflight: Preflight, arms: Arms, proof: ProofPlan
+) -> ProofReport:
+    layout, started, status = plan.layout, monotonic(), "failed"
+    prepare_private_folder(layout)
+    with hold_run_lock(
+        layout, run_id=plan.run_id, command=plan.command, wait_seconds=plan.wait_seconds, emit=plan.emit, warn=plan.warn
+    ) as (_, database):
+        plan.emit(RunStarted(plan.run_id, plan.command))
+        with translated(layout.state):
+            start_run(database, plan.run_id, plan.command)
+        try:
+            with contextlib.closing(ProofRecord(layout, proof)) as record, Models(preflight, database) as models:
+                asked = _Asked(request, plan, arms, proof, record, database)
+                stopped = asked.all(models)
+            report = score(proof, in_order(proof, asked.attempts), planned=asked.planned)
+            report.stopped = stopped
+            status = report.status
+            if status == "done":
+                asked.forget()
+            _write_report(plan, report, monotonic() - started)
+        finally:
+            with translated(layout.state):
+                finish_run(database, plan.run_id, status, None)
+            plan.emit(RunFinished(plan.run_id, status, monotonic() - started))
+    return report
+
+
+def _write_report(plan: RunPlan, report: ProofReport, seconds: float) -> None:
+    """Write the report beside those of other runs; that it cannot be written is a warning."""
+    facts = {"command": str(plan.command), "seconds": round(seconds, 3), **report.to_json()}
+    text = json.dumps(facts, ensure_ascii=False, indent=1) + "\n"
+    try:
+        write_atomic(plan.layout.run_report(plan.run_id), text.encode("utf-8", "surrogatepass"), mode=0o600)
+    except StorageError as error:
+        message = f"the report of the run is not written: {error.message}"
+        plan.warn(ResultWarning("report_not_written", message, hint=error.hint))
+
+
+@dataclass
+class _Asked:
+    """The questions of a proof, while they are asked. `planned`: how many attempts there should be."""
+
+    request: ProofRequest
+    plan: RunPlan
+    arms: Arms
+    proof: ProofPlan
+    record: ProofRecord
+    database: sqlite3.Connection
+    attempts: list[Attempt] = field(default_factory=list)
+    planned: int = 0
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    _keys: list[str] = field(default_factory=list)
+
+    def all(self, models: Models) -> KtxError | None:
+        """Ask everything, and return what ended it before that."""
+        models.begin()
+        models.cancels(self.cancellation)
+        models.ask_patiently(self._ask, self._interrupt)
+        if self.cancellation.error is not None:
+            return self.cancellation.error
+        if self.cancellation.requested:
+            return KtxError("interrupted", hint=Command("proof"), code="cancelled")
+        return None
+
+    def forget(self) -> None:
+        """Forget what was kept for going on: the proof is done, and the next one asks anew."""
+        store = self._store
+        for key in self._keys:
+            store.forget(key)
+
+    @property
+    def _store(self) -> TaskStore:
+        return TaskStore(self.database, self.plan.layout.state)
+
+    def _interrupt(self) -> None:
+        self.cancellation.requested = True
+        self.plan.emit(Notice(ENDING_NOTICE))
+
+    async def _ask(self, runtime: LlmRuntime) -> None:
+        runner = AgentRunner(runtime, self.cancellation, self._store, self.plan.emit)
+        arms = [*([Arm(SCHEMA)] if self.proof.baseline else []), Arm(CONTEXT)]
+        await self._ask_arms(runner, [(arm, self.arms.context, each) for each in self.proof.questions for arm in arms])
+        for artifact in self.proof.ablated:
+            arm, seen = Arm.without(artifact), set(seen_by(self.proof, self.attempts, artifact))
+            questions = [each for each in self.proof.questions if each.id in seen]
+            if questions and not self.cancellation.is_set:
+                with self.arms.project_of(arm) as project:
+                    await self._ask_arms(runner, [(arm, project, each) for each in questions])
+
+    async def _ask_arms(self, runner: AgentRunner, asked: Sequence[tuple[Arm, ArmProject, Question]]) -> None:
+        """Ask questions side by side; of one question all arms and runs follow each other, so that a part is paired."""
+        slots = asyncio.Semaphore(self.plan.config.ingest.work_units.max_concurrency)
+        each_run = [(arm, project, question, run) for run in self._runs for arm, project, question in asked]
+        self.planned += len(each_run)
+        self.plan.emit(UnitsPlanned(_UNIT, _KIND, len(each_run)))
+
+        async def ask(arm: Arm, project: ArmProject, question: Question, run: int) -> None:
+            async with slots:
+                if not self.cancellation.is_set:
+                    await self._attempt(runner, arm, project, question, run)
+
+        await asyncio.gather(*(ask(*each) for each in each_run))
+
+    @property
+    def _runs(self) -> range:
+        return range(1, self.proof.runs + 1)
+
+    async def _attempt(self, runner: AgentRunner, arm: Arm, project: ArmProject, question: Question, run: int) -> None:
+        state = AnswerState(question, self.arms.artifacts)
+        key = self._key(arm, question, run)
+        self._keys.append(key)
+        started = monotonic()
+        task = AgentTask(
+            WorkUnit(f"{arm.name}/{question.id}#{run}", f"{question.id}, {arm.name}, run {run}", ()),
+            ROLE,
+            prompt=lambda: prompt_of(self.arms, arm, question, self.request.toolbox, privacy=self._privacy),
+            tools=lambda: tools_of(self.arms, arm, project, state, self.request.toolbox, privacy=self._privacy),
+            step_budget=STEPS,
+            connection=_UNIT,
+            kind=_KIND,
+            judge=lambda outcome, result: _answered(outcome, result, _attempt_of(state, arm, run), self.plan.run_id),
+            key=key,
+            state=state,
+            is_unit=True,
+        )
+        outcome = await runner.run(task)
+        if outcome.status is UnitStatus.LEFT:
+            return
+        if outcome.status is UnitStatus.DONE:
+            attempt = Attempt.of(outcome.details["attempt"])
+        else:
+            facts = replace(_attempt_of(state, arm, run), status=ERROR, reason=outcome.reason)
+            attempt = of_run(replace(facts, seconds=round(monotonic() - started, 3)), self.plan.run_id)
+        self.attempts.append(attempt)
+        try:
+            self.record.add(attempt)
+        except OSError as error:
+            raise storage_error(self.plan.layout.run_answers(self.plan.run_id), error) from error
+
+    @property
+    def _privacy(self) -> bool:
+        """Whether values of rows stay on this machine, as for every other model of the project."""
+        return self.plan.config.scan.privacy != "off"
+
+    def _key(self, arm: Arm, question: Question, run: int) -> str:
+        facts = [self._version, arm.name, question.prompt, question.connection, list(question.columns), run]
+        return store_key(_UNIT, _KIND, facts)
+
+    @functools.cached_property
+    def _version(self) -> str:
+        """What tells the attempts of this proof from others': the model, the prompts, the context, the tools."""
+        prompts = [
+            (arm.name, prompt_of(self.arms, arm, self.proof.questions[0], self.request.toolbox, privacy=False).system)
+            for arm in (Arm(SCHEMA), Arm(CONTEXT))
+        ]
+        facts = [_FORMAT, self.proof.model, self.proof.effort, prompts, self.arms.digest, self._privacy]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def _attempt_of(state: AnswerState, arm: Arm, run: int) -> Attempt:
+    """Return what an agent has answered, without what it took."""
+    shown = tuple(sorted(state.shown))
+    attempt = Attempt(state.question.id, arm.name, run, NO_ANSWER, shown=shown)
+    answer = state.answer
+    if answer is None:
+        return replace(attempt, reason="the agent ended without an answer")
+    attempt = replace(attempt, assumptions=tuple(answer["assumptions"]))
+    if "no_answer" in answer:
+        return replace(attempt, reason=answer["no_answer"])
+    result = state.results[answer["result"]]
+    places = [result.columns.index(name) for name in answer["columns"]]
+    rows = tuple(tuple(row[place] for place in places) for row in result.rows)
+    columns = tuple(answer["columns"])
+    return replace(attempt, status=ANSWERED, columns=columns, rows=rows, statement=result.statement)
+
+
+def _answered(outcome: UnitOutcome, result: LoopResult, attempt: Attempt, run_id: str) -> UnitOutcome:
+    """Return the outcome of a loop with its attempt as what is kept of it."""
+    facts = result.facts
+    attempt = replace(
+        of_run(attempt, run_id),
+        steps=facts.steps,
+        calls=facts.tool_calls,
+        usage=facts.usage,
+        usd=facts.cost.usd,
+        seconds=round(facts.seconds, 3),
+        model=facts.resolved_model or facts.model,
+    )
+    return replace(outcome, details={"attempt": attempt.to_json()})
+
+
+@dataclass(frozen=True, slots=True)
+class ProofEstimate(Record):
+    """What a proof would take. `attempts`: of the arms; `most_ablated`: at most so many without an artifact.
+
+    `tokens` and `usd` are for all of them, as in the newest proof of the project (`by_run`); None where it is unknown.
+    """
+
+    plan: ProofPlan
+    attempts: int
+    most_ablated: int
+    tokens: int | None = None
+    usd: float | None = None
+    by_run: str | None = None
+
+    json_keys = (
+        *("questions", "runs=plan.runs", "model=plan.model", "effort=plan.effort", "attempts", "most_ablated"),
+        *("most_steps", "tokens", "cost_usd=usd", "by_run"),
+    )
+
+    @property
+    def questions(self) -> list[str]:
+        """The ids of the questions."""
+        return [each.id for each in self.plan.questions]
+
+    @property
+    def most_steps(self) -> int:
+        """Turns of the model, if each attempt took all it may."""
+        return (self.attempts + self.most_ablated) * STEPS
+
+
+def estimate(request: ProofRequest) -> tuple[ProofEstimate, list[ResultWarning]]:
+    """Return what a proof would ask and take; no model is asked, and nothing is written. Raises as `prove`."""
+    request = replace(request, config=_chosen_model(request))
+    recorder = Recorder(request.layout, new_run_id(), request.emit)
+    plan = RunPlan(COMMAND, request.layout, request.config, request.environ, recorder)
+    ref = model_for(request.config, ROLE)
+    with Arms(request.layout, request.config, request.environ) as arms:
+        proof = _plan(request, plan, arms, f"{ref.backend}:{ref.model}", effort_of(request.config, ROLE, ref))
+    asked = len(proof.questions) * proof.runs
+    names = [SCHEMA, CONTEXT] if proof.baseline else [CONTEXT]
+    ablated = asked * len(proof.ablated)
+    found = ProofEstimate(proof, asked * len(names), ablated)
+    earlier = _newest_proof(request.layout)
+    if earlier is not None:
+        arms_of = {each["arm"]: each for each in earlier["arms"]}
+        if all(name in arms_of for name in names):
+            counts = {**dict.fromkeys(names, asked), CONTEXT: asked + ablated}
+            tokens = sum(count * arms_of[name]["tokens"]["total_tokens"] for name, count in counts.items())
+            prices = [(count, arms_of[name]["cost_usd"]) for name, count in counts.items()]
+            usd = None if any(price is None for _, price in prices) else sum(count * price for count, price in prices)
+            found = replace(found, tokens=tokens, usd=None if usd is None else round(usd, 6), by_run=earlier["run_id"])
+    return found, recorder.warnings
+
+
+def _newest_proof(layout: Layout) -> dict[str, Any] | None:
+    """Return the report of the newest proof that came to an end."""
+    for record in list_runs(layout)[0]:
+        report = read_report(layout, record.run_id) if record.command == str(COMMAND) else None
+        if report is not None and report.get("status") == "done" and report.get("arms"):
+            return report
+    return None
+
+
+def replay(layout: Layout, text: str) -> ProofReport:
+    """Return the figures of a recorded proof, without a model and without a database."""
+    plan, attempts = read_proof(layout, text)
+    return score(plan, attempts)

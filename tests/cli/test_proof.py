@@ -1,0 +1,189 @@
+"""`ktx proof` on the command line: arms, figures, replay, conditions, going on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.testing.model_script import UNAUTHORIZED, Call, ModelRequest, Reply, calls, says
+from ktx_cli.testing.model_server import ModelServer
+
+Run = Callable[..., Any]
+
+SOURCE = """\
+name: customers
+table: customers
+grain: [id]
+columns: [{name: id, type: number}, {name: country, type: string}]
+measures:
+  - {name: people, expr: count(*), filter: "country = 'NO'", description: How many customers we have.}
+"""
+EVALS = """\
+cases:
+  - id: customers
+    question: How many customers do we have?
+    sql: SELECT count(*) AS n FROM customers WHERE country = 'NO'
+    expect: {value: 1}
+  - id: countries
+    question: How many customers are there by country?
+    sql: SELECT country, count(*) AS people FROM customers GROUP BY 1
+  - id: silent
+    sql: SELECT 1
+"""
+
+
+@pytest.fixture
+def proven(shop: Path, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a measure that knows what a customer is, two questions, and a model that believes its tools."""
+    monkeypatch.setenv("SCRIPTED_KEY", "made-up")
+    folder = shop.parent
+    (folder / "ktx.yaml").write_text(
+        "connections:\n  warehouse:\n    driver: sqlite\n    path: shop.sqlite\n"
+        "llm:\n  provider:\n    backend: anthropic\n"
+        f"    anthropic: {{base_url: '{model_server.url}', api_key: 'env:SCRIPTED_KEY'}}\n"
+        "  models: {default: claude-sonnet-5-5}\n"
+    )
+    (folder / "evals").mkdir()
+    (folder / "evals" / "shop.yaml").write_text(EVALS)
+    (folder / "semantic-layer" / "warehouse").mkdir(parents=True)
+    (folder / "semantic-layer" / "warehouse" / "customers.yaml").write_text(SOURCE)
+    model_server.play(believer)
+    return folder
+
+
+def believer(request: ModelRequest) -> Reply:
+    """Answer with the measure where there is one, and else with the obvious SQL."""
+    if not request.tool_names:
+        return says("ok")
+    turn = sum(message["role"] == "assistant" for message in request.body["messages"])
+    by_country = "by country" in request.words
+    if not turn and "sl_query" in request.tool_names and not by_country:
+        return calls(Call("sl_query", {"measures": ["customers.people"]}))
+    if not turn:
+        sql = "SELECT country, count(*) FROM customers GROUP BY 1" if by_country else "SELECT count(*) FROM customers"
+        return calls(Call("sql_execution", {"sql": sql}))
+    if turn == 1:
+        return calls(Call("answer", {"result": "r1"}))
+    return says("done")
+
+
+def test_the_arms_are_asked_the_same_and_compared(ktx: Run, proven: Path, model_server: ModelServer) -> None:
+    answer = ktx("proof", "--runs", "2", "--json")
+    assert answer.code == 0, answer
+    data = answer.data
+    schema, context = data["arms"]
+    assert (schema["arm"], schema["outcomes"]) == ("schema", {"right": 2, "wrong": 2, "no_answer": 0, "error": 0})
+    assert (context["arm"], context["outcomes"]) == ("context", {"right": 4, "wrong": 0, "no_answer": 0, "error": 0})
+    found = data["comparison"]
+    assert (found["lift"]["estimate"], found["test"]) == (0.5, {"better": 1, "worse": 0, "p": 1.0})
+    assert schema["silently_wrong"]["estimate"] == 0.5
+    assert [warning["code"] for warning in answer.envelope["warnings"]] == []
+    first = [request for request in model_server.model_calls if "How many customers do we have?" in request.words]
+    prompts = {tuple(request.tool_names): request.system.partition("{{")[0].partition("\n\n")[0] for request in first}
+    assert len(set(prompts.values())) == 1, "all arms have the same prompt, but for what it says of the tools"
+    offered = {("sl_query" in names): set(names) for names in prompts}
+    assert offered[False] == {"answer", "database_schema", "sql_execution"}
+    assert {"discover_data", "wiki_read", "answer"} <= offered[True]
+    assert not {"memory_ingest", "ingest_start"} & offered[True], "an arm changes nothing"
+    runs = ktx("runs", "list", "--json").data["runs"]
+    assert [(run["command"], run["status"], run["commit"]) for run in runs] == [("ktx proof", "done", None)]
+
+
+def test_a_recorded_proof_is_scored_again_byte_for_byte(ktx: Run, proven: Path, model_server: ModelServer) -> None:
+    before = _files(proven)
+    first = ktx("proof", "--plain", "--runs", "1", "--markdown", "one.md")
+    assert first.code == 0, first
+    model_server.play(())
+    (proven / "shop.sqlite").unlink()
+    again = ktx("proof", "--replay", "latest", "--plain", "--markdown", "two.md")
+    assert (again.code, again.out) == (0, first.out)
+    assert (proven / "one.md").read_bytes() == (proven / "two.md").read_bytes()
+    documents = [ktx("proof", "--replay", "latest", "--json").out for _ in range(2)]
+    assert documents[0] == documents[1]
+    assert {path: text for path, text in _files(proven).items() if path in before and path != "shop.sqlite"} == {
+        path: text for path, text in before.items() if path != "shop.sqlite"
+    }, "nothing of the project changes"
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Return the files of a project without what is ktx's own."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and ".ktx" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def test_an_interrupted_proof_goes_on_and_pays_nothing_twice(ktx: Run, proven: Path, model_server: ModelServer) -> None:
+    asked: list[ModelRequest] = []
+
+    def limited(request: ModelRequest) -> Reply:
+        asked.append(request)
+        return believer(request) if len(asked) < 9 else UNAUTHORIZED
+
+    model_server.play(limited)
+    cut = ktx("proof", "--runs", "2", "--json")
+    assert (cut.code, cut.envelope["error"]["code"]) == (3, "auth")
+    done = {(each["question"], each["arm"]) for each in _attempts(proven)}
+    assert done
+    model_server.play(believer)
+    paid = len(model_server.model_calls)
+    whole = ktx("proof", "--runs", "2", "--json")
+    assert whole.code == 0, whole
+    turns = len(model_server.model_calls) - paid
+    assert sum(arm["runs"] for arm in whole.data["arms"]) == 8
+    assert turns <= 1 + 8 * 3 - 3 * len(done), "finished attempts are not asked again"
+    paid = len(model_server.model_calls)
+    assert ktx("proof", "--runs", "2", "--json").code == 0
+    assert len(model_server.model_calls) - paid >= 8 * 3, "a proof that is done is asked anew"
+
+
+def _attempts(folder: Path) -> list[dict[str, Any]]:
+    paths = sorted((folder / ".ktx" / "runs").glob("*/answers.jsonl"))
+    return [json.loads(line) for line in paths[-1].read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--require-lift", "0.1"), 1),
+        (("--require-lift", "-0.9"), 0),
+        (("--max-harm", "0"), 0),
+        (("--max-harm", "0", "--no-baseline"), 1),
+    ],
+)
+def test_conditions_decide_the_exit_code(ktx: Run, proven: Path, words: tuple[str, ...], code: int) -> None:
+    assert ktx("proof", "--runs", "1", *words).code == code
+
+
+def test_a_dry_run_estimates_by_the_newest_proof(ktx: Run, proven: Path, model_server: ModelServer) -> None:
+    plan = ktx("proof", "--dry-run", "--ablate", "all", "--json").data
+    assert (plan["attempts"], plan["most_ablated"], plan["tokens"], plan["cost_usd"]) == (12, 6, None, None)
+    assert not model_server.model_calls
+    assert not (proven / ".ktx").exists()
+    made = ktx("proof", "--runs", "1", "--json").data
+    plan = ktx("proof", "--dry-run", "--runs", "5", "--json").data
+    assert plan["tokens"] == 10 * sum(arm["tokens"]["total_tokens"] for arm in made["arms"])
+    assert (plan["cost_usd"], plan["by_run"]) == (pytest.approx(20 * made["arms"][0]["cost_usd"]), made["run_id"])
+    assert "dry run" in ktx("proof", "--dry-run", "--plain").out
+
+
+def test_an_artifact_is_left_out_and_judged(ktx: Run, proven: Path) -> None:
+    answer = ktx("proof", "--runs", "4", "--no-baseline", "--ablate", "customers.people", "--json")
+    assert answer.code == 0, answer
+    (found,) = answer.data["ablations"]
+    assert (found["artifact"], found["verdict"], found["questions"]) == ("measure:customers.people", "earns", 1)
+
+
+def test_what_cannot_be_asked_is_an_error(ktx: Run, proven: Path) -> None:
+    assert "did you mean" not in ktx("proof", "--ablate", "customers.peple").err
+    answer = ktx("proof", "--ablate", "customers.peple", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (2, "usage")
+    assert "ktx proof --ablate customers.people" in answer.envelope["error"]["hint"]
+    assert ktx("proof", "--effort", "extreme").code == 2
+    assert ktx("proof", "silent").code == 2, "a case without a question"
+    text = (proven / "ktx.yaml").read_text()
+    (proven / "ktx.yaml").write_text(text.partition("llm:")[0])
+    answer = ktx("proof", "--json")
+    assert answer.envelope["error"]["code"] == "no_backend"
