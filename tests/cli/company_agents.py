@@ -356,6 +356,12 @@ def _eval_question(said: str) -> list[Reply]:
     return [calls(Call("sl_query", {"query": query})), says("The orders by channel.")]
 
 
+def _proof_question(said: str) -> list[Reply]:
+    query = {"measures": ["orders.order_count"], "dimensions": ["orders.channel"], "connection": "warehouse"}
+    answer = {"result": "r1", "columns": ["channel", "order_count"]}
+    return [calls(Call("sl_query", query)), calls(Call("answer", answer)), says("Answered.")]
+
+
 LOOPS = {
     "work_unit": _handbook,
     "work_unit dbt": _dbt,
@@ -365,6 +371,7 @@ LOOPS = {
     "conflict_repair": _conflict_repair,
     "gate_repair": _gate_repair,
     "eval_question": _eval_question,
+    "proof_question": _proof_question,
 }
 """Loops -> the turns of each, of what was said so far."""
 

@@ -77,6 +77,7 @@ SITES = {
         "scan/relationships/proposals.py _ProposalRun._ask", "generate_object", "propose_joins"
     ),
     "ktx eval": Site(TASK, "run_agent_loop", "eval_question"),
+    "ktx proof": Site(TASK, "run_agent_loop", "proof_question"),
     "probe": Site("llm/probe.py _probe", "probe", "probe"),
     "ktx llm ask": Site(BY_HAND, "generate_text", "ask for words"),
     "ktx llm ask --schema": Site(BY_HAND, "generate_object", "ask for an object"),
@@ -187,6 +188,7 @@ def ingested(
             data, lines = over_mcp(folder) if backend == "claude-code" else by_commands(ktx, place)
             ask_by_hand(ktx, work, place)
             ask_golden_question(ktx, folder, place)
+            prove(ktx, folder, place)
         tree = git(folder, "ls-tree", "-r", "HEAD") + git(folder, "status", "--porcelain")
         return Ran(tree, told(lines), agents.asked, data)
 
@@ -240,6 +242,16 @@ def ask_golden_question(ktx: Run, folder: Path, place: tuple[str, str]) -> None:
     (folder / "evals" / "in-words.yaml").write_text(f"connection: warehouse\ncases: [{case}]\n")
     (asked,) = ktx("eval", "in-words", "--json", *place).data["cases"]
     assert (asked["status"], asked["answer"]["columns"]) == ("new", ["channel", "order_count"]), asked
+
+
+def prove(ktx: Run, folder: Path, place: tuple[str, str]) -> None:
+    query = "{measures: [orders.order_count], dimensions: [orders.channel]}"
+    case = f"{{id: channels, question: How many orders came by each channel?, query: {query}}}"
+    (folder / "evals" / "known.yaml").write_text(f"connection: warehouse\ncases: [{case}]\n")
+    proof = ktx("proof", "known", "--runs", "1", "--no-baseline", "--json", *place)
+    assert proof.code == 0, proof
+    (arm,) = proof.data["arms"]
+    assert (arm["arm"], arm["outcomes"]["right"], arm["calls"]) == ("context", 1, 2)
 
 
 @pytest.mark.timeout(900)

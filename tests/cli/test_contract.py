@@ -77,9 +77,9 @@ READS_NO_CONFIG = {
 TEXT_ONLY = {"completion", "mcp stdio"}
 """The listed exceptions: a script in every mode, and a protocol (test_mcp.py has what it does of the contract)."""
 CAPTURING = {f"memory {name}" for name in ("capture", "retry", "revert", "show", "work")}
-CHECKED_ELSEWHERE = {"demo", "mcp start", "mcp stdio", *CAPTURING}
-"""What takes seconds, stays, or asks a model: its success in both modes is checked in test_demo.py, test_mcp.py and
-test_memory.py."""
+CHECKED_ELSEWHERE = {"demo", "mcp start", "mcp stdio", "proof", *CAPTURING}
+"""What takes seconds, stays, or asks a model: its success in both modes is checked in test_demo.py, test_mcp.py,
+test_proof.py and test_memory.py."""
 
 
 def leaves(node: Any, path: tuple[str, ...] = ()) -> Iterator[str]:

@@ -303,7 +303,7 @@ class Conditions:
             return None
         if found is None:
             return KtxError(
-                "no comparison with the schema alone was made, so no condition can be checked", code="proof"
+                "no comparison with the schema alone was made, so no condition can be checked", code="proof_failed"
             )
         failed = []
         if self.require_lift is not None and found.lift.low < self.require_lift:
@@ -315,7 +315,7 @@ class Conditions:
         if not failed:
             return None
         hint = "ask more questions, or more often with --runs, where the interval is wide"
-        return KtxError("; ".join(failed), hint=hint, code="proof")
+        return KtxError("; ".join(failed), hint=hint, code="proof_failed")
 
 
 def percent(share: float) -> str:
