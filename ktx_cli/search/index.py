@@ -21,6 +21,7 @@ from ktx_cli.core import Command, Hint, StorageError
 from ktx_cli.project import read_bytes, storage_error, write_atomic
 from ktx_cli.search.corpus import KINDS, PHRASE, Document, Scope, digest_of
 from ktx_cli.search.explanations import TABLES, find_mentions
+from ktx_cli.search.forms import forms
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -159,7 +160,7 @@ def _singular(word: str) -> str:
     return word if word.endswith(("us", "ss", "is")) else word[:-1]
 
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Counts changes of the tables, of the stems and of what stands in documents; an index of another one is rebuilt."""
 
 TIERS: Final = {"name": 4.0, "phrases": PHRASE, "strong": 2.0, "plain": 1.0, "weak": 0.5, "beside": 0.25}
@@ -251,10 +252,11 @@ class Row:
         return self.texts[_NAME]
 
     @property
-    def phrases(self) -> list[list[str]]:
-        """The stems of each of its questions and synonyms."""
+    def phrases(self) -> list[tuple[list[str], str]]:
+        """The stems of each of its questions and synonyms, and the mark of its form, empty where it asks nothing."""
         text = self.texts[_PHRASES]
-        return [phrase.split() for phrase in text.split(BETWEEN)] if len(text) > 2 else []
+        found = [phrase.split() for phrase in text.split(BETWEEN)] if len(text) > 2 else []
+        return [(stems[:-1], stems[-1]) if stems[-1][0] == _FORM else (stems, "") for stems in found]
 
     @property
     def tie(self) -> tuple[int, str, str]:
@@ -539,6 +541,8 @@ OWNED: Final = f"{MARK}o"
 """The tag of what is not everybody's."""
 BETWEEN: Final = "\ue001"
 """Between two phrases: a character no word has."""
+_FORM: Final = "\ue002"
+"""In front of the form of a question: a character no word has."""
 INTERNAL: Final = f"{MARK}i"
 """The tag of what is for those who ask for it."""
 _ALL_COLUMNS: Final = ("tag", *TIERS)
@@ -547,6 +551,11 @@ _ALL_COLUMNS: Final = ("tag", *TIERS)
 def tag(letter: str, name: str) -> str:
     """Return the token that a filter looks for: `k` a kind, `c` a connection, `u` a user, `t` a tag of a page."""
     return f"{MARK}{letter}{name.encode('utf-8', 'surrogatepass').hex()}"
+
+
+def form_mark(form: str) -> str:
+    """Return the token that stands for the form of a question."""
+    return f"{_FORM}{form}"
 
 
 def add(database: sqlite3.Connection, unit: str, documents: Iterable[Document]) -> list[int]:
@@ -577,12 +586,13 @@ def add(database: sqlite3.Connection, unit: str, documents: Iterable[Document]) 
 
 
 def _phrases_text(texts: Iterable[str], spelled: dict[str, str]) -> str:
-    """Return the stems of phrases, one on a line, without the words that say nothing."""
+    """Return the stems of phrases without the words that say nothing; behind those of a question is its form."""
     phrases = []
     for line in (line for text in texts for line in text.splitlines()):
         found = asked_words(line)
         spelled.update((word, stem(word)) for word in found if word not in spelled)
-        phrases.append("  ".join(spelled[word] for word in found))
+        marks = map(form_mark, forms(folded(line))[-1:])
+        phrases.append("  ".join((*(spelled[word] for word in found), *marks)))
     return f"  {BETWEEN}  ".join(filter(None, phrases))
 
 

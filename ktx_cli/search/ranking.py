@@ -25,12 +25,14 @@ from ktx_cli.core import Command, Emit, Recent, ResultWarning, StepProgress, did
 from ktx_cli.llm import Embedder
 from ktx_cli.search.corpus import GOVERNED, KINDS, VALUE, WORTH, Document, Found, Hit, Scope
 from ktx_cli.search.explanations import explaining
+from ktx_cli.search.forms import forms, worth_of_kinds
 from ktx_cli.search.index import (
     TIERS,
     Row,
     Store,
     asked_words,
     folded,
+    form_mark,
     get_meta,
     is_generic,
     is_stop_word,
@@ -61,13 +63,10 @@ _PHRASE: Final = 0.7
 """What a word counts in the question or synonym that fits best, beside one in a text."""
 _WHOLE: Final = 0.5
 """How much less a phrase counts of which only a part was asked: the power its share is raised to."""
-_NO_NUMBER: Final = 0.6
-"""What a text or column counts for a question that asks for a number."""
-_ASKS_FOR_A_NUMBER: Final = re.compile(
-    r"(?:how (?:many|much|often)|(?:what|which) (?:percentage|percent|share|proportion|part|number|total)"
-    r"|wie ?viele?|wie (?:oft|hoch)|welcher (?:anteil|prozentsatz))\b"
-)
-"""How a question begins that asks for a number, in English and German, folded."""
+_FORM: Final = 1.0
+"""What it counts that the question that fits best has the form of the query, beside a word as rare as that form."""
+_ASKED: Final = 0.3
+"""How much less a phrase counts that is only a part of what was asked: the power the other share is raised to."""
 _SHORTEST_PREFIX: Final = 3
 _SHORTEST_CORRECTED: Final = 4
 _SHORTEST_PART: Final = 4
@@ -187,10 +186,19 @@ def _in_order(ranked: Iterable[Ranked]) -> list[Ranked]:
     governed = [each.score for each in listed if each.row.kind in GOVERNED]
     lowest = min(governed, default=math.inf)
     capped = [
-        replace(each, score=min(each.score, lowest * _BELOW)) if each.row.kind == VALUE else each for each in listed
+        replace(each, score=min(each.score, lowest * _BELOW))
+        if each.row.kind == VALUE and not _is_spelled_out(each)
+        else each
+        for each in listed
     ]
     order = {id(each): -old.score for each, old in zip(capped, listed, strict=True)}
     return sorted(capped, key=lambda each: (-round(each.score, 6), round(order[id(each)], 6), *each.row.tie))
+
+
+def _is_spelled_out(value: Ranked) -> bool:
+    """Say whether a query has all of the words of a value that has several: that value was meant."""
+    stems = set(value.row.name_text.split())
+    return len(stems) > 1 and stems <= value.terms
 
 
 def own_pages(stores: Iterable[Store], scope: Scope) -> set[str]:
@@ -273,8 +281,6 @@ def _having(stores: Iterable[Store], term: str) -> int:
 
 _TEXT_WEIGHTS: Final = tuple(0.0 if tier == "phrases" else weight for tier, weight in TIERS.items())
 """The weights of the texts whose words are counted; phrases are compared one by one."""
-_NUMBERS: Final = frozenset({"measure", "source"})
-"""The kinds that give numbers."""
 _TEXTS: Final = frozenset({"page", "passage"})
 """The kinds that are texts: one is not long because it is longer than the name of a column."""
 
@@ -293,22 +299,34 @@ class _Scorer:
     """Scores documents for the words of one query; each stands for one or more stems."""
 
     def __init__(self, stores: Sequence[Store], asked: list[_Asked], query: str) -> None:
-        count = max(sum(store.count for store in stores), 1)
+        self._stores = stores
+        self._count = max(sum(store.count for store in stores), 1)
         self._means = _mean_lengths(stores)
         self._words = len(asked)
         self._name = tuple(words(query))
-        in_words = len(plain_words(query)) >= _SENTENCE
-        self._for_number = in_words and _ASKS_FOR_A_NUMBER.match(folded(query).lstrip()) is not None
+        asking = folded(query)
+        is_sentence = len(plain_words(query)) >= _SENTENCE
+        self._kinds = worth_of_kinds(asking)
+        self._forms = {
+            mark: _FORM * self._worth_of(mark) for mark in map(form_mark, forms(asking) if is_sentence else ())
+        }
         self._uses: dict[str, list[tuple[int, float]]] = {}
+        most = [0.0] * self._words
         for place, word in enumerate(asked):
             for term, share in word.terms.items():
-                having = min(_having(stores, term), count)
-                idf = math.log(1 + (count - having + 0.5) / (having + 0.5))
-                self._uses.setdefault(term, []).append((place, word.weight * share * idf * (_K1 + 1)))
+                worth = word.weight * share * self._worth_of(term)
+                self._uses.setdefault(term, []).append((place, worth))
+                most[place] = max(most[place], worth)
+        self._whole = sum(most) or 1.0
         self._spaced = [(term, f" {term} ") for term in self._uses]
         self._related = {
             term for term in self._uses if all(word.terms.get(term, _RELATED) == _RELATED for word in asked)
         }
+
+    def _worth_of(self, term: str) -> float:
+        """Return what a term counts by how few documents have it."""
+        having = min(_having(self._stores, term), self._count)
+        return math.log(1 + (self._count - having + 0.5) / (having + 0.5)) * (_K1 + 1)
 
     def score(self, store: int, row: Row) -> Ranked:
         """Return a document with its score, 0 where it has no word."""
@@ -321,33 +339,35 @@ class _Scorer:
             damped = count / (count + norm)
             for place, worth in self._uses[term]:
                 parts[place] = max(parts[place], worth * damped)
-        found = frozenset(counts) | self._add_phrase(row, parts)
-        score = sum(parts) * self._worth(row.kind) * row.worth
+        terms, form = self._add_phrase(row, parts)
+        score = (sum(parts) + form) * WORTH.get(row.kind, 1.0) * self._kinds.get(row.kind, 1.0) * row.worth
         if self._is_named(row):
             score *= _NAMED
-        return Ranked((store, row.number), row, score, found)
+        return Ranked((store, row.number), row, score, terms.union(counts))
 
-    def _worth(self, kind: str) -> float:
-        worth = WORTH.get(kind, 1.0)
-        return worth if not self._for_number or kind in _NUMBERS else worth * _NO_NUMBER
+    def _add_phrase(self, row: Row, parts: list[float]) -> tuple[frozenset[str], float]:
+        """Add what the question or synonym that fits best counts to what the words count.
 
-    def _add_phrase(self, row: Row, parts: list[float]) -> frozenset[str]:
-        """Add what the question or synonym that fits best counts to what the words count; returns its stems."""
-        best, fits, found = 0.0, [0.0] * self._words, frozenset[str]()
-        for phrase in row.phrases:
+        Returns its stems, and what it counts that it has the form of the query.
+        """
+        best, fits, found, form = 0.0, [0.0] * self._words, frozenset[str](), 0.0
+        for phrase, mark in row.phrases:
             own = [0.0] * self._words
             known = 0
             for term in phrase:
                 for place, worth in self._uses.get(term, ()):
                     own[place] = max(own[place], worth)
                 known += term in self._uses
-            share = (known / len(phrase)) ** _WHOLE
-            if share * sum(own) > best:
-                best, fits = share * sum(own), [_PHRASE * share * each for each in own]
-                found = frozenset(term for term in phrase if term in self._uses)
+            if not known:
+                continue
+            share = (known / len(phrase)) ** _WHOLE * (sum(own) / self._whole) ** _ASKED
+            alike = self._forms.get(mark, 0.0)
+            if share * sum(own) + alike > best:
+                best, fits = share * sum(own) + alike, [_PHRASE * share * each for each in own]
+                found, form = frozenset(term for term in phrase if term in self._uses), _PHRASE * alike
         for place, each in enumerate(fits):
             parts[place] += each
-        return found
+        return found, form
 
     def _is_named(self, row: Row) -> bool:
         """Say whether the query is the name of a document, or the last part of it."""

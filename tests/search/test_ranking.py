@@ -38,7 +38,7 @@ def ids(query: str, limit: int = 20) -> list[str]:
         ("order", "orders"),
         ("orders.revenue", "orders.revenue"),
         ("turnover", "orders.revenue"),
-        ("number of orders", "orders"),
+        ("number of orders", "orders.order_count"),
         ("tickets closing", "tickets.resolution_hours"),
         ("resol", "tickets.resolution_hours"),
         ("COUNTRIES", "customers.country"),
@@ -223,3 +223,10 @@ def test_a_word_put_together_of_two_finds_both(query: str, first: str) -> None:
     documents = [document("umsatz", "das ziel"), document("datum_der_lieferung"), document("warehouse", "stock")]
     found = Index(documents).search(query)
     assert ([hit.id for hit in found.hits], dict(found.corrected)) == ([first], {})
+
+
+def test_a_value_of_several_words_that_are_all_asked_for_may_come_first() -> None:
+    page = document("plants", "how plants are grown", kind="page", order=3)
+    index = Index([value("pet safe", "tags.name"), value("Plants"), page])
+    assert next(hit.id for hit in index.search("which plants are safe for pets").hits) == "tags.name = 'pet safe'"
+    assert next(hit.kind for hit in index.search("safe plants").hits) == "page"

@@ -1,0 +1,93 @@
+"""The form of a question: it asks for a number, a reason, a person, a time, a place, a way, a thing, or yes or no.
+
+A stored question of the same form fits a query better, and the kinds that answer a form come before others. All texts
+are folded (see `folded`); English and German.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+_PERIODS: Final = r"(?:minute|hour|day|week|month|stunde|tag|woche|monat)[a-z]*"
+_PATTERNS: Final = {
+    "time": rf"(?:since |until |till |from |by )?when|how (?:long|soon|late|early)|how many {_PERIODS}"
+    rf"|(?:what|which) (?:date|year|quarter|{_PERIODS})|(?:seit |bis |ab )?wann|wie lange|wie ?viele? {_PERIODS}"
+    rf"|welche[mnrs]? (?:datum|jahr|quartal|{_PERIODS})",
+    "number": r"how (?:many|much|often)"
+    r"|(?:what|which) (?:percentage|percent|share|proportion|part|fraction|number|total)"
+    r"|(?:the )?(?:total|average|sum of|number of|count of|share of|percentage of|rate of)"
+    r"|wie ?viele?|wie (?:oft|hoch)|welcher (?:anteil|prozentsatz)"
+    r"|(?:die )?(?:anzahl|summe|anteil|durchschnittliche[nrs]?)",
+    "reason": r"why|how come|what is the reason|warum|wieso|weshalb",
+    "person": r"who|whom|whose|wer|wen|wem|wessen",
+    "place": r"where|wo|woher|wohin",
+    "way": r"how|wie",
+    "thing": r"which|what|welche[mnrs]?|was",
+    "choice": r"is|are|were|am|do|does|did|can|could|may|must|should|shall|has|have|had|will|would"
+    r"|ist|sind|waren|darf|durfen|kann|konnen|muss|mussen|soll|sollen|hat|haben|wird|werden|zahlt|zahlen|gibt",
+}
+"""Form -> how a clause of it begins; the first that fits counts."""
+_BEFORE: Final = (
+    r"(?:(?:and|but|so|then|und|aber|also|dann|(?:can|could) you (?:tell|show) me|(?:please )?(?:tell|show) me) )*"
+    r"(?:(?:about|after|at|before|by|for|from|in|of|on|to|with|ab|an|auf|aus|bei|fur|mit|nach|seit|von|vor|zu) )?"
+)
+_FORM: Final = re.compile(
+    _BEFORE + "(?:" + "|".join(f"(?P<{name}>{each})" for name, each in _PATTERNS.items()) + r")\b"
+)
+_CLAUSE: Final = re.compile(r"[.?!:;,]\s+|\n")
+
+_ALL: Final = frozenset({"source", "measure", "segment", "page", "column", "passage", "value"})
+_NUMBERS: Final = frozenset({"measure", "source"})
+"""The kinds that give a number."""
+_TEXTS: Final = frozenset({"page", "passage"})
+"""The kinds that explain."""
+_EXPLAINED: Final = frozenset({"time", "reason", "person", "place", "way", "choice"})
+"""The forms that a text answers rather than a number."""
+_CUT: Final = re.compile(r"\w (?:per|by|pro|je) \w")
+"""How words that ask nothing want a number: `revenue by region`."""
+_WHICH: Final = r"(?:which|what|welche[nrs]?)"
+_NAMED: Final = {
+    "segment": r"filters?|segments? (?:that|which|for|der|die|das|fur)",
+    "measure": r"measures?|metrics?|kpis?|kennzahl(?:en)?"
+    r"|(?:number|count|share|percentage) of|(?:anzahl|anteil) de[rs]",
+    "source": rf"{_WHICH} (?:table|view|tabelle|sicht)s?n?",
+    "column": rf"{_WHICH} (?:column|field|spalte|feld)s?n?",
+    "page": r"(?:dash)?boards?|wiki",
+}
+"""Kind -> the words that ask for it by its name."""
+
+_NO_NUMBER: Final = 0.6
+"""What a kind counts that gives no number, for a question that asks for one."""
+_NO_TEXT: Final = 0.85
+"""What a kind counts that explains nothing, for a question whose form asks for an explanation."""
+_BY_NAME: Final = 2.0
+"""What a kind counts that a question names."""
+
+_NAMES: Final = {kind: re.compile(rf"\b(?:{pattern})\b") for kind, pattern in _NAMED.items()}
+
+
+def forms(text: str) -> list[str]:
+    """Return the forms of the clauses of a text, in order; a clause that asks nothing has none."""
+    found = (_FORM.match(clause.strip()) for clause in _CLAUSE.split(text))
+    return [each.lastgroup for each in found if each and each.lastgroup]
+
+
+def worth_of_kinds(text: str) -> Mapping[str, float]:
+    """Return what each kind counts for a question, 1 for those it does not list."""
+    asked = forms(text)
+    named = _kinds_named(text) if asked else frozenset[str]()
+    telling = [form for form in asked if form == "number" or form in _EXPLAINED]
+    others, cut = frozenset[str](), 1.0
+    if telling and telling[-1] != "number":
+        others, cut = _ALL - _TEXTS, _NO_TEXT
+    elif telling or (not asked and _CUT.search(text)):
+        others, cut = _ALL - _NUMBERS, _NO_NUMBER
+    return {**dict.fromkeys(others - named, cut), **dict.fromkeys(named, _BY_NAME)}
+
+
+def _kinds_named(text: str) -> frozenset[str]:
+    """Return the kinds that the clauses that ask something name."""
+    clauses = [clause for clause in map(str.strip, _CLAUSE.split(text)) if _FORM.match(clause)]
+    return frozenset(kind for kind, names in _NAMES.items() if any(map(names.search, clauses)))
