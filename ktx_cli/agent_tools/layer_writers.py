@@ -17,7 +17,17 @@ from ktx_cli.faces import exp
 from ktx_cli.llm import ToolOutput
 from ktx_cli.project import SOURCES, Workspace
 from ktx_cli.protection import Refused, Table, is_protected, reads_table, sources_of, tables_read
-from ktx_cli.semantic import PRIORITY, SEARCH_TEXTS, TEMPLATE, Model, SemanticError, Source, Visibility, VisibleModel
+from ktx_cli.semantic import (
+    PRIORITY,
+    SEARCH_TEXTS,
+    TEMPLATE,
+    Model,
+    SemanticError,
+    Source,
+    Visibility,
+    VisibleModel,
+    is_imported,
+)
 
 
 def check_name(session: ToolSession, connection: str, name: str, document: Mapping[str, Any]) -> None:
@@ -59,6 +69,37 @@ def check_descriptions(new: Mapping[str, Any], old: OwnFile | None) -> None:
             "These descriptions are not what you meant, so nothing was saved. Put each text into double quotes: an "
             'unquoted comma ends it, as in `descriptions: {user: "Gross, without refunds."}`\n' + "\n".join(misread)
         )
+
+
+_APPROVALS: Final = ("status", "owner", "review_by")
+
+
+def check_approvals(new: Mapping[str, Any], old: OwnFile | None) -> None:
+    """Refuse a definition that says of itself that somebody accepted it, or that a tool wrote it.
+
+    What the file had before may stay as it is.
+    """
+    before = {} if old is None else dict(_items(old.document))
+    refused = []
+    for place, item in _items(new):
+        had = before.get(place, {})
+        claims = [key for key in _APPROVALS if key in item and item[key] != had.get(key) and item[key] != "proposed"]
+        refused += [f"- {place}: leave out `{key}`: people accept definitions" for key in claims]
+        texts = item.get("descriptions")
+        authors = set(texts) if isinstance(texts, Mapping) else set()
+        if item != had and authors and is_imported(authors) and authors - set(had.get("descriptions") or ()):
+            refused.append(f"- {place}: describe it as `ai`, since no other tool defines it")
+    if refused:
+        raise Refused("You may only propose definitions, so nothing was saved:\n" + "\n".join(refused))
+
+
+def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the measures and segments of a file by what they are called."""
+    for key in ("measures", "segments"):
+        items = document.get(key)
+        for item in items if isinstance(items, list) else ():
+            if isinstance(item, Mapping) and isinstance(item.get("name"), str):
+                yield f"{key.removesuffix('s')} `{item['name']}`", item
 
 
 def _misread(value: Any, where: str) -> Iterator[str]:
@@ -380,6 +421,7 @@ def sl_write_source(session: ToolSession, value: WriteSource) -> ToolOutput:
     document = read_document(value.yaml, path)
     check_name(session, connection, value.source, document)
     check_descriptions(document, old)
+    check_approvals(document, old)
     content = put_into(old, document, value.yaml, path)
     return _save(session, connection, value.source, old, document, path, content, raw_paths)
 
@@ -397,6 +439,7 @@ def sl_edit_source(session: ToolSession, value: EditSource) -> ToolOutput:
     document = read_document(text, old.path)
     check_name(session, connection, value.source, document)
     check_descriptions(document, old)
+    check_approvals(document, old)
     return _save(session, connection, value.source, old, document, old.path, text.encode("utf-8"), raw_paths)
 
 

@@ -76,6 +76,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "unknown_name": (EXIT_USAGE, "A name nothing in the semantic layer has; `details.candidates` are names it has."),
     "definition": (EXIT_USAGE, "A definition of the semantic layer that cannot be used."),
     "parameter": (EXIT_USAGE, "A parameter of the semantic layer without a value, or with one it cannot have."),
+    "status": (EXIT_FAILED, "An answer would be made of a definition with a lower status than is asked for."),
     "ambiguous_name": (EXIT_FAILED, "A name several things have; `details.candidates` are names of one each."),
     "ambiguous_path": (EXIT_FAILED, "Several ways to join; `details.choices` are values for `via`."),
     "unreachable": (EXIT_FAILED, "No join leads from a fact to what is asked of it."),

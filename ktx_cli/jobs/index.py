@@ -14,6 +14,7 @@ from ktx_cli.agent_tools import contents_of, value_scans
 from ktx_cli.core import Command, Emit, KtxError, Record, ResultWarning, ignore_events, listing, new_run_id, plural
 from ktx_cli.jobs.health.facts import keep_counts
 from ktx_cli.jobs.health.model import CheckContext, CheckResult, Concern, Level, failed
+from ktx_cli.jobs.semantic.statuses import keep_statuses
 from ktx_cli.project import SEMANTIC_NAME, WorkingTree, file_name_warnings, hold_run_lock, signatures_below
 from ktx_cli.scan import ends_more, unexpected
 from ktx_cli.search import (
@@ -53,6 +54,7 @@ def refresh_index(
         return create_embedder(config, layout.root, environ)
 
     keep_counts(layout, config)
+    keep_statuses(layout, config)
     return refresh(
         layout.search_index, contents_of(layout, config), WorkingTree(layout.root), embedder=embedder, emit=emit
     )

@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         DATABASE_SOURCE,
         EVALS_NAME,
         OWN_NAMES,
+        OWNERS_NAME,
         PROMPTS_NAME,
         RAW_NAME,
         SCHEMA_NAME,
@@ -110,7 +111,7 @@ if TYPE_CHECKING:
     from ktx_cli.project.plugins import SOURCES, WAREHOUSES, Kind, PluginError, Question, imported
     from ktx_cli.project.repository.commit_plan import merge_lines
     from ktx_cli.project.repository.commits import EDITED_AFTER_KILL, EDITED_MEANWHILE, held_hint
-    from ktx_cli.project.repository.history import History, LastChange, TreeView
+    from ktx_cli.project.repository.history import DECIDED_BY, FileCommit, History, LastChange, TreeView
     from ktx_cli.project.repository.index import has_leftovers, index_path
     from ktx_cli.project.repository.model import CommitResult, Held, HeldReason, discover_layout
     from ktx_cli.project.repository.store import Repository, untracking

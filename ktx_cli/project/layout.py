@@ -34,9 +34,13 @@ EVALS_NAME = "evals"
 CONTRADICTIONS_NAME = "contradictions.yaml"
 """Contradictions between sources, until a person decides; see `ktx_cli.wiki`."""
 
+OWNERS_NAME = "owners.yaml"
+"""The people who may accept and certify definitions; see `ktx_cli.semantic`."""
+
 SCHEMA_NAME = "_schema"
 OWN_NAMES = frozenset(
-    {CONFIG_NAME, PRIVATE_NAME, SEMANTIC_NAME, RAW_NAME, WIKI_NAME, EVALS_NAME, PROMPTS_NAME, CONTRADICTIONS_NAME}
+    {CONFIG_NAME, PRIVATE_NAME, SEMANTIC_NAME, RAW_NAME, WIKI_NAME, EVALS_NAME, PROMPTS_NAME}
+    | {CONTRADICTIONS_NAME, OWNERS_NAME}
 )
 """What ktx keeps at the top of a folder that has a `ktx.yaml`: no source ever reads it."""
 

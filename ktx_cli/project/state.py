@@ -134,6 +134,21 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (connection, path)
     ) STRICT;
     """,
+    """
+    CREATE TABLE accepted_files (
+        connection TEXT NOT NULL, path TEXT NOT NULL, sha256 TEXT NOT NULL, stamp TEXT NOT NULL,
+        PRIMARY KEY (connection, path)
+    ) STRICT;
+    CREATE TABLE statuses (
+        connection TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, source TEXT NOT NULL, name TEXT NOT NULL,
+        fingerprint TEXT NOT NULL, status TEXT NOT NULL, why TEXT NOT NULL, commit_id TEXT, drift TEXT,
+        PRIMARY KEY (connection, path, kind, source, name)
+    ) STRICT;
+    CREATE TABLE metric_tests (
+        connection TEXT NOT NULL, source TEXT NOT NULL, name TEXT NOT NULL, measures TEXT NOT NULL,
+        passed INTEGER NOT NULL, finished TEXT NOT NULL, PRIMARY KEY (connection, source, name)
+    ) STRICT;
+    """,
 )
 """Applied in order; `PRAGMA user_version` counts how many are."""
 

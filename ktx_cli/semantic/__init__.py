@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
+    from ktx_cli.semantic.acceptance import Owner, Owners, Statuses, owners_in, record_acceptances, record_tests
     from ktx_cli.semantic.answer import Answer, CompiledQuery, Prepared, ask_prepared, compile_query, prepare, receipt
     from ktx_cli.semantic.calendar import calendar_of
     from ktx_cli.semantic.change_checks import NOT_CHECKED, ChangeChecks, CheckData
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.interchange.lookml.views import SCREEN, UNKNOWN_TABLE, condition
     from ktx_cli.semantic.interchange.osi.exporter import export_osi
     from ktx_cli.semantic.interchange.report import Fidelity, Item, Kind, Report, UnresolvedError
-    from ktx_cli.semantic.load.columns import PRIORITY, SEARCH_TEXTS
+    from ktx_cli.semantic.load.columns import PRIORITY, SEARCH_TEXTS, is_imported
     from ktx_cli.semantic.load.entries import SourceFile
     from ktx_cli.semantic.load.joins import table_parts
     from ktx_cli.semantic.load.load import (
@@ -132,6 +133,18 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.plan.plan import Plan
     from ktx_cli.semantic.plan.planner import parameter_values
     from ktx_cli.semantic.query import DEFAULT_LIMIT, LONGEST, MOST_ITEMS, MOST_ROWS, Query, with_grain
+    from ktx_cli.semantic.status import (
+        Claim,
+        Definition,
+        DefinitionKind,
+        DefinitionStatus,
+        Used,
+        claims_in,
+        lowest,
+        require_status,
+        status_of,
+        used_definitions,
+    )
     from ktx_cli.semantic.verification import Verified, verify, verify_sample
     from ktx_cli.semantic.visible import VisibleModel
 

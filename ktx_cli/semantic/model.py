@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
@@ -174,6 +175,10 @@ class Measure:
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
     imported: bool = False
+    owner: str | None = None
+    """The person who answers for it."""
+    review_by: date | None = None
+    """The day after which it counts as certified no longer."""
 
     @property
     def is_proposed(self) -> bool:
@@ -185,7 +190,7 @@ class Measure:
 class Segment:
     """A named condition on a source's rows; `questions` and `synonyms` are there to find it by.
 
-    `status` and `reason` are those of a measure.
+    `status`, `reason`, `owner` and `review_by` are those of a measure.
     """
 
     name: str
@@ -196,6 +201,8 @@ class Segment:
     reason: str | None = None
     questions: tuple[str, ...] = ()
     synonyms: tuple[str, ...] = ()
+    owner: str | None = None
+    review_by: date | None = None
 
     @property
     def is_proposed(self) -> bool:

@@ -407,3 +407,33 @@ def test_a_write_answers_with_the_yaml_as_it_was_understood(shop: Callable[..., 
     assert "expr: max(amount)" in made.ok("sl_edit_source", source="orders", edits=[edit])
     many = "name: orders\nmeasures:\n" + "".join(f"  - {{name: m{n}, expr: sum(amount) + {n}}}\n" for n in range(300))
     assert "(cut; sl_read_source shows the file)" in made.ok("sl_write_source", source="orders", yaml=many)
+
+
+@pytest.mark.table(
+    ("more", "told"),
+    [
+        (", status: accepted", "leave out `status`"),
+        (", status: certified", "leave out `status`"),
+        (", owner: ada@example.com", "leave out `owner`"),
+        (", review_by: 2999-01-01", "leave out `review_by`"),
+        (", descriptions: {dbt: Gross.}", "describe it as `ai`"),
+    ],
+)
+def test_an_agent_accepts_nothing(more: str, told: str, shop: Callable[..., Any]) -> None:
+    made = shop()
+    made.ok("entity_details", targets=["orders"])
+    text = f"name: orders\nmeasures:\n  - {{name: gross, expr: sum(amount){more}}}\n"
+    assert told in made.refused("sl_write_source", source="orders", yaml=text)
+    made.ok("sl_write_source", source="orders", yaml=text.replace(more, ", status: proposed"))
+    edit = {"old_text": "status: proposed", "new_text": more.removeprefix(", ")}
+    assert told in made.refused("sl_edit_source", source="orders", edits=[edit])
+
+
+def test_what_a_person_accepted_stays_so_in_an_edit_of_another_part(shop: Callable[..., Any]) -> None:
+    text = "name: orders\nmeasures:\n  - {name: revenue, expr: sum(amount), status: accepted, owner: ada}\n"
+    made = shop(files={ORDERS: text})
+    made.ok("entity_details", targets=["orders"])
+    both = f"{text}  - {{name: paid, expr: count(status)}}\n"
+    made.ok("sl_write_source", source="orders", yaml=both)
+    raised = both.replace("status: accepted", "status: certified")
+    assert "leave out `status`" in made.refused("sl_write_source", source="orders", yaml=raised)

@@ -12,6 +12,7 @@ import pytest
 
 from ktx_cli.cli.commands.sl_query import OPTIONS, question_of
 from ktx_cli.core.errors import UsageError
+from tests.cli.conftest import git
 
 Run = Callable[..., Any]
 
@@ -556,3 +557,42 @@ def test_the_receipt_names_the_pages_about_a_measure(ktx: Run, layer: Path) -> N
     assert ktx("sl", "query", "-m", "sum(sales.amount)", "--json").data["receipt"]["explained_by"] == []
     (layer / "wiki/global/turnover.md").unlink()
     assert ktx("sl", "query", *REVENUE, "--json").data["receipt"]["explained_by"] == []
+
+
+def test_an_answer_below_the_status_that_is_asked_for_is_refused(ktx: Run, layer: Path) -> None:
+    asked = ("sl", "query", *REVENUE)
+    path = layer / "semantic-layer/warehouse/sales.yaml"
+    path.write_text(path.read_text().replace("expr: sum(amount)}", "expr: sum(amount), description: All sales.}"))
+    git(layer, "init", "-q")
+    git(layer, "add", "-A")
+    git(layer, "commit", "-q", "-m", "by hand")
+    status = ktx(*asked, "--json").data["receipt"]["status"]
+    why = "`ktx index` has not looked up yet who accepted it"
+    first = {"definition": "sales.revenue", "kind": "measure", "status": "proposed", "why": why}
+    assert status == {"weakest": "proposed", "because": [first]}
+    refused = ktx(*asked, "--min-status", "accepted", "--json")
+    assert (refused.code, refused.envelope["error"]["code"]) == (1, "status")
+    assert ktx("index").code == 0
+    assert ktx(*asked, "--min-status", "accepted").code == 0
+    assert "status: accepted\n  measure sales.revenue: " in ktx(*asked, "--receipt").err
+    with (layer / "ktx.yaml").open("a") as stream:
+        stream.write("semantic: {min_status: certified}\n")
+    assert ktx(*asked, "--json").envelope["error"]["code"] == "status"
+    assert ktx("sl", "explain", *REVENUE, "--json").envelope["error"]["code"] == "status"
+    assert ktx(*asked, "--min-status", "proposed").code == 0
+
+
+def test_a_column_of_another_type_makes_a_measure_proposed(ktx: Run, ingested: Path) -> None:
+    path = ingested / "semantic-layer/warehouse/customers.yaml"
+    path.write_text("name: customers\nmeasures: [{name: countries, expr: count(distinct country)}]\n")
+    git(ingested, "add", "-A")
+    git(ingested, "commit", "-q", "-m", "by hand")
+    asked = ("sl", "query", "-m", "customers.countries", "--json")
+    ktx("index")
+    assert ktx(*asked).data["receipt"]["status"]["weakest"] == "accepted"
+    with sqlite3.connect(ingested / "shop.sqlite") as database:
+        database.executescript("ALTER TABLE customers RENAME COLUMN country TO old;")
+        database.executescript("ALTER TABLE customers ADD COLUMN country INTEGER; UPDATE customers SET country = id;")
+    assert ktx("ingest").code in (0, 7)
+    (told,) = ktx(*asked).data["receipt"]["status"]["because"]
+    assert told["why"] == "customers.country was TEXT when it was accepted, and is INTEGER now"

@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
+class LeastStatus(StrEnum):
+    """The status of a definition, the lowest first."""
+
+    PROPOSED = "proposed"
+    ACCEPTED = "accepted"
+    CERTIFIED = "certified"
+
+
 EXAMPLE: Final = Command("sl", "query", "--measure", "orders.revenue", "--dimension", "customers.country")
 
 
@@ -47,7 +55,8 @@ def question_of(values: Mapping[str, Any]) -> Question:
 
     parameters = _pairs(values["parameter"], "--parameter", "currency=EUR")
     attributes = read_attributes(values["user_attribute"])
-    return Question(query, values["connection"], values["grain"], parameters, attributes)
+    least = values["min_status"]
+    return Question(query, values["connection"], values["grain"], parameters, attributes, least=least and least.value)
 
 
 def _lists(values: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -191,6 +200,11 @@ OPTIONS: Final[Mapping[str, tuple[Any, Any]]] = {
     "parameter": _repeated("--parameter", help="A parameter's value.", metavar="NAME=VALUE"),
     "user_attribute": (UserAttributes, None),
     "timezone": _option(str | None, "--timezone", help="The time zone of days and longer periods.", metavar="ZONE"),
+    "min_status": _option(
+        LeastStatus | None,
+        "--min-status",
+        help="Refuse an answer made of a definition below this status. Without it: semantic.min_status of ktx.yaml.",
+    ),
 }
 """Name -> annotation and default of the options that make a question, for both commands."""
 
@@ -374,8 +388,15 @@ def _notes(reply: LayerAnswer, form: AnswerFormat, receipt: bool) -> Iterator[st
         yield f"explained by: wiki {'page' if len(pages) == 1 else 'pages'} {', '.join(pages)}"
     yield from verification_lines(reply.receipt["verified"])
     if receipt:
+        yield from _status_lines(reply.receipt["status"])
         yield from render_plain([Fields(tuple(_receipt_rows(reply)))]).splitlines()
         yield from reply.sql.splitlines()
+
+
+def _status_lines(status: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the status of an answer, and the definitions that have no higher one."""
+    yield f"status: {status['weakest']}"
+    yield from (f"  {each['kind']} {each['definition']}: {each['why']}" for each in status["because"])
 
 
 def _receipt_rows(reply: LayerAnswer) -> Iterator[tuple[str, str]]:

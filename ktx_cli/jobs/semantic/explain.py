@@ -9,6 +9,7 @@ from typing import Any, Final
 from ktx_cli.core import plural
 from ktx_cli.jobs.semantic.layers import choose_layer
 from ktx_cli.jobs.semantic.question import Question, complete_query
+from ktx_cli.jobs.semantic.statuses import answer_status
 from ktx_cli.project import KtxConfig, Layout
 from ktx_cli.semantic import LoadLayer, broken_files_named, database_of, load_layer, require_defined
 
@@ -72,6 +73,7 @@ def explain_question(
     ]
     totals = None if asked.totals is None else asked.totals.sql
     built = receipt(asked.compiled.build, asked.sql, (), {})
+    built["status"] = answer_status(layout, config, model, asked, question.least)
     return Explained(connection, asked.sql, totals, tuple(columns), built)
 
 

@@ -23,6 +23,7 @@ from ktx_cli.core import (
     plural,
 )
 from ktx_cli.jobs.semantic.layers import choose_layer
+from ktx_cli.jobs.semantic.statuses import answer_status
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
 from ktx_cli.semantic import DEFAULT_BYTES, DEFAULT_LIMIT, UNCACHED, broken_files_named, json_rows, require_defined
 from ktx_cli.warehouses import CachingConnector, SemanticType, TableRef, decimal_places, names_are_missing
@@ -127,6 +128,7 @@ def ask_layer(
         prepared = services.prepare(model, query, attributes=question.attributes, now=asked_at)
         require_defined(config, connection, prepared.asked.plan)
         probing = None if services.query_cache is None else CachingConnector(connector, services.query_cache)
+        status = answer_status(layout, config, model, prepared.asked, question.least)
         with _schema_changes_named(connection):
             answer = ask_prepared(prepared, connector, probing=probing, compiled_in=monotonic() - begun)
         receipt = dict(answer.receipt)
@@ -137,6 +139,7 @@ def ask_layer(
     if verified is not None:
         receipt["timing_ms"]["verify"] = round(verified.milliseconds, 2)
     receipt["verified"] = None if verified is None else verified.to_json()
+    receipt["status"] = status
     receipt["explained_by"] = _pages_about(answer, layout, connection)
     rows, too_large = json_rows(answer.rows, max_bytes)
     totals = None if answer.totals is None else json_rows([answer.totals])[0][0]
@@ -266,7 +269,8 @@ class Question:
     `query`: as JSON has it. `grain`: for the dimensions that are times and have none; where none is a time,
     `metric_time` becomes one. `parameters`: texts, read as their declarations say. `attributes`: of the caller, for
     policies. `verified`: whether every row of the answer is recomputed from raw rows; None: a sample of them, where
-    numbers count rows of another time than their period.
+    numbers count rows of another time than their period. `least`: the lowest status of the definitions it may be made
+    of; None: that of the project.
     """
 
     query: Mapping[str, Any]
@@ -275,6 +279,7 @@ class Question:
     parameters: Mapping[str, str] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     verified: bool | None = None
+    least: str | None = None
 
 
 def read_attributes(texts: Sequence[str] | None) -> dict[str, Any]:

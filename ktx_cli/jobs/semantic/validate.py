@@ -6,9 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ktx_cli.core import CancelledError, Diagnostic, KtxError, ResultWarning, monotonic, plural, severity_counts
+from ktx_cli.core import (
+    CancelledError,
+    Diagnostic,
+    KtxError,
+    ResultWarning,
+    isoformat,
+    monotonic,
+    now,
+    plural,
+    severity_counts,
+)
 from ktx_cli.jobs.semantic.layers import selected_layers
-from ktx_cli.project import KtxConfig, Layout
+from ktx_cli.project import KtxConfig, Layout, open_for_writing, translated
 from ktx_cli.semantic import NO_CONNECTION, PROBLEM_KEYS, check_model, layer_ids, load_layer, load_layers, unknown
 from ktx_cli.warehouses import Opener, open_connection
 
@@ -205,9 +215,27 @@ def run_tests(
             continue
         guard = guard_of(layout, config, model.connection, model)
         with guard.open(config, layout=layout, environ=environ) as connector:
-            report.results += [
-                (model.connection, run_test(model, source.name, test, connector, attributes=attributes or {}))
+            found = [
+                run_test(model, source.name, test, connector, attributes=attributes or {})
                 for source in sources
                 for test in source.tests
             ]
+        report.results += [(model.connection, each) for each in found]
+        _keep(layout, model.connection, found)
     return report
+
+
+def _keep(layout: Layout, connection: str, results: Sequence[TestResult]) -> None:
+    """Keep how tests ended: a definition whose test failed counts as proposed until the test passes."""
+    from ktx_cli.semantic import record_tests
+
+    rows = [(each.source, each.test.name, _measures_of(each), each.passed) for each in results]
+    with open_for_writing(layout) as database, translated(layout.state):
+        record_tests(database, connection, rows, isoformat(now())[:10])
+
+
+def _measures_of(result: TestResult) -> list[str]:
+    """Return the references of the measures that a test asks for."""
+    asked = result.test.query.get("measures")
+    names = [each for each in asked if isinstance(each, str)] if isinstance(asked, list) else []
+    return [each if "." in each else f"{result.source}.{each}" for each in names]

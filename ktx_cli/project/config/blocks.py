@@ -164,6 +164,9 @@ class Semantic(Block):
         min_length=1,
         example="Europe/Berlin",
     )
+    min_status: Literal["proposed", "accepted", "certified"] = setting(
+        "proposed", "The lowest status of the definitions that an answer may be made of; below it, it is refused."
+    )
 
 
 def _profile(value: Any) -> Any:

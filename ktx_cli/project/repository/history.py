@@ -423,6 +423,11 @@ def _without_filters(git: Git) -> dict[str, str]:
     return found
 
 
+DECIDED_BY: Final = "Ktx-Decided-By"
+"""The trailer of a commit that ktx makes for a person who decides something, and that counts as that person's."""
+
+_TRAILERS: Final = tuple(f"%(trailers:key={key},valueonly,separator=%x2C)" for key in ("Ktx-Run", DECIDED_BY))
+_FACTS: Final = "%x01".join(("%H", "%cs", "%ae", "%an", "%P", *_TRAILERS))
 _RECORD: Final = re.compile(rb"\x01([0-9a-f]{40,64}) (\d{4}-\d\d-\d\d)(?:\n|\0|\Z)")
 
 
@@ -433,6 +438,23 @@ class LastChange:
     commit: str
     day: str
     cut_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileCommit:
+    """A commit of the main line (first parents) that changed a file, and the file as it was then.
+
+    `run`: the id of the run of ktx that made it, None for a commit of a person. `merged`: whether it is a merge.
+    `content` None: the commit removed the file.
+    """
+
+    commit: str
+    day: str
+    author: str
+    email: str
+    run: str | None
+    merged: bool
+    content: bytes | None
 
 
 class History:
@@ -457,6 +479,44 @@ class History:
             for path in filter(None, names.split(b"\0")):
                 found.setdefault(decode(path[len(encode(self._layout.prefix)) :]), change)
         return found
+
+    def of_file(self, path: str, most: int) -> list[FileCommit]:
+        """Return the commits of the main line that changed a file, newest first and at most `most`.
+
+        A branch that was merged counts as its merge commit.
+        """
+        if self.commit is None:
+            return []
+        wanted = ("--first-parent", "--no-renames", "--no-show-signature", f"--max-count={most}", "-z")
+        output = self._git.read(
+            "log", f"--format=format:{_FACTS}", *wanted, self.commit, "--", f"{self._layout.prefix}{path}"
+        ).out
+        records = [decode(each).split("\x01") for each in output.split(b"\0") if each]
+        contents = self._contents([f"{fields[0]}:{self._layout.prefix}{path}" for fields in records])
+        found = []
+        for (commit, day, email, author, parents, run, decided), content in zip(records, contents, strict=True):
+            own = None if decided.strip() else run.strip() or None
+            found.append(FileCommit(commit, day, author, email, own, len(parents.split()) > 1, content))
+        return found
+
+    def _contents(self, names: Collection[str]) -> Iterator[bytes | None]:
+        """Yield the content of each object, None of one that is not there or is no file."""
+        output = self._git.read("cat-file", "--batch", stdin=b"".join(encode(name) + b"\n" for name in names)).out
+        position = 0
+        for _ in names:
+            end = output.index(b"\n", position)
+            facts = output[position:end].rsplit(b" ", 2)
+            position = end + 1
+            if len(facts) < 3 or not facts[2].isdigit():
+                yield None
+                continue
+            size = int(facts[2])
+            yield output[position : position + size] if facts[1] == b"blob" else None
+            position += size + 1
+
+    def has_good_signature(self, commit: str) -> bool:
+        """Whether the signature of a commit is valid and of a key that this machine's git trusts."""
+        return self._git.read("log", "-1", "--format=%G?", commit).out.strip() == b"G"
 
     def states(self, commits: Collection[str], folder: str) -> dict[str, str]:
         """Return commit -> the id of a folder then; of one that was not there, nothing. Equal ids: equal files."""

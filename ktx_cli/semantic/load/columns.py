@@ -315,9 +315,12 @@ def unique(words: Iterable[str]) -> tuple[str, ...]:
 
 MEASURE_KEYS = frozenset((
     "name", "expr", "filter", "segments", "description", "descriptions", "visibility", "unit", "format", "time",
-    "semi_additive", "cumulative", "offset", "percent_of", "per", "status", "reason", QUESTIONS, SYNONYMS,
+    "semi_additive", "cumulative", "offset", "percent_of", "per", "status", "owner", "review_by", "reason", QUESTIONS,
+    SYNONYMS,
 ))  # fmt: skip
-SEGMENT_KEYS = frozenset(("name", "expr", "description", "descriptions", "status", "reason", QUESTIONS, SYNONYMS))
+SEGMENT_KEYS = frozenset((
+    "name", "expr", "description", "descriptions", "status", "owner", "review_by", "reason", QUESTIONS, SYNONYMS,
+))  # fmt: skip
 STATUSES = tuple(each.value for each in model.Status)
 TAKES = ("last", "first", "average")
 TO_DATE = (model.WEEK, model.MONTH, model.QUARTER, model.YEAR, model.FISCAL_QUARTER, model.FISCAL_YEAR)
@@ -350,6 +353,8 @@ def read_measure(entry: Entry) -> model.Measure | None:
         questions=read_texts(entry, QUESTIONS),
         synonyms=read_texts(entry, SYNONYMS),
         imported=is_imported(descriptions),
+        owner=entry.text("owner"),
+        review_by=read_day(entry, "review_by"),
     )
     return None if entry.failed else measure
 
@@ -360,12 +365,25 @@ def read_status(entry: Entry) -> model.Status | None:
     return model.Status(word) if word else None
 
 
+def read_day(entry: Entry, key: str) -> dt.date | None:
+    """Return a day; one that is no day is an error."""
+    value = entry.values.get(key)
+    if value is None or (isinstance(value, dt.date) and not isinstance(value, dt.datetime)):
+        return value
+    try:
+        return dt.date.fromisoformat(value)
+    except (TypeError, ValueError):
+        entry.error("value", f"`{key}` of {entry.what} is not a day", key, hint=f"write {key}: 2027-01-31")
+        return None
+
+
 def read_segment(entry: Entry) -> model.Segment | None:
     """Return a segment, None where something in it is wrong."""
     entry.check_keys(SEGMENT_KEYS)
     segment = model.Segment(
         entry.required("name"), entry.required("expr"), best(read_descriptions(entry)), entry.place, read_status(entry),
-        entry.text("reason"), read_texts(entry, QUESTIONS), read_texts(entry, SYNONYMS),
+        entry.text("reason"), read_texts(entry, QUESTIONS), read_texts(entry, SYNONYMS), entry.text("owner"),
+        read_day(entry, "review_by"),
     )  # fmt: skip
     return None if entry.failed else segment
 

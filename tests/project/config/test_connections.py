@@ -140,7 +140,8 @@ def test_what_this_version_reads() -> None:
     blocks = ("llm.", "ingest.rateLimit.")
     rest = {path for path in used if not path.startswith(("connections.", *blocks))}
     scan = {path for path in rest if path.startswith("scan.")}
-    semantic = {"semantic.week_start", "semantic.fiscal_year_start", "semantic.timezone"}
+    keys = ("week_start", "fiscal_year_start", "timezone", "min_status")
+    semantic = {f"semantic.{key}" for key in keys}
     ingest = {path for path in rest if path.startswith(("ingest.embeddings.", "ingest.workUnits."))}
     others = {"setup.database_connection_ids", "storage.git.author", "mcp.user_attributes"}
     assert rest - scan - ingest == semantic | others

@@ -1,0 +1,124 @@
+"""The status of definitions: looked up in git after each run, and told for each answer."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ktx_cli.core import KtxError
+from ktx_cli.faces import exp
+from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, open_for_writing, transaction, translated
+from ktx_cli.semantic import (
+    DefinitionKind,
+    Status,
+    Statuses,
+    layer_ids,
+    load_layer,
+    record_acceptances,
+    require_status,
+    status_of,
+    used_definitions,
+)
+from ktx_cli.warehouses import TableRef
+
+if TYPE_CHECKING:
+    from ktx_cli.project import Repository, TreeView
+    from ktx_cli.semantic import CompiledQuery, Model, Source
+
+
+def answer_status(
+    layout: Layout, config: KtxConfig, model: Model, asked: CompiledQuery, least: str | None
+) -> dict[str, Any]:
+    """Return the status of an answer as its receipt has it: the weakest of the definitions it is made of.
+
+    Raises `SemanticError` (`status`) where that is below `least`, or without one below `semantic.min_status`.
+    """
+    statuses = Statuses(layout, model.connection, model.dialect)
+    found = status_of(used_definitions(asked), statuses.of)
+    require_status(found, Status(least or config.semantic.min_status))
+    return found
+
+
+def keep_statuses(layout: Layout, config: KtxConfig) -> None:
+    """Look up in git who accepted the definitions of the semantic layers, for receipts.
+
+    Raises `GitError`, `StorageError`, and `ConfigError` for an `owners.yaml` that cannot be read.
+    """
+    from ktx_cli.project import Repository
+
+    repository = Repository.discover(layout.root)
+    if repository is None:
+        return
+    known = [each for each in layer_ids(layout) if each in config.databases()]
+    models = {each: load_layer(layout, config, each) for each in known}
+    with open_for_writing(layout) as database, translated(layout.state):
+        record_acceptances(layout, database, repository, {each: model.dialect for each, model in models.items()})
+        for model in models.values():
+            _keep_drift(database, repository, model)
+
+
+def _keep_drift(database: sqlite3.Connection, repository: Repository, model: Model) -> None:
+    """Note which accepted definitions read columns whose type has changed since, or that are gone."""
+    rows = database.execute(
+        "SELECT rowid, kind, source, name, commit_id FROM statuses WHERE connection = ? AND commit_id IS NOT NULL",
+        (model.connection,),
+    ).fetchall()
+    head = repository.tree(repository.head().commit)
+    found = []
+    for rowid, kind, owner, name, commit in rows:
+        source = model.sources.get(owner)
+        if source is None or source.table is None:
+            continue
+        read = {column.casefold() for column in _columns(model, source, DefinitionKind(kind), name)}
+        then, today = (_types(view, model.connection, source.table) for view in (repository.tree(commit), head))
+        found.append((_change(then, today, read, source.name), rowid))
+    with transaction(database):
+        database.executemany("UPDATE statuses SET drift = ? WHERE rowid = ?", found)
+
+
+def _change(then: Mapping[str, str], today: Mapping[str, str], read: set[str], source: str) -> str | None:
+    """Return the sentence about the first column that is another one than it was."""
+    for column in sorted(read & then.keys()):
+        if column not in today:
+            return f"{source}.{column} was there when it was accepted, and is gone"
+        if then[column] != today[column]:
+            return f"{source}.{column} was {then[column]} when it was accepted, and is {today[column]} now"
+    return None
+
+
+def _columns(model: Model, source: Source, kind: DefinitionKind, name: str) -> Iterator[str]:
+    """Yield the columns of a source that one of its definitions reads."""
+    import sqlglot
+
+    for text in _expressions(source, kind, name):
+        try:
+            tree = sqlglot.parse_one(text, read=model.dialect)
+        except (sqlglot.errors.SqlglotError, RecursionError):  # a template: the layer itself checks it
+            continue
+        yield from (column.name for column in tree.find_all(exp.Column) if column.table in ("", source.name))
+
+
+def _expressions(source: Source, kind: DefinitionKind, name: str) -> Iterator[str]:
+    measure = source.measures.get(name) if kind is DefinitionKind.MEASURE else None
+    segments = [name] if kind is DefinitionKind.SEGMENT else () if measure is None else measure.segments
+    if measure is not None:
+        yield measure.expr
+        yield measure.filter or "TRUE"
+    yield from (source.segments[each].expr for each in segments if each in source.segments)
+    column = source.columns.get(name) if kind is DefinitionKind.COLUMN else None
+    yield (column and column.expr) or "TRUE"
+
+
+def _types(tree: TreeView, connection: str, table: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the types of a table's columns as a commit has them, by column in small letters."""
+    from ktx_cli.scan import read_table, table_path
+
+    schema = table[-2] if len(table) > 1 else None
+    path = Layout.raw_path(connection, DATABASE_SOURCE, table_path(TableRef(schema, table[-1])))
+    content = tree.read(path)
+    try:
+        columns = () if content is None else read_table(content, path).columns
+    except KtxError:  # of an old commit: nothing can be said of it
+        return {}
+    return {each.name.casefold(): each.native_type for each in columns}

@@ -1,0 +1,336 @@
+"""The status that git shows for a definition: who accepted it as it is now, kept in the state database for questions.
+
+A file claims a status; a commit of a person makes it so. What a run of ktx wrote is proposed, whatever it claims.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import ConfigError, now, yaml
+from ktx_cli.project import OWNERS_NAME, Layout, WorkingTree, read_state, transaction
+from ktx_cli.semantic.load.load import is_yaml
+from ktx_cli.semantic.model import Status
+from ktx_cli.semantic.status import Claim, Definition, DefinitionKind, DefinitionStatus, Used, claims_in, lowest
+
+if TYPE_CHECKING:
+    from ktx_cli.project import FileCommit, History, Repository, TreeView
+
+MOST_COMMITS: Final = 500
+"""The number of commits of a file that are looked through for who accepted a definition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A person who may accept and certify definitions. `sources`: patterns of their names; empty: of all."""
+
+    email: str
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """The owners of a project. `stated`: whether it has a file of them; without one, every person may accept."""
+
+    people: tuple[Owner, ...] = ()
+    stated: bool = False
+
+    def has(self, email: str, source: str) -> bool:
+        """Whether a person is an owner of a source."""
+        wanted = email.casefold()
+        return any(
+            each.email.casefold() == wanted
+            and (not each.sources or any(fnmatchcase(source, pattern) for pattern in each.sources))
+            for each in self.people
+        )
+
+
+def owners_in(content: bytes | None) -> Owners:
+    """Return the owners that `owners.yaml` names; raises `ConfigError` for a file that cannot be understood."""
+    if content is None:
+        return Owners()
+    document = yaml.load(content, where=OWNERS_NAME)
+    people = document.get("owners") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or not isinstance(people, list) or document.keys() != {"owners"}:
+        raise _wrong("it must have one key, `owners`, with a list")
+    return Owners(tuple(_owner(each, number) for number, each in enumerate(people, 1)), True)
+
+
+def _owner(value: Any, number: int) -> Owner:
+    if isinstance(value, str):
+        value = {"email": value}
+    if not isinstance(value, dict) or not isinstance(value.get("email"), str) or "@" not in value["email"]:
+        raise _wrong(f"owner {number} has no `email`")
+    if unknown := value.keys() - {"email", "sources"}:
+        raise _wrong(f"owner {number} has the unknown key `{min(map(str, unknown))}`")
+    sources = value.get("sources", [])
+    if not isinstance(sources, list) or not all(isinstance(each, str) for each in sources):
+        raise _wrong(f"`sources` of owner {number} must be a list of names")
+    return Owner(value["email"], tuple(sources))
+
+
+def _wrong(what: str) -> ConfigError:
+    hint = 'for example `owners: [{email: ada@example.com, sources: ["orders*"]}]`'
+    return ConfigError(f"{OWNERS_NAME} cannot be used: {what}", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What the history of a file says of a definition as it is now."""
+
+    claim: Claim
+    status: Status
+    why: str
+    commit: str | None = None
+    """The commit that accepted it."""
+
+    @property
+    def row(self) -> tuple[str, Status, str, str | None]:
+        """What is stored of it beside its name."""
+        return self.claim.fingerprint, self.status, self.why, self.commit
+
+
+def accepted_in(
+    commits: Sequence[FileCommit], path: str, dialect: str, owners: Owners, history: History
+) -> dict[Definition, Accepted]:
+    """Return the definitions of a file with the status that its commits (newest first) give them."""
+    if not commits or commits[0].content is None:
+        return {}
+    claims: list[dict[Definition, Claim]] = []
+    found = {}
+    for definition, claim in claims_in(commits[0].content, path, dialect).items():
+        span = []
+        for number, commit in enumerate(commits):
+            if number == len(claims):
+                claims.append({} if commit.content is None else claims_in(commit.content, path, dialect))
+            then = claims[number].get(definition)
+            if then is None or then.fingerprint != claim.fingerprint:
+                break
+            span.append((commit, then))
+        whole = len(span) < MOST_COMMITS
+        found[definition] = Accepted(claim, *_granted(span, definition, owners, history, whole=whole))
+    return found
+
+
+def _granted(
+    span: Sequence[tuple[FileCommit, Claim]], definition: Definition, owners: Owners, history: History, *, whole: bool
+) -> tuple[Status, str, str | None]:
+    """Return the status of a definition after the commits that had it as it is now (newest first), and who gave it.
+
+    A commit that changes nothing about it, neither its claim, says nothing of it.
+    """
+    status, why = Status.PROPOSED, f"more than {MOST_COMMITS} commits changed its file since it was written"
+    by: str | None = None
+    before: Claim | None = None
+    for commit, claim in reversed(span):
+        if claim == before:
+            continue
+        if before is not None or whole:
+            granted, reason = _of_commit(commit, claim.level, definition, owners, history)
+            is_person = commit.run is None or commit.merged
+            if is_person or before is None:
+                status, why, by = granted, reason, commit.commit if is_person else None
+            else:  # a run may say less of a definition that it leaves as it is, and never more
+                status = lowest((status, claim.level)) or status
+        before = claim
+    return status, why, by
+
+
+def _of_commit(
+    commit: FileCommit, level: Status, definition: Definition, owners: Owners, history: History
+) -> tuple[Status, str]:
+    """Return the status that a commit may give to what it writes, and the sentence about it."""
+    short = commit.commit[:10]
+    if commit.run is not None and not commit.merged:
+        return Status.PROPOSED, f"run {commit.run} of ktx wrote it ({short}), and nobody has accepted it"
+    if level is Status.PROPOSED:
+        return level, f"its file says `status: proposed` ({commit.author} in {short})"
+    if owners.has(commit.email, definition.source) or history.has_good_signature(commit.commit):
+        done = "certified" if level is Status.CERTIFIED else "accepted"
+        return level, f"{commit.author} {done} it on {commit.day} ({short})"
+    if owners.stated:
+        return Status.PROPOSED, f"{commit.author} wrote it ({short}) and is not its owner in {OWNERS_NAME}"
+    if level is Status.CERTIFIED:
+        return Status.ACCEPTED, f"{commit.author} committed it ({short}); only an owner or a signature certifies"
+    return Status.ACCEPTED, f"{commit.author} committed it on {commit.day} ({short})"
+
+
+def record_acceptances(
+    layout: Layout, database: sqlite3.Connection, repository: Repository, dialects: Mapping[str, str]
+) -> None:
+    """Bring the statuses in the state database up to date with the current commit, for connections and their dialects.
+
+    Only files that changed since are looked at again. Raises `GitError`, `StorageError`, and `ConfigError` for owners
+    that cannot be read.
+    """
+    tree = repository.tree(repository.head().commit)
+    content = tree.read(OWNERS_NAME)
+    owners = owners_in(content)
+    stamp = hashlib.sha256(content or b"").hexdigest()
+    history = repository.history()
+    for connection, dialect in dialects.items():
+        paths = _files(tree, connection)
+        known = {
+            path: (sha256, of)
+            for path, sha256, of in database.execute(
+                "SELECT path, sha256, stamp FROM accepted_files WHERE connection = ?", (connection,)
+            )
+        }
+        changed = {}
+        for path in paths:
+            sha256 = hashlib.sha256(tree.read(path) or b"").hexdigest()
+            if known.get(path) != (sha256, stamp):
+                commits = history.of_file(path, MOST_COMMITS)
+                changed[path] = (sha256, accepted_in(commits, path, dialect, owners, history))
+        with transaction(database):
+            for path in [*changed, *(known.keys() - set(paths))]:
+                database.execute("DELETE FROM accepted_files WHERE connection = ? AND path = ?", (connection, path))
+                database.execute("DELETE FROM statuses WHERE connection = ? AND path = ?", (connection, path))
+            for path, (sha256, found) in changed.items():
+                database.execute("INSERT INTO accepted_files VALUES (?, ?, ?, ?)", (connection, path, sha256, stamp))
+                database.executemany(
+                    "INSERT INTO statuses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                    [(*(connection, path, each.kind, each.source, each.name), *of.row) for each, of in found.items()],
+                )
+
+
+def _files(tree: TreeView, connection: str) -> list[str]:
+    """Return the files of a connection that define something, or in which somebody accepted a proposal."""
+    own, shards = Layout.context_paths(connection)[0], Layout.schema_path(connection)
+    found = [path for path in tree.blobs(own) if is_yaml(path) and not path.startswith(f"{shards}/")]
+    generated = [path for path in tree.blobs(shards) if is_yaml(path)]
+    return found + [path for path in generated if _CLAIMED.search(tree.read(path) or b"")]
+
+
+_CLAIMED: Final = re.compile(rb"\bstatus: *[\"']?(?:accepted|certified)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What the state database knows of a file. `sha256` None: nothing."""
+
+    sha256: str | None = None
+    found: Mapping[Definition, tuple[str, Status, str]] = field(default_factory=dict)
+
+
+class Statuses:
+    """The statuses of the definitions of one connection, as they are in the files now.
+
+    Git is not asked: what the last run or `ktx index` has not seen, or has seen otherwise, counts as proposed.
+    """
+
+    def __init__(self, layout: Layout, connection: str, dialect: str) -> None:
+        self._layout, self._connection, self._dialect = layout, connection, dialect
+        self._recorded: dict[str, _Recorded] = {}
+        self._claims: dict[str, dict[Definition, Claim]] = {}
+        self._failing: Mapping[str, str] | None = None
+
+    def of(self, used: Used) -> DefinitionStatus:
+        """Return the status of a definition that an answer is made of."""
+        found = self._found(used)
+        if found.status is not Status.PROPOSED and used.definition.kind is DefinitionKind.MEASURE:
+            test = self._failures().get(str(used.definition))
+            if test is not None:
+                return replace(found, status=Status.PROPOSED, why=f"its test `{test}` failed the last time")
+        return found
+
+    def _found(self, used: Used) -> DefinitionStatus:
+        definition = used.definition
+        if used.claimed is not None:
+            return DefinitionStatus(definition, used.claimed, used.why)
+        if used.path is None:
+            return DefinitionStatus(definition, Status.ACCEPTED, "the scan of the database gives it")
+        claim = self._claims_of(used.path).get(definition)
+        recorded = self._record_of(used.path)
+        fingerprint, status, why = recorded.found.get(definition, ("", Status.PROPOSED, ""))
+        if claim is None:
+            return DefinitionStatus(definition, Status.PROPOSED, f"{used.path} does not define it by itself")
+        if recorded.sha256 is None:
+            return DefinitionStatus(definition, Status.PROPOSED, "`ktx index` has not looked up yet who accepted it")
+        if fingerprint != claim.fingerprint:
+            return DefinitionStatus(definition, Status.PROPOSED, "changed since `ktx index` looked up who accepted it")
+        status = lowest((status, claim.level)) or status
+        if status is Status.CERTIFIED and claim.review_by is not None and claim.review_by < now().date():
+            return DefinitionStatus(definition, Status.ACCEPTED, f"its review was due on {claim.review_by.isoformat()}")
+        if status is claim.level is Status.PROPOSED and not why:
+            why = "its file says `status: proposed`"
+        return DefinitionStatus(definition, status, why)
+
+    def _claims_of(self, path: str) -> dict[Definition, Claim]:
+        if path not in self._claims:
+            content = WorkingTree(self._layout.root).read(path)
+            self._claims[path] = {} if content is None else claims_in(content, path, self._dialect)
+        return self._claims[path]
+
+    def _record_of(self, path: str) -> _Recorded:
+        if path not in self._recorded:
+            self._recorded[path] = self._read(path)
+        return self._recorded[path]
+
+    def _read(self, path: str) -> _Recorded:
+        where = (self._connection, path)
+
+        def ask(database: sqlite3.Connection) -> _Recorded:
+            row = database.execute(
+                "SELECT sha256 FROM accepted_files WHERE connection = ? AND path = ?", where
+            ).fetchone()
+            rows = database.execute(
+                "SELECT kind, source, name, fingerprint, status, why, drift FROM statuses"
+                " WHERE connection = ? AND path = ?",
+                where,
+            ).fetchall()
+            found = {
+                Definition(DefinitionKind(kind), source, name): (
+                    *(fingerprint, Status(status) if drift is None else Status.PROPOSED, drift or why),
+                )
+                for kind, source, name, fingerprint, status, why, drift in rows
+            }
+            return _Recorded(None if row is None else row[0], found)
+
+        return _asked(self._layout, ask) or _Recorded()
+
+    def _failures(self) -> Mapping[str, str]:
+        if self._failing is None:
+            self._failing = failing_tests(self._layout, self._connection)
+        return self._failing
+
+
+def _asked(layout: Layout, ask: Any) -> Any:
+    """Ask the state database; one of an earlier version, or none, knows nothing."""
+    try:
+        return read_state(layout, ask)
+    except sqlite3.OperationalError:
+        return None
+
+
+def failing_tests(layout: Layout, connection: str) -> dict[str, str]:
+    """Return measure -> a test of it that failed the last time it ran."""
+
+    def ask(database: sqlite3.Connection) -> dict[str, str]:
+        rows = database.execute(
+            "SELECT measures, source, name FROM metric_tests WHERE connection = ? AND NOT passed ORDER BY source, name",
+            (connection,),
+        )
+        return {measure: f"{source}.{name}" for measures, source, name in rows for measure in measures.split("\n")}
+
+    return _asked(layout, ask) or {}
+
+
+def record_tests(
+    database: sqlite3.Connection, connection: str, results: Iterable[tuple[str, str, Sequence[str], bool]], day: str
+) -> None:
+    """Keep how tests ended: (source, test, the measures it asks for, whether it passed)."""
+    with transaction(database):
+        database.executemany(
+            "INSERT OR REPLACE INTO metric_tests VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (connection, source, name, "\n".join(measures), passed, day)
+                for source, name, measures, passed in results
+            ],
+        )

@@ -1,0 +1,337 @@
+"""The status of definitions: what a file claims, which definitions an answer is made of, and the weakest of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import KtxError, Record, yaml
+from ktx_cli.project import SCHEMA_NAME
+from ktx_cli.semantic.model import SemanticError, Status
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic.answer import CompiledQuery
+    from ktx_cli.semantic.compile.build import Build
+    from ktx_cli.semantic.expressions.names import Expression
+    from ktx_cli.semantic.graph import Edge
+    from ktx_cli.semantic.model import Source
+
+_ORDER: Final = tuple(Status)
+
+
+def lowest(statuses: Iterable[Status]) -> Status | None:
+    """Return the weakest of some statuses, None of none."""
+    return min(statuses, key=_ORDER.index, default=None)
+
+
+class DefinitionKind(StrEnum):
+    """What is defined."""
+
+    MEASURE = "measure"
+    SEGMENT = "segment"
+    COLUMN = "column"
+    """A computed column."""
+    SOURCE = "source"
+    """A source whose rows a statement gives, or whose rows policies limit."""
+    JOIN = "join"
+    AGGREGATE = "aggregate"
+    """An aggregate that the question itself writes."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Definition:
+    """The name of a definition; `source` is empty for what a question itself defines."""
+
+    kind: DefinitionKind
+    source: str
+    name: str
+
+    def __str__(self) -> str:
+        if self.kind is DefinitionKind.JOIN:
+            return f"{self.source} -> {self.name}"
+        return ".".join(filter(None, (self.source, self.name)))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a file says of a definition.
+
+    `fingerprint`: of everything that can change a number; layout, comments, descriptions and the case of SQL keywords
+    do not count. `status` None: the file does not say one, which claims `accepted`. `review_by`: the day after which a
+    certified definition counts as accepted only.
+    """
+
+    fingerprint: str
+    status: Status | None = None
+    owner: str | None = None
+    review_by: date | None = None
+
+    @property
+    def level(self) -> Status:
+        """The status that it claims."""
+        return self.status or Status.ACCEPTED
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionStatus(Record):
+    """The status of a definition, and a sentence that says why it is no higher."""
+
+    definition: Definition
+    status: Status
+    why: str
+
+    json_keys = ("definition=name", "kind=definition.kind", "status", "why")
+
+    @property
+    def name(self) -> str:
+        """The definition, as messages name it."""
+        return str(self.definition)
+
+
+_TEXTS: Final = frozenset(
+    ("name", "description", "descriptions", "questions", "synonyms", "reason", "status", "owner", "review_by", "format")
+)
+"""Keys of a definition that change no number."""
+
+_SQL: Final = frozenset(("expr", "filter", "sql", "on"))
+_OF_ROWS: Final = ("sql", "table", "grain", "policies", "parameters")
+_LISTS: Final = {
+    "measures": DefinitionKind.MEASURE,
+    "segments": DefinitionKind.SEGMENT,
+    "columns": DefinitionKind.COLUMN,
+    "joins": DefinitionKind.JOIN,
+}
+
+
+def claims_in(content: bytes, path: str, dialect: str) -> dict[Definition, Claim]:
+    """Return the definitions of a file of a source, or of a generated one; of a file that cannot be read, none."""
+    try:
+        document = yaml.load(content, where=path)
+    except KtxError:
+        return {}
+    if not isinstance(document, dict):
+        return {}
+    if isinstance(document.get("name"), str):
+        return _of_source(document["name"], document, dialect)
+    tables = document.get("tables")
+    entries = tables.items() if isinstance(tables, dict) else ()
+    found: dict[Definition, Claim] = {}
+    for name, entry in entries:
+        if isinstance(entry, dict):
+            proposals = {key: entry.get(f"proposed_{key}") for key in ("measures", "segments")}
+            found |= _of_source(str(name), proposals, dialect)
+    return found
+
+
+def _of_source(source: str, document: Mapping[Any, Any], dialect: str) -> dict[Definition, Claim]:
+    found = {}
+    for key, kind in _LISTS.items():
+        items = document.get(key)
+        for item in items if isinstance(items, list) else ():
+            name = _name(item, kind)
+            if name is not None:
+                found[Definition(kind, source, name)] = _claim(item, dialect)
+    rows = {key: document[key] for key in _OF_ROWS if key in document}
+    if "sql" in rows or "policies" in rows:
+        found[Definition(DefinitionKind.SOURCE, source, "")] = _claim({**document, **rows}, dialect, only=_OF_ROWS)
+    return found
+
+
+def _name(item: Any, kind: DefinitionKind) -> str | None:
+    """Return the name of an item of a list, None where it defines nothing: a column without an expression."""
+    if not isinstance(item, dict) or (kind is DefinitionKind.COLUMN and "expr" not in item):
+        return None
+    name = item.get("alias", item.get("to")) if kind is DefinitionKind.JOIN else item.get("name")
+    return name if isinstance(name, str) else None
+
+
+def _claim(item: Mapping[Any, Any], dialect: str, *, only: Iterable[str] | None = None) -> Claim:
+    kept = {str(key): value for key, value in item.items() if key not in _TEXTS and (only is None or key in only)}
+    compared = {key: _normal_sql(value, dialect) if key in _SQL else value for key, value in kept.items()}
+    text = json.dumps(compared, sort_keys=True, default=str, ensure_ascii=False)
+    status, owner, until = item.get("status"), item.get("owner"), item.get("review_by")
+    return Claim(
+        hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+        Status(status) if status in tuple(Status) else None,
+        owner if isinstance(owner, str) else None,
+        _day(until),
+    )
+
+
+def _day(value: Any) -> date | None:
+    if isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _normal_sql(value: Any, dialect: str) -> Any:
+    """Return SQL without comments and in one layout; what cannot be parsed keeps all but its blanks."""
+    if not isinstance(value, str):
+        return value
+    import sqlglot
+
+    try:
+        return sqlglot.parse_one(value, read=dialect).sql(dialect, comments=False)
+    except (sqlglot.errors.SqlglotError, RecursionError):
+        return " ".join(value.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A definition that an answer is made of. `path`: its file, None where it stands in none.
+
+    `claimed`: the status that the model has for it without git: that of a proposal, or of what a tool defines.
+    `why` says so.
+    """
+
+    definition: Definition
+    path: str | None = None
+    claimed: Status | None = None
+    why: str = ""
+
+
+def used_definitions(asked: CompiledQuery) -> list[Used]:
+    """Return every definition that the numbers of a compiled question depend on, sorted."""
+    build = asked.compiled.build
+    found: dict[Definition, Used] = {}
+    for each in (*_measures(build), *_segments(build), *_joins(build), *_columns(build), *_rows(build)):
+        found.setdefault(each.definition, each)
+    for text in asked.plan.composed:
+        one = Definition(DefinitionKind.AGGREGATE, "", text)
+        found.setdefault(one, Used(one, None, Status.PROPOSED, "the question itself defines it"))
+    return [found[each] for each in sorted(found)]
+
+
+def _measures(build: Build) -> Iterator[Used]:
+    sources = build.names.model.sources
+    refs = dict.fromkeys(ref for chains in build.plan.named_by.values() for chain in chains for ref in chain)
+    for ref in refs:
+        owner, dot, name = ref.rpartition(".")
+        measure = sources[owner].measures.get(name) if dot and owner in sources else None
+        if measure is None:
+            continue
+        yield _declared(Definition(DefinitionKind.MEASURE, owner, name), measure, imported=measure.imported)
+        for segment in measure.segments:
+            yield _segment(sources[owner], segment)
+
+
+def _segments(build: Build) -> Iterator[Used]:
+    sources = build.names.model.sources
+    for ref in build.plan.query.segments:
+        owner, _, name = ref.rpartition(".")
+        for each in sources.values():
+            if owner in ("", each.name) and name in each.segments:
+                yield _segment(each, name)
+
+
+def _segment(source: Source, name: str) -> Used:
+    return _declared(Definition(DefinitionKind.SEGMENT, source.name, name), source.segments[name])
+
+
+def _declared(definition: Definition, declared: Any, *, imported: bool = False) -> Used:
+    path = None if declared.place is None else declared.place.path
+    if declared.is_proposed:
+        return Used(definition, path, Status.PROPOSED, "ktx proposed it, and nobody has accepted it")
+    if imported:
+        return Used(definition, path, Status.ACCEPTED, "another tool, such as dbt, defines it")
+    return Used(definition, path)
+
+
+def _joins(build: Build) -> Iterator[Used]:
+    for use in build.uses.values():
+        for path in use.paths.values():
+            yield from (_join(build, edge) for edge in path.edges)
+
+
+def _join(build: Build, edge: Edge) -> Used:
+    owner, target = (edge.target, edge.source) if edge.reverse else (edge.source, edge.target)
+    definition = Definition(DefinitionKind.JOIN, owner, edge.alias or target)
+    if edge.provenance == "formal":
+        return Used(definition, None, Status.ACCEPTED, "the database declares it")
+    if edge.provenance == "inferred":
+        return Used(definition, None, Status.PROPOSED, "it is inferred from the data, and nobody has accepted it")
+    for join in build.names.model.sources[owner].joins:
+        if join.to == target and join.alias == edge.alias and join.place is not None:
+            path = join.place.path
+            if edge.provenance == "manual" and f"/{SCHEMA_NAME}/" in path:
+                return Used(definition, path, Status.ACCEPTED, "a person accepted it in `ktx review`")
+            return Used(definition, path)
+    return Used(definition)
+
+
+def _columns(build: Build) -> Iterator[Used]:
+    for expression, start in _expressions(build):
+        yield from _computed(build, expression, start, frozenset())
+
+
+def _expressions(build: Build) -> Iterator[tuple[Expression, str]]:
+    """Yield every expression of the question with the source that its names are looked for from."""
+    plan = build.plan
+    for leaf in plan.leaves:
+        yield leaf.aggregate, leaf.fact
+        yield from ((condition, leaf.fact) for condition in leaf.conditions)
+    facts = dict.fromkeys(leaf.fact for leaf in plan.leaves) or dict.fromkeys(build.sources)
+    asked = [*(each.expression for each in plan.dimensions), *(each.expression for each in plan.filters)]
+    yield from ((expression, fact) for expression in asked for fact in facts)
+
+
+def _computed(build: Build, expression: Expression, start: str, seen: frozenset[Definition]) -> Iterator[Used]:
+    sources = build.names.model.sources
+    for name in expression.names:
+        try:
+            path = build.names.graph.path(expression.home or start, name.hops, expression.via)
+        except SemanticError:  # of another fact: the question is compiled, so one of them has a path
+            continue
+        source = None if path is None else sources.get(path.end)
+        column = None if source is None else source.column(name.column)
+        if source is None or column is None or column.expr is None:
+            continue
+        definition = Definition(DefinitionKind.COLUMN, source.name, column.name)
+        if definition in seen:
+            continue
+        yield Used(definition, None if column.place is None else column.place.path)
+        yield from _computed(build, build.names.computed(source, column), source.name, seen | {definition})
+
+
+def _rows(build: Build) -> Iterator[Used]:
+    for name in build.sources:
+        source = build.names.model.sources.get(name)
+        if source is not None and (source.sql is not None or source.policies):
+            path = None if source.place is None else source.place.path
+            yield Used(Definition(DefinitionKind.SOURCE, name, ""), path)
+
+
+StatusOf = Callable[[Used], DefinitionStatus]
+"""Tells the status of a definition."""
+
+
+def status_of(used: Iterable[Used], status_of_definition: StatusOf) -> dict[str, Any]:
+    """Return the status of an answer as its receipt has it.
+
+    `weakest`: the lowest status of what it is made of. `because`: the definitions that have no more, and why.
+    """
+    statuses = [status_of_definition(each) for each in used]
+    weakest = lowest(each.status for each in statuses) or Status.ACCEPTED
+    because = [each.to_json() for each in statuses if each.status is weakest and weakest is not Status.CERTIFIED]
+    return {"weakest": weakest.value, "because": because}
+
+
+def require_status(status: Mapping[str, Any], least: Status) -> None:
+    """Raise `SemanticError` (`status`) for an answer whose status is below the one that is wanted."""
+    weakest = Status(status["weakest"])
+    if _ORDER.index(weakest) >= _ORDER.index(least):
+        return
+    first = status["because"][0]
+    more = len(status["because"]) - 1
+    others = f", and {more} more" if more else ""
+    message = f"the answer would be {weakest.value}, not {least.value}: {first['definition']} ({first['why']}){others}"
+    hint = "have an owner accept the definition and commit it, or ask with a lower --min-status"
+    raise SemanticError(message, hint=hint, code="status", details={"status": dict(status)})
