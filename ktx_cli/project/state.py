@@ -141,7 +141,8 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     CREATE TABLE statuses (
         connection TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, source TEXT NOT NULL, name TEXT NOT NULL,
-        fingerprint TEXT NOT NULL, status TEXT NOT NULL, why TEXT NOT NULL, commit_id TEXT, drift TEXT,
+        fingerprint TEXT NOT NULL, status TEXT NOT NULL, why TEXT NOT NULL, review_by TEXT, commit_id TEXT,
+        drift TEXT,
         PRIMARY KEY (connection, path, kind, source, name)
     ) STRICT;
     CREATE TABLE metric_tests (

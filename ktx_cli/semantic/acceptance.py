@@ -10,6 +10,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
@@ -91,9 +92,10 @@ class Accepted:
     """The commit that accepted it."""
 
     @property
-    def row(self) -> tuple[str, Status, str, str | None]:
+    def row(self) -> tuple[str, Status, str, str | None, str | None]:
         """What is stored of it beside its name."""
-        return self.claim.fingerprint, self.status, self.why, self.commit
+        until = self.claim.review_by
+        return self.claim.fingerprint, self.status, self.why, None if until is None else until.isoformat(), self.commit
 
 
 def accepted_in(
@@ -195,7 +197,7 @@ def record_acceptances(
             for path, (sha256, found) in changed.items():
                 database.execute("INSERT INTO accepted_files VALUES (?, ?, ?, ?)", (connection, path, sha256, stamp))
                 database.executemany(
-                    "INSERT INTO statuses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                    "INSERT INTO statuses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
                     [(*(connection, path, each.kind, each.source, each.name), *of.row) for each, of in found.items()],
                 )
 
@@ -212,11 +214,21 @@ _CLAIMED: Final = re.compile(rb"\bstatus: *[\"']?(?:accepted|certified)\b")
 
 
 @dataclass(frozen=True, slots=True)
+class _Row:
+    """What the state database knows of a definition."""
+
+    fingerprint: str
+    status: Status
+    why: str
+    review_by: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Recorded:
     """What the state database knows of a file. `sha256` None: nothing."""
 
     sha256: str | None = None
-    found: Mapping[Definition, tuple[str, Status, str]] = field(default_factory=dict)
+    rows: Mapping[Definition, _Row] = field(default_factory=dict)
 
 
 class Statuses:
@@ -227,8 +239,7 @@ class Statuses:
 
     def __init__(self, layout: Layout, connection: str, dialect: str) -> None:
         self._layout, self._connection, self._dialect = layout, connection, dialect
-        self._recorded: dict[str, _Recorded] = {}
-        self._claims: dict[str, dict[Definition, Claim]] = {}
+        self._files: dict[str, dict[Definition, _Row] | None] = {}
         self._failing: Mapping[str, str] | None = None
 
     def of(self, used: Used) -> DefinitionStatus:
@@ -246,50 +257,56 @@ class Statuses:
             return DefinitionStatus(definition, used.claimed, used.why)
         if used.path is None:
             return DefinitionStatus(definition, Status.ACCEPTED, "the scan of the database gives it")
-        claim = self._claims_of(used.path).get(definition)
-        recorded = self._record_of(used.path)
-        fingerprint, status, why = recorded.found.get(definition, ("", Status.PROPOSED, ""))
-        if claim is None:
-            return DefinitionStatus(definition, Status.PROPOSED, f"{used.path} does not define it by itself")
-        if recorded.sha256 is None:
+        if used.path not in self._files:
+            self._files[used.path] = self._current(used.path)
+        rows = self._files[used.path]
+        if rows is None:
             return DefinitionStatus(definition, Status.PROPOSED, "`ktx index` has not looked up yet who accepted it")
-        if fingerprint != claim.fingerprint:
-            return DefinitionStatus(definition, Status.PROPOSED, "changed since `ktx index` looked up who accepted it")
-        status = lowest((status, claim.level)) or status
-        if status is Status.CERTIFIED and claim.review_by is not None and claim.review_by < now().date():
-            return DefinitionStatus(definition, Status.ACCEPTED, f"its review was due on {claim.review_by.isoformat()}")
-        if status is claim.level is Status.PROPOSED and not why:
-            why = "its file says `status: proposed`"
-        return DefinitionStatus(definition, status, why)
+        row = rows.get(definition)
+        if row is None:
+            return DefinitionStatus(definition, Status.PROPOSED, f"{used.path} does not define it by itself")
+        if row.status is Status.CERTIFIED and row.review_by is not None and row.review_by < now().date():
+            return DefinitionStatus(definition, Status.ACCEPTED, f"its review was due on {row.review_by.isoformat()}")
+        return DefinitionStatus(definition, row.status, row.why)
 
-    def _claims_of(self, path: str) -> dict[Definition, Claim]:
-        if path not in self._claims:
-            content = WorkingTree(self._layout.root).read(path)
-            self._claims[path] = {} if content is None else claims_in(content, path, self._dialect)
-        return self._claims[path]
-
-    def _record_of(self, path: str) -> _Recorded:
-        if path not in self._recorded:
-            self._recorded[path] = self._read(path)
-        return self._recorded[path]
+    def _current(self, path: str) -> dict[Definition, _Row] | None:
+        """Return the definitions of a file as it is now; None where nothing is known of it."""
+        recorded = self._read(path)
+        content = WorkingTree(self._layout.root).read(path) or b""
+        if recorded.sha256 is None:
+            return None
+        if hashlib.sha256(content).hexdigest() == recorded.sha256:
+            return dict(recorded.rows)
+        found = {}
+        for definition, claim in claims_in(content, path, self._dialect).items():
+            row = recorded.rows.get(definition)
+            if row is None or row.fingerprint != claim.fingerprint:
+                why = "changed since `ktx index` looked up who accepted it"
+                found[definition] = _Row(claim.fingerprint, Status.PROPOSED, why)
+            else:
+                status = lowest((row.status, claim.level)) or row.status
+                why = row.why if status is row.status else f"its file says `status: {status.value}`"
+                found[definition] = _Row(claim.fingerprint, status, why, claim.review_by)
+        return found
 
     def _read(self, path: str) -> _Recorded:
         where = (self._connection, path)
 
         def ask(database: sqlite3.Connection) -> _Recorded:
-            row = database.execute(
-                "SELECT sha256 FROM accepted_files WHERE connection = ? AND path = ?", where
-            ).fetchone()
-            rows = database.execute(
-                "SELECT kind, source, name, fingerprint, status, why, drift FROM statuses"
-                " WHERE connection = ? AND path = ?",
-                where,
-            ).fetchall()
+            query = "SELECT sha256 FROM accepted_files WHERE connection = ? AND path = ?"
+            row = database.execute(query, where).fetchone()
+            query = (
+                "SELECT kind, source, name, fingerprint, status, why, review_by, drift FROM statuses"
+                " WHERE connection = ? AND path = ?"
+            )
             found = {
-                Definition(DefinitionKind(kind), source, name): (
-                    *(fingerprint, Status(status) if drift is None else Status.PROPOSED, drift or why),
+                Definition(DefinitionKind(kind), source, name): _Row(
+                    fingerprint,
+                    Status(status) if drift is None else Status.PROPOSED,
+                    drift or why,
+                    None if until is None else date.fromisoformat(until),
                 )
-                for kind, source, name, fingerprint, status, why, drift in rows
+                for kind, source, name, fingerprint, status, why, until, drift in database.execute(query, where)
             }
             return _Recorded(None if row is None else row[0], found)
 
