@@ -470,7 +470,6 @@ _OPERATIONS: Final = (
         forms=merged("ticket_id", "tickets"),
         readings=population("tickets that were merged into another one", "tickets"),
         expected="without",
-        measures=("tickets",),
     ),
     ConventionPlan(
         id="satisfaction",

@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from ktx_cli.jobs.connections import config_with_connection
 from ktx_cli.jobs.proof.company.catalog import CATALOG
 from ktx_cli.jobs.proof.company.check import AnswerKey, tells_apart
 from ktx_cli.jobs.proof.company.conventions import Convention, SettledBy, Switched, read, switch
 from ktx_cli.jobs.proof.company.core import company_domain, company_name, plan_core
+from ktx_cli.jobs.proof.company.dbt import FOLDER as DBT_PROJECT
+from ktx_cli.jobs.proof.company.dbt import VIEWS, write_dbt
+from ktx_cli.jobs.proof.company.documents import FOLDER as HANDBOOK
+from ktx_cli.jobs.proof.company.documents import write_handbook
+from ktx_cli.jobs.proof.company.history import FILE as HISTORY
+from ktx_cli.jobs.proof.company.history import write_history
 from ktx_cli.jobs.proof.company.questions import Question, candidates
 from ktx_cli.jobs.proof.company.warehouse import MadeUpCompany, load_company, resolve
+from ktx_cli.jobs.setup.plan import NEW_CONFIG
+from ktx_cli.project import CONFIG_NAME, storage_error, write_atomic
 
 if TYPE_CHECKING:
     import duckdb
 
 WAREHOUSE: Final = "warehouse.duckdb"
+WAREHOUSE_ID: Final = "warehouse"
+"""The id of the connection to the warehouse."""
+
+CONNECTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
+    WAREHOUSE_ID: {
+        "driver": "duckdb",
+        "path": WAREHOUSE,
+        "context": {"queryHistory": {"enabled": True, "file": HISTORY, "minExecutions": 1}},
+    },
+    "dbt": {"driver": "dbt", "source_dir": DBT_PROJECT},
+    "handbook": {"driver": "documents", "path": HANDBOOK},
+}
+"""The connections of the company, as `ktx.yaml` names them."""
+
 CONVENTIONS: Final = 30
 QUESTIONS: Final = 60
 
@@ -58,23 +81,49 @@ def write_company(folder: Path, seed: int, *, conventions: Collection[str] | Non
     """Write the company of a seed into a new or empty folder.
 
     `conventions`: the ids of those that are switched on; None: the seed chooses 30 of the catalog. The same seed gives
-    the same company on every machine.
+    the same company on every machine. Raises `StorageError` where a file cannot be written.
     """
     import duckdb
 
     switched = switch(seed, CATALOG, conventions, CONVENTIONS)
     plan = plan_core(seed, _added(switched), _without(switched))
-    read_conventions = tuple(read(plan, each) for each in switched)
-    folder.mkdir(parents=True, exist_ok=True)
+    drawn = tuple(read(plan, each) for each in switched)
+    project = write_dbt(plan, drawn)
+    handbook = write_handbook(seed, drawn)
+    places = {**project.places, **handbook.places}
+    read_conventions = tuple(replace(each, place=places.get(each.id, "")) for each in drawn)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise storage_error(folder, error, "create") from error
     with duckdb.connect(folder / WAREHOUSE, config={"threads": 1}) as database:
         database.execute("BEGIN")  # one write to the disk, not one for each table
         load_company(plan, database)
         for each in switched:
             if each.is_on and each.form.rows:
                 database.execute(resolve(each.form.rows, plan, plan.of(each.plan.table), salt=each.plan.id))
+        database.execute(f"CREATE SCHEMA {VIEWS}")
+        for name, sql in project.views.items():
+            database.execute(f"CREATE VIEW {VIEWS}.{name} AS {sql}")
         database.execute("COMMIT")
         questions = choose_questions(database, plan, read_conventions)
+    texts = {
+        **{f"{DBT_PROJECT}/{path}": text for path, text in project.files.items()},
+        **{f"{HANDBOOK}/{name}": text for name, text in handbook.files.items()},
+        HISTORY: write_history(plan, read_conventions, questions),
+    }
+    for path, text in texts.items():
+        write_atomic(folder / path, text.encode())
+    write_atomic(folder / CONFIG_NAME, _config())
     return Company(folder, seed, company_name(seed), company_domain(seed), plan, read_conventions, questions)
+
+
+def _config() -> bytes:
+    """Return the `ktx.yaml` with which `ktx ingest --no-llm` builds the context of a company."""
+    text = NEW_CONFIG
+    for connection, fields in CONNECTIONS.items():
+        text = config_with_connection(text, connection, fields)
+    return text
 
 
 def _added(switched: Sequence[Switched]) -> Mapping[str, list[str]]:

@@ -110,7 +110,8 @@ class Convention:
 
     `table`: `schema.name`; `columns`: those that show it, none of one that is not on. `alternatives`: its readings.
     `truth`: the id of the alternative that is right. `statement`: the sentence of the handbook, or the SQL that a model
-    follows, whichever settles it; empty where nothing says it. `plan`, `readings`: what questions are made from.
+    follows, whichever settles it; empty where nothing says it. `place`: the path of the file that has it. `plan`,
+    `readings`: what questions are made from.
     """
 
     id: str
@@ -125,6 +126,7 @@ class Convention:
     statement: str
     plan: ConventionPlan
     readings: Mapping[str, Reading]
+    place: str = ""
 
     @property
     def wrong(self) -> tuple[str, ...]:

@@ -193,7 +193,11 @@ def conversions(noun: str, amount: str) -> tuple[Reading, ...]:
             *("converted", "amounts are converted to euros", f"Amounts of {noun} are converted to euros at our rates."),
             value=f"{{{amount}}} * {_RATE}",
         ),
-        Reading(*("euros", "only amounts in euros count", f"Only {noun} in euros count."), filter="{currency} = 'EUR'"),
+        Reading(
+            *("euros", "only amounts in euros count", f"Only {noun} in euros count."),
+            filter="{currency} = 'EUR'",
+            in_sql=False,
+        ),
     )
 
 

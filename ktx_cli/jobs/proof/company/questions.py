@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -236,7 +237,7 @@ _FISCAL: Final = ("orders", "invoices", "expenses", "purchase_orders")
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class Shape:
     """What a question asks of a measure: a `group` by words and column, the `year`, or the steps of time."""
 
     group: tuple[str, str] | None = None
@@ -245,15 +246,15 @@ class _Shape:
     is_fiscal: bool = False
 
 
-def _shapes(fact: Fact) -> Iterator[_Shape]:
+def _shapes(fact: Fact) -> Iterator[Shape]:
     groups = [None, *fact.groups.items()]
     if not fact.time:
-        yield from (_Shape(group) for group in groups)
+        yield from (Shape(group) for group in groups)
         return
-    yield from (_Shape(group, year) for group, year in product(groups, (None, *_YEARS)))
-    yield from (_Shape(by="year"), _Shape(year=2024, by="month"))
+    yield from (Shape(group, year) for group, year in product(groups, (None, *_YEARS)))
+    yield from (Shape(by="year"), Shape(year=2024, by="month"))
     if fact.table in _FISCAL:
-        yield from (_Shape(group, year, is_fiscal=True) for group, year in product(groups, _YEARS))
+        yield from (Shape(group, year, is_fiscal=True) for group, year in product(groups, _YEARS))
 
 
 def candidates(company: MadeUpCompany, conventions: Sequence[Convention]) -> Iterator[Question]:
@@ -262,25 +263,25 @@ def candidates(company: MadeUpCompany, conventions: Sequence[Convention]) -> Ite
     dice = Dice(company.seed, "questions")
     asked = [(fact, measure, shape) for fact in FACTS for measure in fact.measures for shape in _shapes(fact)]
     for fact, measure, shape in dice.sample(asked, len(asked)):
-        touching = [each for each in on if _touches(each, fact, measure, shape)]
+        touching = [each for each in on if touches(each, fact, measure, shape)]
         if not touching or (shape.is_fiscal and not any(each.kind is DecisionKind.FISCAL_START for each in touching)):
             continue
         right = {each.id: each.truth for each in touching}
+        ask = functools.partial(statement, company, fact, measure, shape, touching)
         yield Question(
             f"{measure.id}{_suffix(shape)}",
             _text(measure, shape),
             (*((_group_name(shape),) if _group_name(shape) else ()), measure.id),
-            _sql(company, fact, measure, shape, touching, right),
+            ask(right),
             tuple(
-                WrongReading(each.id, other, _sql(company, fact, measure, shape, touching, right | {each.id: other}))
-                for each in touching
-                for other in each.wrong
+                WrongReading(each.id, other, ask(right | {each.id: other})) for each in touching for other in each.wrong
             ),
             tuple(right),
         )
 
 
-def _touches(convention: Convention, fact: Fact, measure: Measure, shape: _Shape) -> bool:
+def touches(convention: Convention, fact: Fact, measure: Measure, shape: Shape) -> bool:
+    """Say whether the answer to a question depends on a convention."""
     plan = convention.plan
     if plan.kind is DecisionKind.FISCAL_START:
         return shape.is_fiscal
@@ -291,16 +292,16 @@ def _touches(convention: Convention, fact: Fact, measure: Measure, shape: _Shape
     return plan.reaches and plan.table in fact.path
 
 
-def _group_name(shape: _Shape) -> str:
+def _group_name(shape: Shape) -> str:
     return shape.by or (shape.group[1].rpartition(".")[2] if shape.group else "")
 
 
-def _suffix(shape: _Shape) -> str:
+def _suffix(shape: Shape) -> str:
     parts = [_group_name(shape), "fiscal" if shape.is_fiscal else "", str(shape.year or "")]
     return "".join(f"-{each}" for each in parts if each)
 
 
-def _text(measure: Measure, shape: _Shape) -> str:
+def _text(measure: Measure, shape: Shape) -> str:
     words = measure.then if shape.year or shape.by else measure.now
     if shape.year:
         words += f" in {'the fiscal year ' if shape.is_fiscal else ''}{shape.year}"
@@ -308,11 +309,11 @@ def _text(measure: Measure, shape: _Shape) -> str:
     return f"{words}, by {by}?" if by else f"{words}?"
 
 
-def _sql(
+def statement(
     company: MadeUpCompany,
     fact: Fact,
     measure: Measure,
-    shape: _Shape,
+    shape: Shape,
     conventions: Sequence[Convention],
     chosen: Mapping[str, str],
 ) -> str:

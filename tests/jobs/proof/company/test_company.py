@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import subprocess
 import sys
@@ -21,20 +20,12 @@ from ktx_cli.jobs.proof.company.conventions import SettledBy
 from ktx_cli.jobs.proof.company.core import CORE
 from ktx_cli.semantic import DecisionKind
 
+Companies = Callable[[int], Company]
+
 SEEDS = (1, 2, 3, 4, 5, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 36)))
 
 
 Companies = Callable[[int], Company]
-
-
-@pytest.fixture(scope="module")
-def companies(tmp_path_factory: pytest.TempPathFactory) -> Companies:
-    return functools.cache(lambda seed: write_company(tmp_path_factory.mktemp("company"), seed))
-
-
-@pytest.fixture
-def company(companies: Companies) -> Company:
-    return companies(1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
