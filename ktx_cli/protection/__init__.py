@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from ktx_cli.protection.statements import (
         check_protected,
+        check_source,
         has_protected,
         is_protected,
         reads_table,

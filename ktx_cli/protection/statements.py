@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import Command, Diagnostic
 from ktx_cli.faces import exp
 from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
-from ktx_cli.semantic import Barred, Column, Model, Source, Visibility
+from ktx_cli.semantic import TEMPLATE, Barred, Column, Model, Source, Visibility
 from ktx_cli.warehouses import comparable_name, dialect_named
 
 if TYPE_CHECKING:
@@ -54,6 +54,19 @@ def check_protected(model: Model, sql: str, relations: Relations | None = None) 
         from ktx_cli.protection.relations import Views
 
         Views(relations, model.dialect, lambda text: _trees(text, model.dialect), _judge_of(model)).check(trees)
+
+
+def check_source(model: Model, source: Source, relations: Relations | None = None) -> None:
+    """Refuse a source whose SQL reads what is hidden elsewhere; one with policies of its own, or hidden, may read it.
+
+    `relations`: as for `check_protected`.
+    """
+    if source.sql is None or source.policies or source.visibility is Visibility.HIDDEN or not has_protected(model):
+        return
+    try:
+        check_protected(model, TEMPLATE.sub("NULL", source.sql), relations)
+    except Refused as error:
+        raise Refused(f"the SQL of `{source.name}` reads data that is hidden elsewhere: {error.message}") from None
 
 
 def has_protected(model: Model) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from ktx_cli.core import ConfigError, Record, one_line, yaml
+from ktx_cli.core import ConfigError, Record, did_you_mean, one_line, yaml
 from ktx_cli.project import CONTRADICTIONS_NAME, Edit, Tree, append_value, apply, delete_value, set_value
 
 DATA: Final = "data"
@@ -172,7 +172,7 @@ def load_contradictions(tree: Tree) -> list[Contradiction]:
 
 def contradictions_in(content: bytes) -> list[Contradiction]:
     """Return the contradictions of the text of the file; raises `ConfigError` for one that cannot be read."""
-    return [_entry(each) for each in _entries(content)]
+    return [_entry(each, content, number) for number, each in enumerate(_entries(content))]
 
 
 def with_contradictions(content: bytes | None, found: Sequence[Contradiction], gone: Collection[str]) -> bytes | None:
@@ -270,20 +270,64 @@ def entry_line(content: bytes, number: int) -> int:
 
 def _entries(content: bytes) -> list[Any]:
     document = yaml.load(content, where=CONTRADICTIONS_NAME)
-    found = (document or {}).get(_ENTRIES) if isinstance(document or {}, dict) else None
-    if document and not isinstance(found, list | None):
-        raise _unreadable(f"the value of `{_ENTRIES}`", "a list")
+    if document is None:
+        return []
+    if not isinstance(document, dict):
+        raise _unreadable(content, (), f"the file is not a mapping with the key `{_ENTRIES}`")
+    for key in document:  # other keys are notes of people, beside the list
+        if key != _ENTRIES and (_ENTRIES not in document or did_you_mean(str(key), [_ENTRIES])):
+            raise _unreadable(content, (key,), f"there is no key `{one_line(str(key), 80)}`", f"use `{_ENTRIES}`")
+    found = document.get(_ENTRIES)
+    if not isinstance(found, list | None):
+        raise _unreadable(content, (_ENTRIES,), f"the value of `{_ENTRIES}` is not a list")
     return list(found or ())
 
 
-def _entry(stored: Any) -> Contradiction:
+def _entry(stored: Any, content: bytes, number: int) -> Contradiction:
+    path = (_ENTRIES, number)
+    if not isinstance(stored, dict) or not stored.get("topic") or not isinstance(stored.get("statements"), list):
+        topic = stored.get("topic") if isinstance(stored, dict) else stored
+        raise _unreadable(content, path, f"the entry `{one_line(str(topic), 80)}` is not a topic with statements")
+    _check_keys(stored, _KEYS, content, path)
+    for place, statement in enumerate(stored["statements"]):
+        below = (*path, "statements", place)
+        if not isinstance(statement, dict):
+            raise _unreadable(content, below, f"statement {place + 1} of `{stored['topic']}` is not a mapping")
+        _check_keys(statement, _STATEMENT_KEYS, content, below)
+        for name in _NEEDED:
+            if statement.get(name) in (None, ""):
+                what = f"statement {place + 1} of `{one_line(str(stored['topic']), 80)}` has no `{name}`"
+                raise _unreadable(content, below, what, f"add `{name}`: {_NEEDED[name]}")
     try:
         return Contradiction.from_json(stored)
     except (AttributeError, KeyError, TypeError) as error:
-        topic = stored.get("topic") if isinstance(stored, dict) else stored
-        raise _unreadable(f"the entry `{one_line(str(topic), 80)}`", "a topic with statements") from error
+        what = f"the entry `{one_line(str(stored['topic']), 80)}` is not a topic with statements"
+        raise _unreadable(content, path, what) from error
 
 
-def _unreadable(what: str, wanted: str) -> ConfigError:
-    message = f"{CONTRADICTIONS_NAME}: {what} is not {wanted}"
-    return ConfigError(message, hint=f"correct the entry, or restore {CONTRADICTIONS_NAME} from an earlier commit")
+_KEYS: Final = ("topic", "statements", *_TEXTS, "holds")
+_STATEMENT_KEYS: Final = ("text", "source", "effect", "date")
+_NEEDED: Final = {
+    "text": "what the source says",
+    "source": "where it says so",
+    "effect": "what would change if this statement held",
+}
+"""Key of a statement -> what it is."""
+
+
+def _check_keys(stored: Mapping[str, Any], known: Sequence[str], content: bytes, path: tuple[str | int, ...]) -> None:
+    """Raise `ConfigError` for a key that looks like a misspelled one; other keys are notes of people."""
+    for key in stored:
+        near = None if key in known else did_you_mean(str(key), [each for each in known if each not in stored])
+        if near:
+            raise _unreadable(content, (*path, key), f"there is no key `{one_line(str(key), 80)}`", f"use `{near}`")
+
+
+def _unreadable(content: bytes, path: tuple[str | int, ...], message: str, hint: str = "") -> ConfigError:
+    line = (yaml.locate(content, path) or (1, 1))[0]
+    hint = hint or "correct the entry"
+    return ConfigError(
+        f"{CONTRADICTIONS_NAME}:{line}: {message}",
+        hint=f"{hint}, or restore {CONTRADICTIONS_NAME} from an earlier commit",
+        details={"path": CONTRADICTIONS_NAME, "line": line},
+    )

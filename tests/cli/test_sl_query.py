@@ -111,6 +111,7 @@ def refused(ktx: Run, *words: str, command: str = "query", **kwargs: Any) -> dic
 
 
 REVENUE = ("-m", "sales.revenue")
+LEAST = "parameters: [{name: least, type: number, default: 6}]\n"
 
 
 def test_the_envelope(ktx: Run, layer: Path) -> None:
@@ -442,6 +443,31 @@ def test_the_error_of_a_file_is_named_with_the_name_it_lacks(ktx: Run, layer: Pa
     error = refused(ktx, "-m", "customers.people")
     assert "customers.yaml:3 has an error: the key 'joins' is there twice" in error["message"]
     assert error["hint"].startswith("move the items of the second 'joins' to the first, and delete the second")
+
+
+@pytest.mark.table(
+    ("sql", "more", "message"),
+    [
+        ("SELECT id, secret AS code, ship_to FROM sales", "", "`sales` or a column of it is hidden"),
+        ("SELECT id, upper(secret) AS code, {{ param.least }} AS ship_to FROM sales", LEAST, "is hidden"),
+        ("WITH s AS (SELECT * FROM sales) SELECT id, secret AS code, ship_to FROM s", "", "is hidden"),
+        ("SELECT id, region AS code, region AS ship_to FROM partners", "", "`partners` has row policies"),
+    ],
+)
+@pytest.mark.parametrize("asked", [("-m", "copies.copies"), ("-m", "copies.copies", "-d", "copies.code")])
+def test_a_query_of_hidden_data_is_refused(
+    ktx: Run, layer: Path, asked: tuple[str, ...], sql: str, more: str, message: str
+) -> None:
+    path = layer / "semantic-layer" / "warehouse" / "copies.yaml"
+    columns = "[{name: id, type: number}, {name: code, type: string}, {name: ship_to, type: string}]"
+    rest = f"grain: [id]\ncolumns: {columns}\nmeasures: [{{name: copies, expr: count(*)}}]\n{more}"
+    path.write_text(f'name: copies\nsql: "{sql}"\n{rest}')
+    error = refused(ktx, *asked)
+    assert error["code"] == "hidden" and message in error["message"]
+    assert error["message"].startswith("the SQL of `copies` reads data that is hidden elsewhere")
+    assert "policies" in error["hint"]
+    path.write_text(f"name: copies\nsql: SELECT id, bill_to AS code, ship_to FROM sales\n{rest}")
+    assert ktx("sl", "query", *asked, "--json").code == 0, "other columns of the table may be read"
 
 
 def test_several_names_in_one_option_are_taken_apart_in_the_hint(ktx: Run, layer: Path) -> None:

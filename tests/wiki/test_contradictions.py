@@ -11,6 +11,7 @@ from ktx_cli.wiki import (
     Contradiction,
     ContradictionDecision,
     Statement,
+    contradictions_in,
     entry_line,
     load_contradictions,
     merged,
@@ -126,6 +127,35 @@ def test_of_three_statements_two_stay() -> None:
 def test_a_file_that_cannot_be_read_is_an_error_and_stays(content: bytes) -> None:
     with pytest.raises(ConfigError):
         with_contradictions(content, [WINDOW], ())
+
+
+SIDES = "[{text: A, source: a.md, effect: e}, {text: B, source: b.md, effect: e}]"
+
+
+@pytest.mark.table(
+    ("text", "line", "message", "hint"),
+    [
+        (f"# ours\n- topic: x\n  statements: {SIDES}\n", 1, "not a mapping with the key `contradictions`", "restore"),
+        (f"# ours\ncontradiction:\n- topic: x\n  statements: {SIDES}\n", 2, "no key `contradiction`", "use `contra"),
+        ("contradictions:\n- topic: x\n  statements:\n  - {text: A, source: a.md}\n", 4, "no `effect`", "would change"),
+        ("contradictions:\n- topic: x\n  statements:\n  - {text: A, effect: e}\n", 4, "has no `source`", "says so"),
+        (f"contradictions:\n- topic: x\n  statements: {SIDES}\n  desicion: A\n", 4, "`desicion`", "use `decision`"),
+        (f"contradictions:\n- topic: x\n  statement: {SIDES}\n", 2, "is not a topic with statements", "correct"),
+        ("contradictions:\n- topic: x\n  statements: [A, B]\n", 3, "statement 1 of `x` is not a mapping", "correct"),
+        ("contradictions: none\n", 1, "the value of `contradictions` is not a list", "correct"),
+    ],
+)
+def test_an_error_of_the_file_names_its_line(text: str, line: int, message: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        contradictions_in(text.encode())
+    assert caught.value.message.startswith(f"contradictions.yaml:{line}: ")
+    assert message in caught.value.message and hint in str(caught.value.hint)
+
+
+def test_notes_of_people_and_an_empty_file_are_no_errors() -> None:
+    assert contradictions_in(b"# nothing yet\n") == contradictions_in(b"contradictions:\n") == []
+    (found,) = contradictions_in(f"contradictions:\n- topic: x\n  statements: {SIDES}\n  note: ask Legal\n".encode())
+    assert found.topic == "x"
 
 
 MINE = b"""# ours

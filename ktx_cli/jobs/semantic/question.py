@@ -29,7 +29,17 @@ from ktx_cli.semantic import DEFAULT_BYTES, DEFAULT_LIMIT, UNCACHED, broken_file
 from ktx_cli.warehouses import CachingConnector, SemanticType, TableRef, decimal_places, names_are_missing
 
 if TYPE_CHECKING:
-    from ktx_cli.semantic import Answer, Column, GuardedConnector, Model, Parameter, QueryServices, Source, Verified
+    from ktx_cli.semantic import (
+        Answer,
+        Column,
+        GuardedConnector,
+        Model,
+        Parameter,
+        Prepared,
+        QueryServices,
+        Source,
+        Verified,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +137,7 @@ def ask_layer(
         begun = monotonic()
         prepared = services.prepare(model, query, attributes=question.attributes, now=asked_at)
         require_defined(config, connection, prepared.asked.plan)
+        _require_shown(layout, model, prepared)
         probing = None if services.query_cache is None else CachingConnector(connector, services.query_cache)
         status = answer_status(layout, config, model, prepared.asked, question.least)
         with _schema_changes_named(connection):
@@ -155,6 +166,28 @@ def ask_layer(
         tuple(warnings),
         _formats(answer, layout, connection) if formats else (),
     )
+
+
+def _require_shown(layout: Layout, model: Model, prepared: Prepared) -> None:
+    """Raise `KtxError` (`hidden`) where a source that the question reads has SQL over what is hidden elsewhere."""
+    sources = [model.sources[name] for name in prepared.asked.compiled.build.sources if model.sources[name].sql]
+    if not sources:
+        return
+    from ktx_cli.protection import Refused, check_source, has_protected, read_relations
+    from ktx_cli.scan import snapshot_path
+
+    if not has_protected(model):
+        return
+    tree = WorkingTree(layout.root)
+    is_scanned = tree.read(snapshot_path(model.connection)) is not None  # without a scan nobody knows what views read
+    relations = read_relations(tree, model.connection) if is_scanned else None
+    for source in sources:
+        try:
+            check_source(model, source, relations)
+        except Refused as error:
+            hint = "take the hidden data out of the SQL, hide the source, or give it `policies` of its own"
+            details = {"connection": model.connection, "source": source.name}
+            raise KtxError(error.message, hint=hint, code="hidden", details=details) from None
 
 
 @contextlib.contextmanager

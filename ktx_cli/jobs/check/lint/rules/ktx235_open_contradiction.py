@@ -16,7 +16,9 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
         recorded = list_contradictions(project.layout)
     except KtxError as error:
         hint = error.hint or Hint(f"correct {CONTRADICTIONS_NAME}")
-        yield RULE.diagnostic(error.message, Location(CONTRADICTIONS_NAME, 1), hint, Severity.ERROR)
+        line = int(error.details.get("line", 1))
+        message = error.message.removeprefix(f"{CONTRADICTIONS_NAME}:{line}: ")
+        yield RULE.diagnostic(message, Location(CONTRADICTIONS_NAME, line), hint, Severity.ERROR)
         return
     for each in recorded:
         found = each.contradiction

@@ -6,24 +6,18 @@ from collections.abc import Iterator
 
 from ktx_cli.core import Command, Diagnostic, Hint, Severity
 from ktx_cli.jobs.check.lint.lint import LintedProject, Rule
-from ktx_cli.protection import Refused, check_protected, has_protected
-from ktx_cli.semantic import Visibility
+from ktx_cli.protection import Refused, check_source
 
 
 def check(project: LintedProject) -> Iterator[Diagnostic]:
     """Yield the sources whose SQL reads hidden columns or sources, or rows with a policy."""
     for layer in project.described_layers:
-        if not has_protected(layer.model):
-            continue
         for source in layer.sources():
-            if source.sql is None or source.policies or source.visibility is Visibility.HIDDEN:
-                continue
             try:
-                check_protected(layer.model, source.sql)
+                check_source(layer.model, source)
             except Refused as error:
-                message = f"the SQL of `{source.name}` reads data that is hidden elsewhere: {error.message}"
                 hint = Hint("hide it here too, or, if a tool wrote this source: {}", Command("ingest"))
-                yield RULE.diagnostic(message, layer.location(source, source), hint)
+                yield RULE.diagnostic(error.message, layer.location(source, source), hint)
 
 
 RULE = Rule(
@@ -31,8 +25,8 @@ RULE = Rule(
     "query-of-hidden",
     Severity.WARNING,
     "The SQL of a source reads data that is hidden elsewhere.",
-    "Queries of such a source show values of a hidden column, or rows that a policy hides. If the source comes from a "
-    "dbt model, the next `ktx ingest` removes it; until then, queries show the hidden data.",
+    "Such a source would show values of a hidden column, or rows that a policy hides, so `ktx sl query` and the MCP "
+    "server refuse questions that read it. If the source comes from a dbt model, the next `ktx ingest` removes it.",
     check,
     bad={
         "semantic-layer/warehouse/customers.yaml": """\
