@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ktx_cli.core import Command, Hint, ResultWarning, UsageError, monotonic
+from ktx_cli.core import Command, Hint, KtxError, ResultWarning, UsageError, monotonic
 from ktx_cli.project import (
     CONFIG_NAME,
     WITHOUT_EFFECT,
     Database,
     KtxConfig,
     Layout,
+    WorkingTree,
     change_config,
     check_connection,
     connection_of,
@@ -110,9 +111,10 @@ def _with_new_connection(text: bytes, connection: str, fields: Mapping[str, Any]
 def remove_connection(layout: Layout, connection: str) -> list[str]:
     """Take a connection out of `ktx.yaml`, and forget the values of its rows; its context stays.
 
-    Returns the folders that stay.
+    Returns what stays: its folders, and files elsewhere in which its sources wrote something.
     """
     from ktx_cli.scan import forget_values
+    from ktx_cli.sources import leftovers
 
     def without(text: bytes) -> bytes:
         known_connection(load_config(layout.config, data=text).config, connection)
@@ -122,7 +124,12 @@ def remove_connection(layout: Layout, connection: str) -> list[str]:
     if layout.state.exists():
         with open_for_writing(layout) as database:
             forget_values(database, connection)
-    return [path for path in layout.context_paths(connection) if (layout.root / path).exists()]
+    folders = [path for path in layout.context_paths(connection) if (layout.root / path).exists()]
+    try:
+        written = leftovers(WorkingTree(layout.root), connection)
+    except KtxError:  # `ktx lint` reports a file that cannot be read
+        written = {}
+    return [*folders, *(path for path in written if not path.startswith(tuple(f"{each}/" for each in folders)))]
 
 
 def set_setting(layout: Layout, key: str, value: str) -> tuple[bool, list[ResultWarning]]:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
 from ktx_cli.core import ConfigError, UsageError, yaml
-from ktx_cli.project import Workspace, same_data, set_value
+from ktx_cli.project import DATABASE_SOURCE, RAW_NAME, Tree, Workspace, same_data, set_value
+from ktx_cli.sources.deliveries import NAME, parse_delivery
 
 Steps = tuple[str, ...]
 Pointer = str | Steps
@@ -305,3 +306,28 @@ def _written(text: bytes | None, before: dict[str, Any], after: dict[str, Any], 
     if text == head + yaml.dump(before).encode("utf-8"):  # a text as we write it stays one, without a search for places
         return head + yaml.dump(after).encode("utf-8")
     return set_value(text, (), after, where=where)
+
+
+def leftovers(tree: Tree, connection: str) -> dict[str, tuple[str, ...]]:
+    """Return path -> pointers of what the sources of a connection wrote without a model and is still there.
+
+    A wiki page is owned as a whole. Raises `ConfigError` for a manifest or a file that cannot be read.
+    """
+    found: dict[str, set[str]] = {}
+    for path in tree.paths(f"{RAW_NAME}/{connection}/"):
+        parts = path.split("/")
+        if len(parts) != 4 or parts[3] != NAME or parts[2] == DATABASE_SOURCE:
+            continue
+        for written, items in parse_delivery(tree.read(path), path).owned.items():
+            content = tree.read(written)
+            if content is not None:
+                found.setdefault(written, set()).update(_still_there(content, written, items))
+    return {path: tuple(sorted(items)) for path, items in sorted(found.items()) if items}
+
+
+def _still_there(content: bytes, path: str, items: Mapping[str, str]) -> Iterator[str]:
+    if path.endswith(".md"):
+        yield from items
+        return
+    document = _loaded(content, path)
+    yield from (pointer for pointer in items if get(document, steps_of(pointer)) is not MISSING)

@@ -329,5 +329,5 @@ def _unreadable(content: bytes, path: tuple[str | int, ...], message: str, hint:
     return ConfigError(
         f"{CONTRADICTIONS_NAME}:{line}: {message}",
         hint=f"{hint}, or restore {CONTRADICTIONS_NAME} from an earlier commit",
-        details={"path": CONTRADICTIONS_NAME, "line": line},
+        details={"path": CONTRADICTIONS_NAME, "line": line, "problem": message},
     )

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from ktx_cli.core import yaml
 from ktx_cli.core.errors import ConfigError, UsageError
-from ktx_cli.sources.ownership import MISSING, apply, digest_of, drop, get, join_step, put, steps_of, text_of
+from ktx_cli.sources.deliveries import Delivery, render_delivery
+from ktx_cli.sources.ownership import MISSING, apply, digest_of, drop, get, join_step, leftovers, put, steps_of, text_of
+from tests.sources.projecting import MemoryTree
 
 REVENUE = {"name": "revenue", "expr": "sum(amount)"}
 COUNT = {"name": "order_count", "expr": "count(*)"}
@@ -197,3 +199,18 @@ def test_what_somebody_changed_is_never_touched(first: Any, second: Any, edits: 
             assert get(data(made.text), steps) is MISSING
         elif present != before:
             assert get(data(made.text), steps) == present
+
+
+def test_what_is_left_of_a_connection() -> None:
+    shard, page, gone = "semantic-layer/shop/_schema/shop.yaml", "wiki/global/documents-docs.md", "wiki/global/gone.md"
+    measures = "tables.orders.proposed_measures"
+    owned = {shard: {f"{measures}.margin": "1", f"{measures}.deleted": "2"}, page: {"page": "3"}, gone: {"page": "4"}}
+    tree = MemoryTree({
+        "raw-sources/docs/files/manifest.yaml": render_delivery(Delivery({}, owned)),
+        "raw-sources/docs/live-database/manifest.yaml": b"of a scan, which owns nothing",
+        "raw-sources/other/files/manifest.yaml": render_delivery(Delivery({}, {page: {"page": "5"}})),
+        shard: b"tables:\n  orders:\n    proposed_measures: [{name: margin, expr: sum(a)}]\n",
+        page: b"# Documents\n",
+    })  # fmt: skip
+    assert leftovers(tree, "docs") == {shard: (f"{measures}.margin",), page: ("page",)}
+    assert leftovers(tree, "nobody") == {}

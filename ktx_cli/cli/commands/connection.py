@@ -140,8 +140,11 @@ def add(
 def remove(
     session: Session, id: Annotated[str, Argument(help="The connection's id.", autocompletion=connection_ids)]
 ) -> Result:
-    """Take a connection out of ktx.yaml. Its context (semantic layer, snapshot) stays."""
-    from ktx_cli.core import ResultWarning
+    """Take a connection out of ktx.yaml. Its context stays: semantic layer, snapshot, pages, proposals.
+
+    The answer lists what stays, and `ktx lint` reports it until it is deleted.
+    """
+    from ktx_cli.core import Command, ResultWarning
     from ktx_cli.jobs.connections import remove_connection
     from ktx_cli.project import Layout, known_connection, load_config
     from ktx_cli.semantic import stray_problems
@@ -154,4 +157,5 @@ def remove(
         message = f"{each.location}: {each.message}, so agents cannot run SQL on any database"
         session.warn(ResultWarning.of(each, each.code, message, path=each.path))
     rows = [("removed", id), *(("kept", path) for path in kept)]
-    return Result({"id": id, "kept": kept}, [Fields(tuple(rows))])
+    steps = [Command("lint", "--select", "KTX341,KTX345")] if kept else []
+    return Result({"id": id, "kept": kept}, [Fields(tuple(rows))], next_steps=steps)

@@ -17,7 +17,7 @@ def check(project: LintedProject) -> Iterator[Diagnostic]:
     except KtxError as error:
         hint = error.hint or Hint(f"correct {CONTRADICTIONS_NAME}")
         line = int(error.details.get("line", 1))
-        message = error.message.removeprefix(f"{CONTRADICTIONS_NAME}:{line}: ")
+        message = str(error.details.get("problem", error.message))
         yield RULE.diagnostic(message, Location(CONTRADICTIONS_NAME, line), hint, Severity.ERROR)
         return
     for each in recorded:
