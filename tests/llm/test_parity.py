@@ -91,8 +91,8 @@ def subjects() -> Iterator[dict[str, Subject]]:
 
 
 def marked(case: ContractCase, number: int) -> Any:
-    """Return a case as a parameter; every second one is left to the sweeps."""
-    slow = [pytest.mark.slow] if number % 2 and case.title not in BY_BOTH else []
+    """Return a case as a parameter; two of three are left to the sweeps."""
+    slow = [pytest.mark.slow] if number % 3 and case.title not in BY_BOTH else []
     return pytest.param(case, id=case.title, marks=[pytest.mark.requirement("R14", *case.requirements), *slow])
 
 

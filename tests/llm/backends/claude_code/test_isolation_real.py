@@ -341,7 +341,9 @@ RUNTIME_MUTATIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.requirement("R31")
-@pytest.mark.parametrize("name", RUNTIME_MUTATIONS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "tools" else pytest.mark.slow) for name in RUNTIME_MUTATIONS]
+)
 def test_without_an_option_the_run_is_refused(
     name: str, session: OfflineSession, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

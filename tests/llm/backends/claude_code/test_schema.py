@@ -25,6 +25,12 @@ from ktx_cli.testing.model_server import ModelServer
 BACKENDS = ["claude-code", "claude-cli"]
 
 
+def first(backend: str) -> pytest.MarkDecorator:
+    """Return the mark of a test of both backends: this one runs by default, the other with the sweeps."""
+    marks = {name: () if name == backend else pytest.mark.slow for name in BACKENDS}
+    return pytest.mark.parametrize("backend", [pytest.param(name, marks=mark) for name, mark in marks.items()])
+
+
 class Cat(BaseModel):
     kind: Literal["cat"]
     lives: int
@@ -97,7 +103,7 @@ def test_what_the_binary_knows_stays() -> None:
 
 
 @pytest.mark.requirement("R64")
-@pytest.mark.parametrize("backend", BACKENDS)
+@first("claude-cli")
 def test_models_with_keywords_the_binary_does_not_know(
     backend: str, session: OfflineSession, model_server: ModelServer, project: Path
 ) -> None:
@@ -112,7 +118,7 @@ def test_models_with_keywords_the_binary_does_not_know(
 
 
 @pytest.mark.requirement("R64", "R52")
-@pytest.mark.parametrize("backend", BACKENDS)
+@first("claude-code")
 def test_a_schema_the_binary_refuses(
     backend: str, session: OfflineSession, model_server: ModelServer, project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,7 +159,7 @@ def test_tool_arguments_nested_too_deeply_end_the_call(
     assert any("Fatal error in message reader" in record.getMessage() for record in caplog.records)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@first("claude-code")
 def test_a_system_prompt_no_argument_can_hold(
     backend: str, session: OfflineSession, model_server: ModelServer, project: Path
 ) -> None:
