@@ -204,7 +204,12 @@ class PostgresServer(TestServer):
 
     def create_database(self, name: str, *statements: str) -> str:
         """Create a database, run the statements in it, return its superuser URL."""
-        self.execute(f'CREATE DATABASE "{name}"')
+        import psycopg
+
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            # Written to the log page by page, as is the default since version 15, it takes twice as long.
+            strategy = " STRATEGY file_copy" if connection.info.server_version >= 150_000 else ""
+            connection.execute(f'CREATE DATABASE "{name}"{strategy}'.encode())
         self.execute(*statements, database=name)
         return self.url(name)
 
