@@ -252,7 +252,7 @@ def _waiting(texts: Texts, known: Collection[str], prompt: Prompt) -> tuple[list
     for digest, text in {digest: text for passages in texts.values() for digest, text in passages.items()}.items():
         if digest in known:
             continue
-        if sum(character.isalnum() for character in text) < SHORTEST:
+        if sum(map(str.isalnum, text)) < SHORTEST:
             empty[digest] = PassageQuestions()
         else:
             waiting.append(_Item(digest, content_hash(KIND, prompt.version, text), text))

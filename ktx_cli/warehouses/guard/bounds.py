@@ -37,25 +37,23 @@ _FORMATS: Final = frozenset({"Format", "printf", "format", "sformat", "format_st
 def require_bounded(tree: exp.Expr, functions: FunctionList) -> None:
     """Raise for a text, a series or a recursion whose size nothing in the statement bounds."""
     built = _Built(tree)
-    for function in tree.find_all(exp.Func):
-        if functions.allows(function):
-            continue
+    nodes = list(tree.walk())
+    for function in (node for node in nodes if isinstance(node, exp.Func) and not functions.allows(node)):
         if _key(function) in _BUILDERS or _key(function) in _REPLACING:
             built.add(function, functions)
         elif _key(function) in SERIES:
             require_series(function, functions)
         elif _key(function) in _FORMATS:
             _require_template(function, functions)
-    for kind in tree.find_all(exp.DataType):
-        _require_short_type(kind, functions)
-    if functions.syntax.has_sequence_tables:
-        for table in tree.find_all(exp.Table):
-            require_short_sequence(table)
-    for fill in tree.find_all(exp.WithFill):
-        require_fill(fill)
-    for clause in tree.find_all(exp.With):
-        if clause.args.get("recursive") or functions.syntax.recurses_without_word:
-            _require_end(clause)
+    for node in nodes:
+        if isinstance(node, exp.DataType):
+            _require_short_type(node, functions)
+        elif isinstance(node, exp.Table) and functions.syntax.has_sequence_tables:
+            require_short_sequence(node)
+        elif isinstance(node, exp.WithFill):
+            require_fill(node)
+        elif isinstance(node, exp.With) and (node.args.get("recursive") or functions.syntax.recurses_without_word):
+            _require_end(node)
 
 
 def _key(function: exp.Func) -> str:
