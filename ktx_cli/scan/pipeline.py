@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ktx_cli.core import Emit, ResultWarning, ignore_events, listing, monotonic, plural
 from ktx_cli.project import Database, Scan
 from ktx_cli.scan.committed import Base, Committed, Records
+from ktx_cli.scan.decisions.proposals import propose_decisions
+from ktx_cli.scan.decisions.record import DECISIONS, carried
+from ktx_cli.scan.decisions.record import restricted as restricted_points
 from ktx_cli.scan.descriptions.facts import DESCRIPTIONS, DescriptionInput, ProposalInput, updated_record
 from ktx_cli.scan.measures.proposals import propose_measures
 from ktx_cli.scan.measures.record import MEASURES
@@ -67,7 +70,7 @@ if TYPE_CHECKING:
     from ktx_cli.scan.descriptions.facts import Described, Describer, DescriptionReport
     from ktx_cli.scan.measures.record import ProposedMeasure
 
-GENERATOR = 5
+GENERATOR = 6
 """Increased when the same structure gives other files, so that an unchanged database is written again once."""
 
 
@@ -102,6 +105,8 @@ class RowResults:
     """Tables that could not be read; the results of an earlier scan are kept for them."""
     report: DescriptionReport | None = None
     warnings: tuple[ResultWarning, ...] = ()
+    reused: bool = False
+    """Whether they are those of the last scan, as no data has changed."""
 
 
 def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOutcome:
@@ -121,6 +126,7 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
             rows = _RowScan(job, connector, schema.tables, committed.records.known, failures).run()
     records = _with_relationships(committed.records, rows, schema, failures)
     records = _with_measures(job, records, rows, connector, schema, failures)
+    records = _with_decisions(job, records, rows, connector, schema, failures)
     records, texts, report = _describe(job, committed, schema, records, rows, failures)
     contents = records.contents()
     digest = _digest(job.driver, map(table_file, schema.tables), schema.problems, contents)
@@ -174,7 +180,7 @@ class _RowScan:
         if last is not None:
             hints, report = self._hints(last[1], report)
             if hints_digest(hints) == last[0].hints:
-                return replace(self._reused(*last), report=report)
+                return replace(self._reused(*last), report=report, reused=True)
         until = monotonic() + settings.budget.seconds
         profiled = self._profile()
         shown = () if job.describer is None else shown_to_models(profiled.tables, settings.privacy)
@@ -357,6 +363,39 @@ def _with_measures(
             found |= {ref: measures for ref, measures in kept.items() if ref not in read}
         if found or records.measures is not None:
             return replace(records, measures=found)
+    return records
+
+
+def _with_decisions(
+    job: ScanJob,
+    records: Records,
+    rows: RowResults | None,
+    connector: Connector,
+    schema: DatabaseSchema,
+    failures: Failures,
+) -> Records:
+    """Return the records with the decision points, and with the old ones of tables whose rows were not read."""
+    wanted, old = job.settings.propose_decisions, records.decisions
+    if DECISIONS in records.broken or (rows is None and wanted) or (old is None and not wanted):
+        return records
+    if rows is not None and rows.reused and old is not None and wanted:
+        return records
+    with failures.stage(Stage.DECISIONS):
+        if rows is None or not wanted:
+            return replace(records, decisions=())
+        known = restricted(records.known, {table.ref: table for table in schema.tables})
+        unread = [each.ref for each in rows.profiles if each.unsampled is Unsampled.NOT_READ]
+        sparing: Connector = SparingConnector(connector, unread) if unread else connector
+        with ScanStep("decisions", job.connection, job.emit) as step:
+            found, counter = propose_decisions(
+                schema.tables, known, rows.profiles, records.measures or {}, sparing,
+                shows_values=job.settings.privacy != "strict",
+            )  # fmt: skip
+            step.summary = f"{plural(len(found), 'decision point')}, {plural(counter.statements, 'statement')}"
+        read = {each.ref for each in rows.profiles if each.unsampled is None}
+        kept = [each for each in restricted_points(old or (), schema.tables) if each.table not in read]
+        if found or kept or old is not None:
+            return replace(records, decisions=carried([*found, *kept], old or ()))
     return records
 
 

@@ -51,6 +51,7 @@ class Stage(StrEnum):
     DIAGNOSTICS = "diagnostics"
     DESCRIPTIONS = "descriptions"
     MEASURES = "proposed measures"
+    DECISIONS = "decision points"
     REMEMBER = "remembering the scan"
 
 

@@ -150,6 +150,7 @@ INJECTIONS = [
     Injection(Stage.DESCRIPTIONS, "ktx_cli.scan.pipeline.updated_record"),
     Injection(Stage.DESCRIPTIONS, "ktx_cli.scan.descriptions.describers._by_rules", "notes"),
     Injection(Stage.MEASURES, "ktx_cli.scan.pipeline.propose_measures"),
+    Injection(Stage.DECISIONS, "ktx_cli.scan.pipeline.propose_decisions"),
     Injection(Stage.REMEMBER, "ktx_cli.engine.lifecycle.record_scan"),
     Injection(Stage.REMEMBER, "ktx_cli.engine.lifecycle.write_parsed_copies"),
 ]

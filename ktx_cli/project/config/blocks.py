@@ -385,6 +385,10 @@ class Scan(Block):
         "Propose measures for fact tables from their structure and profile: row counts, sums of amounts and quantities,"
         " distinct counts and rates.",
     )
+    propose_decisions: bool = setting(
+        True,
+        "Propose decision points: conventions that the data cannot settle, such as whether internal accounts count.",
+    )
     budget: ScanBudget = setting(ScanBudget, "What looking at rows may take.")
 
 

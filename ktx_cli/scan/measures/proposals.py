@@ -158,17 +158,8 @@ def propose_measures(
     tables: Iterable[Table], known: RelationshipRecord, profiles: Iterable[TableProfile], dialect: Dialect
 ) -> dict[TableRef, tuple[ProposedMeasure, ...]]:
     """Return the proposed measures of every table that has any; only tables with a profile take part."""
-    by_ref = {table.ref: table for table in tables}
-    sampled = {each.ref: each for each in profiles if each.ref in by_ref and each.unsampled is None}
-    words = table_words(ref.name for ref in by_ref)
-    outgoing: dict[TableRef, list[Relationship]] = defaultdict(list)
-    for each in {r.id: r for r in (*declared_relationships(by_ref.values()), *known.accepted())}.values():
-        outgoing[each.child].append(each)
-    facts = {
-        ref: _Table(by_ref[ref], profile, words[ref.name], known.key_of(by_ref[ref]), tuple(outgoing[ref]))
-        for ref, profile in sampled.items()
-    }
-    left_out = _copies(facts.values())
+    facts = profiled_tables(tables, known, profiles)
+    left_out = copies(facts.values())
     return {
         ref: measures
         for ref, table in facts.items()
@@ -176,8 +167,24 @@ def propose_measures(
     }
 
 
+def profiled_tables(
+    tables: Iterable[Table], known: RelationshipRecord, profiles: Iterable[TableProfile]
+) -> dict[TableRef, ProfiledTable]:
+    """Return the tables that have a profile, with the words of their names, their keys and their references."""
+    by_ref = {table.ref: table for table in tables}
+    sampled = {each.ref: each for each in profiles if each.ref in by_ref and each.unsampled is None}
+    words = table_words(ref.name for ref in by_ref)
+    outgoing: dict[TableRef, list[Relationship]] = defaultdict(list)
+    for each in {r.id: r for r in (*declared_relationships(by_ref.values()), *known.accepted())}.values():
+        outgoing[each.child].append(each)
+    return {
+        ref: ProfiledTable(by_ref[ref], profile, words[ref.name], known.key_of(by_ref[ref]), tuple(outgoing[ref]))
+        for ref, profile in sampled.items()
+    }
+
+
 @dataclass(frozen=True)
-class _Table:
+class ProfiledTable:
     """A table with its profile. `words`: of its name; `key`: its primary key; `references`: from it to others."""
 
     table: Table
@@ -320,7 +327,7 @@ class _Table:
         return bool(_COPIES & {name[0], name[-1], *tokens(self.table.ref.schema or "")})
 
 
-def _copies(tables: Iterable[_Table]) -> set[TableRef]:
+def copies(tables: Iterable[ProfiledTable]) -> set[TableRef]:
     """Return the tables whose measures belong to another one: raw data beside marts, and copies of tables."""
     known = list(tables)
     originals = {each.words for each in known if not each.is_copy}
@@ -328,7 +335,9 @@ def _copies(tables: Iterable[_Table]) -> set[TableRef]:
     return {each.table.ref for each in known if each.is_copy and (has_marts or each.words in originals)}
 
 
-def _measures(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> Iterator[ProposedMeasure]:
+def _measures(
+    table: ProfiledTable, facts: Mapping[TableRef, ProfiledTable], dialect: Dialect
+) -> Iterator[ProposedMeasure]:
     if not table.is_fact:
         return
     taken = {column.name.casefold() for column in table.table.columns}
@@ -340,7 +349,7 @@ def _measures(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect)
             yield measure
 
 
-def _count(table: _Table) -> ProposedMeasure:
+def _count(table: ProfiledTable) -> ProposedMeasure:
     key = f"`{'`, `'.join(table.key)}` identifies a row" if table.key else "each row is one record"
     time = f", and `{table.times[0]}` dates it" if table.times else ""
     return ProposedMeasure(
@@ -352,14 +361,14 @@ def _count(table: _Table) -> ProposedMeasure:
     )
 
 
-def _sums(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> Iterator[ProposedMeasure]:
+def _sums(table: ProfiledTable, facts: Mapping[TableRef, ProfiledTable], dialect: Dialect) -> Iterator[ProposedMeasure]:
     if not table.is_event or not _adds_up(table, facts):
         return
     mixed = _has_several_currencies(table)
     taken = {column.name.casefold() for column in table.table.columns}
     count = 0
     for column in table.table.columns:
-        if column.name in table.keys or count == MOST_SUMS or _mostly_null(table.profiles.get(column.name)):
+        if column.name in table.keys or count == MOST_SUMS or mostly_null(table.profiles.get(column.name)):
             continue
         words = table.parts[column.name]
         found = additive(column, table.profiles.get(column.name), words, table.words)
@@ -382,7 +391,7 @@ def _sums(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> 
         )
 
 
-def _adds_up(table: _Table, facts: Mapping[TableRef, _Table]) -> bool:
+def _adds_up(table: ProfiledTable, facts: Mapping[TableRef, ProfiledTable]) -> bool:
     """Whether its rows happened at some time: their own, or that of a row that they refer to, as of order lines.
 
     Lines whose name says of what they are count too: orders that occur twice have no key to refer to. A time of
@@ -398,12 +407,12 @@ def _adds_up(table: _Table, facts: Mapping[TableRef, _Table]) -> bool:
     return bool(table.times) and any(concepts(parent.words) & {"person", "customer"} for parent in parents)
 
 
-def _has_several_currencies(table: _Table) -> bool:
+def _has_several_currencies(table: ProfiledTable) -> bool:
     profiles = (table.profiles.get(each.name) for each in table.table.columns if is_currency_column(each))
     return any(profile is None or profile.distinct is None or profile.distinct > 1 for profile in profiles)
 
 
-def _sum_names(table: _Table, words: Sequence[str], kind: Additive) -> Iterator[str]:
+def _sum_names(table: ProfiledTable, words: Sequence[str], kind: Additive) -> Iterator[str]:
     """Yield names for a sum of the column of these words, the best first."""
     named = counted_words(tuple(words)) or words
     spelled = [_SPELLED_OUT.get(word, word) for word in named if not word.isdigit()] or list(words)
@@ -424,7 +433,9 @@ def _sum_names(table: _Table, words: Sequence[str], kind: Additive) -> Iterator[
     yield "_".join(("sum_of", *spelled))
 
 
-def _entities(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect) -> Iterator[ProposedMeasure]:
+def _entities(
+    table: ProfiledTable, facts: Mapping[TableRef, ProfiledTable], dialect: Dialect
+) -> Iterator[ProposedMeasure]:
     """Yield a distinct count for each reference to a table of entities."""
     count = 0
     seen: set[str] = set()
@@ -436,7 +447,7 @@ def _entities(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect)
         if column in seen:
             continue
         seen.add(column)
-        name = _plural(_role(table, column, parent))
+        name = plural_of(_role(table, column, parent))
         count += 1
         yield ProposedMeasure(
             f"distinct_{name}",
@@ -447,7 +458,7 @@ def _entities(table: _Table, facts: Mapping[TableRef, _Table], dialect: Dialect)
         )
 
 
-def _is_entity_reference(table: _Table, reference: Relationship, parent: _Table) -> bool:
+def _is_entity_reference(table: ProfiledTable, reference: Relationship, parent: ProfiledTable) -> bool:
     if len(reference.child_columns) != 1 or reference.condition is not None or reference.parent == reference.child:
         return False
     (column,) = reference.child_columns
@@ -460,14 +471,14 @@ def _is_entity_reference(table: _Table, reference: Relationship, parent: _Table)
         or column in table.key[:1] == ((column,))
     ):
         return False
-    if parent.is_lookup or _mostly_null(table.profiles.get(column)):
+    if parent.is_lookup or mostly_null(table.profiles.get(column)):
         return False
     base = key_base(table.parts[column], frozenset())[0]
     profile = table.profiles.get(column)
     return _names(base, parent) and profile is not None and not profile.unique
 
 
-def _names(base: tuple[str, ...], parent: _Table) -> bool:
+def _names(base: tuple[str, ...], parent: ProfiledTable) -> bool:
     """Whether the words of a column without those of a key mean the rows of a table."""
     names = {parent.words, _of_whole(parent.words)}
     return bool(base) and any(
@@ -475,7 +486,7 @@ def _names(base: tuple[str, ...], parent: _Table) -> bool:
     )
 
 
-def _role(table: _Table, column: str, parent: _Table) -> tuple[str, ...]:
+def _role(table: ProfiledTable, column: str, parent: ProfiledTable) -> tuple[str, ...]:
     """Return what the referenced rows are called: by the column where it adds a word, such as `billing_customer`."""
     base = key_base(table.parts[column], frozenset())[0]
     own = _of_whole(parent.words)[-MOST_WORDS:]
@@ -489,7 +500,8 @@ def _of_whole(words: tuple[str, ...]) -> tuple[str, ...]:
     return words[:-1] if len(words) > 1 and words[-1] in _HEADERS else words
 
 
-def _plural(words: Sequence[str]) -> str:
+def plural_of(words: Sequence[str]) -> str:
+    """Return a noun of several words in the plural, with underscores between them."""
     last = words[-1]
     if not last.isascii() or last.endswith("s") or last in ("people", "children", "staff"):
         plural = last
@@ -502,7 +514,7 @@ def _plural(words: Sequence[str]) -> str:
     return "_".join((*words[:-1], plural))
 
 
-def _rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
+def _rates(table: ProfiledTable, dialect: Dialect) -> Iterator[ProposedMeasure]:
     """Yield the share of rows with a flag, for each boolean column that has both values."""
     count = 0
     for column in table.table.columns:
@@ -549,12 +561,12 @@ def counted_entity(measures: Mapping[str, str]) -> str | None:
     return next((name.removesuffix(_COUNT) for name in names), None)
 
 
-def _status_rates(table: _Table, dialect: Dialect) -> Iterator[ProposedMeasure]:
+def _status_rates(table: ProfiledTable, dialect: Dialect) -> Iterator[ProposedMeasure]:
     """Yield the share of rows with an outcome, for columns of statuses whose values are declared."""
     found: dict[str, tuple[str, ...]] = {}
     for column in table.table.columns:
         profile = table.profiles.get(column.name)
-        if column.name in table.keys or not set(table.parts[column.name]) & _STATUS or _mostly_null(profile):
+        if column.name in table.keys or not set(table.parts[column.name]) & _STATUS or mostly_null(profile):
             continue
         if profile is not None and profile.distinct is not None and profile.distinct >= 2:
             found[column.name] = allowed_values(column)
@@ -589,10 +601,11 @@ def outcome_rates(
 def _is_flag(column: Column, profile: ColumnProfile | None) -> bool:
     if column.type is not SemanticType.BOOLEAN or profile is None or profile.kind is not ValueKind.BOOLEAN:
         return False
-    return profile.distinct == 2 and not _mostly_null(profile)
+    return profile.distinct == 2 and not mostly_null(profile)
 
 
-def _mostly_null(profile: ColumnProfile | None) -> bool:
+def mostly_null(profile: ColumnProfile | None) -> bool:
+    """Whether a column has hardly any value, or none that was read."""
     return profile is None or not profile.rows or profile.nulls > MOST_NULLS * profile.rows
 
 

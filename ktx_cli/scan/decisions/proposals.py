@@ -1,0 +1,122 @@
+"""Proposes the decision points of a database: every detector over every counted table, each question once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from ktx_cli.core import monotonic
+from ktx_cli.scan.decisions import amounts, populations
+from ktx_cli.scan.decisions.record import FoundPoint, FoundPoints, ordered
+from ktx_cli.scan.decisions.tables import Database, RowCounter, is_lines, is_view
+from ktx_cli.scan.measures.proposals import ProfiledTable, copies, profiled_tables
+from ktx_cli.scan.measures.record import Proposals
+from ktx_cli.scan.profile.profiler import TableProfile
+from ktx_cli.scan.relationships.names import stem, tokens
+from ktx_cli.scan.relationships.record import RelationshipRecord
+from ktx_cli.semantic import DecisionKind
+from ktx_cli.warehouses import Connector, Table, TableRef, dialect_named, ref_order
+
+SECONDS = 60.0
+"""The time that detection may take for statements."""
+
+_ONCE = frozenset({DecisionKind.FISCAL_START})
+"""Kinds of which a database has one point."""
+
+
+def propose_decisions(
+    tables: Iterable[Table],
+    known: RelationshipRecord,
+    profiles: Iterable[TableProfile],
+    measures: Proposals,
+    connector: Connector,
+    *,
+    shows_values: bool = True,
+    seconds: float = SECONDS,
+) -> tuple[FoundPoints, RowCounter]:
+    """Return the decision points of a database, and the counter of the statements that they took.
+
+    `measures`: the proposed ones. `shows_values`: whether values of rows that name a known outcome may be recorded.
+    """
+    dialect = dialect_named(connector.dialect)
+    by_ref = profiled_tables(tables, known, profiles)
+    counter = RowCounter(connector, dialect, monotonic() + seconds)
+    database = Database(by_ref, frozenset(copies(by_ref.values())), dialect, counter, shows_values)
+    found = list(_points(database, measures))
+    return ordered(_each_once(database, found)), counter
+
+
+def _points(database: Database, measures: Proposals) -> Iterator[FoundPoint]:
+    internal: list[FoundPoint] = []
+    counted = sorted(database.counted, key=lambda each: (-len(database.children.get(each.table.ref, ())), each.name))
+    for table in counted:
+        internal += (marked := list(populations.internal_rows(database, table)))
+        yield from marked
+        yield from populations.deleted_rows(database, table)
+        yield from populations.merged_rows(database, table)
+        yield from populations.repeated_rows(database, table)
+        yield from populations.statuses(database, table)
+        yield from populations.parents(database, table)
+        yield from amounts.amounts(database, table)
+        yield from amounts.units(database, table)
+        yield from amounts.currencies(database, table)
+        yield from amounts.dates(database, table)
+        rates = {each.columns[0]: each for each in measures.get(table.table.ref, ()) if each.format == "percent"}
+        yield from amounts.missing_values(database, table, rates)
+    if database.shows_values and (own := populations.company_domain(database, internal)) is not None:
+        for table in counted:
+            yield from populations.staff_rows(database, table, *own)
+    for table in database.tables.values():
+        if table.table.ref not in database.copies:
+            yield from amounts.fiscal_starts(database, table)
+
+
+def _each_once(database: Database, points: list[FoundPoint]) -> Iterator[FoundPoint]:
+    """Yield each question once: of the table whose rows it is about, not of views and copies of it."""
+    groups: dict[tuple[object, ...], list[FoundPoint]] = defaultdict(list)
+    for point in points:
+        groups[_question_key(database, point)].append(point)
+    kept = [min(group, key=lambda each: _rank(database, each.table)) for group in groups.values()]
+    named = {(each.kind, _column_words(each)): each.table for each in kept if not is_view(_table(database, each))}
+    once: set[DecisionKind] = set()
+    for point in kept:
+        table = _table(database, point)
+        if point.kind in _ONCE:
+            if point.kind in once:
+                continue
+            once.add(point.kind)
+        elif is_view(table) and (point.kind, _column_words(point)) in named:
+            continue
+        if _is_of_parent(database, table, point, kept):
+            continue
+        yield point
+
+
+def _table(database: Database, point: FoundPoint) -> ProfiledTable:
+    return database.tables[point.table]
+
+
+def _question_key(database: Database, point: FoundPoint) -> tuple[object, ...]:
+    words = tuple(map(stem, _table(database, point).words))
+    if point.kind in _ONCE:
+        return (point.kind,)
+    return point.kind, words, _column_words(point)
+
+
+def _column_words(point: FoundPoint) -> tuple[tuple[str, ...], ...]:
+    return tuple(tokens(column) for column in point.columns)
+
+
+def _rank(database: Database, ref: TableRef) -> tuple[bool, int, bool, tuple[object, ...]]:
+    """Return what makes a table the one to ask about: no view, many references to it, made for analysis."""
+    table = database.tables[ref]
+    return is_view(table), -len(database.children.get(ref, ())), not table.is_mart, tuple(ref_order(ref))
+
+
+def _is_of_parent(database: Database, table: ProfiledTable, point: FoundPoint, points: Iterable[FoundPoint]) -> bool:
+    """Whether a table repeats the column of one that it refers to, or has the amounts of the lines of one."""
+    parents = {each.parent for each in table.references if each.parent != each.child}
+    above = [each for each in points if each.table in parents and each.kind is point.kind]
+    if point.kind is DecisionKind.AMOUNT and is_lines(table):
+        return any(each.kind is point.kind and each.table != point.table for each in points)
+    return any(set(_column_words(each)) & set(_column_words(point)) for each in above)

@@ -1,0 +1,250 @@
+"""What the detectors of decision points read: profiled tables, flags among their columns, and counts of all rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, Protocol
+
+from sqlglot import exp
+
+from ktx_cli.core import SourceError, monotonic
+from ktx_cli.privacy import ValueKind
+from ktx_cli.scan.measures.additive import Additive, additive
+from ktx_cli.scan.measures.proposals import ProfiledTable, mostly_null, name_in_expr, plural_of
+from ktx_cli.scan.profile.profiler import ColumnProfile
+from ktx_cli.scan.relationships.names import concepts, stem, tokens, word_set
+from ktx_cli.scan.relationships.record import Relationship
+from ktx_cli.warehouses import Column, Connector, Dialect, SemanticType, TableKind, TableRef, lost_its_session
+
+FEWEST_ROWS: Final = 30
+"""A table with fewer rows is a lookup table, or too small to tell."""
+
+MOST_ROWS: Final = 10_000_000
+"""Tables with more rows are not counted for decision points; the profile of their sample has to do."""
+
+MOST_STATEMENTS: Final = 16
+"""The most statements that detection sends to a database, one for a table each."""
+
+ANY_WORDS: Final = word_set(
+    "is was are flag flg b bool boolean ind indicator yn ist es est e czy record records row rows data entry account"
+    " accounts customer customers client clients user users order orders company companies organization organisation"
+    " org tenant workspace team member members person people contact contacts lead leads transaction transactions"
+    " konto kunde kunden cliente compte"
+)
+"""Words of names of flags that say what has the flag, not what it means."""
+
+_TRUE: Final = ("y", "yes", "t", "true", "j", "ja", "s", "si", "o", "oui", "x", "1")
+_FALSE: Final = ("n", "no", "f", "false", "nein", "non", "nee", "", "0")
+_LINES: Final = word_set("item items line lines detail details position positions positionen")
+_NOTES: Final = word_set(
+    "note notes comment comments message messages mail mails email emails attachment attachments file files document"
+    " documents page pages article articles post posts reply replies thread threads notification notifications"
+)
+"""Words of tables of texts, where `internal` says who may read them."""
+
+_LOGS: Final = word_set("log logs audit history hist trace traces error errors job jobs queue queues webhook webhooks")
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A column of two values. `yes`, `no`: rows with each in the sample; `is_true`, `is_not_true`: SQL, NULL-safe."""
+
+    yes: int
+    no: int
+    nulls: int
+    is_true: str
+    is_not_true: str
+
+    @property
+    def rows(self) -> int:
+        """The rows of the sample."""
+        return self.yes + self.no + self.nulls
+
+
+class CountRows(Protocol):
+    """Counts rows of a table by conditions; None where they cannot be counted."""
+
+    def __call__(self, table: ProfiledTable, conditions: Sequence[exp.Expr]) -> tuple[int, ...] | None:
+        """Return the number of rows that meet each condition."""
+
+
+@dataclass(slots=True)
+class RowCounter:
+    """Sends aggregate statements, one for a table each, until `deadline` or a number of statements is reached."""
+
+    connector: Connector
+    dialect: Dialect
+    deadline: float
+    statements: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def __call__(self, table: ProfiledTable, conditions: Sequence[exp.Expr]) -> tuple[int, ...] | None:
+        """Return the number of rows that meet each condition, None where they cannot be counted."""
+        counts = [exp.Count(this=exp.Case(ifs=[exp.If(this=each, true=exp.Literal.number(1))])) for each in conditions]
+        rows = self.rows(table, exp.select(*(exp.alias_(count, f"c{place}") for place, count in enumerate(counts))))
+        return None if rows is None else tuple(int(value or 0) for value in rows[0])
+
+    def rows(self, table: ProfiledTable, select: exp.Select, most: int = 1) -> Sequence[Sequence[Any]] | None:
+        """Return at most `most` rows of an aggregate over a table, None where it cannot be read.
+
+        Raises `SourceError` only when the source is gone.
+        """
+        if self.statements >= MOST_STATEMENTS or monotonic() > self.deadline or table.rows > MOST_ROWS:
+            return None
+        self.statements += 1
+        path = self.dialect.path(table.table.ref)
+        statement = select.from_(exp.maybe_parse(path, into=exp.Table, dialect=self.dialect.name))
+        text = statement.sql(dialect=self.dialect.name)
+        try:
+            found = self.connector.query(self.dialect.limited(text, most) if most > 1 else text, max_rows=most)
+        except SourceError as error:
+            if error.code == "connection" or lost_its_session(error):
+                raise
+            self.problems.append(str(table.table.ref))
+            return None
+        return found.rows
+
+
+@dataclass(frozen=True)
+class Database:
+    """The tables of a database, those whose points belong to another one, and how their rows are counted."""
+
+    tables: Mapping[TableRef, ProfiledTable]
+    copies: frozenset[TableRef]
+    dialect: Dialect
+    counter: RowCounter
+    shows_values: bool = True
+    """Whether values of rows that name a known outcome may be recorded."""
+
+    @cached_property
+    def children(self) -> Mapping[TableRef, list[Relationship]]:
+        """Table -> the references to it."""
+        found: dict[TableRef, list[Relationship]] = defaultdict(list)
+        for table in self.tables.values():
+            for each in table.references:
+                found[each.parent].append(each)
+        return found
+
+    @cached_property
+    def counted(self) -> list[ProfiledTable]:
+        """The tables whose rows people count: neither lookups, bridges, settings, logs, texts nor copies."""
+        return [each for ref, each in self.tables.items() if ref not in self.copies and _is_counted(each)]
+
+    def quoted(self, column: str) -> str:
+        """Return a column as it stands in conditions and expressions."""
+        return name_in_expr(column, self.dialect)
+
+    def flag(self, table: ProfiledTable, column: Column) -> Flag | None:
+        """Return a column as a flag, None for one of other values."""
+        profile = table.profiles.get(column.name)
+        if profile is None or profile.problem is not None or profile.distinct not in (1, 2):
+            return None
+        name = self.quoted(column.name)
+        values = dict(profile.top)
+        if profile.kind is ValueKind.BOOLEAN and (
+            column.type is SemanticType.BOOLEAN or set(map(type, values)) == {bool}
+        ):
+            yes = sum(count for value, count in values.items() if value)
+            has_truth = self.dialect.conditions_are_values
+            true, false = (name, f"NOT coalesce({name}, false)") if has_truth else (f"{name} = 1", _is_zero(name))
+            return Flag(yes, profile.filled - yes, profile.nulls, true, false)
+        if profile.kind is ValueKind.INTEGER and values.keys() <= {0, 1}:
+            yes = values.get(1, 0)
+            return Flag(yes, profile.filled - yes, profile.nulls, f"{name} = 1", _is_zero(name))
+        if profile.kind is ValueKind.TEXT:
+            return self._text_flag(name, profile)
+        return None
+
+    def _text_flag(self, name: str, profile: ColumnProfile) -> Flag | None:
+        words = {value: str(value).strip().casefold() for value, _ in profile.top}
+        true = [value for value, word in words.items() if word in _TRUE]
+        if len(true) != 1 or any(word not in _FALSE for value, word in words.items() if value not in true):
+            return None
+        yes = dict(profile.top)[true[0]]
+        literal = self.dialect.value(true[0])
+        is_not = f"({name} IS NULL OR {name} <> {literal})"
+        return Flag(yes, profile.filled - yes, profile.nulls, f"{name} = {literal}", is_not)
+
+    def amounts(self, table: ProfiledTable) -> dict[str, tuple[str, ...]]:
+        """Return the columns of money that add up, with the words of their names, in the order of the table."""
+        found = {}
+        for column in table.table.columns:
+            profile = table.profiles.get(column.name)
+            if column.name in table.keys or mostly_null(profile):
+                continue
+            kind = additive(column, profile, table.parts[column.name], table.words)
+            if kind is not None and kind.kind is Additive.MONEY:
+                found[column.name] = table.parts[column.name]
+        return found
+
+
+def _is_zero(name: str) -> str:
+    return f"coalesce({name}, 0) = 0"
+
+
+def _is_counted(table: ProfiledTable) -> bool:
+    if table.rows < FEWEST_ROWS or table.profile.problem is not None or table.is_bridge or table.is_about_states:
+        return False
+    words = {*table.words}
+    return not (table.is_lookup or words & _LOGS or table.words[-1] in _NOTES)
+
+
+def is_lines(table: ProfiledTable) -> bool:
+    """Whether a table is of the parts of something, such as `order_lines`."""
+    return len(table.words) > 1 and table.words[-1] in _LINES
+
+
+def of_kind(table: ProfiledTable, *kinds: str) -> bool:
+    """Whether the name of a table means one of these concepts."""
+    return bool(concepts(table.words) & set(kinds))
+
+
+def things(table: ProfiledTable) -> str:
+    """Return what the rows of a table are, for a sentence: `order lines`."""
+    return plural_of(table.entity.split("_")).replace("_", " ")
+
+
+def thing(table: ProfiledTable) -> str:
+    """Return what a row of a table is, for a sentence."""
+    return table.entity.replace("_", " ")
+
+
+def meaning(table: ProfiledTable, column: str) -> tuple[str, ...]:
+    """Return the words of a flag's name that say what it means: `is_test_order` of orders gives `test`."""
+    own = {stem(word) for word in table.words}
+    words = [word for each in table.parts[column] for word in _split(each)]
+    return tuple(word for word in words if word not in ANY_WORDS and stem(word) not in own)
+
+
+def _split(word: str) -> tuple[str, ...]:
+    """Return words that are run together: `isinternal`, `testkunde`."""
+    if word.startswith("is") and len(word) > 5:
+        return "is", word[2:]
+    ending = next((each for each in ANY_WORDS if len(each) > 4 and word.endswith(each) and word != each), None)
+    return (word,) if ending is None else (word.removesuffix(ending), ending)
+
+
+def in_rows(count: int, table: ProfiledTable) -> str:
+    """Return how many rows of a table, or of its sample, something is true of: `12 of 812 rows`."""
+    profile = table.profile
+    sampled = "" if profile.complete else " in a sample"
+    return f"{count:,} of {profile.rows:,} rows{sampled}"
+
+
+def is_view(table: ProfiledTable) -> bool:
+    """Whether a table is a view."""
+    return table.table.kind is not TableKind.TABLE
+
+
+def plain_words(name: str) -> frozenset[str]:
+    """Return the words of a name as a set."""
+    return frozenset(tokens(name))
+
+
+def column_of(table: ProfiledTable, columns: Iterable[str]) -> Column | None:
+    """Return the first of some columns that the table has."""
+    known = {each.name: each for each in table.table.columns}
+    return next((known[name] for name in columns if name in known), None)
