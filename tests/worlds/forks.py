@@ -6,6 +6,7 @@ CPU time. What such a run starts of ktx is a fork of that process too; `INSTALLE
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import fcntl
@@ -82,6 +83,9 @@ _SPAWNING: Final = ("ktx_cli.jobs.serve.daemon", "ktx_cli.jobs.serve.runs")
 
 INSTALLED: Final = "INSTALLED"
 """The variable with which a run starts the installed ktx, as it does where no test looks on."""
+
+_CODES: Final[list[object]] = []
+"""The exit code of the run in this process, once it is known."""
 
 _ROOT: Final = str(Path(__file__).parents[2])
 _START: Final = f"import sys; sys.path.insert(0, {_ROOT!r}); from tests.worlds.forks import _serve; _serve()"
@@ -391,6 +395,7 @@ def leave_shared() -> None:
 
 def _serve() -> None:
     """Say that all is loaded; fork for every line of the input and print the id of the child, and its end later."""
+    atexit.register(_end)  # before all others, so it runs after them
     for name in (*_LOADED, *sys.argv[2:]):
         importlib.import_module(name)
     fork_workers(sys.argv[1])
@@ -470,7 +475,25 @@ def _become(asked: Mapping[str, Any], opened: Callable[[], Sequence[int]]) -> No
         start_workers()  # who forks them has all rights
     sys.argv = [str(Path(sys.executable).with_name("ktx")), *asked["arguments"]]
     module = asked.get("module", "ktx_cli")
-    importlib.import_module("ktx_cli.cli.main" if module == "ktx_cli" else module).main()
+    try:
+        importlib.import_module("ktx_cli.cli.main" if module == "ktx_cli" else module).main()
+    except SystemExit as end:
+        _CODES.append(end.code)
+        raise
+    _CODES.append(0)
+
+
+def _end() -> None:
+    """End a run where its Python would begin to take apart all modules, and copy nearly all memory of the parent."""
+    code = _CODES[0] if _CODES else None
+    if not isinstance(code, int):  # the parent, or a run that ends in another way
+        return
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except (OSError, ValueError):  # Python has words and a code of its own for that
+        return
+    os._exit(code)
 
 
 def _find_packages(path: str) -> None:
