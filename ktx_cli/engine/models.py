@@ -298,10 +298,13 @@ class Preflight:
             self.spending.add(fact)
 
     def store(self, report: IngestReport) -> None:
+        """Do the same as `keep`, with the errors of a report."""
+        described = (each.descriptions for each in report.connections)
+        self.keep([report.stopped, report.failure, *(each.stopped for each in described if each is not None)])
+
+    def keep(self, errors: Sequence[BaseException | None]) -> None:
         """Keep what the probes found and took, for ten minutes unless a call failed; the caller holds the lock."""
         probes, self._probes = self._probes, llm.ProbeRun()
         probes.store(self.plan.layout)
-        described = (each.descriptions for each in report.connections)
-        errors = (report.stopped, report.failure, *(each.stopped for each in described if each is not None))
         if any(isinstance(error, llm.LlmError) for error in errors):
             llm.forget_probes(self.plan.layout)

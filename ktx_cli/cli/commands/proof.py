@@ -41,6 +41,13 @@ def proof(
     baseline: Annotated[
         bool, Option("--baseline/--no-baseline", help="Compare with the database schema and SQL alone.")
     ] = True,
+    show_values: Annotated[
+        bool,
+        Option(
+            "--show-values",
+            help="Let the agent see values of rows, as a client of `ktx mcp` does, whatever scan.privacy is.",
+        ),
+    ] = False,
     model: Annotated[
         str | None, Option("--model", help="Instead of the default role's: MODEL or BACKEND:MODEL.")
     ] = None,
@@ -90,6 +97,7 @@ def proof(
         runs=runs,
         ablate=tuple(ablate or ()),
         baseline=baseline,
+        show_values=show_values,
         max_usd=max_usd,
         max_tokens=max_tokens,
         wait_seconds=wait or 0.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
@@ -25,6 +26,8 @@ STEPS: Final = 30
 
 MOST_KEPT: Final = 10_000
 """Rows of a result that can be an answer."""
+
+_PARTS: Final = re.compile(r"[^\w-]+")
 
 _SHOWN_ROWS: Final = 200
 _DEFAULT_ROWS: Final = 1_000
@@ -104,8 +107,8 @@ class AnswerState:
 
     def observe(self, text: str) -> None:
         """Note which artifacts an answer of a tool shows."""
-        folded = text.casefold()
-        self.shown.update(each.id for each in self.known if each.word.casefold() in folded)
+        named = set(re.findall(r"[\w-]+", text.casefold()))
+        self.shown.update(each.id for each in self.known if set(_PARTS.split(each.word.casefold())) <= named)
 
     def accept(self, value: GiveAnswer) -> ToolOutput:
         """Take an answer; the last one counts. Raises `ToolError` for one that has no rows to compare."""

@@ -20,8 +20,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from ktx_cli.agent_tools import contents_of
 from ktx_cli.core import Command, KtxError, Record, ResultWarning, UsageError, did_you_mean, listing, yaml
 from ktx_cli.jobs.serve.project import ServedProject
+from ktx_cli.llm import Embedder, create_embedder
 from ktx_cli.project import (
     CONFIG_NAME,
     OWN_NAMES,
@@ -37,7 +39,8 @@ from ktx_cli.project import (
     apply,
 )
 from ktx_cli.protection import is_protected
-from ktx_cli.semantic import Model, layer_ids, load_tree, read_source
+from ktx_cli.search import refresh
+from ktx_cli.semantic import Model, check_model, layer_ids, load_tree, read_source
 from ktx_cli.sources import source_for
 from ktx_cli.warehouses import Connector, ConnectorPool, DatabaseSchema, Scope, dialect_of
 from ktx_cli.wiki import GLOBAL, load_wiki, page_path
@@ -264,9 +267,12 @@ class Arms:
             self._pool = stack.enter_context(contextlib.closing(_ProjectPool(self.layout.root)))
             self._depth = 1 + max((_steps_up(each, self.layout.root) for each in self._folders()), default=0)
             self._base = self._copy_project()
+            self._renew_index(Layout(self._base))
             self.digest = _digest_of(self._base, (self.layout.config,))
             tree = WorkingTree(self._base)
             self.models = {connection: self._load(tree, connection) for connection in layer_ids(Layout(self._base))}
+            for model in self.models.values():
+                _require_known(model)
             self.artifacts = list_artifacts(tree, self.models)
             self._stack = stack.pop_all()
         return self
@@ -297,11 +303,27 @@ class Arms:
             (folder / path).unlink(missing_ok=True)
             if content is not None:
                 (folder / path).write_bytes(content)
+        self._renew_index(Layout(folder))
         try:
             with contextlib.closing(self._served(folder)) as project:
                 yield project
         finally:
             shutil.rmtree(folder)
+
+    def _renew_index(self, own: Layout) -> None:
+        """Bring the copy of the search index up to date, so that no search says that something is not in it."""
+        if not own.search_index.exists():
+            return
+        content = own.search_index.read_bytes()
+        own.search_index.unlink()  # it is the same file as that of the other arms
+        own.search_index.write_bytes(content)
+
+        def embedder() -> Embedder | None:
+            return create_embedder(self.config, self.layout.root, self.environ)
+
+        renewed = refresh(own.search_index, contents_of(own, self.config), WorkingTree(own.root), embedder=embedder)
+        if renewed.error is not None:
+            raise renewed.error
 
     def overlay(self, artifact: Artifact) -> Workspace:
         """Return the context without an artifact; raises `UsageError` where the rest does not work without it."""
@@ -320,11 +342,10 @@ class Arms:
         if source is not None and is_protected(source):
             message = f"`{artifact.id}` hides rows or columns, so it cannot be left out"
             raise UsageError(message, hint="leave out its measures or pages instead")
-        known = {each.message for each in model.problems if each.severity == "error"}
-        problems = self._load(tree, artifact.connection).problems
-        broken = next((each for each in problems if each.severity == "error" and each.message not in known), None)
+        known = set(_errors(model))
+        broken = next((each for each in _errors(self._load(tree, artifact.connection)) if each not in known), None)
         if broken is not None:
-            message = f"`{artifact.id}` cannot be left out alone: {broken.message}"
+            message = f"`{artifact.id}` cannot be left out alone: {broken}"
             raise UsageError(message, hint="leave out the definition that uses it instead")
 
     def dialect(self, connection: str) -> str:
@@ -389,15 +410,28 @@ class Arms:
                 link.symlink_to(path)
 
 
+def _require_known(model: Model) -> None:
+    """Raise `KtxError` for a layer with errors that may hide something: no arm could tell what it must not show."""
+    if model.barred or model.sealed is not None:
+        message = f"the semantic layer of `{model.connection}` has errors, so nobody can tell what it hides"
+        raise KtxError(message, hint=Command("sl", "validate", "-c", model.connection), code="semantic_problems")
+
+
+def _errors(model: Model) -> list[str]:
+    """Return what is wrong with the definitions of a layer."""
+    return [each.message for each in (*model.problems, *check_model(model)) if each.severity == "error"]
+
+
 def _steps_up(folder: Path, root: Path) -> int:
     return Path(os.path.relpath(folder, root)).parts.count("..")
 
 
 def _copy_database(path: Path, copy: Path) -> None:
-    """Copy a database as it is committed now, in one file."""
+    """Copy a database as it is committed now, in one file. Where no run is at work, nothing appears beside it."""
+    alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
     try:
         with (
-            contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as source,
+            contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro{alone}", uri=True)) as source,
             contextlib.closing(sqlite3.connect(copy)) as target,
         ):
             source.backup(target)

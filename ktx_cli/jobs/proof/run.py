@@ -93,7 +93,7 @@ class ProofRequest:
 
     `names`: of evals; none: all. `model`, `effort`: instead of those of the default role. `runs`: how often each
     question is asked in each arm. `ablate`: what to leave out, one at a time. `baseline`: ask with the schema alone
-    too.
+    too. `show_values`: the agent sees values of rows, whatever `scan.privacy` is.
     """
 
     layout: Layout
@@ -106,6 +106,7 @@ class ProofRequest:
     runs: int = 3
     ablate: Sequence[str] = ()
     baseline: bool = True
+    show_values: bool = False
     max_usd: float | None = None
     max_tokens: int | None = None
     wait_seconds: float = 0.0
@@ -180,6 +181,7 @@ def _under_lock(
                 stopped = asked.all(models)
             report = score(proof, in_order(proof, asked.attempts), planned=asked.planned)
             report.stopped = stopped
+            preflight.keep([stopped])
             status = report.status
             if status == "done":
                 asked.forget()
@@ -305,8 +307,8 @@ class _Asked:
 
     @property
     def _privacy(self) -> bool:
-        """Whether values of rows stay on this machine, as for every other model of the project."""
-        return self.plan.config.scan.privacy != "off"
+        """Whether values of rows stay on this machine."""
+        return self.plan.config.scan.privacy != "off" and not self.request.show_values
 
     def _key(self, arm: Arm, question: Question, run: int) -> str:
         facts = [self._version, arm.name, question.prompt, question.connection, list(question.columns), run]

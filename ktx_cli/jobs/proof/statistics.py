@@ -1,28 +1,24 @@
 """The statistics of paired arms: shares and lifts with intervals, exact tests, a correction for many comparisons.
 
 Questions are the sample: runs of one question are not independent of each other, so every interval resamples or counts
-questions, each with all of its runs. Everything is computed from the data and a fixed seed, so that the same runs
-always give the same figures.
+questions, each with all of its runs. Nothing is drawn at random, so that the same runs always give the same figures.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
+import itertools
 import math
-import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from statistics import NormalDist, fmean
 from typing import Final
 
 from ktx_cli.core import Record
 
 LEVEL: Final = 0.95
-RESAMPLES: Final = 4_000
-"""Resamples of a bootstrap interval."""
-
 _NORMAL: Final = NormalDist()
 
 
@@ -83,44 +79,70 @@ def clustered_share(clusters: Sequence[float], *, level: float = LEVEL) -> Inter
     return wilson(share * trials, trials, level=level, quantile=quantile)
 
 
-def bootstrap_mean(values: Sequence[float], *, level: float = LEVEL, resamples: int = RESAMPLES) -> Interval:
+def bootstrap_mean(values: Sequence[float], *, level: float = LEVEL) -> Interval:
     """Return the mean of differences between -1 and 1, with its bootstrap interval.
 
-    `values`: one of each question, the mean over its runs. Percentiles are widened as Student's distribution is wider
-    than the normal one, without which intervals of few questions are too narrow. Where all differences are the same,
-    there is nothing to resample: the interval then holds what so many questions cannot rule out.
+    `values`: one of each question, the mean over its runs. The distribution of the means of all resamples is computed,
+    not drawn. Its percentiles are widened as Student's distribution is wider than the normal one, without which
+    intervals of few questions are too narrow. Where all differences are the same, there is nothing to resample: the
+    interval then holds what so many questions cannot rule out.
     """
     count = len(values)
     if not count:
         return Interval(0.0, -1.0, 1.0)
     mean = fmean(values)
     if min(values) == max(values):
-        return _of_equal(mean, count, level)
+        unseen = wilson(0, count, level=level).high
+        return Interval(mean, max(-1.0, mean - unseen), min(1.0, mean + unseen))
     stretch = math.sqrt(count / (count - 1)) * student_quantile(0.5 + level / 2, count - 1)
     tail = _NORMAL.cdf(-stretch)
-    means = sorted(_resampled(values, resamples))
-    low, high = _percentile(means, tail), _percentile(means, 1 - tail)
-    return Interval(mean, max(-1.0, min(low, mean)), min(1.0, max(high, mean)))
+    scale = min(_FINEST, math.lcm(*(Fraction(each).limit_denominator(1_000).denominator for each in values)))
+    first, chances = _resampled_sums([round(each * scale) for each in values])
+    low = first + _place(chances, tail) - 0.5
+    high = first + len(chances) - 1 - _place(chances[::-1], tail) + 0.5
+    return Interval(mean, max(-1.0, low / scale / count), min(1.0, high / scale / count))
 
 
-def _resampled(values: Sequence[float], resamples: int) -> Iterable[float]:
-    """Yield the means of resamples; the seed is made of the values, so that their order does not matter."""
-    ordered, count = sorted(values), len(values)
-    seed = hashlib.sha256(repr([round(each, 12) for each in ordered]).encode()).digest()
-    draw = random.Random(seed)
-    return [sum(draw.choices(ordered, k=count)) / count for _ in range(resamples)]
+_FINEST: Final = 60
+"""Differences are counted in parts of this size at the finest: exact for up to six runs, a sixtieth for more."""
+
+_NEGLIGIBLE: Final = 1e-10
+"""The probability that is cut off each end of a distribution while it is computed."""
+
+_Distribution = tuple[int, list[float]]
+"""Probabilities of whole numbers that follow each other, and the first of these numbers."""
 
 
-def _of_equal(mean: float, count: int, level: float) -> Interval:
-    unseen = wilson(0, count, level=level).high
-    return Interval(mean, max(-1.0, mean - unseen), min(1.0, mean + unseen))
+def _resampled_sums(values: Sequence[int]) -> _Distribution:
+    """Return the distribution of the sum of as many values as there are, each drawn from all of them."""
+    first, count = min(values), len(values)
+    drawn = [0.0] * (max(values) - first + 1)
+    for value in values:
+        drawn[value - first] += 1 / count
+    total: _Distribution = (0, [1.0])
+    power: _Distribution = (first, drawn)
+    while count:
+        if count & 1:
+            total = _sum_of(total, power)
+        count >>= 1
+        power = _sum_of(power, power) if count else power
+    return total
 
 
-def _percentile(ordered: Sequence[float], share: float) -> float:
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+def _sum_of(one: _Distribution, other: _Distribution) -> _Distribution:
+    """Return the distribution of the sum of two independent numbers, without its negligible ends."""
+    (first, chances), (second, others) = one, other
+    sums = [0.0] * (len(chances) + len(others) - 1)
+    for place, chance in enumerate(chances):
+        for step, part in enumerate(others):
+            sums[place + step] += chance * part
+    begin, end = _place(sums, _NEGLIGIBLE), _place(sums[::-1], _NEGLIGIBLE)
+    return first + second + begin, sums[begin : len(sums) - end]
+
+
+def _place(chances: Sequence[float], tail: float) -> int:
+    """Return the first place up to which there is more than a probability."""
+    return next(place for place, below in enumerate(itertools.accumulate(chances)) if below > tail)
 
 
 def mcnemar(differences: Iterable[float]) -> PairedTest:
