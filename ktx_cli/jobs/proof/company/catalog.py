@@ -173,6 +173,7 @@ _SALES: Final = (
                 kept="paid shipped",
             ),
             statuses("status|order_state|stage", "20=4 30=5 10=2 90=1 95=1", dropped="90 95", kept="20 30"),
+            statuses("status|fulfilment|progress", "DONE=8 OPEN=3 VOID=1 FRAUD=1", dropped="VOID FRAUD", kept="DONE"),
         ),
         readings=status_readings("orders"),
     ),
@@ -384,6 +385,7 @@ _MONEY: Final = (
             statuses(
                 *("status|invoice_status|state", "paid=6 open=3 draft=1 void=1"), dropped="draft void", kept="paid"
             ),
+            statuses("status|booking_state", "booked=7 reversed=1 pending=2", dropped="reversed", kept="booked"),
             statuses("stage|doc_status|status", "4=6 3=3 1=1 9=1", dropped="1 9", kept="4"),
         ),
         readings=status_readings("invoices"),
@@ -430,6 +432,7 @@ _MONEY: Final = (
                 dropped="rejected",
                 kept="approved reimbursed",
             ),
+            statuses("status|step|state", "S3=7 S2=3 S1=2 SX=1", dropped="SX", kept="S3"),
         ),
         readings=status_readings("expenses"),
     ),

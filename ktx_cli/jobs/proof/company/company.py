@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.jobs.connections import config_with_connection
@@ -77,15 +78,23 @@ class Company:
         return next(each for each in self.conventions if each.id == convention)
 
 
-def write_company(folder: Path, seed: int, *, conventions: Collection[str] | None = None) -> Company:
+def write_company(
+    folder: Path,
+    seed: int,
+    *,
+    conventions: Collection[str] | None = None,
+    truths: Mapping[str, str] = MappingProxyType({}),
+) -> Company:
     """Write the company of a seed into a new or empty folder.
 
-    `conventions`: the ids of those that are switched on; None: the seed chooses 30 of the catalog. The same seed gives
-    the same company on every machine. Raises `StorageError` where a file cannot be written.
+    `conventions`: the ids of those that are switched on; None: the seed chooses 30 of the catalog. `truths`: readings
+    that are right in place of those that the seed draws, by convention: a company that changed its mind. The same seed
+    gives the same company on every machine. Raises `StorageError` where a file cannot be written, and `ValueError`
+    where a convention or a reading is not known.
     """
     import duckdb
 
-    switched = switch(seed, CATALOG, conventions, CONVENTIONS)
+    switched = switch(seed, CATALOG, conventions, CONVENTIONS, truths)
     plan = plan_core(seed, _added(switched), _without(switched))
     drawn = tuple(read(plan, each) for each in switched)
     project = write_dbt(plan, drawn)

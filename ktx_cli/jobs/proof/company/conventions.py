@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from ktx_cli.jobs.demo.people import Dice
@@ -146,26 +147,35 @@ class Switched:
 
 
 def switch(
-    seed: int, catalog: Sequence[ConventionPlan], wanted: Collection[str] | None, count: int
+    seed: int,
+    catalog: Sequence[ConventionPlan],
+    wanted: Collection[str] | None,
+    count: int,
+    truths: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Switched, ...]:
     """Return the catalog as the seed draws it.
 
     `wanted`: the ids that are on; None: the seed chooses `count` of them. What settles those that are on is dealt in
-    turns, so that each class has about as many.
+    turns, so that each class has about as many. `truths`: the id of the reading that is right, by that of the
+    convention, where it is not the one that the seed draws. Raises `ValueError` for an id that is not known.
     """
     dice = Dice(seed, "conventions")
     ids = [each.id for each in catalog]
     chosen = set(dice.sample(ids, count) if wanted is None else wanted)
-    unknown = chosen.difference(ids)
+    unknown = {*chosen, *truths}.difference(ids)
     if unknown:
         raise ValueError(f"unknown conventions: {', '.join(sorted(unknown))}")
+    for plan in catalog:
+        if plan.id in truths and truths[plan.id] not in {each.id for each in plan.readings}:
+            raise ValueError(f"unknown reading of {plan.id}: {truths[plan.id]}")
     dealt = dict.fromkeys(SettledBy, 0)
     settled: dict[str, SettledBy] = {}
     # Those with the fewest classes choose first, so that the deal comes out even.
     for plan in sorted(dice.sample(list(catalog), len(catalog)), key=lambda each: len(each.settled_by)):
         settled[plan.id] = min(plan.settled_by, key=lambda each: dealt[each])
         dealt[settled[plan.id]] += plan.id in chosen
-    return tuple(_switched(seed, plan, plan.id in chosen, settled[plan.id]) for plan in catalog)
+    drawn = (_switched(seed, plan, plan.id in chosen, settled[plan.id]) for plan in catalog)
+    return tuple(replace(each, truth=truths.get(each.plan.id, each.truth)) for each in drawn)
 
 
 def _switched(seed: int, plan: ConventionPlan, is_on: bool, settled_by: SettledBy) -> Switched:

@@ -195,6 +195,36 @@ _BACKDROP: Final[Mapping[str, Sequence[str]]] = {
 }
 """The tables of `tables.py` that stand around the core, and the columns that would be conventions of their own."""
 
+_DECOYS: Final[Mapping[str, Sequence[str]]] = {
+    "accounts": (
+        "referred_by_id|introduced_by|recommended_by ref accounts 0.7",
+        "legacy_number|old_number code 1000 99999",
+        "updated_at|modified_at time",
+    ),
+    "contacts": ("extension|phone_extension code 100 999", "updated_at|modified_at time"),
+    "products": ("is_bestseller|bestseller flag 0.05", "sort_order|position ordinal 1 90"),
+    "orders": (
+        "is_express|rush_order|same_day flag 0.05",
+        "priority|urgency ordinal 1 3",
+        "loaded_at|synced_at|etl_loaded_at time",
+    ),
+    "order_items": ("is_gift_wrapped|engraved flag 0.06", "line_number|position ordinal 1 9"),
+    "payments": ("loaded_at|synced_at|etl_loaded_at time", "terminal_no|terminal code 100 999"),
+    "subscriptions": ("renewal_of|previous_contract_id ref subscriptions 0.8", "auto_renew|renews flag 0.9"),
+    "invoices": ("reminder_count|dunning_level ordinal 0 3", "updated_at|modified_at time"),
+    "usage_records": ("schema_version|format_version ordinal 1 3",),
+    "opportunities": ("currency|currency_code currency EUR=1", "is_strategic|strategic flag 0.06"),
+    "leads": ("is_hot|hot flag 0.07",),
+    "tickets": ("is_escalated|escalated flag 0.05", "priority|urgency ordinal 1 4"),
+    "sessions": ("is_first_visit|new_visitor flag 0.08", "landing_page_no|page_no code 1 60"),
+    "employees": ("deputy_id|substitute_id ref employees 0.8", "is_first_aider|first_aider flag 0.06"),
+    "expenses": ("currency|currency_code currency EUR=1", "updated_at|modified_at time"),
+    "shipments": ("is_fragile|fragile flag 0.04", "updated_at|modified_at time"),
+    "purchase_orders": ("loaded_at|synced_at|etl_loaded_at time",),
+    "ad_spend": ("loaded_at|synced_at|etl_loaded_at time",),
+}
+"""Columns that look like conventions and are none: the seed adds some of them."""
+
 _SCHEMAS: Final = (
     ("shop", "finance", "operations"),
     ("app", "billing", "backoffice"),
@@ -255,6 +285,9 @@ def plan_core(seed: int, added: Mapping[str, Sequence[str]], without: Iterable[s
                 lines.insert(dice.between(2, len(lines)), line)
             else:
                 lines[place] = line
+        for line in _DECOYS.get(concept, ()):
+            if dice.chance(0.5) and not any(_column(each) == _column(line) for each in lines[1:]):
+                lines.insert(dice.between(2, len(lines)), line)
     for lines in _blocks(TABLES):
         concept = concept_of(lines[0])
         if concept in _BACKDROP:

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Final
 
 from ktx_cli.jobs.demo.people import Dice
-from ktx_cli.jobs.proof.company.conventions import Convention, Reading
+from ktx_cli.jobs.proof.company.conventions import Convention, Reading, SettledBy
 from ktx_cli.jobs.proof.company.warehouse import MadeUpCompany, resolve
 from ktx_cli.semantic import DecisionKind
 
@@ -57,7 +57,7 @@ class WrongReading:
 class Question:
     """A question in business words. `columns`: of the answer. `truth`: the SQL that answers it.
 
-    `conventions`: the ids of those that the answer depends on.
+    `conventions`: the ids of those that the answer depends on. `settled_by`: what the least settled of them needs.
     """
 
     id: str
@@ -66,6 +66,7 @@ class Question:
     truth: str
     wrong: tuple[WrongReading, ...]
     conventions: tuple[str, ...]
+    settled_by: SettledBy
 
 
 def _counted(id: str, noun: str, key: str, verb: str) -> Measure:
@@ -74,6 +75,10 @@ def _counted(id: str, noun: str, key: str, verb: str) -> Measure:
 
 def _amount(id: str, noun: str, column: str, aggregate: str = "sum({})") -> Measure:
     return Measure(id, f"What is {noun}", f"What was {noun}", aggregate, f"{{{column}}}")
+
+
+def _average(id: str, noun: str, column: str) -> Measure:
+    return _amount(id, f"the average {noun} (to four decimals)", column, "round(avg({}), 4)")
 
 
 _COUNTRY: Final = ("country of the customer", "accounts.country")
@@ -101,7 +106,7 @@ FACTS: Final[tuple[Fact, ...]] = (
         (
             _counted("orders", "orders", "order_id", "did we get"),
             _amount("revenue", "our revenue from orders", "amount"),
-            _amount("average_order", "the average value of an order", "amount", "round(avg({}), 4)"),
+            _average("average_order", "value of an order", "amount"),
         ),
         {"sales channel": "channel", _COUNTRY[0]: _COUNTRY[1]},
         {"accounts": "account_id"},
@@ -163,7 +168,7 @@ FACTS: Final[tuple[Fact, ...]] = (
     Fact(
         "usage_records",
         "used_on",
-        (_amount("usage", "the usage of our customers, in units", "units"),),
+        (_amount("usage", "the number of units that our customers used", "units"),),
         {_COUNTRY[0]: _COUNTRY[1]},
         _OF_SUBSCRIPTIONS,
     ),
@@ -183,7 +188,7 @@ FACTS: Final[tuple[Fact, ...]] = (
         "opened_on",
         (
             _counted("tickets", "support tickets", "ticket_id", "did we get"),
-            _amount("satisfaction", "the average satisfaction with support", "satisfaction", "round(avg({}), 4)"),
+            _average("satisfaction", "satisfaction with support", "satisfaction"),
         ),
         {"topic": "category", "country of the user": "contacts.country"},
         _OF_CONTACTS,
@@ -200,7 +205,20 @@ FACTS: Final[tuple[Fact, ...]] = (
         {"device": "device", "country of the user": "contacts.country"},
         _OF_CONTACTS,
     ),
-    Fact("employees", "hired_on", (_counted("headcount", "people in our headcount", "employee_id", "joined us"),), {}),
+    Fact(
+        "employees",
+        "hired_on",
+        (
+            Measure(
+                "headcount",
+                "What is our headcount",
+                "How many people of our headcount joined us",
+                "count(DISTINCT {})",
+                "{employee_id}",
+            ),
+        ),
+        {},
+    ),
     Fact(
         "expenses",
         "spent_on",
@@ -214,8 +232,8 @@ FACTS: Final[tuple[Fact, ...]] = (
         "shipments",
         "shipped_on",
         (
-            _counted("shipments", "shipments", "shipment_id", "did we count"),
-            _amount("average_freight", "the average freight cost of a shipment", "freight_cost", "round(avg({}), 4)"),
+            _counted("shipments", "shipments", "shipment_id", "were there"),
+            _average("average_freight", "freight cost of a shipment", "freight_cost"),
         ),
         {"warehouse": "warehouse_id"},
     ),
@@ -277,6 +295,7 @@ def candidates(company: MadeUpCompany, conventions: Sequence[Convention]) -> Ite
                 WrongReading(each.id, other, ask(right | {each.id: other})) for each in touching for other in each.wrong
             ),
             tuple(right),
+            max((each.settled_by for each in touching), key=list(SettledBy).index),
         )
 
 
@@ -305,7 +324,8 @@ def _text(measure: Measure, shape: Shape) -> str:
     words = measure.then if shape.year or shape.by else measure.now
     if shape.year:
         words += f" in {'the fiscal year ' if shape.is_fiscal else ''}{shape.year}"
-    by = shape.by or (shape.group[0] if shape.group else "")
+    steps = {"year": "year", "month": "number of the month"}
+    by = steps[shape.by] if shape.by else shape.group[0] if shape.group else ""
     return f"{words}, by {by}?" if by else f"{words}?"
 
 

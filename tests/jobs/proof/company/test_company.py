@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -95,9 +96,37 @@ def test_an_answer_that_follows_no_reading_is_wrong(company: Company) -> None:
     assert (score.verdict, score.reading) == (Verdict.WRONG, None)
 
 
-def test_unknown_conventions_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="unknown conventions: weather"):
-        write_company(tmp_path, 1, conventions=["weather"])
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"conventions": ["weather"]}, "unknown conventions: weather"),
+        ({"truths": {"weather": "fine"}}, "unknown conventions: weather"),
+        ({"truths": {"test_orders": "some"}}, "unknown reading of test_orders: some"),
+    ],
+)
+def test_unknown_conventions_and_readings_are_refused(asked: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        write_company(tmp_path, 1, **asked)
+
+
+def test_a_company_can_change_its_mind(companies: Companies, tmp_path: Path) -> None:
+    before = companies(1)
+    changed = [each for each in before.switched_on if each.settled_by is SettledBy.DOCUMENT][:3]
+    after = write_company(tmp_path, 1, truths={each.id: each.wrong[0] for each in changed})
+    assert {each.id for each in after.conventions if each.truth != before.convention(each.id).truth} == {
+        each.id for each in changed
+    }
+    assert after.plan == before.plan
+    for each in changed:
+        assert after.convention(each.id).statement == each.readings[each.wrong[0]].sentence
+        old = {question.id: question.truth for question in before.questions if each.id in question.conventions}
+        assert all(old[question.id] != question.truth for question in after.questions if question.id in old)
+
+
+def test_a_question_says_what_its_least_settled_convention_needs(company: Company) -> None:
+    for question in company.questions:
+        classes = [company.convention(each).settled_by for each in question.conventions]
+        assert question.settled_by is max(classes, key=list(SettledBy).index)
 
 
 def test_the_same_seed_gives_the_same_company_whatever_the_hash_seed(companies: Companies, tmp_path: Path) -> None:
