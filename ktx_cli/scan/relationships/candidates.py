@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +17,7 @@ from ktx_cli.scan.relationships.record import Check
 from ktx_cli.warehouses import Connector, SampleLimits, Table, column_list, quote, table_path, value_list, value_of
 
 if TYPE_CHECKING:
-    from ktx_cli.scan.relationships.columns import ColumnFacts, DatabaseFacts, NameIndex, TableFacts
+    from ktx_cli.scan.relationships.columns import ColumnFacts, DatabaseFacts, NameIndex, NameMatch, TableFacts
 
 PROBED_VALUES = 60
 """The number of values of a column that are looked up in a key that is larger than its sample."""
@@ -275,6 +275,35 @@ def find_candidates(
     for child in children:
         holders = [*values.parents(child), *shared.get(child, ())]
         candidates += _candidates_of(child, names, holders, hints.get(child, {}), most)
+    return _worth_ranking(candidates, prober)
+
+
+def find_named_candidates(
+    columns: Iterable[ColumnFacts], keys: Set[ColumnFacts], names: NameIndex, prober: Prober
+) -> list[Candidate]:
+    """Return the candidates of columns that are called as a key is, or after the table of a key such as `id`.
+
+    A table with nearly the same columns is left out: there is nothing in it that a row does not have itself.
+    """
+    found = [
+        Candidate(child, key, match, {"names"})
+        for child in columns
+        if can_refer(child) and not child.empty
+        for key, match in names.parents(child).items()
+        if key in keys and same_family(child, key) and _is_called_alike(child, key, match)
+        if not are_alike(child.table, key.table)
+    ]
+    return _worth_ranking(found, prober)
+
+
+def _is_called_alike(child: ColumnFacts, key: ColumnFacts, match: NameMatch) -> bool:
+    if key.base:
+        return child.joined == key.joined
+    return child.keyed and match.table == 1
+
+
+def _worth_ranking(candidates: Sequence[Candidate], prober: Prober) -> list[Candidate]:
+    """Compare the values of candidates; return those worth ranking, with their features."""
     _compare_values(candidates, prober)
     kept = _without_needless(without_copies(candidate for candidate in candidates if _plausible(candidate)))
     _set_features(candidate for candidate in kept if not candidate.only_orphans)

@@ -326,6 +326,8 @@ class DatabaseFacts:
     tables: list[TableFacts]
     relations: tuple[Table, ...] = ()
     """All relations of the database, views too."""
+    views: list[TableFacts] = field(default_factory=list)
+    """The views beside the tables, whose columns may refer to tables, and to which nothing refers."""
 
     @cached_property
     def columns(self) -> list[ColumnFacts]:
@@ -336,7 +338,7 @@ class DatabaseFacts:
 def gather(
     dialect: str, tables: Iterable[Table], sampled: Iterable[SampledTable], failures: Failures = STRICT
 ) -> DatabaseFacts:
-    """Return the facts of all tables; views are left out if there are tables, whose values they only repeat.
+    """Return the facts of all tables; views stand apart if there are tables, whose values they only repeat.
 
     A table that fails unexpectedly is left out and noted in `failures`; the strict default raises the error.
     """
@@ -345,13 +347,18 @@ def gather(
     names = [table.ref.name for table, _ in chosen]
     local = local_key_words(_first_keys(chosen))
     splitter = Splitter([*names, *(column.name for table, _ in chosen for column in table.columns)])
+    views = [relation for relation in relations if relation[0].kind is TableKind.VIEW and relation not in chosen]
     words_of = table_words(names)
+    words_of_views = table_words([*names, *(table.ref.name for table, _ in views)]) if views else {}
     found: list[TableFacts] = []
-    for table, sample in chosen:
-        with failures.stage(Stage.RELATIONSHIPS, table.ref):
-            found.append(_table(table, sample, splitter.split(words_of[table.ref.name]), len(found), splitter, local))
+    beside: list[TableFacts] = []
+    for group, known, name_words in ((chosen, found, words_of), (views, beside, words_of_views)):
+        for table, sample in group:
+            with failures.stage(Stage.RELATIONSHIPS, table.ref):
+                number = len(found) + len(beside)
+                known.append(_table(table, sample, splitter.split(name_words[table.ref.name]), number, splitter, local))
     _mark_peculiar(found)
-    return DatabaseFacts(dialect, found, tuple(table for table, _ in relations))
+    return DatabaseFacts(dialect, found, tuple(table for table, _ in relations), beside)
 
 
 def _first_keys(chosen: Sequence[tuple[Table, SampledTable]]) -> list[tuple[str, ...]]:

@@ -17,6 +17,7 @@ from ktx_cli.scan.relationships.candidates import (
     Prober,
     check_in_database,
     find_candidates,
+    find_named_candidates,
     is_unique_in_database,
 )
 from ktx_cli.scan.relationships.columns import Family, NameIndex, gather
@@ -197,7 +198,9 @@ class Inference:
         with self.failures.stage(Stage.POLYMORPHIC):
             branches = find_branches(self.facts.tables, uniques.keys, names, self.failures)
         relationships = self._relationships(candidates, resolution, checks, composites, branches, set(uniques.keys))
-        by_ref = {table.table.ref: table for table in self.facts.tables}
+        with self.failures.stage(Stage.RELATIONSHIPS):
+            relationships += self._of_views(keys, names)
+        by_ref = {table.table.ref: table for table in (*self.facts.tables, *self.facts.views)}
         relationships = [
             with_sure_cardinality(relationship, by_ref[relationship.child], keys.get(by_ref[relationship.child]))
             for relationship in relationships
@@ -208,6 +211,32 @@ class Inference:
             queries=self.row_checks.queries,
             problems=self.row_checks.all_problems(),
         )
+
+    def _of_views(self, keys: Mapping[TableFacts, KeyChoice], names: NameIndex) -> list[Relationship]:
+        """Return the joins of views to the tables whose key they have under its own name.
+
+        The samples decide: a view is not run once more. What needs review is left out, since nobody asked. All are
+        many-to-one: by a join to one row of a view, a question about a table would take a shortcut through the view.
+        """
+        columns = [column for view in self.facts.views for column in view.columns]
+        single = {
+            table.column(choice.primary[0])
+            for table, choice in keys.items()
+            if len(choice.primary) == 1 and choice.confirmed
+        }
+        if not columns or not single:
+            return []
+        prober = Prober(self.row_checks.connector, lambda: self.row_checks.is_out_of_time)
+        candidates = find_named_candidates(columns, single, names, prober)
+        score_candidates(self.ranker, [*columns, *dict.fromkeys(each.key for each in candidates)], candidates)
+        self.row_checks.queries += prober.statements
+        self.row_checks.problems += prober.problems
+        checks = {each: sampled_check(each) for each in resolve(candidates, self.settings.accept_threshold).winners}
+        return [
+            replace(relationship_of_candidate(candidate, Status.ACCEPTED, check), cardinality=Cardinality.MANY_TO_ONE)
+            for candidate, check in checks.items()
+            if check is not None and self._status(candidate, check) is Status.ACCEPTED
+        ]
 
     def ranked_candidates(self, uniques: UniqueColumns, names: NameIndex, hints: JoinHints) -> list[Candidate]:
         """Return the candidates with their features and probabilities."""

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.relationship_fixtures.discovering import discover_database
 from ktx_cli.project.config.blocks import Scan
-from ktx_cli.scan.relationships.record import Discovery, Status
+from ktx_cli.scan.relationships.record import Cardinality, Discovery, Status
 from ktx_cli.warehouses.port import Scope
 
 
@@ -224,7 +224,7 @@ CASES: dict[str, Case] = {
             "CREATE VIEW good_customers AS SELECT * FROM customers",
             "CREATE VIEW sales AS SELECT o.order_id, c.name FROM orders o JOIN customers c USING (customer_id)",
         ),
-        (ORDER,),
+        (ORDER, "sales(order_id) -> orders(order_id)"),
     ),
     "a copy of a table": Case(
         (*CUSTOMERS, *orders(), "CREATE TABLE stg_customers AS SELECT * FROM customers"),
@@ -270,6 +270,34 @@ def test_keys_that_are_given_never_cost_a_join(shop: Any) -> None:
             tables = [replace(table, primary_key=given.get(table.ref.name, ())) for table in schema.tables]
             found = shop.answer(discover_database(connector, replace(schema, tables=tuple(tables)), Scan()))
         assert found.accepted >= set(case.joins), name
+
+
+@pytest.mark.table(
+    ("view", "joins"),
+    [
+        ("SELECT order_id, customer_id, total * 2 AS doubled FROM orders",
+         ("order_id) -> orders(order_id)", "customer_id) -> customers(customer_id)")),
+        ("SELECT customer_id, count(*) AS many FROM orders GROUP BY 1",
+         ("customer_id) -> customers(customer_id)",)),
+        ("SELECT id AS product_id, name FROM products", ("product_id) -> products(id)",)),
+        ("SELECT id, name || 'x' AS label FROM products", ()),
+        ("SELECT order_id + 90000 AS order_id, total FROM orders", ()),
+        ("SELECT total AS order_total, total AS customer FROM orders", ()),
+        ("SELECT order_id, customer_id, total FROM orders WHERE total > 9",
+         ("customer_id) -> customers(customer_id)",)),
+    ],
+)  # fmt: skip
+def test_views_join_the_tables_whose_key_they_have(view: str, joins: tuple[str, ...], shop: Any) -> None:
+    products = filled("products", "id INTEGER, name TEXT", 60, "n + 700", "'p' || n")
+    tables = (*CUSTOMERS, *orders(), *products)
+    alone = shop.search(tables)
+    found = shop.search((*tables, f"CREATE VIEW shown AS {view}"))
+    of_view = [each for each in found.found.relationships if each.child.name == "shown"]
+    assert {found.name_of(each) for each in of_view} == {f"shown({each}" for each in joins}
+    assert {(each.status, each.cardinality) for each in of_view} <= {(Status.ACCEPTED, Cardinality.MANY_TO_ONE)}
+    assert [each for each in found.found.relationships if each not in of_view] == list(alone.found.relationships)
+    assert found.found.keys == alone.found.keys
+    assert found.found.queries == alone.found.queries + 1, "its profile, and nothing else"
 
 
 def test_a_column_that_is_split_has_no_other_relationships(shop: Any) -> None:
