@@ -20,7 +20,6 @@ from ktx_cli.search import Hit, Passages, Scope, Store, hits, passage_documents,
 from ktx_cli.search import Passage as SearchPassage
 from ktx_cli.search import Passage as Searched
 from ktx_cli.sources import RawStore, load_questions, passage_digest, question_stamps, source_for
-from ktx_cli.wiki import screened, screened_line, without_private
 
 if TYPE_CHECKING:
     from ktx_cli.documents import Document, Passage
@@ -111,6 +110,8 @@ class Library:
 
     def to_search(self, place: DocumentId) -> Iterator[Searched]:
         """Yield the passages of a document as an index takes them."""
+        from ktx_cli.wiki import screened
+
         document = self.document(place)
         title = "" if document is None else self._title(place, document)
         for each in self.passages(place):
@@ -139,6 +140,7 @@ class Library:
 def _screened(document: Document) -> Document:
     """Return a document without secrets and contact data, and without instructions in its title and headings."""
     from ktx_cli.documents import is_heading, outside_fences
+    from ktx_cli.wiki import screened, screened_line, without_private
 
     lines = without_private(document.markdown).split("\n")
     for number, line in list(outside_fences("\n".join(lines))):

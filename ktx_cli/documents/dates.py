@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -82,6 +83,9 @@ _WORDS: Final = {
 _STATED: Final = re.compile(
     rf"(?<!\w)(?P<verb>{'|'.join(_WORDS)})\s*:?\s*\**\s*(?P<date>{_DATE})(?![\w-])", re.IGNORECASE
 )
+_DATE_LINE: Final = re.compile(
+    rf"^\W{{0,6}}(?P<verb>date|datum)\W{{0,4}}:\W{{0,4}}(?P<date>{_DATE})(?![\w-])", re.IGNORECASE
+)
 _NAMED: Final = r"(?P<other>(?:[^.;|]|\.(?=\w)){2,60})"
 _REPLACED: Final = re.compile(
     rf"(?<!\w)(?:superseded|replaced|ersetzt) (?:by|durch)\s*:?\s*{_NAMED}"
@@ -149,16 +153,21 @@ def _of_field(line: str) -> Iterator[Statement]:
     if key == "status":
         word = value.lower()
         meaning = Meaning.ENDED if word in _ENDED else Meaning.DRAFT if word in _DRAFT else None
-    if value and meaning is not None:
+    if value and meaning is not None and (meaning not in _DATES or is_possible(value)):
         yield Statement(meaning, "front matter", _plain(f"{name}: {value}"), value)
 
 
 def _of_line(line: str) -> Iterator[Statement]:
     title = _TITLE.match(line)
-    if title:
+    if title and is_possible(title[1]):
         yield Statement(Meaning.DATED, "title", _plain(f"title: {title[1]}"), title[1])
     rest = _STATED.sub("", line)
+    dated = _DATE_LINE.match(line)
+    if dated and is_possible(dated["date"]):
+        yield Statement(Meaning.DATED, "text", _plain(dated[0].lstrip("-*>#+ ")), dated["date"])
     for each in _STATED.finditer(line):
+        if not is_possible(each["date"]):
+            continue
         is_own = not re.search(r"\w", rest) or _is_own(line, each)
         yield Statement(_meaning(each["verb"]) if is_own else Meaning.MENTIONED, "text", _plain(each[0]), each["date"])
     for each in _REPLACED.finditer(line):
@@ -231,13 +240,29 @@ def day_of(value: str) -> Day | None:
     return (int(year[0]), number, *days[:1])
 
 
+def is_possible(value: str) -> bool:
+    """Whether a text can be a date: one that names a day names one that the calendar has."""
+    day = day_of(value)
+    if day is None or len(day) == 1:
+        return True
+    try:
+        datetime.date(day[0], day[1], day[2] if len(day) > 2 else 1)
+    except ValueError:
+        return False
+    return True
+
+
 def conflicts(stated: tuple[Statement, ...]) -> tuple[tuple[Statement, Statement], ...]:
     """Return the pairs of statements of a document that cannot both be right.
 
     Those of the same meaning with different dates, one in the front matter and one in the text; and a validity that
     ends before it begins. Dates are compared as far as both are known.
     """
-    dated = [(each, day) for each in stated if each.place != "title" and (day := day_of(each.value)) is not None]
+    dated = [
+        (each, day)
+        for each in stated
+        if each.place != "title" and is_possible(each.value) and (day := day_of(each.value)) is not None
+    ]
     found = []
     for place, (one, first) in enumerate(dated):
         for other, second in dated[place + 1 :]:

@@ -16,6 +16,8 @@ from ktx_cli.documents.raw import Document
 _FRONT: Final = re.compile(
     r"---[ \t]*\r?\n(?P<front>.{0,200000}?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
 )
+_FRONT_LINE: Final = re.compile(r"[\w\"'][\w .\"'-]{0,60}:(?:\s|$)|\s*- |\s*#|\s+\S|[\]}]")
+"""A key, an item, a comment, or the next line of a value."""
 _FENCE: Final = re.compile(r" {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\n]*)")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]++(?P<text>[^\n]*?)[ \t]*#*[ \t]*$")
 _CODE: Final = r"(?P<ticks>`+)(?!`).{0,500}?(?<!`)(?P=ticks)(?!`)"
@@ -30,14 +32,18 @@ _MOST_LINKS: Final = 1000
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """Return the mapping at the head of a text and what follows it; `{}` and the whole text where there is none."""
+    """Return the mapping at the head of a text and what follows it; `{}` and the whole text where there is none.
+
+    Of front matter that is meant as YAML and is not valid, only what follows it is returned.
+    """
     found = _FRONT.match(text)
     if found is None:
         return {}, text
     try:
         value = yaml.load(found["front"], where="front matter")
     except ConfigError:
-        return {}, text
+        lines = [line for line in found["front"].split("\n") if line.strip()]
+        return {}, text[found.end() :] if all(map(_FRONT_LINE.match, lines)) else text
     return (
         ({str(key): item for key, item in value.items()}, text[found.end() :])
         if isinstance(value, dict)

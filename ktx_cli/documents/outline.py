@@ -11,7 +11,7 @@ from typing import Final
 
 from ktx_cli.core import StorageError, one_line
 from ktx_cli.documents.conventions import Convention, stated_conventions
-from ktx_cli.documents.dates import Meaning, Statement, conflicts, stated_dates, statements
+from ktx_cli.documents.dates import Meaning, Statement, conflicts, is_possible, stated_dates, statements
 from ktx_cli.documents.markdown import is_heading, outside_fences
 from ktx_cli.documents.raw import Document, RawFile, UnreadableDocumentError
 from ktx_cli.documents.reader import read_document
@@ -101,7 +101,7 @@ def _date(path: str, stated: tuple[Statement, ...]) -> str:
             return found.words
     in_name = _FILE_DATE.search(PurePosixPath(path).stem)
     title = next((each.words for each in stated if each.place == "title"), "")
-    return f"file name: {in_name[0]}" if in_name else title
+    return f"file name: {in_name[0]}" if in_name and is_possible(in_name[0]) else title
 
 
 def _headings(markdown: str) -> Iterator[str]:

@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ktx_cli.core import ConfigError, Diagnostic, KtxError, ResultWarning, Severity, plural
+from ktx_cli.core import (
+    Command,
+    ConfigError,
+    Diagnostic,
+    Hint,
+    KtxError,
+    Placeholder,
+    ResultWarning,
+    Severity,
+    UsageError,
+    one_line,
+    plural,
+)
 from ktx_cli.project import KtxConfig, Layout, WorkingTree, read_bytes, write_atomic
 from ktx_cli.semantic import Model, layer_ids, load_layers
 from ktx_cli.wiki import (
@@ -139,6 +151,30 @@ def find_page(layout: Layout, key: str, scope: str) -> Page:
     if isinstance(found, Diagnostic):
         raise ConfigError(str(found), hint=found.hint, details={"path": found.path, "line": found.line})
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPassage:
+    """A passage of a document as it may be shown. `summary`: the title of the document, and the headings above it."""
+
+    id: str
+    path: str
+    summary: str
+    text: str
+
+
+def find_passage(layout: Layout, config: KtxConfig, key: str) -> DocumentPassage:
+    """Return the passage that a search gave the id of; `UsageError` where there is none now."""
+    from ktx_cli.agent_tools import passage_of, visible
+
+    found = passage_of(layout, config, key)
+    if found is None:
+        search = Command("search", Placeholder("WORDS"), "--kind", "passage")
+        hint = Hint("copy the id from {}; {} reads documents that changed", search, Command("ingest"))
+        raise UsageError(f"there is no passage `{one_line(key, 200)}`", hint=hint)
+    summary = f"{found.title}: {found.heading}" if found.heading else found.title
+    path = visible(key.partition(":")[2].rsplit(":", 2)[0])
+    return DocumentPassage(found.id, path, one_line(visible(summary), 1_000), visible(found.text))
 
 
 def referring(layout: Layout, page: Page) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ktx_cli.core import Command, Diagnostic
 from ktx_cli.faces import exp
 from ktx_cli.protection.relations import Refused, Relations, Table, parts_of, same_table, sources_of
-from ktx_cli.semantic import TEMPLATE, Barred, Column, Model, Source, Visibility
+from ktx_cli.semantic import Barred, Column, Model, Source, Visibility
 from ktx_cli.warehouses import comparable_name, dialect_named
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def check_source(model: Model, source: Source, relations: Relations | None = Non
     """
     if source.sql is None or source.policies or source.visibility is Visibility.HIDDEN or not has_protected(model):
         return
+    from ktx_cli.semantic import TEMPLATE
+
     try:
         check_protected(model, TEMPLATE.sub("NULL", source.sql), relations)
     except Refused as error:

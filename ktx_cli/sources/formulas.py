@@ -20,7 +20,7 @@ from ktx_cli.semantic import PROPOSED_MEASURES, Measure, Model, Place, Report, S
 from ktx_cli.sources.ownership import text_of
 from ktx_cli.sources.table_texts import Wanted, Written, proposed_measures, write
 from ktx_cli.warehouses import Column, Dialect, SemanticType, dialect_named
-from ktx_cli.wiki import screened
+from ktx_cli.wiki import screened, screened_line
 
 if TYPE_CHECKING:
     from ktx_cli.semantic import Column as LayerColumn
@@ -98,7 +98,7 @@ def _formula(raw: str, number: int, line: str) -> Formula | None:
     if named is None or not all(word.isascii() for word in named):
         return None
     text = f"{name.strip()} = {' '.join(right.split())}"
-    if screened(text) != text or not _ORDER_WORDS.isdisjoint(named):
+    if screened(text) != text or screened_line(raw, "path") != raw or not _ORDER_WORDS.isdisjoint(named):
         return Formula((), (), raw, number, "", "its text may not be shown: it contains instructions or private data")
     formula = Formula(named, tuple(pieces), raw, number, text)
     if len(formula.operands) < 2 or named in formula.operands or not _adds_up(formula):

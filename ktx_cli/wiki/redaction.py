@@ -19,7 +19,7 @@ REASONS: Final = {
 }
 """Code of what is found in a text -> why it is not shown."""
 
-_PASSES: Final = 20
+_PASSES: Final = 5
 """How often a text is searched for further instructions before all of its lines are searched one by one."""
 _BEGINNING: Final = re.compile(r"[ \t]*(?:#{1,6}[ \t]+|[-*+>][ \t]+|\d{1,9}[.)][ \t]+)*")
 """What makes a line a heading or an item."""

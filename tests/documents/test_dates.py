@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktx_cli.documents import RawFile, dates_of, stated_dates
+from ktx_cli.documents import RawFile, conflicts, dates_of, stated_dates, statements
 
 
 @pytest.mark.table(
@@ -25,6 +25,14 @@ from ktx_cli.documents import RawFile, dates_of, stated_dates
         ("The standard 2024 model.", ()),
         ("- as of 2024-01-01\n" * 9, ("as of 2024-01-01",)),
         ("\n" * 80 + "As of 2024-01-01", ()),
+        ("# Returns\n\n**Date:** 12 March 2025\n", ("Date: 12 March 2025",)),
+        ("Datum: 12.03.2025\n\nDate: 2025-03-12", ("Datum: 12.03.2025", "Date: 2025-03-12")),
+        ("The order date: 2025-03-12 is in UTC.", ()),
+        # Days that no calendar has:
+        ("As of 2025-02-30", ()),
+        ("---\nvalid_until: 2025-13-01\ndate: 31.04.2025\nreplaces: 2025-13.md\n---\n", ("replaces: 2025-13.md",)),
+        ("Date: 2025-00-10\n\nUpdated on February 30, 2025\n", ()),
+        ("# Report 2025-02-29\n\nAs of 2024-02-29", ("As of 2024-02-29",)),
         ("", ()),
     ],
 )  # fmt: skip
@@ -46,3 +54,16 @@ HTML = b"<html><head><title>Returns</title></head><body><p>As of March 2025</p><
 )
 def test_documents_state_dates_as_texts_do(path: str, content: bytes, found: tuple[str, ...]) -> None:
     assert dates_of(RawFile(path, "", len(content), lambda: content)) == found
+
+
+@pytest.mark.table(
+    ("text", "found"),
+    [
+        ("---\ndate: 2025-01-01\n---\n\nDate: 2024-06-30\n", [("date: 2025-01-01", "Date: 2024-06-30")]),
+        ("---\ndate: 2025-01-01\n---\n\n- **Datum**: 30.06.2024\n", [("date: 2025-01-01", "Datum: 30.06.2024")]),
+        ("---\ndate: 2025-01-01\n---\n\nDate: January 2025\n", []),
+        ("---\ndate: 2025-01-01\n---\n\nDate: 2025-02-30\n", []),
+    ],
+)
+def test_a_line_with_the_date_contradicts_the_front_matter(text: str, found: list[tuple[str, str]]) -> None:
+    assert [(one.words, other.words) for one, other in conflicts(statements(text))] == found

@@ -147,3 +147,22 @@ def test_front_matter_may_list_what_a_document_replaces(listed: str) -> None:
         "old.md": Standing.SUPERSEDED,
         "older.md": Standing.SUPERSEDED,
     }
+
+
+@pytest.mark.table(
+    ("text", "summary"),
+    [
+        ("---\ntitle: [Returns\nowner: a: b\n---\n\n# Returns\n\nCustomers have 30 days.\n", "Customers have 30 days."),
+        ("---\ntags:\n  - x\n  - [y\nstatus: ok\n---\nCustomers have 30 days.\n", "Customers have 30 days."),
+        ("---\nIt is so: we: say it.\nAnd more text.\n---\n\nCustomers have 30 days.\n", "It is so: we: say it."),
+    ],
+)
+def test_front_matter_that_is_not_valid_is_no_sentence(text: str, summary: str) -> None:
+    content = text.encode()
+    found = outline_of(RawFile("a.md", "", len(content), lambda: content))
+    assert found.summary == summary
+
+
+def test_a_file_name_with_a_day_that_no_calendar_has_is_no_date() -> None:
+    assert outline_of(RawFile("a-2025-02-30.md", "", 4, lambda: b"# A\n")).date == ""
+    assert outline_of(RawFile("a-2024-02-29.md", "", 4, lambda: b"# A\n")).date == "file name: 2024-02-29"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from ktx_cli.cli.blocks import Fields, Table
+from ktx_cli.cli.blocks import Block, Fields, Table
 from ktx_cli.cli.commands.completion import connection_option
 from ktx_cli.cli.contract import Result, Session, command
 from ktx_cli.cli.reports import WAIT
-from ktx_cli.core import ResultWarning, one_line, plural
+from ktx_cli.core import Command, ResultWarning, one_line, plural
 
 if TYPE_CHECKING:
     from ktx_cli.search import Found, Hit, Refreshed
@@ -37,7 +37,10 @@ def search(
     limit: Annotated[int, Option("--limit", min=1, max=1000, help="How many to show.")] = 20,
     user: Annotated[str | None, Option("--user", metavar="ID", help="Find the pages of this user too.")] = None,
 ) -> Result:
-    """Find wiki pages, sources, measures, segments, columns, values of columns and passages of documents."""
+    """Find wiki pages, sources, measures, segments, columns, values of columns and passages of documents.
+
+    `ktx wiki read` shows a passage by its name.
+    """
     from ktx_cli.agent_tools import search
     from ktx_cli.project import file_name_warnings
     from ktx_cli.search import Scope
@@ -48,9 +51,10 @@ def search(
     answer = search(layout, config, query, environ=os.environ, scope=scope, limit=limit)
     found = answer.found
     session.warn(*answer.warnings, *file_name_warnings(layout.root))
-    return Result(
-        hits_data(session, query, found), [_hits_table(found.hits) if found.hits else Fields((("found", "nothing"),))]
-    )
+    passage = next((hit.id for hit in found.hits if hit.kind == "passage"), None)
+    steps = [] if passage is None else [Command("wiki", "read", passage)]
+    blocks: list[Block] = [_hits_table(found.hits) if found.hits else Fields((("found", "nothing"),))]
+    return Result(hits_data(session, query, found), blocks, next_steps=steps)
 
 
 def hits_data(session: Session, query: str, found: Found) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ktx_cli.core import CancelledError, Command, Placeholder, UsageError, one_l
 
 if TYPE_CHECKING:
     from ktx_cli.jobs.contradictions import RecordedContradiction
-    from ktx_cli.project import Layout
+    from ktx_cli.project import KtxConfig, Layout
     from ktx_cli.search import Found
     from ktx_cli.wiki import Page
 
@@ -33,6 +33,9 @@ User = Annotated[
     str | None, Option("--user", metavar="ID", help="The pages of this user too; theirs come before everybody's.")
 ]
 Key = Annotated[str, Argument(metavar="KEY", help="The page's key.", autocompletion=page_keys)]
+KeyOrPassage = Annotated[
+    str, Argument(metavar="KEY", help="The page's key, or the id of a passage.", autocompletion=page_keys)
+]
 
 
 Tags = Annotated[list[str] | None, Option("--tag", metavar="TAG", help='A tag. Repeatable; "" for none.')]
@@ -88,19 +91,38 @@ def wiki(
 @command(commands, "read", schema="wiki-read")
 def read(
     session: Session,
-    key: Key,
+    key: KeyOrPassage,
     user: User = None,
     raw: Annotated[bool, Option("--raw", help="The file as it stands.")] = False,
 ) -> Result:
-    """Show a page: what its front matter says, its text, and which pages refer to it."""
+    """Show a page: what its front matter says, its text, and which pages refer to it; or a passage of a document.
+
+    Give the id of a passage as `ktx search` shows it. What looks like a secret, contact data of persons and
+    instructions for agents are not shown of documents.
+    """
     from ktx_cli.jobs.wiki import find_page, referring, scope_of
 
-    layout, _ = session.load_project()
+    layout, config = session.load_project()
+    if ":" in key:
+        return _passage(layout, config, key, raw=raw)
     page = find_page(layout, key, scope_of(user))
     data = _page_data(page, referring(layout, page))
     if raw:
         return Result({**data, "text": page.text}, [Lines(tuple(page.text.splitlines()))])
     return Result(data, _page_blocks(page, data))
+
+
+def _passage(layout: Layout, config: KtxConfig, key: str, *, raw: bool) -> Result:
+    from ktx_cli.jobs.wiki import find_passage
+
+    if raw:
+        raise UsageError("--raw is for pages, and this is the id of a passage", hint="leave --raw out")
+    found = find_passage(layout, config, key)
+    facts = {"key": found.id, "path": found.path, "scope": "document", "summary": found.summary}
+    nothing: dict[str, Any] = {"tags": [], "stale": False, "refs": [], "sl_refs": [], "fields": {}, "backlinks": []}
+    rows = (("passage", found.id), ("document", found.path), ("below", found.summary))
+    blocks: list[Block] = [Fields(rows), Lines(("", *found.text.splitlines()))]
+    return Result({**facts, **nothing, "content": found.text}, blocks)
 
 
 @command(commands, "write", schema="wiki-write")
@@ -312,7 +334,10 @@ def _page_blocks(page: Page, data: dict[str, Any]) -> list[Block]:
     facts = [("page", page.key), ("path", page.path)]
     facts += [(name, _cell(value)) for name, value in page.fields.items() if value not in (None, [], {}, "")]
     facts += [("referred to by", ", ".join(data["backlinks"]))] if data["backlinks"] else []
-    return [Fields(tuple((str(name), value) for name, value in facts)), Lines(("", *page.body.splitlines()))]
+    from ktx_cli.agent_tools import visible
+
+    body = visible(page.body).splitlines()
+    return [Fields(tuple((visible(str(name)), visible(value)) for name, value in facts)), Lines(("", *body))]
 
 
 def _cell(value: Any) -> str:
