@@ -17,7 +17,7 @@ from ktx_cli import sources
 from ktx_cli.agent_tools import Action
 from ktx_cli.core import KtxError, Record, isoformat, now, plural
 from ktx_cli.documents import Changes, RawFile, Snapshot, WorkUnit
-from ktx_cli.llm import StoredStep
+from ktx_cli.llm import Cost, StoredStep, Usage, taken_by
 from ktx_cli.project import CONTRADICTIONS_NAME, Conflict, Tree, Workspace, merge_lines, transaction, translated
 from ktx_cli.semantic import Fidelity
 from ktx_cli.wiki import GLOBAL, Contradiction, page_path
@@ -495,6 +495,12 @@ class TaskStore:
                 "SELECT step, session FROM unit_steps WHERE key = ? ORDER BY number", (key,)
             ).fetchall()
         return [(json.loads(step), json.loads(session)) for step, session in rows]
+
+    def taken(self, key: str) -> tuple[Usage, Cost]:
+        """Return what the steps took that are kept of an unfinished task."""
+        with translated(self.state):
+            rows = self.database.execute("SELECT step FROM unit_steps WHERE key = ?", (key,)).fetchall()
+        return taken_by(json.loads(step) for (step,) in rows)
 
     def append(self, key: str, loop: str, step: StoredStep, session: Mapping[str, Any]) -> None:
         """Keep one more step, with what the tools have recorded so far."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ktx_cli.faces import lazy
 
 if TYPE_CHECKING:
-    from ktx_cli.llm.agent_loop import OBJECT_ATTEMPTS, REPAIR_PROMPT, CallSpec, StoredStep
+    from ktx_cli.llm.agent_loop import OBJECT_ATTEMPTS, REPAIR_PROMPT, CallSpec, StoredStep, taken_by
     from ktx_cli.llm.backends.anthropic_api.backend import missing_google_auth
     from ktx_cli.llm.backends.claude.binary import candidates, claude_host, find_claude, secret_names
     from ktx_cli.llm.backends.claude.launcher import dropped_names
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ktx_cli.llm.types import (
         BETWEEN_PARTS,
         CallFacts,
+        Cost,
         Done,
         EmitLlm,
         LoopResult,

@@ -83,6 +83,12 @@ def entries_of(step: StoredStep) -> list[Entry]:
     ]
 
 
+def taken_by(steps: Iterable[StoredStep]) -> tuple[Usage, Cost]:
+    """Return what the turns of stored steps took."""
+    turns = [entry.turn for step in steps for entry in entries_of(step) if entry.turn is not None]
+    return sum((turn.usage for turn in turns), Usage()), total_cost(turn.cost for turn in turns)
+
+
 def _entry_to_json(entry: Entry) -> dict[str, Any]:
     names = ("call_id", "name", "arguments", "text", "is_error")
     return {

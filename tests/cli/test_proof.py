@@ -109,6 +109,20 @@ def test_a_recorded_proof_is_scored_again_byte_for_byte(ktx: Run, proven: Path, 
     }, "nothing of the project changes"
 
 
+def test_a_readme_keeps_what_people_wrote(ktx: Run, proven: Path) -> None:
+    readme = proven / "README.md"
+    readme.write_text("# Shop\n")
+    answer = ktx("proof", "--markdown", "README.md", "--json")
+    assert (answer.code, readme.read_text()) == (2, "# Shop\n"), "checked before anything is asked"
+    assert "<!-- ktx proof -->" in answer.envelope["error"]["hint"]
+    readme.write_text("# Shop\n\n<!-- ktx proof -->\n<!-- end of ktx proof -->\n\nThe end.\n")
+    for _ in range(2):
+        assert ktx("proof", "--runs", "1", "--markdown", "README.md").code == 0
+        text = readme.read_text()
+        assert text.startswith("# Shop\n\n<!-- ktx proof -->\n") and text.endswith("proof -->\n\nThe end.\n")
+        assert text.count("| context |") == 1
+
+
 def _files(folder: Path) -> dict[str, bytes]:
     """Return the files of a project without what is ktx's own."""
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and ".ktx" not in path.parts)
@@ -125,7 +139,7 @@ def test_an_interrupted_proof_goes_on_and_pays_nothing_twice(ktx: Run, proven: P
     model_server.play(limited)
     cut = ktx("proof", "--runs", "2", "--json")
     assert (cut.code, cut.envelope["error"]["code"]) == (3, "auth")
-    done = {(each["question"], each["arm"]) for each in _attempts(proven)}
+    done = _attempts(proven, cut.data["run_id"])
     assert done
     model_server.play(believer)
     paid = len(model_server.model_calls)
@@ -134,14 +148,16 @@ def test_an_interrupted_proof_goes_on_and_pays_nothing_twice(ktx: Run, proven: P
     turns = len(model_server.model_calls) - paid
     assert sum(arm["runs"] for arm in whole.data["arms"]) == 8
     assert turns <= 1 + 8 * 3 - 3 * len(done), "finished attempts are not asked again"
+    usage = [each["usage"]["total_tokens"] for each in _attempts(proven, whole.data["run_id"])]
+    assert usage == [360] * 8, "what was paid before the interruption counts, too"
     paid = len(model_server.model_calls)
     assert ktx("proof", "--runs", "2", "--json").code == 0
     assert len(model_server.model_calls) - paid >= 8 * 3, "a proof that is done is asked anew"
 
 
-def _attempts(folder: Path) -> list[dict[str, Any]]:
-    paths = sorted((folder / ".ktx" / "runs").glob("*/answers.jsonl"))
-    return [json.loads(line) for line in paths[-1].read_text().splitlines()]
+def _attempts(folder: Path, run: str) -> list[dict[str, Any]]:
+    lines = (folder / ".ktx" / "runs" / run / "answers.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from ktx_cli.cli.settings import current_folder
 from ktx_cli.core import KtxError, listing, plural
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ktx_cli.jobs.proof.report import Conditions, ProofReport
     from ktx_cli.jobs.proof.run import ProofEstimate
 
@@ -30,6 +32,15 @@ def proof(
         list[str] | None, Argument(metavar="[NAME]...", help="FILE, FILE/ID or ID of cases in evals/; none: all.")
     ] = None,
     runs: Annotated[int, Option("--runs", metavar="N", min=1, max=100, help="Ask each question N times.")] = 3,
+    company: Annotated[
+        int | None,
+        Option(
+            "--company",
+            metavar="SEED",
+            min=0,
+            help="Ask the questions of a made-up company about its own context, instead of evals/.",
+        ),
+    ] = None,
     ablate: Annotated[
         list[str] | None,
         Option(
@@ -77,6 +88,8 @@ def proof(
     from ktx_cli.jobs.proof.report import Conditions
 
     conditions = Conditions(require_lift, max_harm)
+    if markdown is not None:
+        _place(current_folder() / markdown)
     if replay is not None:
         from ktx_cli.jobs.proof.run import replay as replayed
         from ktx_cli.project import Layout
@@ -92,6 +105,7 @@ def proof(
         environ=os.environ,
         toolbox=ServerToolbox(),
         names=tuple(names or ()),
+        company=company,
         model=model,
         effort=effort,
         runs=runs,
@@ -128,21 +142,42 @@ def _plan_fields(found: ProofEstimate) -> Block:
     return Fields((*facts, ("asked now", "nothing, this was a dry run")))
 
 
+def _place(path: Path) -> tuple[str, str]:
+    """Return what stands around the report in a file; raises `UsageError` where it has no place there."""
+    from ktx_cli.jobs.proof.report import place_in
+    from ktx_cli.project import read_bytes
+
+    content = read_bytes(path)
+    return place_in(None if content is None else content.decode("utf-8", "replace"), path)
+
+
 def _result(session: Session, report: ProofReport, conditions: Conditions, file: str | None) -> Result:
     from ktx_cli.jobs.proof.report import markdown
 
     if file is not None:
         from ktx_cli.project import write_atomic
 
-        write_atomic(current_folder() / file, markdown(report).encode())
+        path = current_folder() / file
+        before, after = _place(path)
+        write_atomic(path, f"{before}{markdown(report)}{after}".encode())
     error: KtxError | None = report.stopped or conditions.error(report)
     return Result(report.to_json(), list(_blocks(report, verbose=session.settings.verbose)), error)
 
 
 def _blocks(report: ProofReport, *, verbose: bool) -> Iterator[Block]:
-    from ktx_cli.jobs.proof.report import ABLATION_COLUMNS, ARM_COLUMNS, ablation_cells, arm_cells, facts_of
+    from ktx_cli.jobs.proof.report import (
+        ABLATION_COLUMNS,
+        ARM_COLUMNS,
+        GROUP_COLUMNS,
+        ablation_cells,
+        arm_cells,
+        facts_of,
+        group_rows,
+    )
 
     yield Table(ARM_COLUMNS, tuple(map(arm_cells, report.arms)), right=frozenset(range(4, len(ARM_COLUMNS))))
+    if rows := group_rows(report):
+        yield Table((*GROUP_COLUMNS, *(each.arm for each in report.arms)), tuple(rows))
     if report.ablations:
         yield Table(ABLATION_COLUMNS, tuple(map(ablation_cells, report.ablations)))
     if verbose:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
-from ktx_cli.core import Command, KtxError, Record, ResultWarning, UsageError, listing, plural
+from ktx_cli.core import Command, Emit, KtxError, Record, ResultWarning, UsageError, did_you_mean, listing, plural
 from ktx_cli.jobs.check.eval.cases import Case, Expectation, load_evals
 from ktx_cli.jobs.check.eval.results import CaseAnswer, CaseResult, difference
 from ktx_cli.jobs.check.eval.run import Asker, EvalRequest, expectation_of
-from ktx_cli.project import EVALS_NAME, KtxConfig, Layout, Warn
+from ktx_cli.project import EVALS_NAME, KtxConfig, Layout, Warn, load_config
 from ktx_cli.warehouses import ConnectorPool
 
 
@@ -103,6 +105,74 @@ def load_questions(
         hint = f"give cases of {EVALS_NAME}/*.yaml a `question` in words and what is expected"
         raise UsageError("there is no question to ask", hint=hint)
     return questions
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The project whose context is judged, and its questions. `made_up`: nothing in it is real."""
+
+    layout: Layout
+    config: KtxConfig
+    questions: tuple[Question, ...]
+    made_up: bool = False
+
+
+@contextlib.contextmanager
+def company_of(
+    seed: int, config: KtxConfig, environ: Mapping[str, str], names: Sequence[str], warn: Warn, emit: Emit
+) -> Iterator[Subject]:
+    """Build the bundled company of a seed and its context, without a model, and lend it with its questions.
+
+    `config`: gives the model that answers. `names`: ids of questions; none: all.
+    """
+    import duckdb
+
+    from ktx_cli.jobs.ingest.plan import IngestRequest
+    from ktx_cli.jobs.ingest.run import ingest
+    from ktx_cli.jobs.proof.company.check import AnswerKey
+    from ktx_cli.jobs.proof.company.company import WAREHOUSE_ID, write_company
+
+    with tempfile.TemporaryDirectory(prefix="ktx-proof-") as scratch:
+        folder = Path(scratch) / "company"
+        company = write_company(folder, seed)
+        unknown = [name for name in names if all(each.id != name for each in company.questions)]
+        if unknown:
+            near = did_you_mean(unknown[0], [each.id for each in company.questions])
+            hint = Command("proof", near, "--company", seed) if near else None
+            raise UsageError(f"the company of seed {seed} has no question `{unknown[0]}`", hint=hint)
+        report, warnings = ingest(IngestRequest(folder, environ, no_llm=True, emit=emit))
+        for warning in warnings:
+            warn(warning)
+        error = report.error()
+        if error is not None:
+            raise error
+        settled = {each.id: each.settled_by for each in company.switched_on}
+        with duckdb.connect(company.warehouse, read_only=True) as database:
+            key = AnswerKey(database)
+            questions = tuple(
+                Question(
+                    asked.id,
+                    asked.text,
+                    key.expected(asked, asked.truth),
+                    WAREHOUSE_ID,
+                    {f"{each.convention}: {each.alternative}": key.expected(asked, each.sql) for each in asked.wrong},
+                    _group([settled[name] for name in asked.conventions]),
+                )
+                for asked in company.questions
+                if not names or asked.id in names
+            )
+        layout = Layout(folder)
+        own = load_config(layout.config).config
+        yield Subject(layout, own.model_copy(update={"llm": config.llm}), questions, made_up=True)
+
+
+GROUPS: Final = ("document", "sql", "data", "nothing")
+"""Where the conventions of a question are settled, the easiest to find first."""
+
+
+def _group(settled: Sequence[str]) -> str:
+    """Return where the convention is settled that is hardest to find."""
+    return max(settled, key=GROUPS.index, default="")
 
 
 def _computed(case: Case, asker: Asker) -> Expectation | None:

@@ -83,6 +83,8 @@ class ProofPlan(Record):
     effort: str | None = None
     baseline: bool = True
     """Whether the arm with the schema alone is asked too."""
+    company: int | None = None
+    """The seed of the bundled company, None for a project."""
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> ProofPlan:
@@ -91,7 +93,7 @@ class ProofPlan(Record):
         ablated = tuple(
             Artifact(ArtifactKind(each["kind"]), each["name"], each["connection"]) for each in raw["ablated"]
         )
-        plain = {name: raw[name] for name in ("run_id", "runs", "model", "effort", "baseline")}
+        plain = {name: raw[name] for name in ("run_id", "runs", "model", "effort", "baseline", "company")}
         return cls(**plain, questions=questions, ablated=ablated)
 
 

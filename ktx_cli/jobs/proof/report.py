@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Final, Literal
 
-from ktx_cli.core import KtxError, Record, plural
+from ktx_cli.core import KtxError, Record, UsageError, plural
 from ktx_cli.jobs.check.eval.results import CaseAnswer
 from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, Artifact
-from ktx_cli.jobs.proof.questions import Question
+from ktx_cli.jobs.proof.questions import GROUPS, Question
 from ktx_cli.jobs.proof.records import ANSWERED, ERROR, NO_ANSWER, Attempt, ProofPlan, attempts_of
 from ktx_cli.jobs.proof.statistics import (
     LEVEL,
@@ -72,9 +73,22 @@ class ArmFigures(Record):
     usd: float | None
     total_usd: float
     seconds: float
+    groups: Mapping[str, Interval] = field(default_factory=dict)
+    """The share of right answers by where the questions' conventions are settled."""
 
     json_keys = (
-        *("arm", "runs", "outcomes", "right", "silently_wrong", "readings", "calls", "tokens=usage", "cost_usd=usd"),
+        *(
+            "arm",
+            "runs",
+            "outcomes",
+            "right",
+            "groups",
+            "silently_wrong",
+            "readings",
+            "calls",
+            "tokens=usage",
+            "cost_usd=usd",
+        ),
         *("total_cost_usd=total_usd", "seconds"),
     )
 
@@ -159,7 +173,12 @@ def score(plan: ProofPlan, attempts: Sequence[Attempt], *, planned: int | None =
         outcomes[each.arm][each.question].append(judge(questions[each.question], each))
     report = ProofReport(plan)
     names = [name for name in (SCHEMA, CONTEXT) if name in outcomes]
-    report.arms = [_figures(name, attempts_of(attempts, name), outcomes[name]) for name in names]
+    report.arms = [
+        replace(
+            _figures(name, attempts_of(attempts, name), outcomes[name]), groups=_groups(plan.questions, outcomes[name])
+        )
+        for name in names
+    ]
     if len(names) == 2:
         report.comparison = _comparison(CONTEXT, SCHEMA, outcomes)
     report.ablations = _ablations(plan, attempts, outcomes)
@@ -230,6 +249,15 @@ def _figures(name: str, attempts: Sequence[Attempt], outcomes: Mapping[str, Sequ
         round(sum(each.usd or 0.0 for each in attempts), 6),
         round(median(each.seconds for each in ended), 3),
     )
+
+
+def _groups(questions: Sequence[Question], outcomes: Mapping[str, Sequence[Outcome]]) -> dict[str, Interval]:
+    shares = _shares(outcomes, _is_right)
+    return {
+        group: clustered_share([shares[each.id] for each in questions if each.group == group and each.id in shares])
+        for group in GROUPS
+        if any(each.group == group and each.id in shares for each in questions)
+    }
 
 
 def _comparison(arm: str, against: str, outcomes: _Outcomes) -> Comparison:
@@ -333,6 +361,9 @@ ARM_COLUMNS: Final = (
     *("arm", "right", "silently wrong", "right/wrong/none/error", "calls", "fresh", "cache writes", "cache reads"),
     *("output", "cost", "seconds"),
 )
+GROUP_COLUMNS: Final = ("settled by", "questions")
+"""The first columns of the table of a made-up company; the others are its arms."""
+
 ABLATION_COLUMNS: Final = ("artifact", "verdict", "questions", "lift", "p", "tokens", "cost")
 
 
@@ -350,6 +381,19 @@ def arm_cells(figures: ArmFigures) -> tuple[str, ...]:
         "unknown" if figures.usd is None else f"${figures.usd:.4f}",
         f"{figures.seconds:.1f}",
     )
+
+
+def group_rows(report: ProofReport) -> list[tuple[str, ...]]:
+    """Return the shares of right answers by where conventions are settled, a column for each arm."""
+    groups = [group for group in GROUPS if any(group in each.groups for each in report.arms)]
+    return [
+        (
+            group,
+            str(sum(each.group == group for each in report.plan.questions)),
+            *(interval_text(each.groups[group]) if group in each.groups else "" for each in report.arms),
+        )
+        for group in groups
+    ]
 
 
 def ablation_cells(ablation: Ablation) -> tuple[str, ...]:
@@ -370,7 +414,8 @@ def ablation_cells(ablation: Ablation) -> tuple[str, ...]:
 def facts_of(report: ProofReport) -> list[tuple[str, str]]:
     """Return the lines below the table."""
     plan, found = report.plan, report.comparison
-    asked = f"{plural(len(plan.questions), 'question')}, {plural(plan.runs, 'run')} each"
+    about = "" if plan.company is None else f" about the company of seed {plan.company}"
+    asked = f"{plural(len(plan.questions), 'question')}{about}, {plural(plan.runs, 'run')} each"
     facts = [("asked", f"{asked}, {plan.model}" + (f" (effort {plan.effort})" if plan.effort else ""))]
     if found is not None:
         better, worse = found.test.better, found.test.worse
@@ -390,13 +435,34 @@ def facts_of(report: ProofReport) -> list[tuple[str, str]]:
     return facts
 
 
+BEGIN: Final = "<!-- ktx proof -->"
+END: Final = "<!-- end of ktx proof -->"
+"""The lines around a report in a file of Markdown; what stands between them is replaced."""
+
+
+def place_in(text: str | None, path: Path) -> tuple[str, str]:
+    """Return what stands before and after the report in a file; None: there is no file.
+
+    Raises `UsageError` for a file without a place for it: nothing that somebody wrote is replaced.
+    """
+    if text is None:
+        return "", ""
+    before, begin, rest = text.partition(BEGIN)
+    if not begin:
+        message = f"{path} has no place for the report"
+        raise UsageError(message, hint=f"add the line {BEGIN} to it where the tables belong")
+    return before, rest.partition(END)[2].removeprefix("\n")
+
+
 def markdown(report: ProofReport) -> str:
-    """Return the report for a README."""
-    lines = [*_table(ARM_COLUMNS, map(arm_cells, report.arms)), ""]
+    """Return the report for a README, between the lines that mark its place."""
+    lines = [BEGIN, "", *_table(ARM_COLUMNS, map(arm_cells, report.arms)), ""]
+    if rows := group_rows(report):
+        lines += [*_table((*GROUP_COLUMNS, *(each.arm for each in report.arms)), rows), ""]
     if report.ablations:
         lines += [*_table(ABLATION_COLUMNS, map(ablation_cells, report.ablations)), ""]
     lines += [f"* {name}: {text}" for name, text in facts_of(report)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", END]) + "\n"
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

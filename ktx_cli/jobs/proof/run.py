@@ -12,7 +12,7 @@ import functools
 import hashlib
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
@@ -51,7 +51,7 @@ from ktx_cli.engine import (
 )
 from ktx_cli.jobs.proof.agent import STEPS, AnswerState, Toolbox, prompt_of, tools_of
 from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, ArmProject, Arms, choose_artifacts, usable
-from ktx_cli.jobs.proof.questions import Question, load_questions
+from ktx_cli.jobs.proof.questions import Question, Subject, company_of, load_questions
 from ktx_cli.jobs.proof.records import (
     ANSWERED,
     ERROR,
@@ -64,7 +64,7 @@ from ktx_cli.jobs.proof.records import (
     read_proof,
 )
 from ktx_cli.jobs.proof.report import ProofReport, score, seen_by
-from ktx_cli.llm import LlmRuntime, LoopResult, effort_of, model_for
+from ktx_cli.llm import Cost, LlmRuntime, LoopResult, ModelRef, Usage, effort_of, model_for
 from ktx_cli.project import (
     EffortLevel,
     KtxConfig,
@@ -91,7 +91,8 @@ _FORMAT: Final = "1"
 class ProofRequest:
     """A proof to make.
 
-    `names`: of evals; none: all. `model`, `effort`: instead of those of the default role. `runs`: how often each
+    `names`: of evals; none: all. `company`: the seed of the bundled company, whose questions are asked about its own
+    context; None: the project's. `model`, `effort`: instead of those of the default role. `runs`: how often each
     question is asked in each arm. `ablate`: what to leave out, one at a time. `baseline`: ask with the schema alone
     too. `show_values`: the agent sees values of rows, whatever `scan.privacy` is.
     """
@@ -101,6 +102,7 @@ class ProofRequest:
     environ: Mapping[str, str]
     toolbox: Toolbox
     names: Sequence[str] = ()
+    company: int | None = None
     model: str | None = None
     effort: str | None = None
     runs: int = 3
@@ -131,8 +133,9 @@ def prove(request: ProofRequest) -> tuple[ProofReport, list[ResultWarning]]:
     ref = model_for(config, ROLE)
     preflight.check_settings()
     try:
-        with Arms(layout, config, request.environ) as arms:
-            proof = _plan(request, plan, arms, f"{ref.backend}:{ref.model}", effort_of(config, ROLE, ref))
+        with _subject(request, plan) as subject, Arms(subject.layout, subject.config, request.environ) as arms:
+            proof = _plan(request, plan, arms, subject, ref)
+            request = replace(request, show_values=request.show_values or subject.made_up)
             report = _under_lock(request, plan, preflight, arms, proof)
     except PreflightFailed as failed:
         raise failed.error from None
@@ -157,11 +160,31 @@ def _chosen_model(request: ProofRequest) -> KtxConfig:
     return config.model_copy(update={"llm": config.llm.model_copy(update={"effort": effort})})
 
 
-def _plan(request: ProofRequest, plan: RunPlan, arms: Arms, model: str, effort: str | None) -> ProofPlan:
-    questions = load_questions(request.layout, request.config, request.environ, request.names, plan.warn)
+@contextlib.contextmanager
+def _subject(request: ProofRequest, plan: RunPlan) -> Iterator[Subject]:
+    """Lend what the proof is about; raises as `load_questions` and `company_of`."""
+    config, environ = request.config, request.environ
+    if request.company is None:
+        questions = load_questions(request.layout, config, environ, request.names, plan.warn)
+        yield Subject(request.layout, config, tuple(questions))
+        return
+    with company_of(request.company, config, environ, request.names, plan.warn, plan.emit) as subject:
+        yield subject
+
+
+def _plan(request: ProofRequest, plan: RunPlan, arms: Arms, subject: Subject, ref: ModelRef) -> ProofPlan:
     chosen = choose_artifacts(arms.artifacts, request.ablate)
     ablated = usable(arms, chosen, request.ablate, plan.warn)
-    return ProofPlan(plan.run_id, tuple(questions), request.runs, tuple(ablated), model, effort, request.baseline)
+    return ProofPlan(
+        plan.run_id,
+        subject.questions,
+        request.runs,
+        tuple(ablated),
+        model=f"{ref.backend}:{ref.model}",
+        effort=effort_of(request.config, ROLE, ref),
+        baseline=request.baseline,
+        company=request.company,
+    )
 
 
 def _under_lock(
@@ -277,7 +300,7 @@ class _Asked:
         state = AnswerState(question, self.arms.artifacts)
         key = self._key(arm, question, run)
         self._keys.append(key)
-        started = monotonic()
+        started, before = monotonic(), self._store.taken(key)
         task = AgentTask(
             WorkUnit(f"{arm.name}/{question.id}#{run}", f"{question.id}, {arm.name}, run {run}", ()),
             ROLE,
@@ -286,7 +309,9 @@ class _Asked:
             step_budget=STEPS,
             connection=_UNIT,
             kind=_KIND,
-            judge=lambda outcome, result: _answered(outcome, result, _attempt_of(state, arm, run), self.plan.run_id),
+            judge=lambda outcome, result: _answered(
+                outcome, result, of_run(_attempt_of(state, arm, run), self.plan.run_id), before
+            ),
             key=key,
             state=state,
             is_unit=True,
@@ -308,7 +333,7 @@ class _Asked:
     @property
     def _privacy(self) -> bool:
         """Whether values of rows stay on this machine."""
-        return self.plan.config.scan.privacy != "off" and not self.request.show_values
+        return self.arms.config.scan.privacy != "off" and not self.request.show_values
 
     def _key(self, arm: Arm, question: Question, run: int) -> str:
         facts = [self._version, arm.name, question.prompt, question.connection, list(question.columns), run]
@@ -342,15 +367,19 @@ def _attempt_of(state: AnswerState, arm: Arm, run: int) -> Attempt:
     return replace(attempt, status=ANSWERED, columns=columns, rows=rows, statement=result.statement)
 
 
-def _answered(outcome: UnitOutcome, result: LoopResult, attempt: Attempt, run_id: str) -> UnitOutcome:
-    """Return the outcome of a loop with its attempt as what is kept of it."""
-    facts = result.facts
+def _answered(outcome: UnitOutcome, result: LoopResult, attempt: Attempt, before: tuple[Usage, Cost]) -> UnitOutcome:
+    """Return the outcome of a loop with its attempt as what is kept of it.
+
+    `before`: what a run took that was cut off, and whose steps this one went on from.
+    """
+    facts, (usage, cost) = result.facts, before
+    prices = [facts.cost.usd, *([cost.usd] if usage.total else [])]
     attempt = replace(
-        of_run(attempt, run_id),
+        attempt,
         steps=facts.steps,
         calls=facts.tool_calls,
-        usage=facts.usage,
-        usd=facts.cost.usd,
+        usage=usage + facts.usage,
+        usd=None if None in prices else round(sum(price or 0.0 for price in prices), 9),
         seconds=round(facts.seconds, 3),
         model=facts.resolved_model or facts.model,
     )
@@ -393,8 +422,8 @@ def estimate(request: ProofRequest) -> tuple[ProofEstimate, list[ResultWarning]]
     recorder = Recorder(request.layout, new_run_id(), request.emit)
     plan = RunPlan(COMMAND, request.layout, request.config, request.environ, recorder)
     ref = model_for(request.config, ROLE)
-    with Arms(request.layout, request.config, request.environ) as arms:
-        proof = _plan(request, plan, arms, f"{ref.backend}:{ref.model}", effort_of(request.config, ROLE, ref))
+    with _subject(request, plan) as subject, Arms(subject.layout, subject.config, request.environ) as arms:
+        proof = _plan(request, plan, arms, subject, ref)
     asked = len(proof.questions) * proof.runs
     names = [SCHEMA, CONTEXT] if proof.baseline else [CONTEXT]
     ablated = asked * len(proof.ablated)
