@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ktx_cli.privacy import ValueKind
 from ktx_cli.scan.decisions.record import FoundPoint
-from ktx_cli.scan.decisions.tables import Database, in_rows, is_lines, plain_words, thing, things
+from ktx_cli.scan.decisions.tables import Database, happens, in_rows, is_lines, plain_words, thing, things
 from ktx_cli.scan.measures.additive import is_currency_column
 from ktx_cli.scan.measures.proposals import ProfiledTable
 from ktx_cli.scan.measures.record import ProposedMeasure
@@ -29,6 +29,10 @@ _PARTS: Final = word_set(
     "shipping freight fee fees cost costs refund refunded tip tips paid due remaining deposit credit debit bonus"
     " commission margin profit surcharge versand frais budget weight"
 )
+_REFUNDS: Final = word_set("refund refunds refunded return returns reimbursement credit")
+_KEPT: Final = word_set("fee fees handling restocking retained commission gebuehr frais")
+"""Words of what is kept back of an amount."""
+
 _NO_COMMERCE: Final = word_set(
     "payroll payslip payslips salary salaries wage wages ledger journal gl budget budgets loan loans gehalt lohn"
     " expense expenses claim claims cost costs balance"
@@ -38,24 +42,13 @@ _NO_COMMERCE: Final = word_set(
 _CENTS: Final = word_set("cents cent minor pence pfennig centimes centavos subunits")
 _RATES: Final = word_set("fx exchange conversion currency kurs wechselkurs cambio")
 _CONVERTED: Final = word_set("eur usd gbp chf base local reporting home group converted functional lc")
-_HAPPENED: Final = (
-    word_set("ordered order placed booked booking purchased signed created received submitted bestellt opened"),
-    word_set("invoiced invoice issued billed billing rechnung"),
-    word_set("paid payment settled captured cleared bezahlt charged processed"),
-    word_set("shipped dispatched sent versendet fulfilled"),
-    word_set("delivered delivery geliefert arrived received"),
-    word_set("recognized recognised recognition posted posting earned accounting gebucht effective service"),
-    word_set("closed close won completed finished"),
-    word_set("started start activated activation begin"),
-)
-"""Steps of business, each with the words of a column that says when it was."""
-
 _NO_STEP: Final = word_set(
-    "due expected planned estimated scheduled promised requested target valid until expires expiry expiration updated"
-    " modified deleted archived cancelled canceled birth first last next previous synced loaded inserted sla deadline"
-    " merged forecast end ended"
+    "expected planned estimated scheduled promised requested target valid until expires expiry expiration updated"
+    " modified deleted archived cancelled canceled birth first last next previous synced inserted sla deadline merged"
+    " forecast end ended"
 )
 _FISCAL: Final = word_set("fiscal fy financial geschaeftsjahr fiskal fiscale")
+_PLANS: Final = word_set("budget budgets target targets plan plans forecast forecasts quota quotas calendar goal goals")
 _MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
@@ -66,31 +59,38 @@ _FISCAL_STARTS: Final = (1, 2, 4, 7, 10)
 
 def amounts(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
     """Yield gross beside net, and an amount beside a tax or a discount that it may or may not include."""
-    if set(table.words) & _NO_COMMERCE or not table.is_event:
+    if set(table.words) & _NO_COMMERCE or not happens(table):
         return
     found = database.amounts(table)
+    refunds = bool(set(table.words) & _REFUNDS)
+    parts = _PARTS - _REFUNDS if refunds else _PARTS
     main = {
         name: set(words)
         for name, words in found.items()
-        if not set(words) & (_TAX | _DISCOUNT | _PARTS) or set(words) & _NET_OF_TAX
+        if not set(words) & (_TAX | _DISCOUNT | parts) or set(words) & _NET_OF_TAX
     }
     gross = [name for name, words in main.items() if words & _GROSS]
     net = [name for name, words in main.items() if words & _NET]
     plain = [name for name in main if name not in gross and name not in net]
+    listed_first = [*gross[:1], *net[:1]] if gross and net else [*plain[:1], *(gross or net)[:1]]
     sums: list[tuple[str, str, tuple[str, ...]]] = [
-        (f"Sum of {name}", f"sum({database.quoted(name)})", (name,)) for name in [*gross[:1], *net[:1]]
+        (f"Sum of {name}", f"sum({database.quoted(name)})", (name,)) for name in listed_first
     ]
-    whole = (gross or plain or net)[:1]
-    tax = [name for name, words in found.items() if set(words) & _TAX and name not in main]
-    discount = [name for name, words in found.items() if set(words) & _DISCOUNT and name not in main]
-    if whole and len(sums) < 2:
-        sums = sums or [(f"Sum of {whole[0]}", f"sum({database.quoted(whole[0])})", (whole[0],))]
-        for other in [*tax[:1], *discount[:1]]:
-            left = f"sum({database.quoted(whole[0])} - coalesce({database.quoted(other)}, 0))"
-            sums.append((f"Sum of {whole[0]} without {other}", left, (whole[0], other)))
+    others = [name for name in _deductions(table) if name not in main]
+    tax = [name for name in others if set(table.parts[name]) & _TAX]
+    discount = [name for name in others if set(table.parts[name]) & _DISCOUNT]
+    fees = [name for name in others if set(table.parts[name]) & _KEPT and name not in tax]
+    if len(sums) == 1:
+        (whole,) = sums[0][2]
+        for other in [*tax[:1], *discount[:1], *(fees[:1] if whole not in fees else [])]:
+            left = f"sum({database.quoted(whole)} - coalesce({database.quoted(other)}, 0))"
+            sums.append((f"Sum of {whole} without {other}", left, (whole, other)))
+            if other in tax:
+                more = f"sum({database.quoted(whole)} + coalesce({database.quoted(other)}, 0))"
+                sums.append((f"Sum of {whole} with {other}", more, (whole, other, "added")))
     if len(sums) < 2:
         return
-    columns = tuple(dict.fromkeys(name for _, _, names in sums for name in names))
+    columns = tuple(dict.fromkeys(name for _, _, names in sums for name in names if name in table.parts))
     listed = " or ".join(label.removeprefix("Sum of ") for label, _, _ in sums)
     yield FoundPoint(
         table.table.ref, DecisionKind.AMOUNT, columns,
@@ -102,25 +102,58 @@ def amounts(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
     )  # fmt: skip
 
 
+def _deductions(table: ProfiledTable) -> Iterator[str]:
+    """Yield the columns of taxes, discounts and fees that are amounts, not rates."""
+    for column in table.table.columns:
+        profile, words = table.profiles.get(column.name), set(table.parts[column.name])
+        if column.type is not SemanticType.NUMBER or profile is None or column.name in table.keys:
+            continue
+        is_rate = words & _SHARES or profile.kind not in (ValueKind.INTEGER, ValueKind.NUMBER)
+        known = words & (_TAX | _DISCOUNT | _KEPT) and not words & _SHIPPING
+        if known and not is_rate and (profile.distinct or 0) > 30 and float(profile.maximum or 0) > 1:
+            yield column.name
+
+
+_SHARES: Final = word_set("rate pct percent percentage ratio class code id prozent satz share")
+_SHIPPING: Final = word_set("shipping freight delivery versand fracht")
 _NET_OF_TAX: Final = word_set("incl excl including excluding inclusive exclusive ttc ht")
 """Words that make a name with `tax` in it the name of an amount: `amount_incl_tax`."""
 
 
 def units(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
-    """Yield amounts in cents: by their names, or a hundred times as large as the amounts of a related table."""
-    found = database.amounts(table)
+    """Yield amounts in minor units: by their names, by the amounts of a related table, or as the only whole numbers."""
+    if not happens(table):
+        return
+    found = list(database.amounts(table))
+    if table.times:
+        found += [
+            column.name
+            for column in table.table.columns
+            if column.name not in found and column.name not in table.keys and table.parts[column.name] in _VALUES
+        ]
     for name in found:
         profile = table.profiles[name]
         if profile.kind is not ValueKind.INTEGER:
             continue
+        large = float(profile.maximum or 0) >= _MICROS
         if plain_words(name) & _CENTS:
-            yield _unit(database, table, name, f"{name} holds whole numbers, and its name says minor units.")
+            yield _unit(database, table, name, f"{name} holds whole numbers, and its name says minor units.", large)
             return
         other = next(_hundredths(database, table, name), None)
         if other is not None:
             evidence = f"{name} holds whole numbers, about 100 times as large as {other}."
-            yield _unit(database, table, name, evidence)
+            yield _unit(database, table, name, evidence, large)
             return
+        others = database.fractional_amounts(table)
+        if len(others) >= 2 and (profile.distinct or 0) > 30 and float(profile.maximum or 0) >= 1_000:
+            evidence = f"{name} holds whole numbers, and amounts such as {others[0]} have decimals."
+            yield _unit(database, table, name, evidence, large)
+            return
+
+
+_VALUES: Final = (("value",), ("wert",), ("total",), ("price",))
+_MICROS: Final = 50_000_000
+"""Amounts as large as that may be in millionths."""
 
 
 def _hundredths(database: Database, table: ProfiledTable, column: str) -> Iterator[str]:
@@ -142,16 +175,17 @@ def _is_near(small: object, large: object) -> bool:
     return one <= 0 or other <= 0 or 30 <= one / other <= 300
 
 
-def _unit(database: Database, table: ProfiledTable, column: str, evidence: str) -> FoundPoint:
+def _unit(database: Database, table: ProfiledTable, column: str, evidence: str, large: bool) -> FoundPoint:
     quoted = database.quoted(column)
+    readings = [
+        Alternative("as_stored", f"{column} counts as it is stored", expr=f"sum({quoted})"),
+        Alternative("hundredths", f"{column} is in cents", expr=f"sum({quoted}) / 100.0"),
+    ]
+    if large:
+        readings.append(Alternative("millionths", f"{column} is in millionths", expr=f"sum({quoted}) / 1000000.0"))
     return FoundPoint(
         table.table.ref, DecisionKind.UNIT, (column,),
-        f"Is {column} of {things(table)} in cents?",
-        (
-            Alternative("as_stored", f"{column} counts as it is stored", expr=f"sum({quoted})"),
-            Alternative("hundredths", f"{column} is in cents", expr=f"sum({quoted}) / 100.0"),
-        ),
-        (evidence,), 1.0,
+        f"In which unit is {column} of {things(table)}?", tuple(readings), (evidence,), 1.0,
     )  # fmt: skip
 
 
@@ -163,7 +197,7 @@ def currencies(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]
         if not is_currency_column(column) or profile is None or not 2 <= (profile.distinct or 0) <= 200:
             continue
         mixed = [name for name in found if not set(tokens(name)) & _CONVERTED]
-        if not mixed or not table.is_event:
+        if not mixed or not happens(table):
             continue
         amount = database.quoted(mixed[0])
         readings = [Alternative("added_up", f"{mixed[0]} is added up in all currencies", expr=f"sum({amount})")]
@@ -199,18 +233,16 @@ def _is_exchange_rate(table: ProfiledTable, column: Column) -> bool:
 
 def dates(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
     """Yield two or more steps of business whose dates fall in different months for a fair share of the rows."""
-    if not database.amounts(table) or not table.is_event or is_lines(table):
+    if not database.amounts_or_quantities(table) or not happens(table) or is_lines(table) or table.has_periods:
         return
-    steps: dict[int, str] = {}
-    for column in table.times:
-        words = {*tokens(column)}
-        profile = table.profiles.get(column)
-        if words & _NO_STEP or profile is None or profile.nulls > 0.7 * profile.rows:
-            continue
-        step = next((place for place, known in enumerate(_HAPPENED) if words & known), None)
-        if step is not None:
-            steps.setdefault(step, column)
-    chosen = [steps[place] for place in sorted(steps)][:4]
+    chosen = []
+    for column in table.table.columns:
+        words, profile = {*tokens(column.name)}, table.profiles.get(column.name)
+        is_time = column.type is SemanticType.TIME or column.name in table.times
+        is_plain = is_time and not words & _NO_STEP and column.name not in database.audit_columns
+        if is_plain and profile is not None and profile.nulls <= 0.7 * profile.rows:
+            chosen.append(column.name)
+    chosen = chosen[:4]
     if len(chosen) < 2:
         return
     pairs = list(combinations(chosen, 2))
@@ -258,17 +290,16 @@ def fiscal_starts(database: Database, table: ProfiledTable) -> Iterator[FoundPoi
     profile = table.profiles.get(name)
     if year is not None and profile is not None and profile.kind is ValueKind.INTEGER and table.times:
         start = _start_month(database, table, year, table.times[0])
-        if start is None:
+        if start == 1 or (start is None and not set(table.words) & _PLANS):
             return
-        if start == 1:
-            return
-        evidence = f"{year} changes with {_MONTHS[start - 1]} of {table.times[0]}."
-        months: tuple[int, ...] = (1, start)
+        says = f"{year} changes with {_MONTHS[start - 1]} of {table.times[0]}." if start else ""
+        evidence = says or f"{table.name} has {year}, and its dates do not say when it begins."
+        months: tuple[int, ...] = (1, start) if start else _FISCAL_STARTS
+    elif table.times and not set(table.words) & _PLANS:
+        return
     else:
         evidence = f"{table.name} has {name}, and no date says when it begins."
         months = _FISCAL_STARTS
-        if table.times:
-            return
     yield FoundPoint(
         table.table.ref, DecisionKind.FISCAL_START, (name,), "In which month does the fiscal year begin?",
         tuple(Alternative(str(month), f"It begins in {_MONTHS[month - 1]}") for month in months),
@@ -312,28 +343,73 @@ def _start_month(database: Database, table: ProfiledTable, year: str, time: str)
 def missing_values(
     database: Database, table: ProfiledTable, measures: Mapping[str, ProposedMeasure]
 ) -> Iterator[FoundPoint]:
-    """Yield flags with a fair share of NULL whose rate is proposed as a measure; `measures`: by column."""
+    """Yield values that a rate, an average or a count depends on and that a fair share of the rows do not have.
+
+    `measures`: the proposed rates, by column.
+    """
+    amounts_of = database.amounts(table) if happens(table) else {}
     for column in table.table.columns:
-        measure, profile = measures.get(column.name), table.profiles.get(column.name)
-        if measure is None or profile is None or column.type is not SemanticType.BOOLEAN:
+        profile = table.profiles.get(column.name)
+        if profile is None or column.name in table.keys or not profile.rows or profile.problem is not None:
             continue
-        if not FAIR <= profile.nulls / max(1, profile.rows) <= 0.9:
+        missing = profile.nulls / profile.rows
+        words = set(table.parts[column.name])
+        if not FAIR <= missing <= 0.9:
             continue
         quoted = database.quoted(column.name)
-        true, false = (
-            (quoted, f"NOT {quoted}") if database.dialect.conditions_are_values else (f"{quoted} = 1", f"{quoted} = 0")
-        )
-        yield FoundPoint(
-            table.table.ref, DecisionKind.NULLS, (column.name,),
-            f"Does a missing {column.name} of a {thing(table)} count as no?",
-            (
+        measure = measures.get(column.name)
+        if measure is not None and column.type is SemanticType.BOOLEAN:
+            has_truth = database.dialect.conditions_are_values
+            true, false = (quoted, f"NOT {quoted}") if has_truth else (f"{quoted} = 1", f"{quoted} = 0")
+            question = f"Does a missing {column.name} of a {thing(table)} count as no?"
+            yield _missing(
+                table, column.name, profile.nulls, missing, question,
                 Alternative("as_false", f"A missing {column.name} counts as no", expr=measure.expr),
                 Alternative(
                     "left_out", f"{things(table).capitalize()} without {column.name} are left out",
                     expr=f"avg(case when {true} then 1.0 when {false} then 0.0 end)",
                 ),
-            ),
-            (f"{column.name} is missing in {in_rows(profile.nulls, table)}.",),
-            round(profile.nulls / profile.rows, 4),
-        )  # fmt: skip
-        return
+            )  # fmt: skip
+        elif (
+            missing >= 2 * FAIR
+            and table.times
+            and column.type is SemanticType.NUMBER
+            and (column.name in amounts_of or (words & _RATINGS and set(table.words) & _RATED))
+        ):
+            question = f"Do {things(table)} without {column.name} count in its average?"
+            yield _missing(
+                table, column.name, profile.nulls, missing, question,
+                Alternative("left_out", f"{things(table).capitalize()} without {column.name} are left out",
+                            expr=f"avg({quoted})"),
+                Alternative("as_zero", f"A missing {column.name} counts as 0", expr=f"avg(coalesce({quoted}, 0))"),
+            )  # fmt: skip
+        elif missing >= 2 * FAIR and column.type is SemanticType.STRING and words & _ORIGINS and _has_an_origin(table):
+            yield _missing(
+                table, column.name, profile.nulls, missing, f"Do {things(table)} without {column.name} count?",
+                Alternative("count", f"{things(table).capitalize()} without {column.name} count"),
+                Alternative("exclude", f"{things(table).capitalize()} without {column.name} do not count",
+                            filter=f"{quoted} IS NOT NULL"),
+            )  # fmt: skip
+
+
+_RATINGS: Final = word_set("satisfaction csat rating score nps stars bewertung zufriedenheit note")
+_RATED: Final = word_set(
+    "ticket tickets case cases request requests survey surveys feedback response responses order orders call calls"
+    " conversation conversations chat chats stay stays ride rides trip trips delivery deliveries"
+)
+_ORIGINS: Final = word_set("source origin channel referrer medium herkunft quelle kanal")
+_ARRIVED: Final = word_set(
+    "lead leads enquiry enquiries inquiry inquiries prospect prospects signup signups registration registrations"
+    " application applications order orders booking bookings customer customers account accounts"
+)
+
+
+def _has_an_origin(table: ProfiledTable) -> bool:
+    return bool(_ARRIVED & set(table.words[-1:]))
+
+
+def _missing(
+    table: ProfiledTable, column: str, nulls: int, share: float, question: str, *readings: Alternative
+) -> FoundPoint:
+    evidence = f"{column} is missing in {in_rows(nulls, table)}."
+    return FoundPoint(table.table.ref, DecisionKind.NULLS, (column,), question, readings, (evidence,), round(share, 4))

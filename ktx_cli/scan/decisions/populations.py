@@ -12,13 +12,13 @@ from typing import Final
 import sqlglot
 from sqlglot import exp
 
-from ktx_cli.privacy import ValueKind
+from ktx_cli.privacy import ValueKind, refusal
 from ktx_cli.scan.decisions.record import FoundPoint
 from ktx_cli.scan.decisions.tables import (
     Database,
-    Flag,
     in_rows,
     is_lines,
+    is_within,
     meaning,
     of_kind,
     plain_words,
@@ -42,32 +42,59 @@ _INTERNAL: Final = {
     **dict.fromkeys(("staff", "employee", "employees", "mitarbeiter", "empleado", "employe"), "staff"),
     **dict.fromkeys(("intercompany", "intragroup"), "intercompany"),
     **dict.fromkeys(("bot", "robot", "crawler"), "bot"),
-    **{word: word for word in ("sandbox", "dummy", "fake", "sample", "qa", "synthetic", "mock", "placeholder")},
+    **dict.fromkeys(("complimentary", "gratis", "free", "charge", "freigestellt"), "complimentary"),
+    **{
+        word: word
+        for word in (
+            "own",
+            "monitoring",
+            "sandbox",
+            "dummy",
+            "fake",
+            "sample",
+            "qa",
+            "synthetic",
+            "mock",
+            "placeholder",
+        )
+    },
 }
 """Words of flags and types of rows that are no business -> the word for it."""
+
+_TRIALS: Final = word_set("trial trials probe prueba essai")
+"""Words of types of contracts that bring in nothing."""
 
 _REAL: Final = word_set("real livemode production prod genuine external extern")
 """Words of flags that are false for such rows."""
 
 _DELETED: Final = word_set(
-    "deleted delete deletion del removed archived archive softdeleted softdelete geloescht loeschung loeschkennzeichen"
-    " loekz loevm eliminado borrado supprime eliminato excluido verwijderd usuniety fivetrandeleted"
+    "deleted delete deletion del removed archived archive softdeleted softdelete retired withdrawn discontinued purged"
+    " geloescht loeschung loeschkennzeichen loekz loevm eliminado borrado supprime eliminato excluido verwijderd"
+    " usuniety fivetrandeleted"
 )
 _ABOUT_DELETION: Final = word_set("soft date at on time ts dt datetime timestamp marker mark status fivetran sdc am")
+_DELETED_VALUES: Final = _DELETED | word_set("gone d del x inactive ex")
+_STATES_OF_RECORDS: Final = word_set("record row rec lifecycle datensatz entry object deletion")
+"""Words of columns that say whether a row still holds, not how far it got."""
+
 _MERGED: Final = word_set(
     "merged merge canonical duplicate dup dupe survivor surviving golden superseded master zusammengefuehrt fusionne"
     " fusionado unificado dublette deduped"
 )
-_MERGED_IF_SELF: Final = word_set("replaced main primary principal haupt winner winning original into root")
+_MERGED_IF_SELF: Final = word_set("replaced replacement main primary principal haupt winner winning original into root")
 _PARENTS: Final = word_set(
     "parent group holding ultimate hq headquarter headquarters corporate umbrella konzern mutter muttergesellschaft"
     " matriz maison mere moeder padre household haushalt top global"
 )
+_VARIANTS: Final = word_set("variant variants base parent master style model basis eltern")
+"""Words of references of products to the one that they are a variant of."""
+
 _GROUPS: Final = word_set(
     "household haushalt holding group konzern organization organisation org parent corporate enterprise family"
 )
 _TYPES: Final = word_set(
     "type kind category class segment tier art typ tipo categorie kategorie classification mode environment env origin"
+    " purpose zweck"
 )
 _MEETINGS: Final = word_set(
     "activity activities event events meeting meetings call calls task tasks appointment appointments visit visits"
@@ -76,7 +103,10 @@ _MEETINGS: Final = word_set(
 )
 """Words of tables whose rows may be of the type `demo` or `sample` in earnest."""
 
-_STATUS: Final = word_set("status state stage outcome result statut zustand estado stato condition state_code phase")
+_STATUS: Final = word_set(
+    "status state stage outcome result statut zustand estado stato condition phase decision"
+    " progress fulfilment fulfillment approval"
+)
 _ENDED_BADLY: Final = word_set(
     "cancelled canceled cancel void voided failed failure declined rejected abandoned error reversed draft deleted test"
     " storniert abgebrochen entwurf annule annulee annulled cancelado cancelada anulado anulada borrador brouillon"
@@ -99,6 +129,9 @@ _NATURAL: Final = (
 )
 """Words of columns that name one thing in the world: addresses, numbers of other systems, registrations."""
 
+_PARTS_OF_VALUES: Final = word_set("suffix prefix last last4 first masked hash type country status verified exempt")
+"""Words of columns that have a part of such a value, or say something about it."""
+
 _FREE_MAIL: Final = word_set(
     "gmail.com googlemail.com yahoo.com hotmail.com outlook.com live.com icloud.com me.com aol.com gmx.de gmx.net"
     " web.de t-online.de proton.me protonmail.com mail.com yandex.ru mail.ru qq.com 163.com orange.fr free.fr libero.it"
@@ -113,36 +146,32 @@ Detector = Callable[[Database, ProfiledTable], Iterable[FoundPoint]]
 
 def internal_rows(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
     """Yield flags of test, demo and internal rows, types with such a value, and names of accounts that say `test`."""
-    flags: list[Flag] = []
-    marks_tests = False
     for column in table.table.columns:
         flag = None if column.name in table.keys else database.flag(table, column)
         if flag is None:
             continue
         words = meaning(table, column.name)
         leads = plain_words(column.name) & {"has", "had", "did", "can", "wants"}
-        if not words or leads:
+        words = tuple(word for word in words if word != "of")
+        if not words or leads or words in (("free",), ("own",), ("charge",)):
             continue
         if all(word in _INTERNAL for word in words) and 0 < flag.yes <= RARE * flag.rows:
-            flags.append(flag)
-            marks_tests = marks_tests or _INTERNAL[words[0]] in ("test", "dummy", "fake")
             yield _excluded(
                 table, DecisionKind.INTERNAL, column.name, _INTERNAL[words[0]], flag.is_not_true,
                 f"{column.name} is true in {in_rows(flag.yes, table)}.", flag.yes / flag.rows,
             )  # fmt: skip
         elif all(word in _REAL for word in words) and 0 < flag.no <= RARE * flag.rows:
-            flags.append(flag)
             is_real = f"({flag.is_true} OR {database.quoted(column.name)} IS NULL)"
             yield _excluded(
                 table, DecisionKind.INTERNAL, column.name, "internal", is_real,
                 f"{column.name} is false in {in_rows(flag.no, table)}.", flag.no / flag.rows,
             )  # fmt: skip
     yield from _internal_types(database, table)
-    if not marks_tests:
-        yield from _test_names(database, table, flags)
 
 
 def _internal_types(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
+    if _is_staff_table(table):
+        return
     meets = bool(set(table.words) & _MEETINGS)
     for column in table.table.columns:
         if column.name in table.keys or not plain_words(column.name) & _TYPES:
@@ -150,9 +179,10 @@ def _internal_types(database: Database, table: ProfiledTable) -> Iterator[FoundP
         found = []
         for value, count in _values(database, table, column):
             words = [word for word in tokens(value) if word not in _ANY_THING]
-            known = bool(words) and all(word in _INTERNAL for word in words)
-            if known and not (meets and _INTERNAL[words[0]] in ("demo", "sample", "test")):
-                found.append((value, count, _INTERNAL[words[0]]))
+            known = bool(words) and all(word in _INTERNAL or word in _TRIALS for word in words)
+            word = _INTERNAL.get(words[0], words[0]) if known else ""
+            if known and word != "complimentary" and not (meets and word in ("demo", "sample", "own")):
+                found.append((value, count, word))
         rows = table.profile.rows
         total = sum(count for _, count, _ in found)
         if found and 0 < total <= RARE * rows:
@@ -170,15 +200,19 @@ _ANY_THING: Final = word_set(
 _TEST_NAME: Final = ("test", "test %", "% test", "%(test)%", "%test account%", "%dummy%", "%do not use%", "demo %")
 
 
-def _test_names(database: Database, table: ProfiledTable, flags: list[Flag]) -> Iterator[FoundPoint]:
+def test_names(database: Database, table: ProfiledTable, marked: Iterable[FoundPoint]) -> Iterator[FoundPoint]:
     """Yield rows of customers, people and companies whose names say that they are tests, and that no flag marks."""
     is_counted = of_kind(table, "customer", "organization", "person") and not is_lines(table)
     column = _name_column(table)
     if column is None or not is_counted or not database.children.get(table.table.ref) or _is_staff_table(table):
         return
+    own = [each for each in marked if each.table == table.table.ref]
+    if any("Do test " in each.question for each in own):
+        return
     name = exp.func("LOWER", _column(database, column))
     says = exp.or_(*(exp.Like(this=name.copy(), expression=exp.Literal.string(each)) for each in _TEST_NAME))
-    unmarked = [exp.condition(sqlglot.parse_one(each.is_not_true, dialect=database.dialect.name)) for each in flags]
+    filters = [each.filter for point in own for each in point.alternatives if each.filter is not None]
+    unmarked = [exp.condition(sqlglot.parse_one(each, dialect=database.dialect.name)) for each in filters]
     counted = database.counter(table, [exp.and_(says, *unmarked)])
     if counted is None or not 3 <= counted[0] <= 0.1 * table.rows:
         return
@@ -203,6 +237,7 @@ def _name_column(table: ProfiledTable) -> str | None:
 def deleted_rows(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
     """Yield marks of deleted and archived rows: times that are mostly NULL, and flags that are mostly false."""
     for column in table.table.columns:
+        yield from _deleted_states(database, table, column)
         words = meaning(table, column.name)
         if not set(words) & _DELETED or set(words) - _DELETED - _ABOUT_DELETION or column.name in table.keys:
             continue
@@ -219,6 +254,28 @@ def deleted_rows(database: Database, table: ProfiledTable) -> Iterator[FoundPoin
                 table, DecisionKind.DELETED, column.name, word, f"{database.quoted(column.name)} IS NULL",
                 f"{column.name} is set in {in_rows(profile.filled, table)}.", profile.filled / profile.rows,
             )  # fmt: skip
+
+
+def _deleted_states(database: Database, table: ProfiledTable, column: Column) -> Iterator[FoundPoint]:
+    """Yield a column such as `record_state` with a value that says that a row is deleted."""
+    words = plain_words(column.name)
+    of_records = bool(words & _STATES_OF_RECORDS) and bool(words & (_STATUS | {"lifecycle", "flag", "marker"}))
+    if column.name in table.keys or not words & (_STATUS | {"lifecycle"}):
+        return
+    values = _values(database, table, column)
+    if len(values) > (4 if of_records else 12):
+        return
+    known = _DELETED_VALUES if of_records else _DELETED & word_set("deleted archived removed")
+    found = [(value, count) for value, count in values if tokens(value) and set(tokens(value)) <= known]
+    total, rows = sum(count for _, count in found), table.profile.rows
+    is_about_outcomes = not of_records and any("_".join(tokens(value)) in _NOT_COUNTED - known for value, _ in values)
+    if found and not is_about_outcomes and 0 < total <= 0.5 * rows:
+        listed = " or ".join(value for value, _ in found)
+        yield _excluded(
+            table, DecisionKind.DELETED, column.name, "deleted",
+            _is_none_of(database, column.name, [value for value, _ in found]),
+            f"{column.name} is {listed} in {in_rows(total, table)}.", total / rows,
+        )  # fmt: skip
 
 
 def _is_time(table: ProfiledTable, column: Column, profile: ColumnProfile) -> bool:
@@ -245,8 +302,13 @@ def merged_rows(database: Database, table: ProfiledTable) -> Iterator[FoundPoint
                     f"{column.name} is true in {in_rows(flag.yes, table)}.", flag.yes / flag.rows,
                 )  # fmt: skip
             continue
-        is_reference = column.name in to_itself or (bool(words & _MERGED) and _is_of_key(table, key, profile))
-        says = bool(words & _MERGED) or (column.name in to_itself and bool(words & _MERGED_IF_SELF))
+        refers = column.name in to_itself or (
+            bool(words & {"replaced", "by"}) and is_within(profile, table.profiles.get(key or ""))
+        )
+        is_reference = refers or (bool(words & _MERGED) and _is_of_key(table, key, profile))
+        says = bool(words & _MERGED) or (refers and bool(words & _MERGED_IF_SELF))
+        if words & _VARIANTS and of_kind(table, "product"):
+            continue
         if _is_time(table, column, profile) and words & {"merged", "merge"} and not found:
             is_reference, says = True, profile.filled <= 0.5 * profile.rows
         if not (says and is_reference) or key is None:
@@ -292,15 +354,67 @@ def repeated_rows(database: Database, table: ProfiledTable) -> Iterator[FoundPoi
             yield _repeated(database, table, (column.name,), repeated, profile.rows, f"{column.name} repeats")
             return
     yield from _repeated_names(database, table)
+    yield from _same_rows(database, table)
+
+
+def _same_rows(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
+    """Yield rows that are there twice under another key: equal in everything that happened."""
+    if len(table.key) != 1 or not table.times or table.rows > _MOST_COMPARED:
+        return
+    marks = {"created", "updated", "modified", "loaded", "inserted", "synced"}
+    columns = [
+        each.name
+        for each in table.table.columns
+        if each.name != table.key[0] and not plain_words(each.name) & marks
+        and each.type in (SemanticType.NUMBER, SemanticType.TIME, SemanticType.STRING, SemanticType.BOOLEAN)
+    ]  # fmt: skip
+    different = 1
+    for name in columns:
+        different = min(10**12, different * max(1, table.profiles[name].distinct or 1))
+    if len(columns) < 3 or different < 1_000 * table.rows or not _has_figure(table):
+        return
+    inner = exp.select(*(_column(database, name) for name in columns)).distinct()
+    counted = database.counter.distinct_rows(table, inner)
+    repeated = 0 if counted is None else table.rows - counted
+    if counted is None or not 0.002 <= repeated / table.rows <= RARE:
+        return
+    text = [
+        exp.func("COALESCE", exp.cast(_column(database, name), "VARCHAR"), exp.Literal.string("")) for name in columns
+    ]
+    whole: exp.Expr = text[0]
+    for each in text[1:]:
+        whole = exp.DPipe(this=exp.DPipe(this=whole, expression=exp.Literal.string("|")), expression=each)
+    value = whole.sql(dialect=database.dialect.name)
+    yield FoundPoint(
+        table.table.ref, DecisionKind.DUPLICATES, tuple(columns),
+        f"Do {things(table)} count once that differ in {table.key[0]} alone?",
+        (
+            Alternative("rows", f"Each row counts, also where only {table.key[0]} differs"),
+            Alternative(
+                "distinct", f"Rows that differ in {table.key[0]} alone count once", expr=f"count(distinct {value})"
+            ),
+        ),
+        (f"{repeated:,} of {table.rows:,} rows differ from another one in {table.key[0]} alone.",),
+        _share(repeated, table.rows),
+    )  # fmt: skip
+
+
+def _has_figure(table: ProfiledTable) -> bool:
+    return any(each.type is SemanticType.NUMBER and each.name not in table.keys for each in table.table.columns)
+
+
+_MOST_COMPARED: Final = 1_000_000
+"""Tables with more rows are not searched for equal rows."""
 
 
 def _is_natural(table: ProfiledTable, column: Column, words: tuple[str, ...]) -> bool:
     name = plain_words(column.name)
-    if column.name in table.keys or not name & set(words):
+    if column.name in table.keys or not name & set(words) or name & _PARTS_OF_VALUES:
         return False
     if words is _NATURAL[0]:
-        person = of_kind(table, "person", "customer", "organization", "student", "supplier")
-        return person and not name & word_set("domain opt in status verified sent type template subject count")
+        return not _is_staff_table(table) and not name & word_set(
+            "domain opt in status verified sent type template subject count"
+        )
     base, is_key = key_base(tokens(column.name))
     is_number = is_key or bool(name & word_set("number no nr ref id code key iban duns ssn ein siret nif nip"))
     other = concepts(base) - concepts(table.words) if words is _NATURAL[1] else set()
@@ -424,10 +538,8 @@ def _domains(database: Database, table: ProfiledTable, column: str, where: str |
 
 def staff_rows(database: Database, table: ProfiledTable, domain: str, whose: str) -> Iterator[FoundPoint]:
     """Yield people outside the staff whose mail addresses are of the company's own domain."""
-    if not of_kind(table, "person", "customer", "student") or _is_staff_table(table):
-        return
     column = email_column(table)
-    if column is None:
+    if column is None or _is_staff_table(table):
         return
     pattern = exp.Literal.string(f"%@{domain}")
     counted = database.counter(table, [exp.Like(this=exp.func("LOWER", _column(database, column)), expression=pattern)])
@@ -455,10 +567,10 @@ def staff_rows(database: Database, table: ProfiledTable, domain: str, whose: str
 
 def statuses(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
     """Yield a status with values that came to nothing, of a table whose amounts are added up."""
-    amounts = database.amounts(table) or [
-        column.name for column in table.table.columns if plain_words(column.name) & _RECURRING
-    ]
-    if not amounts or not (table.is_event or amounts):
+    amounts = list(database.amounts(table)) or recurring_amounts(table)
+    if _is_staff_table(table):
+        yield from _kinds_of_staff(database, table)
+    if not amounts:
         return
     for column in table.table.columns:
         if column.name in table.keys:
@@ -473,17 +585,57 @@ def statuses(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
                     f"{column.name} is true in {in_rows(flag.yes, table)}.", flag.yes / flag.rows,
                 )  # fmt: skip
             continue
-        if not plain_words(column.name) & _STATUS:
+        named = plain_words(column.name)
+        if not named & _STATUS or named & _STATES_OF_RECORDS:
+            continue
+        point = _of_statuses(database, table, column, amounts)
+        if point is not None:
+            yield point
+            return
+
+
+def recurring_amounts(table: ProfiledTable) -> list[str]:
+    """Return the amounts that a row brings in each month or year."""
+    each_period, money = word_set("monthly annual yearly weekly month year"), word_set("amount fee revenue value price")
+    return [
+        column.name
+        for column in table.table.columns
+        if column.type is SemanticType.NUMBER
+        and ((words := plain_words(column.name)) & _RECURRING or (words & each_period and words & money))
+    ]
+
+
+def _of_statuses(database: Database, table: ProfiledTable, column: Column, amounts: Iterable[str]) -> FoundPoint | None:
+    """Return the point of a status: about values that came to nothing, else about the rare ones of unknown codes."""
+    values = _values(database, table, column)
+    spelled = {value: "_".join(tokens(value)) for value, _ in values}
+    doubtful = sorted((value, count) for value, count in values if spelled[value] in _NOT_COUNTED)
+    total, rows = sum(count for _, count in doubtful), table.profile.rows
+    if doubtful and len(doubtful) < len(values) and total >= 0.005 * rows:
+        ended = [value for value, _ in doubtful if spelled[value] in _ENDED_BADLY]
+        return _status_point(database, table, column.name, doubtful, ended, amounts)
+    codes = [value for value, _ in values if len(value) <= 3]
+    if not doubtful and 3 <= len(values) <= 8 and len(codes) == len(values):
+        rare = sorted(values, key=lambda each: each[1])[: len(values) // 2]
+        return _status_point(database, table, column.name, sorted(rare), [rare[0][0]], amounts)
+    return None
+
+
+_OF_STAFF: Final = word_set("employment contract worker employee staff vertrag beschaeftigung contrato contrat")
+
+
+def _kinds_of_staff(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
+    """Yield the kinds of employment of people, not all of whom belong to a headcount."""
+    for column in table.table.columns:
+        words = plain_words(column.name)
+        if column.name in table.keys or not words & _OF_STAFF:
             continue
         values = _values(database, table, column)
-        spelled = {value: "_".join(tokens(value)) for value, _ in values}
-        doubtful = sorted((value, count) for value, count in values if spelled[value] in _NOT_COUNTED)
-        total, rows = sum(count for _, count in doubtful), table.profile.rows
-        if not doubtful or len(doubtful) == len(values) or total < 0.005 * rows:
-            continue
-        ended = [value for value, _ in doubtful if spelled[value] in _ENDED_BADLY]
-        yield _status_point(database, table, column.name, doubtful, ended, amounts)
-        return
+        if 2 <= len(values) <= 8:
+            others = sorted(sorted(values, key=lambda each: -each[1])[1:])
+            rarest = min(values, key=lambda each: each[1])[0]
+            yield _status_point(database, table, column.name, others, [rarest], ())
+            return
 
 
 def _status_point(
@@ -498,6 +650,12 @@ def _status_point(
     if set(doubted) != set(ended):
         label = f"{_capital(things(table))} that are {' or '.join(doubted)} do not count"
         alternatives.append(Alternative("without_open", label, filter=_is_none_of(database, column, doubted)))
+    values = _values(database, table, next(each for each in table.table.columns if each.name == column))
+    rest = [value for value, _ in values if value not in doubted]
+    usual = max(values, key=lambda each: each[1])[0]
+    if len(rest) > 1 and usual in rest:
+        only = f"{database.quoted(column)} = {database.dialect.value(usual)}"
+        alternatives.append(Alternative("only_usual", f"Only {things(table)} that are {usual} count", filter=only))
     shares = ", ".join(f"{value} {count:,}" for value, count in doubtful[:6])
     total = sum(count for _, count in doubtful)
     return FoundPoint(
@@ -506,7 +664,7 @@ def _status_point(
         tuple(alternatives),
         (
             f"{column} is one of these in {in_rows(total, table)}: {shares}.",
-            f"Amounts of {table.name} are added up: {', '.join(list(amounts)[:3])}.",
+            *((f"Amounts of {table.name} are added up: {', '.join(list(amounts)[:3])}.",) if amounts else ()),
         ),
         _share(total, table.profile.rows),
     )  # fmt: skip
@@ -517,11 +675,16 @@ def parents(database: Database, table: ProfiledTable) -> Iterator[FoundPoint]:
     if len(table.key) != 1 or _is_staff_table(table):
         return
     own = {stem(word) for word in table.words}
-    for each in self_references(table):
-        (column,) = each.child_columns
-        words = plain_words(column)
-        profile = table.profiles.get(column)
-        if profile is None or not words & _PARENTS or words & _MERGED:
+    known = {each.child_columns[0] for each in self_references(table)}
+    key = table.profiles.get(table.key[0])
+    for column in (each.name for each in table.table.columns):
+        words, profile = plain_words(column), table.profiles.get(column)
+        if profile is None or column == table.key[0] or (column not in known and not is_within(profile, key)):
+            continue
+        if words & _VARIANTS and of_kind(table, "product") and _filled(profile) >= 0.005:
+            yield _parent(database, table, column, "base", coalesced=True)
+            return
+        if not words & _PARENTS or words & _MERGED or profile.kind is ValueKind.TIME:
             continue
         if of_kind(table, "customer", "organization", "account", "supplier", "store") and _filled(profile) >= 0.005:
             yield _parent(database, table, column, "parent", coalesced=True)
@@ -553,7 +716,7 @@ def _parent(database: Database, table: ProfiledTable, column: str, word: str, *,
     value, key = database.quoted(column), database.quoted(table.key[0])
     if coalesced:
         value = f"coalesce({value}, {key})"
-    counted = f"{word} {thing(table)}" if word == "parent" else word
+    counted = f"{word} {thing(table)}" if word in ("parent", "base") else word
     return FoundPoint(
         table.table.ref, DecisionKind.ENTITY, (column, table.key[0]),
         f"Is each {thing(table)} counted, or each {counted}?",
@@ -587,6 +750,8 @@ def _values(database: Database, table: ProfiledTable, column: Column) -> list[tu
     if profile is None or profile.kind is not ValueKind.TEXT or not 1 < (profile.distinct or 0) <= 30:
         return []
     declared = set(allowed_values(column))
+    if refusal(table.name, column.name, profile.kind, tuple(value for value, _ in profile.top)) is not None:
+        return []
     return [
         (str(value), count)
         for value, count in profile.top

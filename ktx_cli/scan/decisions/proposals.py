@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from ktx_cli.core import monotonic
 from ktx_cli.scan.decisions import amounts, populations
 from ktx_cli.scan.decisions.record import FoundPoint, FoundPoints, ordered
-from ktx_cli.scan.decisions.tables import Database, RowCounter, is_lines, is_view
+from ktx_cli.scan.decisions.tables import Database, RowCounter, is_view
 from ktx_cli.scan.measures.proposals import ProfiledTable, copies, profiled_tables
 from ktx_cli.scan.measures.record import Proposals
 from ktx_cli.scan.profile.profiler import TableProfile
@@ -47,6 +47,7 @@ def propose_decisions(
 
 
 def _points(database: Database, measures: Proposals) -> Iterator[FoundPoint]:
+    """Yield the points of all tables; those that take statements come last, the cheapest of them first."""
     internal: list[FoundPoint] = []
     counted = sorted(database.counted, key=lambda each: (-len(database.children.get(each.table.ref, ())), each.name))
     for table in counted:
@@ -54,13 +55,11 @@ def _points(database: Database, measures: Proposals) -> Iterator[FoundPoint]:
         yield from marked
         yield from populations.deleted_rows(database, table)
         yield from populations.merged_rows(database, table)
-        yield from populations.repeated_rows(database, table)
         yield from populations.statuses(database, table)
         yield from populations.parents(database, table)
         yield from amounts.amounts(database, table)
         yield from amounts.units(database, table)
         yield from amounts.currencies(database, table)
-        yield from amounts.dates(database, table)
         rates = {each.columns[0]: each for each in measures.get(table.table.ref, ()) if each.format == "percent"}
         yield from amounts.missing_values(database, table, rates)
     if database.shows_values and (own := populations.company_domain(database, internal)) is not None:
@@ -69,6 +68,12 @@ def _points(database: Database, measures: Proposals) -> Iterator[FoundPoint]:
     for table in database.tables.values():
         if table.table.ref not in database.copies:
             yield from amounts.fiscal_starts(database, table)
+    for table in counted:
+        yield from amounts.dates(database, table)
+    for table in counted:
+        yield from populations.test_names(database, table, internal)
+    for table in counted:
+        yield from populations.repeated_rows(database, table)
 
 
 def _each_once(database: Database, points: list[FoundPoint]) -> Iterator[FoundPoint]:
@@ -114,9 +119,22 @@ def _rank(database: Database, ref: TableRef) -> tuple[bool, int, bool, tuple[obj
 
 
 def _is_of_parent(database: Database, table: ProfiledTable, point: FoundPoint, points: Iterable[FoundPoint]) -> bool:
-    """Whether a table repeats the column of one that it refers to, or has the amounts of the lines of one."""
-    parents = {each.parent for each in table.references if each.parent != each.child}
-    above = [each for each in points if each.table in parents and each.kind is point.kind]
-    if point.kind is DecisionKind.AMOUNT and is_lines(table):
-        return any(each.kind is point.kind and each.table != point.table for each in points)
-    return any(set(_column_words(each)) & set(_column_words(point)) for each in above)
+    """Whether a table only repeats whose rows are internal from one that it refers to: `orders.is_internal`."""
+    if point.kind is not DecisionKind.INTERNAL or not set(_column_words(point)[0]) & _OF_PEOPLE:
+        return False
+    known = {(each.table, _column_words(each)): each for each in points if each.kind is point.kind}
+    for reference in table.references:
+        above = known.get((reference.parent, _column_words(point)))
+        if above is None or reference.parent == reference.child:
+            continue
+        differing = database.counter.differing_rows(table, reference, point.columns[0], above.columns[0])
+        if differing is None or differing <= _DIFFERENT * table.rows:
+            return True
+    return False
+
+
+_DIFFERENT = 0.02
+"""The largest share of rows that differ from their parent in a column that is a copy of the parent's."""
+
+_OF_PEOPLE = frozenset({"internal", "intern", "staff", "employee"})
+"""Words of flags that say whose the rows are, not what they are."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,14 +25,14 @@ FEWEST_ROWS: Final = 30
 MOST_ROWS: Final = 10_000_000
 """Tables with more rows are not counted for decision points; the profile of their sample has to do."""
 
-MOST_STATEMENTS: Final = 16
+MOST_STATEMENTS: Final = 48
 """The most statements that detection sends to a database, one for a table each."""
 
 ANY_WORDS: Final = word_set(
     "is was are flag flg b bool boolean ind indicator yn ist es est e czy record records row rows data entry account"
     " accounts customer customers client clients user users order orders company companies organization organisation"
     " org tenant workspace team member members person people contact contacts lead leads transaction transactions"
-    " konto kunde kunden cliente compte"
+    " konto kunde kunden cliente compte traffic visit visits session sessions mode subscription subscriptions"
 )
 """Words of names of flags that say what has the flag, not what it means."""
 
@@ -41,7 +41,7 @@ _FALSE: Final = ("n", "no", "f", "false", "nein", "non", "nee", "", "0")
 _LINES: Final = word_set("item items line lines detail details position positions positionen")
 _NOTES: Final = word_set(
     "note notes comment comments message messages mail mails email emails attachment attachments file files document"
-    " documents page pages article articles post posts reply replies thread threads notification notifications"
+    " documents page pages post posts reply replies thread threads notification notifications"
 )
 """Words of tables of texts, where `internal` says who may read them."""
 
@@ -87,17 +87,42 @@ class RowCounter:
         rows = self.rows(table, exp.select(*(exp.alias_(count, f"c{place}") for place, count in enumerate(counts))))
         return None if rows is None else tuple(int(value or 0) for value in rows[0])
 
+    def distinct_rows(self, table: ProfiledTable, select: exp.Select) -> int | None:
+        """Return the number of rows of a SELECT DISTINCT over a table, None where they cannot be counted."""
+        inner = select.from_(
+            exp.maybe_parse(self.dialect.path(table.table.ref), into=exp.Table, dialect=self.dialect.name)
+        )
+        found = self._run(table, exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(inner.subquery("d")), 1)
+        return None if not found else int(found[0][0])
+
+    def differing_rows(self, table: ProfiledTable, reference: Relationship, own: str, other: str) -> int | None:
+        """Return the number of rows whose value is another one than that of the row they refer to."""
+        child, parent = (
+            exp.alias_(
+                exp.maybe_parse(self.dialect.path(ref), into=exp.Table, dialect=self.dialect.name), name, table=True
+            )
+            for ref, name in ((reference.child, "c"), (reference.parent, "p"))
+        )
+        pairs = zip(reference.child_columns, reference.parent_columns, strict=True)
+        on = [exp.EQ(this=_of("c", mine), expression=_of("p", theirs)) for mine, theirs in pairs]
+        select = exp.select(exp.alias_(exp.Count(this=exp.Star()), "n")).from_(child).join(parent, on=exp.and_(*on))
+        select = select.where(exp.NEQ(this=_of("c", own), expression=_of("p", other)))
+        found = self._run(table, select, 1)
+        return None if not found else int(found[0][0])
+
     def rows(self, table: ProfiledTable, select: exp.Select, most: int = 1) -> Sequence[Sequence[Any]] | None:
         """Return at most `most` rows of an aggregate over a table, None where it cannot be read.
 
         Raises `SourceError` only when the source is gone.
         """
+        path = self.dialect.path(table.table.ref)
+        return self._run(table, select.from_(exp.maybe_parse(path, into=exp.Table, dialect=self.dialect.name)), most)
+
+    def _run(self, table: ProfiledTable, select: exp.Select, most: int) -> Sequence[Sequence[Any]] | None:
         if self.statements >= MOST_STATEMENTS or monotonic() > self.deadline or table.rows > MOST_ROWS:
             return None
         self.statements += 1
-        path = self.dialect.path(table.table.ref)
-        statement = select.from_(exp.maybe_parse(path, into=exp.Table, dialect=self.dialect.name))
-        text = statement.sql(dialect=self.dialect.name)
+        text = select.sql(dialect=self.dialect.name)
         try:
             found = self.connector.query(self.dialect.limited(text, most) if most > 1 else text, max_rows=most)
         except SourceError as error:
@@ -106,6 +131,10 @@ class RowCounter:
             self.problems.append(str(table.table.ref))
             return None
         return found.rows
+
+
+def _of(table: str, column: str) -> exp.Expr:
+    return exp.column(exp.to_identifier(column, quoted=True), table=table)
 
 
 @dataclass(frozen=True)
@@ -132,6 +161,21 @@ class Database:
     def counted(self) -> list[ProfiledTable]:
         """The tables whose rows people count: neither lookups, bridges, settings, logs, texts nor copies."""
         return [each for ref, each in self.tables.items() if ref not in self.copies and _is_counted(each)]
+
+    @cached_property
+    def audit_columns(self) -> frozenset[str]:
+        """The names of times that many tables have: when a row was written or loaded."""
+        names = Counter(name for table in self.tables.values() for name in table.times)
+        return frozenset(name for name, count in names.items() if count >= max(4, 0.4 * len(self.tables)))
+
+    def fractional_amounts(self, table: ProfiledTable) -> list[str]:
+        """Return amounts of other tables whose values have decimals, as `table.column`."""
+        return [each for each in self._fractional if not each.startswith(f"{table.name}.")]
+
+    @cached_property
+    def _fractional(self) -> list[str]:
+        found = ((table, name) for table in self.counted if happens(table) for name in self.amounts(table))
+        return [f"{table.name}.{name}" for table, name in found if table.profiles[name].kind is ValueKind.NUMBER]
 
     def quoted(self, column: str) -> str:
         """Return a column as it stands in conditions and expressions."""
@@ -168,6 +212,15 @@ class Database:
         is_not = f"({name} IS NULL OR {name} <> {literal})"
         return Flag(yes, profile.filled - yes, profile.nulls, f"{name} = {literal}", is_not)
 
+    def amounts_or_quantities(self, table: ProfiledTable) -> list[str]:
+        """Return the columns of a table that add up."""
+        return [
+            column.name
+            for column in table.table.columns
+            if column.name not in table.keys
+            and additive(column, table.profiles.get(column.name), table.parts[column.name], table.words) is not None
+        ]
+
     def amounts(self, table: ProfiledTable) -> dict[str, tuple[str, ...]]:
         """Return the columns of money that add up, with the words of their names, in the order of the table."""
         found = {}
@@ -197,9 +250,22 @@ def is_lines(table: ProfiledTable) -> bool:
     return len(table.words) > 1 and table.words[-1] in _LINES
 
 
+def happens(table: ProfiledTable) -> bool:
+    """Whether the rows of a table are something that happened, whose amounts add up."""
+    return table.is_event or table.words[-1] in ("bill", "bills")
+
+
 def of_kind(table: ProfiledTable, *kinds: str) -> bool:
     """Whether the name of a table means one of these concepts."""
     return bool(concepts(table.words) & set(kinds))
+
+
+def is_within(profile: ColumnProfile | None, key: ColumnProfile | None) -> bool:
+    """Whether the values of a column, mostly missing, lie among those of a key: it may refer to rows of the table."""
+    if profile is None or key is None or profile.kind is not key.kind or profile.nulls < 0.4 * profile.rows:
+        return False
+    ends = (key.minimum, profile.minimum, profile.maximum, key.maximum)
+    return None not in ends and ends[0] <= ends[1] and ends[2] <= ends[3]
 
 
 def things(table: ProfiledTable) -> str:

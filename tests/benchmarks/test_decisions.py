@@ -1,0 +1,30 @@
+"""What a scan asks of made-up companies, compared with the conventions that their generator switched on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.decisions import judge, points_of, run
+from ktx_cli.jobs.proof.company.company import write_company
+from ktx_cli.jobs.proof.company.conventions import SettledBy
+
+UNSETTLED = (SettledBy.DATA, SettledBy.NOTHING)
+SEEDS = (7, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 18)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_nothing_settles_is_asked_and_little_else(seed: int, tmp_path: Path) -> None:
+    judged = run(seed, tmp_path)
+    found = sum(each.settled_by in UNSETTLED for each in judged.found)
+    missed = [each.id for each in judged.missed if each.settled_by in UNSETTLED]
+    assert found >= 0.9 * (found + len(missed)), missed
+    assert len(judged.false) <= 2, [str(each) for each in judged.false]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_company_without_conventions_is_asked_nothing(seed: int, tmp_path: Path) -> None:
+    company = write_company(tmp_path / "none", seed, conventions=())
+    assert len(judge(company, *points_of(company.warehouse)).false) <= 2
