@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from ktx_cli.cli.contract import Session
     from ktx_cli.jobs.contradictions import Answer, RecordedContradiction
+    from ktx_cli.jobs.decide.decide import Choice
     from ktx_cli.jobs.review import TypedDecision
     from ktx_cli.scan import ReviewedRelationship
+    from ktx_cli.semantic import DecisionPoint, Decisions
 
 
 _COLOURS: Final[dict[Kind, str]] = {"title": "1", "good": "32", "bad": "31", "hint": "33", "fact": "0"}
@@ -322,6 +324,49 @@ def ask_contradiction(recorded: RecordedContradiction, position: str, reason: st
         if why or optional:
             break
     return Answer(holds, why or None)
+
+
+def ask_decisions(points: Sequence[tuple[Decisions, DecisionPoint]], choices: list[Choice]) -> None:
+    """Ask how each decision point is read until one answer is to quit, and add what was decided to `choices`.
+
+    Raises as `ask`; what was added stays.
+    """
+    from ktx_cli.jobs.decide.decide import Choice
+
+    for number, (decisions, point) in enumerate(points, start=1):
+        streams.write_err(_decision_text(decisions, point, f"{number} of {len(points)}"))
+        count = len(point.alternatives)
+        word = ""
+        while not word:
+            word = _typed_line(f"Which reading? [1-{count}]  [s]kip  [q]uit: ").casefold()
+            if word not in ("s", "skip", "q", "quit", *map(str, range(1, count + 1))):
+                streams.write_err(f"type a number from 1 to {count}, s or q, then Enter\n")
+                word = ""
+        if word in ("q", "quit"):
+            break
+        if word in ("s", "skip"):
+            continue
+        chosen = point.alternatives[int(word) - 1]
+        reason = _typed_line("Reason (optional): ") or None
+        choices.append(Choice(f"{decisions.connection}/{point.id}", chosen.id, reason))
+
+
+def _decision_text(decisions: Decisions, point: DecisionPoint, position: str) -> str:
+    """Return what a person reads before deciding: the question, evidence, and the values under each reading."""
+    from ktx_cli.semantic import short_number
+
+    effects = decisions.effects_of(point)[:3]
+    lines = [f"{position}: {one_line(point.question, 400)} ({point.id})"]
+    lines += [f"  {one_line(each, 400)}" for each in point.evidence]
+    lines += [f"  stated: {one_line(each.text, 400)} ({each.path}:{each.line})" for each in point.statements]
+    for number, each in enumerate(point.alternatives, 1):
+        values = [
+            f"{effect.measure}{f' {effect.period}' if effect.period else ''}: {short_number(effect.values[each.id])}"
+            for effect in effects
+            if each.id in effect.values
+        ]
+        lines.append(f"  {number}) {one_line(each.label, 200)}" + (f" [{'; '.join(values)}]" if values else ""))
+    return "\n".join(lines) + "\n"
 
 
 def _typed_line(question: str) -> str:

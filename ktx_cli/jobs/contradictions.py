@@ -103,13 +103,32 @@ def _decision(layout: Layout, found: Contradiction, answer: Answer) -> Contradic
         held = plural(len(holds), "statement") if holds else "none of the statements"
         message = f"a decision for {held} needs a reason"
         raise UsageError(message, hint="add --because TEXT, for example --because 'they are about different periods'")
-    by = " ".join((answer.by or _author(layout) or "").split())
-    if not by:
+    signed = sign_decision(layout, reason, answer.by)
+    return ContradictionDecision(holds, signed.by, signed.on, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedDecision:
+    """Who decides, on which day (YYYY-MM-DD), and why."""
+
+    by: str
+    on: str
+    reason: str | None = None
+
+
+def sign_decision(layout: Layout, reason: str | None, by: str | None = None) -> SignedDecision:
+    """Return who decides and when; without `by` the author of git commits.
+
+    Raises `UsageError` where nobody is named, and for a text that contains a secret.
+    """
+    reason = " ".join((reason or "").split()) or None
+    name = " ".join((by or _author(layout) or "").split())
+    if not name:
         raise UsageError("git has no author name for the decision", hint="add --by NAME")
-    spots = [spot.message for text in (reason or "", by) for spot in secrets(text)]
+    spots = [spot.message for text in (reason or "", name) for spot in secrets(text)]
     if spots:
         raise UsageError(f"the decision contains {spots[0]}", hint="leave it out")
-    return ContradictionDecision(holds, by, isoformat(now())[:10], reason)
+    return SignedDecision(name, isoformat(now())[:10], reason)
 
 
 def _author(layout: Layout) -> str | None:

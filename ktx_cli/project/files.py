@@ -149,6 +149,14 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
         raise storage_error(path, error) from error
 
 
+def remove_file(path: Path) -> None:
+    """Remove a file; one that is gone already is fine. Raises `StorageError`."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise storage_error(path, error, "remove") from error
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove the temporary files that killed writers left below `folder`; nobody else may be writing there."""
     for path in folder.rglob(".*.ktx-tmp"):

@@ -37,10 +37,13 @@ CONTRADICTIONS_NAME = "contradictions.yaml"
 OWNERS_NAME = "owners.yaml"
 """The people who may accept and certify definitions; see `ktx_cli.semantic`."""
 
+DECISIONS_NAME = "decisions.yaml"
+"""What people decided about conventions that the data cannot settle; see `ktx_cli.semantic`."""
+
 SCHEMA_NAME = "_schema"
 OWN_NAMES = frozenset(
     {CONFIG_NAME, PRIVATE_NAME, SEMANTIC_NAME, RAW_NAME, WIKI_NAME, EVALS_NAME, PROMPTS_NAME}
-    | {CONTRADICTIONS_NAME, OWNERS_NAME}
+    | {CONTRADICTIONS_NAME, OWNERS_NAME, DECISIONS_NAME}
 )
 """What ktx keeps at the top of a folder that has a `ktx.yaml`: no source ever reads it."""
 

@@ -150,6 +150,12 @@ MIGRATIONS: tuple[str, ...] = (
         passed INTEGER NOT NULL, finished TEXT NOT NULL, PRIMARY KEY (connection, source, name)
     ) STRICT;
     """,
+    """
+    CREATE TABLE decision_effects (
+        connection TEXT NOT NULL, point TEXT NOT NULL, measure TEXT NOT NULL, period TEXT, readings TEXT NOT NULL,
+        PRIMARY KEY (connection, point, measure)
+    ) STRICT;
+    """,
 )
 """Applied in order; `PRAGMA user_version` counts how many are."""
 

@@ -15,14 +15,30 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.compile.build import Build, as_column, column, count_of, is_present, join, subquery
     from ktx_cli.semantic.compile.rows import Rows
     from ktx_cli.semantic.data_checks import DataCheck, DataChecks
+    from ktx_cli.semantic.decision_notes import (
+        OpenDecision,
+        PlanDecisions,
+        decisions_of_plan,
+        effect_text,
+        open_decision,
+        open_notes,
+        percent,
+        short_number,
+    )
     from ktx_cli.semantic.decisions import (
         Alternative,
+        DecisionAnswer,
         DecisionKind,
         DecisionPoint,
         Decisions,
         DecisionState,
         Effect,
         Statement,
+        answers_in,
+        is_touched,
+        load_answers,
+        with_answer,
+        without_answer,
     )
     from ktx_cli.semantic.expressions.fragments import TEMPLATE, parse
     from ktx_cli.semantic.expressions.names import Expression, Name, Names, placeholder
@@ -133,6 +149,17 @@ if TYPE_CHECKING:
     from ktx_cli.semantic.plan.plan import Plan
     from ktx_cli.semantic.plan.planner import parameter_values
     from ktx_cli.semantic.query import DEFAULT_LIMIT, LONGEST, MOST_ITEMS, MOST_ROWS, Query, with_grain
+    from ktx_cli.semantic.readings import (
+        TouchedMeasure,
+        condition_in,
+        is_additive,
+        reached_from,
+        readings_of,
+        rows_left_out,
+        sql_name,
+        time_expression,
+        touched_measures,
+    )
     from ktx_cli.semantic.status import (
         Claim,
         Definition,

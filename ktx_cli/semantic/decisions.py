@@ -1,12 +1,18 @@
-"""Decision points: conventions that data cannot settle, their readings, and what each makes of a measure."""
+"""Decision points: conventions that data cannot settle, their readings and effects, and the answers of people.
+
+Answers are in `decisions.yaml`, which is read and edited here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
+
+from ktx_cli.core import ConfigError, one_line, yaml
+from ktx_cli.project import DECISIONS_NAME, Tree, append_value, delete_value, set_value
 
 
 class DecisionKind(StrEnum):
@@ -110,6 +116,16 @@ class DecisionPoint:
         """The largest relative difference that it makes for a measure, 0 where none was computed."""
         return max(self.spreads.values(), default=0.0)
 
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether nobody has decided it, and no definition follows a statement about it."""
+        return self.state in (DecisionState.OPEN, DecisionState.STATED)
+
+    @property
+    def is_without_effect(self) -> bool:
+        """Whether its readings were computed, and none of them changes a number."""
+        return bool(self.spreads) and not self.spread
+
     def alternative(self, word: str) -> Alternative | None:
         """Return the alternative of an id or a label, None for another word."""
         wanted = word.casefold()
@@ -129,48 +145,187 @@ class Effect:
     period: str | None = None
 
     @property
-    def spread(self) -> float | None:
-        """The largest difference between two readings, relative to the first; None where one of them has no value."""
-        known = [value for value in self.values.values() if value is not None]
-        if len(known) < len(self.values) or len(known) < 2:
-            return None
+    def spread(self) -> float:
+        """The largest difference between two readings, relative to the first; a reading without a value counts as 0."""
+        known = [value or Decimal(0) for value in self.values.values()]
+        if len(known) < 2:
+            return 0.0
         base = abs(known[0]) or max(map(abs, known))
-        return float((max(known) - min(known)) / base) if base else 0.0
+        return rounded_spread(float((max(known) - min(known)) / base)) if base else 0.0
 
 
-_UNSETTLED: Final = (DecisionState.OPEN, DecisionState.STATED)
+def rounded_spread(spread: float) -> float:
+    """Return a relative difference to three significant digits, as it is committed."""
+    return float(f"{spread:.3g}")
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionAnswer:
+    """What a person decided about a point.
+
+    `decision`: the label of the alternative then. `measures`: those whose definitions were changed to follow it, as
+    `source.measure`. `segment`: the name of the segment that they have, where the alternative is a condition on rows.
+    `copied`: proposed measures that the overlays have since then. `replaced`: what `expr` or `time` of a measure was
+    before, by its reference. `decided_on`: YYYY-MM-DD.
+    """
+
+    connection: str
+    point: str
+    alternative: str
+    decision: str
+    decided_by: str
+    decided_on: str
+    reason: str | None = None
+    segment: str | None = None
+    measures: tuple[str, ...] = ()
+    copied: tuple[str, ...] = ()
+    replaced: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+
+    @property
+    def signature(self) -> str:
+        """Who decided it and when, for one line."""
+        return f"by {self.decided_by} on {self.decided_on}"
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The decision points of a connection, in the order of their ids, and the effects that were computed."""
+    """The decision points of a connection, in the order of their ids, with their effects and the answers of people."""
 
     points: tuple[DecisionPoint, ...] = ()
     effects: tuple[Effect, ...] = ()
+    answers: tuple[DecisionAnswer, ...] = ()
+    connection: str = ""
+
+    def answered(self) -> Decisions:
+        """Return them with the points `decided` that people have answered, by an alternative that there is."""
+        by_point = {each.point: each for each in self.answers}
+        points = tuple(
+            replace(each, state=DecisionState.DECIDED)
+            if each.id in by_point and each.alternative(by_point[each.id].alternative) is not None
+            else each
+            for each in self.points
+        )
+        return replace(self, points=points)
 
     def unsettled(self) -> list[DecisionPoint]:
-        """Return the points that nobody has decided and no definition follows, the largest effect first."""
-        found = [each for each in self.points if each.state in _UNSETTLED]
+        """Return the points that nobody has decided and no definition follows, the largest effect first.
+
+        A point is left out where every reading that was computed gives the same numbers.
+        """
+        found = [each for each in self.points if each.is_unsettled and not each.is_without_effect]
         return sorted(found, key=lambda each: (-each.spread, each.id))
 
-    def touching(
-        self, measures: Iterable[str], columns: Iterable[tuple[str, str]] = (), reached: Collection[str] = ()
-    ) -> list[DecisionPoint]:
-        """Return the unsettled points that measures (`source.measure`) or columns (source, column) depend on.
-
-        `reached`: the sources of the measures and those that their rows reach by one path of joins.
-        """
-        asked, read = set(measures), set(columns)
-        homes = {ref.partition(".")[0] for ref in asked}
-        return [
-            point
-            for point in self.unsettled()
-            if asked.intersection(point.measures or point.spreads)
-            or (not point.measures and not point.spreads and (point.source in homes or point.source in reached))
-            or any((point.source, column) in read for column in point.columns)
-        ]
+    def decided(self) -> list[tuple[DecisionPoint, Alternative, DecisionAnswer]]:
+        """Return the points that people have answered, each with its answer."""
+        by_point = {each.point: each for each in self.answers}
+        found = [(each, by_point[each.id]) for each in self.points if each.state is DecisionState.DECIDED]
+        return [(each, chosen, answer) for each, answer in found if (chosen := each.alternative(answer.alternative))]
 
     def effects_of(self, point: DecisionPoint) -> list[Effect]:
-        """Return what was computed for a point, the largest difference first."""
-        found = [each for each in self.effects if each.point == point.id]
-        return sorted(found, key=lambda each: (-(each.spread or 0.0), each.measure))
+        """Return what was computed for a point, the largest difference first, of equal ones what matters most."""
+        return sorted((each for each in self.effects if each.point == point.id), key=lambda each: -each.spread)
+
+
+def is_touched(point: DecisionPoint, measure: str, reached: Collection[str]) -> bool:
+    """Whether a measure (`source.measure`) depends on a point; not where all readings of it gave the same number.
+
+    `reached`: the source of the measure, and those that its rows reach by one path of joins.
+    """
+    if point.measures and measure not in point.measures:
+        return False
+    if measure in point.spreads:
+        return point.spreads[measure] > 0
+    return bool(point.measures) or point.source in reached
+
+
+_HEADER: Final = """\
+# Decisions about conventions that the data cannot settle: who decided what, and why. Written by `ktx decide`.
+# To change one, run `ktx decide POINT --as READING`; to take it back, `ktx decide POINT --undo`.
+"""
+_ENTRIES: Final = "decisions"
+_REQUIRED: Final = ("connection", "point", "alternative", "decision", "decided_by", "decided_on")
+_OPTIONAL: Final = ("reason", "segment")
+_LISTS: Final = ("measures", "copied")
+
+
+def load_answers(tree: Tree, connection: str | None = None) -> list[DecisionAnswer]:
+    """Return the decisions that a tree keeps, of a connection or of all.
+
+    Raises `ConfigError` for a file that cannot be read.
+    """
+    content = tree.read(DECISIONS_NAME)
+    answers = [] if content is None else answers_in(content)
+    return [each for each in answers if connection in (None, each.connection)]
+
+
+def answers_in(content: bytes) -> list[DecisionAnswer]:
+    """Return the decisions of the text of the file; raises `ConfigError` for one that cannot be read."""
+    return [_answer(each) for each in _entries(content)]
+
+
+def with_answer(content: bytes | None, answer: DecisionAnswer) -> bytes:
+    """Return the text of the file with a decision in place of an earlier one about the same point.
+
+    Nothing else in it changes. Raises `ConfigError` for a file that cannot be read or edited.
+    """
+    stored = _stored(answer)
+    if content is None:
+        return f"{_HEADER}{yaml.dump({_ENTRIES: [stored]})}".encode()
+    number = _number(content, answer.connection, answer.point)
+    if number is None:
+        return append_value(content, (_ENTRIES,), stored, where=DECISIONS_NAME)
+    entry = _entries(content)[number]
+    ours = (*_REQUIRED, *_OPTIONAL, *_LISTS, "replaced")
+    kept = {key: value for key, value in entry.items() if key not in ours}
+    return set_value(content, (_ENTRIES, number), {**stored, **kept}, where=DECISIONS_NAME)
+
+
+def without_answer(content: bytes, connection: str, point: str) -> bytes | None:
+    """Return the text of the file without the decision about a point; None where nothing is left in it.
+
+    Raises `ConfigError` for a file that cannot be read or edited.
+    """
+    number = _number(content, connection, point)
+    if number is None:
+        return content
+    after = delete_value(content, (_ENTRIES, number), where=DECISIONS_NAME)
+    return after if _entries(after) else None
+
+
+def _number(content: bytes, connection: str, point: str) -> int | None:
+    found = enumerate(answers_in(content))
+    return next((number for number, each in found if (each.connection, each.point) == (connection, point)), None)
+
+
+def _stored(answer: DecisionAnswer) -> dict[str, Any]:
+    values = {name: getattr(answer, name) for name in (*_REQUIRED, *_OPTIONAL)}
+    values |= {name: list(getattr(answer, name)) for name in _LISTS}
+    values["replaced"] = {measure: dict(before) for measure, before in answer.replaced.items()}
+    return {name: value for name, value in values.items() if value not in (None, [], {})}
+
+
+def _entries(content: bytes) -> list[Any]:
+    document = yaml.load(content, where=DECISIONS_NAME)
+    found = (document or {}).get(_ENTRIES) if isinstance(document or {}, dict) else None
+    if document and not isinstance(found, list | None):
+        raise _unreadable(f"the value of `{_ENTRIES}`", "a list")
+    return list(found or ())
+
+
+def _answer(stored: Any) -> DecisionAnswer:
+    try:
+        connection, point, alternative, decision, by, day = (str(stored[name]) for name in _REQUIRED)
+        answer = DecisionAnswer(connection, point, alternative, decision, by, day)
+        replaced = {str(measure): dict(before) for measure, before in (stored.get("replaced") or {}).items()}
+        texts = {name: str(stored[name]) for name in _OPTIONAL if stored.get(name) is not None}
+        measures, copied = (tuple(map(str, stored.get(name) or ())) for name in _LISTS)
+        return replace(answer, **texts, measures=measures, copied=copied, replaced=replaced)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        shown = stored.get("point") if isinstance(stored, dict) else stored
+        wanted = "a decision with a connection, a point, an alternative, and who decided it when"
+        raise _unreadable(f"the entry `{one_line(str(shown), 80)}`", wanted) from error
+
+
+def _unreadable(what: str, wanted: str) -> ConfigError:
+    message = f"{DECISIONS_NAME}: {what} is not {wanted}"
+    return ConfigError(message, hint=f"correct the entry, or restore {DECISIONS_NAME} from an earlier commit")

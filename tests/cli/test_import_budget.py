@@ -26,14 +26,14 @@ QUESTION = "sl query -m order_revenue.net_revenue -d customer_value.is_active"
 @pytest.mark.parametrize(
     ("command", "most"),
     [
-        pytest.param("scan", 200, marks=pytest.mark.slow),
-        ("ingest", 250),
-        (QUESTION, 120),
+        pytest.param("scan", 220, marks=pytest.mark.slow),
+        ("ingest", 285),
+        (QUESTION, 130),
         pytest.param("sl list", 80, marks=pytest.mark.slow),
         pytest.param("wiki revenue", 115, marks=pytest.mark.slow),
         pytest.param("lint", 165, marks=pytest.mark.slow),
         pytest.param("wiki lint", 90, marks=pytest.mark.slow),
-        ("--help", 50),
+        ("--help", 52),
     ],
 )
 def test_a_run_imports_what_it_needs(demo_project: Path, tmp_path: Path, command: str, most: int) -> None:

@@ -6,7 +6,16 @@ from decimal import Decimal
 
 import pytest
 
-from ktx_cli.semantic import Alternative, DecisionKind, DecisionPoint, Decisions, DecisionState, Effect
+from ktx_cli.semantic import (
+    Alternative,
+    DecisionAnswer,
+    DecisionKind,
+    DecisionPoint,
+    Decisions,
+    DecisionState,
+    Effect,
+    is_touched,
+)
 
 _READINGS = (Alternative("all", "all accounts"), Alternative("external", "external accounts", "NOT is_internal"))
 
@@ -31,17 +40,18 @@ def _point(name: str, **fields: object) -> DecisionPoint:
         (("0", "0"), 0.0),
         (("-100", "50"), 1.5),
         (("100", "90", "120"), 0.3),
-        (("100", None), None),
-        (("100",), None),
+        (("100", None), 1.0),
+        ((None, "0"), 0.0),
+        (("100",), 0.0),
+        (("3", "2"), 0.333),
     ],
 )
-def test_a_spread_is_relative_to_the_first_reading(values: tuple[str | None, ...], spread: float | None) -> None:
+def test_a_spread_is_relative_to_the_first_reading(values: tuple[str | None, ...], spread: float) -> None:
     numbers = {str(place): None if each is None else Decimal(each) for place, each in enumerate(values)}
-    found = Effect("point", "orders.total", numbers).spread
-    assert found == (None if spread is None else pytest.approx(spread))
+    assert Effect("point", "orders.total", numbers).spread == pytest.approx(spread)
 
 
-def test_only_unsettled_points_that_a_question_touches_are_shown_and_the_largest_first() -> None:
+def test_unsettled_points_are_in_the_order_of_their_effects_and_those_without_any_are_left_out() -> None:
     points = Decisions(
         (
             _point("decided", state=DecisionState.DECIDED, spreads={"orders.total": 0.9}),
@@ -49,14 +59,35 @@ def test_only_unsettled_points_that_a_question_touches_are_shown_and_the_largest
             _point("small", spreads={"orders.total": 0.01, "orders.count": 0.02}),
             _point("large", spreads={"orders.total": 0.2}),
             _point("stated", state=DecisionState.STATED, spreads={"orders.total": 0.1}),
-            _point("elsewhere", spreads={"tickets.count": 0.5}),
+            _point("no effect", spreads={"orders.total": 0.0}),
             _point("not computed"),
         )
     )
-    assert [each.id for each in points.touching(["orders.total"])] == ["large", "stated", "small"]
-    assert [each.id for each in points.touching(["orders.total"], reached=["accounts"])][-1] == "not computed"
-    assert [each.id for each in points.touching([], [("accounts", "is_internal")])][:2] == ["elsewhere", "large"]
-    assert points.touching(["leads.count"]) == []
+    assert [each.id for each in points.unsettled()] == ["large", "stated", "small", "not computed"]
+
+
+@pytest.mark.parametrize(
+    ("measure", "reached", "fields", "touched"),
+    [
+        ("orders.total", ["orders", "accounts"], {}, True),
+        ("orders.total", ["orders"], {}, False),
+        ("orders.total", ["orders", "accounts"], {"spreads": {"orders.total": 0.0}}, False),
+        ("orders.total", ["orders", "accounts"], {"spreads": {"orders.count": 0.0}}, True),
+        ("orders.total", [], {"spreads": {"orders.total": 0.1}}, True),
+        ("orders.total", ["accounts"], {"measures": ("orders.count",)}, False),
+        ("orders.count", [], {"measures": ("orders.count",)}, True),
+    ],
+)
+def test_what_a_point_touches(measure: str, reached: list[str], fields: dict[str, object], touched: bool) -> None:
+    assert is_touched(_point("point", **fields), measure, reached) is touched
+
+
+@pytest.mark.parametrize(("alternative", "state"), [("external", "decided"), ("gone", "open")])
+def test_an_answer_decides_a_point_if_the_point_still_has_its_reading(alternative: str, state: str) -> None:
+    answer = DecisionAnswer("wh", "point", alternative, "External accounts", "Ada", "2026-01-31")
+    answered = Decisions((_point("point"), _point("other")), answers=(answer,)).answered()
+    assert [each.state.value for each in answered.points] == [state, "open"]
+    assert [each.id for each, _, _ in answered.decided()] == (["point"] if state == "decided" else [])
 
 
 def test_a_reading_is_known_by_its_id_or_its_label() -> None:

@@ -165,6 +165,20 @@ def open_topics(ctx: typer.Context, incomplete: str) -> list[str]:
     return [topic for topic in read_around(ctx, topics) if topic.startswith(incomplete)]
 
 
+def open_points(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the ids of decision points that nobody has settled and that begin with what was typed."""
+
+    def points(folder: Path) -> Iterator[str]:
+        from ktx_cli.jobs.decide.points import read_all
+        from ktx_cli.project import Layout, load_config
+
+        layout = Layout(folder)
+        for each in read_all(layout, load_config(layout.config).config)[0]:
+            yield from (point.id for point in each.decisions.unsettled())
+
+    return [each for each in read_around(ctx, points) if each.startswith(incomplete)]
+
+
 def page_keys(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the keys of everybody's pages that begin with what was typed."""
     from ktx_cli.project import WorkingTree

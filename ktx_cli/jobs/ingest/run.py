@@ -26,6 +26,7 @@ from ktx_cli.core import (
     StepStarted,
     internal_error,
     monotonic,
+    plural,
 )
 from ktx_cli.engine import (
     FAILED,
@@ -40,14 +41,24 @@ from ktx_cli.engine import (
     writable_repository,
 )
 from ktx_cli.jobs.ingest.plan import IngestRequest, plan_run
-from ktx_cli.project import RAW_NAME, SEMANTIC_NAME, Layout, Repository, Workspace, read_state, translated
-from ktx_cli.scan import Depth, PreviousScan, ProfileStore, ScanJob, previous_scans, scan_connection
+from ktx_cli.project import (
+    DATABASE_SOURCE,
+    RAW_NAME,
+    SEMANTIC_NAME,
+    Layout,
+    Repository,
+    Workspace,
+    read_state,
+    translated,
+)
+from ktx_cli.scan import DECISIONS, Depth, PreviousScan, ProfileStore, ScanJob, previous_scans, scan_connection
 from ktx_cli.semantic import ParsedCopies
 from ktx_cli.warehouses import open_connection
 
 if TYPE_CHECKING:
     from ktx_cli.engine import AgentResult, LockedRun, Models, Preflight, RunPlan, SourceWork, Target, UnitOutcome
     from ktx_cli.scan import Answers, Describer, ScanOutcome
+    from ktx_cli.semantic import Effect
     from ktx_cli.sources import Conclusion, FetchStates, SourceKey
 
 
@@ -108,6 +119,7 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
         changes = ChangeSet.of_scans(base, _scans(plan, report, base, ScanState(previous, run.database, models)))
         if plan.reads_sources:
             changes = _work_through_sources(run, report, changes, models)
+    computed = _compute_effects(plan, changes)
     _report_absent(report, changes, base, run.repository)
     if preflight is not None and changes.workspace.changes():
         preflight.require()
@@ -117,10 +129,47 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
     for connection, failure in run.remember(changes, report.commit, report.held_paths):
         plan.warn(failure.warning(connection))
         report.add_failure(connection, failure)
+    _keep_effects(run, computed)
     report.broken = check_definitions(plan, base, changes.workspace)
     from ktx_cli.jobs.index import index_after_run
 
     index_after_run(plan, report.commit)
+
+
+def _compute_effects(plan: RunPlan, changes: ChangeSet) -> dict[str, Sequence[Effect]]:
+    """Compute what decision points change, and put the spreads into their records.
+
+    Those of the databases that were scanned, and of those whose definitions this run changed.
+    """
+    changed = {path.split("/")[1] for path in changes.workspace.changes() if path.startswith(f"{SEMANTIC_NAME}/")}
+    wanted = changed.union(scan.connection for scan in changes.scans).intersection(plan.config.databases())
+    found: dict[str, Sequence[Effect]] = {}
+    for connection in sorted(wanted):
+        path = plan.layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)
+        if changes.workspace.read(path) is None:
+            continue
+        from ktx_cli.jobs.decide.effects import computed_effects
+
+        plan.emit(StepStarted("effects", connection))
+        started = monotonic()
+        model = plan.layers.model(changes.workspace, connection)
+        record, computed = computed_effects(
+            plan.layout, plan.config, changes.workspace, model, environ=plan.environ, opener=open_connection
+        )
+        plan.recorder.warn_of(computed.warnings)
+        if record is not None:
+            changes.workspace.write(path, record)
+            found[connection] = computed.effects
+        done = plural(len(computed.effects), "effect")
+        plan.emit(StepFinished("effects", done, monotonic() - started, connection))
+    return found
+
+
+def _keep_effects(run: LockedRun, computed: Mapping[str, Sequence[Effect]]) -> None:
+    for connection, effects in computed.items():
+        from ktx_cli.jobs.decide.effects import save_effects
+
+        save_effects(run.plan.layout, run.database, connection, effects)
 
 
 def _scans(plan: RunPlan, report: IngestReport, base: ProjectBase, state: ScanState) -> list[ScanOutcome]:

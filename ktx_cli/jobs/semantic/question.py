@@ -25,6 +25,7 @@ from ktx_cli.core import (
 from ktx_cli.jobs.semantic.layers import choose_layer
 from ktx_cli.jobs.semantic.statuses import answer_status
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
+from ktx_cli.scan import DECISIONS
 from ktx_cli.semantic import DEFAULT_BYTES, DEFAULT_LIMIT, UNCACHED, broken_files_named, json_rows, require_defined
 from ktx_cli.warehouses import CachingConnector, SemanticType, TableRef, decimal_places, names_are_missing
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
         GuardedConnector,
         Model,
         Parameter,
+        Plan,
+        PlanDecisions,
         Prepared,
         QueryServices,
         Source,
@@ -138,6 +141,7 @@ def ask_layer(
         prepared = services.prepare(model, query, attributes=question.attributes, now=asked_at)
         require_defined(config, connection, prepared.asked.plan)
         _require_shown(layout, model, prepared)
+        decisions = _decisions_of(prepared.asked.plan, layout, model)
         probing = None if services.query_cache is None else CachingConnector(connector, services.query_cache)
         status = answer_status(layout, config, model, prepared.asked, question.least)
         with _schema_changes_named(connection):
@@ -152,6 +156,7 @@ def ask_layer(
     receipt["verified"] = None if verified is None else verified.to_json()
     receipt["status"] = status
     receipt["explained_by"] = _pages_about(answer, layout, connection)
+    receipt = {**receipt, "open": []} if decisions is None else decisions.added_to(receipt)
     rows, too_large = json_rows(answer.rows, max_bytes)
     totals = None if answer.totals is None else json_rows([answer.totals])[0][0]
     return LayerAnswer(
@@ -219,6 +224,17 @@ def _pages_about(answer: Answer, layout: Layout, connection: str) -> list[str]:
     from ktx_cli.wiki import GLOBAL, page_path
 
     return [page for page in pages if (layout.root / page_path(GLOBAL, page)).is_file()]
+
+
+def _decisions_of(plan: Plan, layout: Layout, model: Model) -> PlanDecisions | None:
+    """Return the decision points that a question depends on; None where no scan found any."""
+    if not (layout.root / layout.raw_path(model.connection, DATABASE_SOURCE, DECISIONS)).is_file():
+        return None
+    from ktx_cli.jobs.decide.points import load_decisions
+    from ktx_cli.semantic import decisions_of_plan
+
+    loaded = load_decisions(WorkingTree(layout.root), model, layout)
+    return decisions_of_plan(loaded.decisions, model, plan)
 
 
 def _value_warnings(

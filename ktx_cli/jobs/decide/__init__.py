@@ -1,0 +1,1 @@
+"""Decisions about conventions that the data cannot settle: their effects, and the answers of people."""

@@ -1,0 +1,440 @@
+"""An answer to a decision point as changes of files: definitions, a page, tests, and the entry in `decisions.yaml`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ktx_cli.agent_tools import Layers
+from ktx_cli.core import Command, ConfigError, Diagnostic, ResultWarning, Severity, yaml
+from ktx_cli.jobs.decide.points import LoadedDecisions, load_decisions
+from ktx_cli.project import DECISIONS_NAME, SCHEMA_NAME, Workspace, append_value, delete_value, set_value
+from ktx_cli.scan import AuthoredSources, empty_overlay
+from ktx_cli.semantic import (
+    PROPOSED_MEASURES,
+    SUFFIXES,
+    Alternative,
+    DecisionAnswer,
+    DecisionKind,
+    DecisionPoint,
+    Graph,
+    Model,
+    SemanticError,
+    Source,
+    Status,
+    TouchedMeasure,
+    compile_query,
+    condition_in,
+    parse_shard,
+    rows_left_out,
+    sql_name,
+    touched_measures,
+    with_answer,
+    without_answer,
+)
+from ktx_cli.wiki import GLOBAL, Revision, page_path, problems_of, refused, render, revised, suggested_key
+
+_LONGEST_NAME: Final = 48
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """What a person answers: the point, how it is read, why, who says so and on which day (YYYY-MM-DD)."""
+
+    connection: str
+    point: str
+    alternative: str
+    decided_by: str
+    decided_on: str
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class Drafted:
+    """What an answer changed. `left`: measures that do not follow it -> why. `page`: the key of its page."""
+
+    answer: DecisionAnswer
+    point: DecisionPoint
+    left: dict[str, str] = field(default_factory=dict)
+    page: str | None = None
+    tests: tuple[str, ...] = ()
+    warnings: list[ResultWarning] = field(default_factory=list)
+
+
+class DecisionDraft:
+    """Answers to decision points as changes of a workspace; nothing is written to the disk."""
+
+    def __init__(self, workspace: Workspace, layers: Layers) -> None:
+        self.workspace, self._layers = workspace, layers
+
+    def decide(self, given: GivenAnswer) -> Drafted:
+        """Put an answer into the workspace, in place of an earlier one about the same point.
+
+        Raises `ConfigError` for a file that cannot be edited, or where the definitions would have errors.
+        """
+        self.take_back(given.connection, given.point)
+        loaded = self._load(given.connection)
+        point, chosen = _chosen(loaded, given)
+        before = self._errors(given.connection)
+        answer = DecisionAnswer(
+            given.connection, point.id, chosen.id, chosen.label, given.decided_by, given.decided_on, given.reason
+        )
+        drafted = Drafted(answer, point)
+        if chosen.changes:
+            self._change_measures(loaded.model, drafted, chosen)
+        self._check(given.connection, before)
+        self._add_tests(drafted, chosen)
+        self._write_page(drafted, chosen)
+        content = self.workspace.read(DECISIONS_NAME)
+        self.workspace.write(DECISIONS_NAME, with_answer(content, drafted.answer))
+        return drafted
+
+    def take_back(self, connection: str, point: str) -> DecisionAnswer | None:
+        """Take an answer and what it changed out of the workspace; None where there is none."""
+        loaded = self._load(connection)
+        answer = next((each for each in loaded.decisions.answers if each.point == point), None)
+        if answer is None:
+            return None
+        for file in self._authored(connection).files.values():
+            for each in file:
+                self._put(each.path, _without(each.content, each.document, answer, each.path))
+        page = page_path(GLOBAL, page_key(point))
+        if self.workspace.exists(page):
+            self.workspace.delete(page)
+        content = self.workspace.read(DECISIONS_NAME)
+        if content is not None:
+            self._put(DECISIONS_NAME, without_answer(content, connection, point))
+        return answer
+
+    def _put(self, path: str, content: bytes | None) -> None:
+        if content is None:
+            self.workspace.delete(path)
+        else:
+            self.workspace.write(path, content)
+
+    def _load(self, connection: str) -> LoadedDecisions:
+        return load_decisions(self.workspace, self._layers.model(self.workspace, connection))
+
+    def _authored(self, connection: str) -> AuthoredSources:
+        return AuthoredSources.read(_Files(self.workspace), connection)
+
+    def _errors(self, connection: str) -> list[Diagnostic]:
+        return [each for each in self._layers.problems(self.workspace, connection) if each.severity is Severity.ERROR]
+
+    def _check(self, connection: str, before: Sequence[Diagnostic]) -> None:
+        """Raise `ConfigError` where the definitions have errors that were not there before."""
+        known = {(each.path, each.code, each.message) for each in before}
+        new = [each for each in self._errors(connection) if (each.path, each.code, each.message) not in known]
+        if new:
+            message = f"the answer would break the definitions: {new[0].location}: {new[0].message}"
+            raise ConfigError(message, hint="nothing was changed; correct the definition, or decide by hand")
+
+    def _change_measures(self, model: Model, drafted: Drafted, chosen: Alternative) -> None:
+        """Have the measures that a point touches follow an answer, source by source."""
+        point = drafted.point
+        by_source: dict[str, list[TouchedMeasure]] = {}
+        for touched in touched_measures(model, Graph(model), point, askable=False):
+            by_source.setdefault(touched.source.name, []).append(touched)
+        name = _segment_name(point, chosen, [model.sources[each] for each in by_source])
+        followed: list[str] = []
+        copied: list[str] = []
+        replaced: dict[str, Mapping[str, str | None]] = {}
+        for source_name, measures in by_source.items():
+            source = model.sources[source_name]
+            reasons = ((each.ref, _owner(source, each) or _own_word(point, each)) for each in measures)
+            owners = {ref: reason for ref, reason in reasons if reason is not None}
+            drafted.left |= owners
+            free = [each for each in measures if each.ref not in owners]
+            if not free:
+                continue
+            editor = _SourceEditor(self.workspace, self._authored(model.connection), source, point)
+            if chosen.filter is not None:
+                condition = condition_in(model, point, chosen.filter, source.name)
+                editor.add_segment(name, condition, drafted.answer)
+            for each in free:
+                if each.measure.is_proposed:
+                    accepted = each.ref in point.spreads or each.ref in point.measures
+                    editor.copy(self._proposal(model.connection, each), accepted=accepted)
+                    copied.append(each.ref)
+                elif not chosen.filter or chosen.expr or chosen.time:
+                    replaced[each.ref] = {"expr": each.measure.expr, "time": each.measure.time}
+                editor.change(each, chosen, name)
+                followed.append(each.ref)
+            editor.save()
+        drafted.answer = replace(
+            drafted.answer,
+            segment=name if chosen.filter is not None and followed else None,
+            measures=tuple(followed),
+            copied=tuple(copied),
+            replaced=replaced,
+        )
+
+    def _proposal(self, connection: str, touched: TouchedMeasure) -> Mapping[str, Any]:
+        """Return a proposed measure as the manifest has it."""
+        place = touched.measure.place
+        path = "" if place is None else place.path
+        content = self.workspace.read(path) if path.endswith(SUFFIXES) else None
+        tables = {} if content is None else parse_shard(content, path).tables
+        for entry in tables.get(touched.source.name, {}).get(PROPOSED_MEASURES) or ():
+            if entry.get("name") == touched.measure.name:
+                return dict(entry)
+        raise ConfigError(f"`{touched.ref}` is not in the manifest of `{connection}`", hint=Command("scan", connection))
+
+    def _add_tests(self, drafted: Drafted, chosen: Alternative) -> None:
+        """Add a test for each source whose measures follow the answer: it fails when one of them no longer does."""
+        model = self._layers.model(self.workspace, drafted.answer.connection)
+        by_source: dict[str, list[str]] = {}
+        for ref in drafted.answer.measures:
+            source, _, measure = ref.partition(".")
+            by_source.setdefault(source, []).append(measure)
+        added = []
+        for name, measures in by_source.items():
+            test = _test(model, drafted, chosen, name, measures)
+            if test is None:
+                continue
+            path, content = self._file(drafted.answer.connection, model.sources[name])
+            self.workspace.write(path, append_value(content, ("tests",), test, where=path))
+            added.append(f"{name}.{test['name']}")
+        drafted.tests = tuple(added)
+        if drafted.answer.measures and not added:
+            message = f"no test was written for `{drafted.point.id}`: its condition cannot be asked for in a question"
+            drafted.warnings.append(ResultWarning("decision_without_test", message))
+
+    def _file(self, connection: str, source: Source) -> tuple[str, bytes]:
+        return _file_of(self.workspace, self._authored(connection), source)
+
+    def _write_page(self, drafted: Drafted, chosen: Alternative) -> None:
+        """Write the page of a decision: what was decided, why, by whom and when, and what follows it."""
+        key = page_key(drafted.point.id)
+        model = self._layers.model(self.workspace, drafted.answer.connection)
+        page = revised(self.workspace, key, Revision(_page_fields(drafted, chosen), _page_text(drafted, chosen)))
+        broken = [
+            each
+            for each in problems_of(page, self.workspace, {model.connection: model})
+            if each.severity is Severity.ERROR
+        ]
+        if broken:
+            raise refused(page, broken)
+        self.workspace.write(page.path, render(page))
+        drafted.page = key
+
+
+def _owner(source: Source, touched: TouchedMeasure) -> str | None:
+    """Return why a measure may not be changed here, None where it may."""
+    measure = touched.measure
+    if measure.imported and not measure.is_proposed:
+        return "another tool defines it"
+    generated = [each for each in source.measures.values() if _is_generated(each.place) and not each.is_proposed]
+    if measure in generated or (measure.is_proposed and generated):
+        return "the manifest defines measures of its source"
+    segments = [each for each in source.segments.values() if _is_generated(each.place) and not each.is_proposed]
+    return "the manifest defines segments of its source" if segments else None
+
+
+def _own_word(point: DecisionPoint, touched: TouchedMeasure) -> str | None:
+    """Return why a measure keeps its own amount or date: its name or its definition says which one it is."""
+    measure = touched.measure
+    named = any(column.casefold() in measure.name.casefold() for column in point.columns)
+    if point.kind is DecisionKind.AMOUNT and named:
+        return "its name says which amount it is"
+    return "it says its date itself" if point.kind is DecisionKind.DATE and measure.time else None
+
+
+class _Files:
+    """A workspace as what `AuthoredSources` reads."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def blobs(self, prefix: str) -> Mapping[str, str]:
+        """Return the files below a folder; their ids are of no use here."""
+        return dict.fromkeys(self._workspace.paths(f"{prefix.rstrip('/')}/"), "")
+
+    def read_many(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Return path -> content of those that exist."""
+        contents = ((path, self._workspace.read(path)) for path in paths)
+        return {path: content for path, content in contents if content is not None}
+
+
+def _is_generated(place: Any) -> bool:
+    return place is not None and f"/{SCHEMA_NAME}/" in place.path
+
+
+def _file_of(workspace: Workspace, authored: AuthoredSources, source: Source) -> tuple[str, bytes]:
+    """Return path and content of the file of people's about a source; a new overlay where there is none."""
+    own = authored.files.get(source.name, ())
+    if len(own) == 1:
+        return own[0].path, workspace.read(own[0].path) or b""
+    path, content = authored.overlay_file(source.name)
+    return path, empty_overlay(source.name) if content is None else content
+
+
+class _SourceEditor:
+    """Edits of the file about one source."""
+
+    def __init__(self, workspace: Workspace, authored: AuthoredSources, source: Source, point: DecisionPoint) -> None:
+        self._workspace, self._source, self._point = workspace, source, point
+        self.path, self._content = _file_of(workspace, authored, source)
+
+    def add_segment(self, name: str, condition: str, answer: DecisionAnswer) -> None:
+        """Define the condition of an answer, unless the source has it under this name."""
+        if name in self._source.segments:
+            return
+        text = f"{answer.decision.rstrip('.')}. Decided {answer.signature}."
+        self._append(("segments",), {"name": name, "expr": condition, "descriptions": {"user": text}})
+
+    def copy(self, proposal: Mapping[str, Any], *, accepted: bool) -> None:
+        """Take over a proposed measure; `accepted`: the person was shown what it is under the readings."""
+        status = Status.ACCEPTED if accepted else Status.PROPOSED
+        texts = {("user" if who == "ktx" else who): text for who, text in (proposal.get("descriptions") or {}).items()}
+        described = {"descriptions": texts} if texts else {}
+        self._append(("measures",), {**proposal, **described, "status": status.value})
+
+    def change(self, touched: TouchedMeasure, chosen: Alternative, segment: str) -> None:
+        """Have a measure follow an answer."""
+        entries = self._document().get("measures") or []
+        place = next(number for number, each in enumerate(entries) if each.get("name") == touched.measure.name)
+        if chosen.filter is not None and segment not in (entries[place].get("segments") or ()):
+            self._append(("measures", place, "segments"), segment)
+        for key, value in (("expr", chosen.expr), ("time", chosen.time)):
+            if value is not None:
+                self._content = set_value(self._content, ("measures", place, key), value, where=self.path)
+
+    def save(self) -> None:
+        """Put the file into the workspace."""
+        self._workspace.write(self.path, self._content)
+
+    def _append(self, path: tuple[str | int, ...], value: Any) -> None:
+        self._content = append_value(self._content, path, value, where=self.path)
+
+    def _document(self) -> dict[str, Any]:
+        return dict(yaml.load(self._content, where=self.path))
+
+
+def _chosen(loaded: LoadedDecisions, given: GivenAnswer) -> tuple[DecisionPoint, Alternative]:
+    point = next((each for each in loaded.decisions.points if each.id == given.point), None)
+    chosen = None if point is None else point.alternative(given.alternative)
+    if point is None or chosen is None:
+        raise ConfigError(f"`{given.point}` has changed in the meantime", hint=Command("decide"))
+    return point, chosen
+
+
+def _segment_name(point: DecisionPoint, chosen: Alternative, sources: Sequence[Source]) -> str:
+    """Return the name of the segment of an answer: the words of its label, free in all sources."""
+    words = re.sub(r"[^a-z0-9]+", "_", chosen.label.casefold()).strip("_")
+    base = words[:_LONGEST_NAME].strip("_") or f"{point.kind.value}_{chosen.id}"
+    base = base if not base[0].isdigit() else f"only_{base}"
+    taken = {name.casefold() for source in sources for name in (*source.columns, *source.measures, *source.segments)}
+    number, name = 2, base
+    while name in taken:
+        number, name = number + 1, f"{base}_{number}"
+    return name
+
+
+def page_key(point: str) -> str:
+    """Return the key of the page about a decision."""
+    return suggested_key(f"decision-{point.replace('.', '-')}".casefold())
+
+
+def test_name(point: str) -> str:
+    """Return the name of the tests of a decision."""
+    return f"decision {point}"
+
+
+def _test(
+    model: Model, drafted: Drafted, chosen: Alternative, source: str, measures: Sequence[str]
+) -> dict[str, Any] | None:
+    """Return a test of the measures of a source that follow an answer; None where no question can ask for it.
+
+    It does not depend on how much there is: of the rows that the answer leaves out, the measures have nothing.
+    """
+    left_out = rows_left_out(model, drafted.point, chosen)
+    names = [name for name in measures if model.sources[source].measures[name].visibility.value == "public"]
+    if left_out is None or not names:
+        return None
+    asked = [
+        {"expr": sql_name((source, name), model.dialect), "name": name if name.isidentifier() else f"measure_{number}"}
+        for number, name in enumerate(names, start=1)
+    ]
+    query = {"measures": asked, "filters": [left_out]}
+    try:
+        compile_query(model, query)
+    except SemanticError:
+        return None
+    invariant = " and ".join(f"coalesce({each['name']}, 0) = 0" for each in asked)
+    return {"name": test_name(drafted.point.id), "query": query, "invariant": invariant}
+
+
+def _page_fields(drafted: Drafted, chosen: Alternative) -> dict[str, Any]:
+    answer, point = drafted.answer, drafted.point
+    refs = list(answer.measures) or list(drafted.left) or [point.source]
+    return {
+        "summary": f"{answer.decision.rstrip('.')} ({point.question})",
+        "questions": [point.question],
+        "tags": ["decision"],
+        "sl_refs": [f"{answer.connection}/{ref}" for ref in refs],
+    }
+
+
+def _page_text(drafted: Drafted, chosen: Alternative) -> str:
+    answer, point = drafted.answer, drafted.point
+    lines = [f"# {point.question}", "", f"**{answer.decision.rstrip('.')}.** Decided {answer.signature}."]
+    if answer.reason:
+        lines += ["", f"Reason: {answer.reason}"]
+    if chosen.filter:
+        lines += ["", f"In SQL, rows of `{point.source}` count where `{chosen.filter}`."]
+    if chosen.expr:
+        lines += ["", f"In SQL: `{chosen.expr}`."]
+    if chosen.time:
+        lines += ["", f"Rows of `{point.source}` belong to the period of `{chosen.time}`."]
+    others = [each.label for each in point.alternatives if each.id != chosen.id]
+    lines += ["", f"Not chosen: {'; '.join(others)}."] if others else []
+    lines += ["", "## Evidence", "", *(f"- {each}" for each in point.evidence)] if point.evidence else []
+    if answer.measures:
+        lines += ["", "## Measures that follow it", "", *(f"- `{each}`" for each in answer.measures)]
+    if drafted.left:
+        lines += ["", "## Measures that do not follow it", ""]
+        lines += [f"- `{measure}`: {reason}" for measure, reason in drafted.left.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _without(content: bytes, document: Mapping[str, Any], answer: DecisionAnswer, where: str) -> bytes | None:
+    """Return a file about a source without what an answer put into it; None for an overlay with nothing left in it."""
+    before = content
+    source = str(document.get("name"))
+    for number, measure in reversed(list(enumerate(document.get("measures") or ()))):
+        ref = f"{source}.{measure.get('name')}"
+        if ref in answer.copied:
+            content = delete_value(content, ("measures", number), where=where)
+        elif ref in answer.measures:
+            content = _restored(content, measure, number, answer, ref, where)
+    for key, wanted in (("segments", answer.segment), ("tests", test_name(answer.point))):
+        for number, each in reversed(list(enumerate(document.get(key) or ()))):
+            if wanted is not None and each.get("name") == wanted:
+                content = delete_value(content, (key, number), where=where)
+    if content == before:
+        return content
+    for key in ("measures", "segments", "tests"):
+        if document.get(key) and yaml.load(content, where=where).get(key) == []:
+            content = delete_value(content, (key,), where=where)
+    return None if yaml.load(content, where=where) == {"name": source} else content
+
+
+def _restored(
+    content: bytes, measure: Mapping[str, Any], number: int, answer: DecisionAnswer, ref: str, where: str
+) -> bytes:
+    """Return a file with a measure as it was before an answer."""
+    segments = list(measure.get("segments") or ())
+    if answer.segment in segments:
+        path: tuple[str | int, ...] = ("measures", number, "segments")
+        content = delete_value(
+            content, path if len(segments) == 1 else (*path, segments.index(answer.segment)), where=where
+        )
+    for key, value in answer.replaced.get(ref, {}).items():
+        path = ("measures", number, key)
+        content = (
+            delete_value(content, path, where=where) if value is None else set_value(content, path, value, where=where)
+        )
+    return content

@@ -1,0 +1,269 @@
+"""The effects of decision points: measures computed under each reading, by the semantic layer and on the database."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Final
+
+from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning, monotonic, plural
+from ktx_cli.project import KtxConfig, Layout, Tree, read_state, transaction, translated
+from ktx_cli.semantic import (
+    DecisionPoint,
+    Effect,
+    Graph,
+    Model,
+    TouchedMeasure,
+    compile_query,
+    is_additive,
+    readings_of,
+    time_expression,
+    touched_measures,
+)
+
+if TYPE_CHECKING:
+    from ktx_cli.warehouses import Connector, Opener
+
+_STEADY: Final = 0.2
+"""The relative change of a spread up to which the committed one stays."""
+
+MOST_MEASURES: Final = 5
+"""So many measures of a point are computed."""
+
+
+@dataclass(slots=True)
+class EffectBudget:
+    """How many statements a connection is sent for effects, and for how long new ones begin."""
+
+    statements: int = 200
+    seconds: float = 60.0
+    clock: Callable[[], float] = monotonic
+    _until: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._until = self.clock() + self.seconds
+
+    def take(self) -> bool:
+        """Count one more statement; False where it may not be sent any more."""
+        self.statements -= 1
+        return self.statements >= 0 and self.clock() < self._until
+
+
+class _UsedUp(Exception):
+    """Nothing more may be computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """The effects that were computed, and why some were not."""
+
+    effects: tuple[Effect, ...] = ()
+    warnings: tuple[ResultWarning, ...] = ()
+
+
+def compute_effects(
+    model: Model, points: Sequence[DecisionPoint], connector: Connector, *, now: datetime, budget: EffectBudget
+) -> Computed:
+    """Compute the measures that points touch under each of their readings, on an open, guarded connection.
+
+    For the last complete month of the data where a measure has a time, and where all readings agree there or it has
+    none, for all rows. A measure that cannot be computed is a warning.
+    """
+    computing = _Computing(model, connector, now, budget)
+    effects: list[Effect] = []
+    warnings: list[ResultWarning] = []
+    for place, point in enumerate(points):
+        failures: dict[str, str] = {}
+        try:
+            effects += computing.of_point(point, failures)
+        except _UsedUp:
+            left = len(points) - place
+            message = (
+                f"the effects of {plural(left, 'decision point')} were not computed: the limit of a scan is reached"
+            )
+            hint = Hint("{} lists them all the same", Command("decide"))
+            warnings.append(ResultWarning("decision_effects", message, hint=hint, connection=model.connection))
+            break
+        if failures:
+            measure, reason = next(iter(failures.items()))
+            more = f" (and {plural(len(failures) - 1, 'more measure')})" if len(failures) > 1 else ""
+            message = f"the effect of `{point.id}` on `{measure}`{more} was not computed: {reason}"
+            hint = Hint("{} shows the point", Command("decide", point.id))
+            warnings.append(ResultWarning("decision_effects", message, hint=hint, connection=model.connection))
+    return Computed(tuple(effects), tuple(warnings))
+
+
+class _Computing:
+    """Computes effects on one connection, and remembers the last time of each source."""
+
+    def __init__(self, model: Model, connector: Connector, now: datetime, budget: EffectBudget) -> None:
+        self._model, self._connector, self._now, self._budget = model, connector, now, budget
+        self._graph = Graph(model)
+        self._months: dict[str, date | None] = {}
+
+    def of_point(self, point: DecisionPoint, failures: dict[str, str]) -> Iterator[Effect]:
+        done = 0
+        measures = touched_measures(self._model, self._graph, point)
+        sums = {each.ref for each in measures if is_additive(self._model, each)}
+        for touched in measures if any(each.changes for each in point.alternatives) else ():
+            if sums and touched.measure.is_proposed and touched.ref not in sums:
+                continue
+            if done >= MOST_MEASURES:
+                return
+            try:
+                effect = self._effect(point, touched)
+            except CancelledError:
+                raise
+            except KtxError as error:
+                if error.code != "hidden":  # a measure that nobody may ask for with this time
+                    failures[touched.ref] = error.message
+                continue
+            if effect is not None:
+                done += 1
+                yield effect
+
+    def _effect(self, point: DecisionPoint, touched: TouchedMeasure) -> Effect | None:
+        month = self._last_month(touched)
+        effect = None if month is None else self._computed(point, touched, month)
+        return self._computed(point, touched, None) or effect if effect is None or not effect.spread else effect
+
+    def _computed(self, point: DecisionPoint, touched: TouchedMeasure, month: date | None) -> Effect | None:
+        readings = readings_of(self._model, touched, point)
+        query: dict[str, Any] = {"measures": list(readings.query_measures), "limit": 1}
+        if month is not None:
+            query["time_range"] = {"start": month.isoformat(), "end": _next_month(month).isoformat()}
+        rows = self._rows(readings.model, query)
+        values = dict(zip(readings.columns, rows[0] if rows else [None] * len(readings.columns), strict=True))
+        numbers = {alternative: _number(value) for alternative, value in values.items()}
+        if all(number is None for number in numbers.values()):
+            return None
+        return Effect(point.id, touched.ref, numbers, None if month is None else f"{month:%Y-%m}")
+
+    def _rows(self, model: Model, query: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+        asked = compile_query(model, query, now=self._now)
+        if not self._budget.take():
+            raise _UsedUp
+        return self._connector.query(asked.sql, max_rows=1).rows
+
+    def _last_month(self, touched: TouchedMeasure) -> date | None:
+        """Return the first day of the last month of which there is all data, None where the rows have no time."""
+        latest = time_expression(self._model, touched)
+        if latest is None:
+            return None
+        if latest not in self._months:
+            rows = self._rows(self._model, {"measures": [{"expr": latest, "name": "latest"}], "limit": 1})
+            self._months[latest] = _last_complete(_day(rows[0][0]) if rows else None, self._now.date())
+        return self._months[latest]
+
+
+def computed_effects(
+    layout: Layout, config: KtxConfig, tree: Tree, model: Model, *, environ: Mapping[str, str], opener: Opener
+) -> tuple[bytes | None, Computed]:
+    """Compute the effects of the unsettled points of a connection that a tree has, and its record with the spreads.
+
+    The record is None where there are no points. What keeps the database from being asked is a warning.
+    """
+    from ktx_cli.core import now
+    from ktx_cli.scan import read_decisions, read_record, with_spreads
+    from ktx_cli.semantic import guard_of, load_answers
+
+    record = read_record(tree, model.connection)
+    if not record:
+        return None, Computed()
+    decided = {each.point for each in load_answers(tree, model.connection)}
+    known = read_decisions(tree, model).points
+    points = [each for each in known if each.is_unsettled and each.id not in decided]
+    computed = Computed()
+    if points:
+        try:
+            guard = guard_of(layout, config, model.connection, model)
+            with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
+                computed = compute_effects(model, points, connector, now=now(), budget=EffectBudget())
+        except CancelledError:
+            raise
+        except KtxError as error:
+            message = f"the effects of decision points were not computed: {error.message}"
+            warning = ResultWarning("decision_effects", message, hint=error.hint, connection=model.connection)
+            return None, Computed(warnings=(warning,))
+    earlier = {each.id: each.spreads for each in known}
+    spreads = {each.id: dict(each.spreads) for each in known if each not in points}
+    for effect in computed.effects:
+        before = earlier[effect.point].get(effect.measure)
+        spreads.setdefault(effect.point, {})[effect.measure] = _steady(effect.spread, before)
+    return with_spreads(record, model, spreads), computed
+
+
+def _steady(spread: float, before: float | None) -> float:
+    """Return a spread as it is committed: one that has hardly changed stays, so that a nightly scan changes no file."""
+    if before and spread and abs(spread - before) <= _STEADY * max(spread, before):
+        return before
+    return spread
+
+
+def _day(value: Any) -> date | None:
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(str(value)[:10])
+    except ValueError:
+        return None
+
+
+def _last_complete(latest: date | None, today: date) -> date | None:
+    """Return the first day of the last month that data of until `latest` has whole; no later one than the last."""
+    if latest is None:
+        return None
+    after = min(latest + timedelta(days=1), today)
+    before = after.replace(day=1) - timedelta(days=1)
+    return before.replace(day=1)
+
+
+def _next_month(month: date) -> date:
+    return (month + timedelta(days=31)).replace(day=1)
+
+
+def _number(value: Any) -> Decimal | None:
+    """Return a value of a database as a number; None for NULL, and for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        return None
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+def save_effects(layout: Layout, database: sqlite3.Connection, connection: str, effects: Collection[Effect]) -> None:
+    """Keep the effects of a connection in place of those that were there; raises `StorageError`."""
+    rows = [(connection, each.point, each.measure, each.period, _readings(each)) for each in effects]
+    with translated(layout.state), transaction(database):
+        database.execute("DELETE FROM decision_effects WHERE connection = ?", (connection,))
+        database.executemany("INSERT INTO decision_effects VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def _readings(effect: Effect) -> str:
+    return json.dumps({key: None if value is None else str(value) for key, value in effect.values.items()})
+
+
+def load_effects(layout: Layout, connection: str) -> tuple[Effect, ...]:
+    """Return the effects that the state database has of a connection, in the order in which they were computed.
+
+    Nothing is written. Raises `StorageError`.
+    """
+
+    def read(database: sqlite3.Connection) -> list[tuple[str, str, str | None, str]]:
+        asked = "SELECT point, measure, period, readings FROM decision_effects WHERE connection = ? ORDER BY rowid"
+        return database.execute(asked, (connection,)).fetchall()
+
+    rows = read_state(layout, read) or []
+    return tuple(Effect(point, measure, _values(readings), period) for point, measure, period, readings in rows)
+
+
+def _values(readings: str) -> dict[str, Decimal | None]:
+    return {key: None if value is None else Decimal(value) for key, value in json.loads(readings).items()}

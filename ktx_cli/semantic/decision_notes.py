@@ -1,0 +1,250 @@
+"""What an answer's reader is shown of decision points: open ones with their effect, and definitions that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from ktx_cli.core import Command, one_line
+from ktx_cli.semantic.decisions import Alternative, DecisionAnswer, DecisionPoint, Decisions, Effect, is_touched
+from ktx_cli.semantic.expressions.names import Expression
+from ktx_cli.semantic.graph import Graph
+from ktx_cli.semantic.model import Model, SemanticError
+from ktx_cli.semantic.plan.plan import Leaf, Plan
+from ktx_cli.semantic.readings import condition_in, reached_from
+
+_UNITS: Final = ((Decimal(10) ** 9, "B"), (Decimal(10) ** 6, "M"), (Decimal(10) ** 3, "k"))
+_MOST: Final = 400
+_LARGE: Final = 0.5
+"""A measure that matters more stands for a point where its effect is at least this much of the largest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDecision:
+    """An unsettled point that something depends on. `measure`: the one that it changes most; None: not a measure.
+
+    `effect`: what the measure is under each reading, None where this project does not have the values.
+    """
+
+    point: DecisionPoint
+    measure: str | None = None
+    effect: Effect | None = None
+
+    @property
+    def spread(self) -> float | None:
+        """The relative difference that it makes for the measure, else the largest that is known."""
+        if self.measure is not None and self.measure in self.point.spreads:
+            return self.point.spreads[self.measure]
+        return self.point.spread or None
+
+    def to_json(self, *, values: bool = True) -> dict[str, Any]:
+        """Return it as it stands in a receipt; without `values` the relative difference alone."""
+        shown = values and self.effect is not None
+        effect = self.effect if shown else None
+        return {
+            "id": self.point.id,
+            "question": self.point.question,
+            "measure": self.measure,
+            "spread": self.spread,
+            "period": None if effect is None else effect.period,
+            "values": None if effect is None else {key: _json(value) for key, value in effect.values.items()},
+            "readings": {each.id: each.label for each in self.point.alternatives},
+        }
+
+    def note(self, *, values: bool = True) -> str:
+        """Return it as one sentence of notes."""
+        command = Command("decide", self.point.id)
+        return (
+            f"open: {one_line(self.point.question, _MOST)} {self.effect_text(values=values)}; decide with `{command}`"
+        )
+
+    def effect_text(self, *, values: bool = True) -> str:
+        """Return what it makes of the measure: its values, else the relative difference, else that nobody knows."""
+        if values and self.effect is not None:
+            return effect_text(self.effect)
+        what = self.measure or max(self.point.spreads, key=lambda each: self.point.spreads[each], default=None)
+        if what is None or not self.spread:
+            return "its effect is not known"
+        return f"{what} differs by {percent(self.spread)}"
+
+
+def _json(value: Decimal | None) -> int | float | None:
+    if value is None:
+        return None
+    return int(value) if value == value.to_integral_value() and abs(value) < 2**53 else float(value)
+
+
+def effect_text(effect: Effect) -> str:
+    """Return what a measure is under each reading: `subscriptions.mrr 2025-06: 1.94M or 2.11M`."""
+    known = dict.fromkeys(short_number(value) for value in effect.values.values())
+    if len(known) == 1 < len(set(effect.values.values())):  # they differ in digits that a short number does not have
+        known = dict.fromkeys("none" if each is None else f"{each:,}" for each in effect.values.values())
+    when = f" {effect.period}" if effect.period else ""
+    return f"{effect.measure}{when}: {' or '.join(known)}"
+
+
+def short_number(value: Decimal | None) -> str:
+    """Return a number with three significant digits and a unit: `1.94M`, `812`, `0.0532`; `none` for no value."""
+    if value is None:
+        return "none"
+    for size, unit in _UNITS:
+        if abs(value) >= size:
+            return f"{_plain(value / size)}{unit}"
+    return _plain(value)
+
+
+def _plain(value: Decimal) -> str:
+    if value == value.to_integral_value():
+        return f"{value:.0f}"
+    text = f"{value:.3g}"
+    return f"{Decimal(text):f}"
+
+
+def percent(spread: float) -> str:
+    """Return a relative difference as a percentage: `8.8 %`."""
+    return f"{Decimal(f'{spread * 100:.2g}'):f} %" if spread < 1 else f"{spread * 100:,.0f} %"
+
+
+def open_decision(decisions: Decisions, point: DecisionPoint, measures: Iterable[str] = ()) -> OpenDecision:
+    """Return a point with the measure that it changes most: of those given, else of all that were computed."""
+    wanted = list(measures)
+    measure = max(wanted, key=lambda each: point.spreads.get(each, 0.0), default=None)
+    effects = decisions.effects_of(point)
+    effect = next((each for each in effects if each.measure == measure), None)
+    if measure is None or measure not in point.spreads:
+        large = (each for each in decisions.effects if each in effects and each.spread >= _LARGE * effects[0].spread)
+        effect = effect or next(large, None)
+        measure = measure if effect is None else effect.measure
+    return OpenDecision(point, measure, effect)
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedOtherwise:
+    """A decision that a definition does not follow. `measure`: its reference, or an aggregate of the question."""
+
+    point: DecisionPoint
+    chosen: Alternative
+    answer: DecisionAnswer
+    measure: str
+
+    def note(self) -> str:
+        """Return it as one sentence of notes."""
+        decided = f"{self.answer.decision.rstrip('.')} ({self.answer.signature})"
+        return f"decided otherwise: {decided}, but {self.measure} does not follow `{self.point.id}`"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDecisions:
+    """What a question depends on: the open points, and the decisions that its definitions do not follow."""
+
+    open: tuple[OpenDecision, ...] = ()
+    otherwise: tuple[DecidedOtherwise, ...] = ()
+
+    def notes(self, *, values: bool = True) -> list[str]:
+        """Return the notes of a receipt."""
+        return [*(each.note(values=values) for each in self.open), *(each.note() for each in self.otherwise)]
+
+    def added_to(self, receipt: Mapping[str, Any], *, values: bool = True) -> dict[str, Any]:
+        """Return a receipt with them."""
+        notes = [*receipt.get("notes", ()), *self.notes(values=values)]
+        return {**receipt, "notes": notes, "open": [each.to_json(values=values) for each in self.open]}
+
+
+def decisions_of_plan(decisions: Decisions, model: Model, plan: Plan) -> PlanDecisions:
+    """Return what the measures and aggregates of a question depend on."""
+    unsettled, decided = decisions.unsettled(), decisions.decided()
+    if not unsettled and not decided:
+        return PlanDecisions()
+    used = list(_used(plan))
+    sources = {point.source for point in (*unsettled, *(point for point, _, _ in decided))}
+    graph = Graph(model)
+    reached = {each.home: reached_from(graph, each.home, sources) for each in used}
+    found = []
+    for point in unsettled:
+        touched = [each for each in used if is_touched(point, each.ref, reached[each.home])]
+        refs = [each.ref for each in touched if not _has_condition(model, each, point, plan)]
+        if refs:
+            found.append(open_decision(decisions, point, (ref for ref in dict.fromkeys(refs) if ref in point.spreads)))
+    otherwise = [
+        DecidedOtherwise(point, chosen, answer, each.ref)
+        for point, chosen, answer in decided
+        for each in {each.ref: each for each in used}.values()
+        if chosen.changes and is_touched(point, each.ref, reached[each.home])
+        if not all(_follows(model, point, chosen, other, plan) for other in used if other.ref == each.ref)
+    ]
+    return PlanDecisions(tuple(found), tuple(otherwise))
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """An aggregate of a question: the innermost measure that has it, or itself, and the source of its rows."""
+
+    ref: str
+    home: str
+    leaf: Leaf
+
+
+def _used(plan: Plan) -> Iterator[_Used]:
+    for number, leaf in enumerate(plan.leaves):
+        for chain in plan.named_by.get(number, [()]):
+            named = [each for each in chain if "." in each]
+            if named and leaf.home is not None:
+                yield _Used(named[-1], named[-1].rpartition(".")[0], leaf)
+            else:
+                yield _Used(leaf.aggregate.text, leaf.fact, leaf)
+
+
+def _has_condition(model: Model, used: _Used, point: DecisionPoint, plan: Plan) -> bool:
+    """Whether an aggregate, its conditions or the question around it read a column of a point: it is said there."""
+    conditions = (*(each.expression for each in plan.filters), *used.leaf.conditions, used.leaf.aggregate)
+    return any(_names(model, each, point) for each in conditions)
+
+
+def _is_asked_for(model: Model, used: _Used, point: DecisionPoint, plan: Plan) -> bool:
+    """Whether the question itself has a condition on the columns of a point."""
+    segments = (each for each in used.leaf.conditions if each.text in plan.query.segments)
+    return any(_names(model, each, point) for each in (*(each.expression for each in plan.filters), *segments))
+
+
+def _names(model: Model, expression: Expression, point: DecisionPoint) -> bool:
+    for name in expression.names:
+        source = name.hops[-1] if name.hops else expression.home
+        is_alias = source is not None and source not in model.sources
+        if name.column in point.columns and (is_alias or source in (None, point.source)):
+            return True
+    return False
+
+
+def _follows(model: Model, point: DecisionPoint, chosen: Alternative, used: _Used, plan: Plan) -> bool:
+    """Whether an aggregate is as a decision has it, or the question itself says otherwise."""
+    if chosen.filter is None:
+        return _has_formula(model, chosen, used)
+    if _is_asked_for(model, used, point, plan):
+        return True
+    try:
+        wanted = condition_in(model, point, chosen.filter, used.home)
+    except SemanticError:  # the record does not fit the model any more, and the next scan corrects it
+        return True
+    return any(_plain_text(each.text) == _plain_text(wanted) for each in used.leaf.conditions)
+
+
+def _has_formula(model: Model, chosen: Alternative, used: _Used) -> bool:
+    source, _, name = used.ref.rpartition(".")
+    measure = model.sources[source].measures.get(name) if source in model.sources else None
+    if measure is None:
+        return True
+    return chosen.expr in (None, measure.expr) and chosen.time in (None, measure.time)
+
+
+def _plain_text(text: str) -> str:
+    return "".join(text.split()).casefold()
+
+
+def open_notes(found: Sequence[OpenDecision], *, values: bool = True, most: int = 3) -> list[str]:
+    """Return the notes of open points, those with the largest effect first, and how many more there are."""
+    ordered = sorted(found, key=lambda each: -(each.spread or 0.0))
+    more = len(ordered) - most
+    notes = [each.note(values=values) for each in ordered[:most]]
+    return [*notes, f"open: {more} more; `{Command('decide')}` lists them"] if more > 0 else notes

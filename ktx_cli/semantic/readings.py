@@ -1,0 +1,214 @@
+"""Measures under the readings of a decision point: which ones it touches, and what each reading makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sqlglot import exp, parse_one
+
+from ktx_cli.semantic.decisions import Alternative, DecisionPoint
+from ktx_cli.semantic.expressions.fragments import COUNT, OTHER, SUM, is_aggregate, kind_of, parse
+from ktx_cli.semantic.expressions.names import column_parts
+from ktx_cli.semantic.graph import Graph
+from ktx_cli.semantic.model import Measure, Model, Segment, SemanticError, Source, Visibility
+from ktx_cli.semantic.plan.axis import time_of
+
+_SEGMENT: Final = "ktx reading {}"
+"""The name of the segment of a reading in an altered model."""
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedMeasure:
+    """A measure whose rows a decision point is about. `ref`: as `source.measure`."""
+
+    source: Source
+    measure: Measure
+
+    @property
+    def ref(self) -> str:
+        """Its reference."""
+        return f"{self.source.name}.{self.measure.name}"
+
+
+def reaches_once(graph: Graph, start: str, target: str) -> bool:
+    """Whether rows of a source reach those of another by one path of joins to one row."""
+    if start == target:
+        return True
+    try:
+        path = graph.path(start, (target,))
+    except SemanticError:  # there are several paths
+        return False
+    return path is not None and path.to_one
+
+
+def reached_from(graph: Graph, start: str, targets: Iterable[str]) -> frozenset[str]:
+    """Return which of some sources the rows of a source reach by one path, the source itself too."""
+    return frozenset(each for each in {*targets, start} if reaches_once(graph, start, each))
+
+
+def touched_measures(model: Model, graph: Graph, point: DecisionPoint, *, askable: bool = True) -> list[TouchedMeasure]:
+    """Return the measures that a point is about, those that matter most first.
+
+    Definitions of people come before those of other tools and before proposed ones; measures of the point's source
+    before those of sources that reach it; sums and counts before others. A measure that is only made of others is not
+    among them, for it follows these, nor is one that says itself which rows it is about. `askable`: only those that a
+    question may name.
+    """
+    found = [
+        TouchedMeasure(source, measure)
+        for source in model.sources.values()
+        for measure in source.measures.values()
+        if not point.measures or f"{source.name}.{measure.name}" in point.measures
+        if not askable or {source.visibility, measure.visibility} == {Visibility.PUBLIC}
+    ]
+    if not point.measures or any(each.filter is not None for each in point.alternatives):
+        far = {each.source.name for each in found if not reaches_once(graph, each.source.name, point.source)}
+        found = [each for each in found if each.source.name not in far]
+    own_only = any(each.expr is not None or each.time is not None for each in point.alternatives)
+    found = [each for each in found if each.source.name == point.source or not own_only]
+    ranked = [(each, tree) for each in found if (tree := _formula(model, each)) is not None]
+    if not own_only:
+        ranked = [(each, tree) for each, tree in ranked if not _says_itself(model, each, tree, point)]
+    return [each for each, tree in sorted(ranked, key=lambda pair: _rank(pair[0], pair[1], point))]
+
+
+def _formula(model: Model, touched: TouchedMeasure) -> exp.Expr | None:
+    """Return the expression of a measure; None where it has no aggregate of its own, or is not to be read."""
+    try:
+        tree = parse(touched.measure.expr, model.dialect, what=f"the measure `{touched.ref}`")
+    except SemanticError:  # `ktx sl validate` reports it
+        return None
+    return tree if any(is_aggregate(node) for node in tree.walk()) else None
+
+
+def _says_itself(model: Model, touched: TouchedMeasure, tree: exp.Expr, point: DecisionPoint) -> bool:
+    """Whether a measure reads a column of a point, so that it says itself which rows it is about."""
+    source, measure = touched.source, touched.measure
+    texts = [measure.filter, *(source.segments[each].expr for each in measure.segments if each in source.segments)]
+    trees = [tree]
+    for text in filter(None, texts):
+        try:
+            trees.append(parse(text, model.dialect, what=f"the measure `{touched.ref}`"))
+        except SemanticError:  # a template without a value, or what `ktx sl validate` reports
+            continue
+    parts = [column_parts(column) for each in trees for column in each.find_all(exp.Column)]
+    own = touched.source.name == point.source
+    return any(each[-1] in point.columns and (own if len(each) == 1 else each[-2] == point.source) for each in parts)
+
+
+def is_additive(model: Model, touched: TouchedMeasure) -> bool:
+    """Whether a measure is one sum or one count, so that its values of groups add up."""
+    tree = _formula(model, touched)
+    return tree is not None and is_aggregate(tree) and kind_of(tree) in (SUM, COUNT)
+
+
+def _rank(touched: TouchedMeasure, tree: exp.Expr, point: DecisionPoint) -> tuple[int, int, int, str]:
+    measure = touched.measure
+    author = 2 if measure.is_proposed else 1 if measure.imported else 0
+    kind = (SUM, COUNT, OTHER).index(kind_of(tree) if is_aggregate(tree) else OTHER)
+    return author, touched.source.name != point.source, kind, touched.ref
+
+
+def condition_in(model: Model, point: DecisionPoint, condition: str, source: str) -> str:
+    """Return a condition of a point in the names of a source that reaches the point's.
+
+    Raises `SemanticError` for a text that is no condition.
+    """
+    if source == point.source:
+        return condition
+    parse(condition, model.dialect, what=f"a reading of `{point.id}`")
+    around = exp.Paren(this=parse_one(condition, read=model.dialect, into=exp.Condition))
+    for column in list(around.find_all(exp.Column)):
+        parts = [exp.to_identifier(point.source), *(part.copy() for part in column.parts)]
+        if len(parts) > _MOST_PARTS:
+            message = f"`{column.sql(model.dialect)}` of `{point.id}` has too many names"
+            raise SemanticError(message, hint="shorten the path of joins", code="definition")
+        column.replace(_column(parts))
+    text = str(around.this.sql(model.dialect))
+    try:
+        parse(text, model.dialect, what="")
+    except SemanticError:  # the name of a source is a keyword
+        return str(around.this.sql(model.dialect, identify=True))
+    return text
+
+
+_MOST_PARTS: Final = 4
+"""So many names a column may be written with."""
+
+
+def _column(parts: Sequence[exp.Expr]) -> exp.Column:
+    return exp.Column(**dict(zip(("this", "table", "db", "catalog"), reversed(parts), strict=False)))
+
+
+def under(model: Model, touched: TouchedMeasure, point: DecisionPoint, alternative: Alternative) -> TouchedMeasure:
+    """Return a measure and its source as a reading has them; `SemanticError` where its condition cannot be read."""
+    source, measure = touched.source, touched.measure
+    if alternative.filter is not None:
+        name = _SEGMENT.format(alternative.id)
+        segment = Segment(name, condition_in(model, point, alternative.filter, source.name))
+        source = replace(source, segments={**source.segments, name: segment})
+        measure = replace(measure, segments=(*measure.segments, name))
+    measure = replace(measure, expr=alternative.expr or measure.expr, time=alternative.time or measure.time)
+    return TouchedMeasure(source, measure)
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """A measure under all readings of a point, as measures of one altered model.
+
+    `columns`: alternative -> the name of its measure in a question's answer, `query_measures` the measures themselves.
+    """
+
+    model: Model
+    columns: Mapping[str, str]
+    query_measures: tuple[Mapping[str, str], ...]
+
+
+def readings_of(model: Model, touched: TouchedMeasure, point: DecisionPoint) -> Readings:
+    """Return a measure under all readings of a point; `SemanticError` where one of them cannot be read."""
+    source = touched.source
+    segments, measures, asked = dict(source.segments), dict(source.measures), []
+    columns = {}
+    for number, alternative in enumerate(point.alternatives):
+        altered = under(model, touched, point, alternative)
+        name = f"ktx_reading_{number}"
+        segments |= altered.source.segments
+        measures[name] = replace(altered.measure, name=name)
+        columns[alternative.id] = name
+        asked.append({"expr": sql_name((source.name, name), model.dialect), "name": name})
+    altered_source = replace(source, segments=segments, measures=measures)
+    return Readings(replace(model, sources={**model.sources, source.name: altered_source}), columns, tuple(asked))
+
+
+def sql_name(parts: Sequence[str], dialect: str) -> str:
+    """Return names as an expression of a question has them, quoted where they must be."""
+    plain = _column([exp.to_identifier(part) for part in parts])
+    text = str(plain.sql(dialect))
+    try:
+        tree = parse(text, dialect, what="")
+    except SemanticError:  # one of the names is a keyword
+        tree = None
+    if isinstance(tree, exp.Column) and column_parts(tree) == tuple(parts):
+        return text
+    return str(plain.sql(dialect, identify=True))
+
+
+def time_expression(model: Model, touched: TouchedMeasure) -> str | None:
+    """Return the latest time of the rows of a measure as a question asks for it; None where it has no time."""
+    name = time_of(touched.source, touched.measure.time)
+    if name is None:
+        return None
+    return f"max({sql_name((touched.source.name, name.column), model.dialect)})"
+
+
+def rows_left_out(model: Model, point: DecisionPoint, alternative: Alternative) -> str | None:
+    """Return the condition, as a question filters by it, for the rows that a reading leaves out; None: it leaves none.
+
+    A row for which the condition of the reading is not known is left out, too.
+    """
+    if alternative.filter is None:
+        return None
+    kept = condition_in(model, point, alternative.filter, source="")
+    return f"CASE WHEN {kept} THEN 0 ELSE 1 END = 1"

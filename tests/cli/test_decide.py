@@ -1,0 +1,214 @@
+"""`ktx decide`: what is open, answers with their definitions, page and tests, and taking them back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktx_cli.core import isoformat, now
+from tests.cli.conftest import Build
+from tests.subscription_project import OVERLAY, POINT, git, make
+
+Run = Callable[..., Any]
+
+
+def _company(folder: Path) -> None:
+    make(folder)
+
+
+@pytest.fixture
+def project(work: Path, copies: Callable[[Build, Path], Path]) -> Path:
+    return copies(_company, work)
+
+
+def _scanned(folder: Path) -> None:
+    from tests.cli.conftest import done
+
+    make(folder)
+    done("scan", "--depth", "structural")
+
+
+@pytest.fixture
+def scanned(work: Path, copies: Callable[[Build, Path], Path]) -> Path:
+    """The project after a scan, which has computed the effects."""
+    return copies(_scanned, work)
+
+
+def _revenue(ktx: Run) -> tuple[Any, dict[str, Any]]:
+    answer = ktx("sl", "query", "-m", "subscriptions.revenue", "--json")
+    assert answer.code == 0, answer
+    return answer.data["rows"][0][0], answer.data["receipt"]
+
+
+def test_a_scan_computes_effects_and_commits_relative_figures_alone(ktx: Run, scanned: Path) -> None:
+    assert ktx("decide").out == (
+        "point\teffect\tquestion\n"
+        "accounts.internal.is_internal\tsubscriptions.revenue 2025-06: 400 or 300\tDo internal accounts count?\n"
+    )
+    committed = git(scanned, "show", "HEAD:raw-sources/wh/live-database/decisions.json")
+    assert '"spreads": {"accounts.account_count": 0.25, "subscriptions.revenue": 0.25}' in committed
+    assert "400" not in committed
+    before = git(scanned, "rev-parse", "HEAD")
+    assert ktx("scan", "--depth", "structural").code == 0
+    assert git(scanned, "rev-parse", "HEAD") == before
+
+
+def test_a_clone_shows_relative_figures(ktx: Run, scanned: Path) -> None:
+    (scanned / ".ktx" / "state.sqlite").unlink()
+    assert (
+        "subscriptions.revenue differs by 25 %" in ktx("decide").out
+        or "account_count differs by 25 %" in ktx("decide").out
+    )
+    _, receipt = _revenue(ktx)
+    assert (receipt["open"][0]["spread"], receipt["open"][0]["values"]) == (0.25, None)
+    assert "subscriptions.revenue differs by 25 %" in receipt["notes"][-1]
+
+
+def test_a_point_is_shown_with_evidence_values_and_what_an_answer_changes(ktx: Run, scanned: Path) -> None:
+    shown = ktx("decide", POINT)
+    assert "evidence: `is_internal` is true in 1 of 4 rows." in shown.out
+    assert "subscriptions.revenue\t2025-06\t400\t300\t25 %" in shown.out
+    assert "exclude\tInternal accounts do not count\t2 measures in 4 files" in shown.out
+    assert shown.err == f"next: ktx decide {POINT} --as exclude\n"
+    (data,) = ktx("decide", POINT, "--json").data["points"]
+    assert data["effects"][0]["values"] == {"count": "400.00", "exclude": "300.00"}
+    assert git(scanned, "status", "--porcelain") == ""
+
+
+def test_numbers_page_test_and_receipt_follow_an_answer(ktx: Run, scanned: Path) -> None:
+    value, receipt = _revenue(ktx)
+    assert value == "500.00"
+    assert [each["id"] for each in receipt["open"]] == [POINT]
+    assert receipt["open"][0]["values"] == {"count": 400, "exclude": 300}
+    assert receipt["notes"][-1] == (
+        f"open: Do internal accounts count? subscriptions.revenue 2025-06: 400 or 300; decide with `ktx decide {POINT}`"
+    )
+    answer = ktx("decide", POINT, "--as", "exclude", "--because", "They pay nothing", "--json")
+    assert answer.code == 0, answer
+    (decided,) = answer.data["report"]["decided"]
+    today = isoformat(now())[:10]
+    assert (decided["decided_by"], decided["decided_on"], decided["reason"]) == ("Ada Lee", today, "They pay nothing")
+    assert decided["measures"] == ["subscriptions.revenue", "accounts.account_count"]
+    value, receipt = _revenue(ktx)
+    assert (value, receipt["open"], receipt["notes"]) == ("400.00", [], [])
+    assert ktx("decide").out == "open decisions: none\n"
+    page = ktx("wiki", "read", decided["page"], "--json").data
+    assert page["sl_refs"] == ["wh/subscriptions.revenue", "wh/accounts.account_count"]
+    assert "Reason: They pay nothing" in page["content"]
+    assert ktx("sl", "test", "--json").data["passed"] == 2
+    assert ktx("sl", "validate", "--no-data", "--json").data["counts"]["error"] == 0
+    assert ktx("wiki", "lint").code == 0
+    assert git(scanned, "log", "-1", "--format=%an %s") == "Ada Lee ktx decide: Internal accounts do not count\n"
+    assert git(scanned, "status", "--porcelain") == ""
+    overlay = (scanned / OVERLAY).read_text()
+    assert "name: subscriptions   # ours" in overlay and "# money" in overlay and "}   # keep" in overlay
+
+
+def test_a_test_fails_and_a_note_says_so_when_somebody_takes_the_condition_out(ktx: Run, scanned: Path) -> None:
+    assert ktx("decide", POINT, "--as", "exclude").code == 0
+    path = scanned / OVERLAY
+    path.write_text(path.read_text().replace(", segments: [internal_accounts_do_not_count]", ""))
+    assert ktx("sl", "test", "--json").data["failed"] == 1
+    value, receipt = _revenue(ktx)
+    assert value == "500.00"
+    assert receipt["notes"][-1].startswith("decided otherwise: Internal accounts do not count (by Ada Lee on ")
+
+
+def test_taking_an_answer_back_restores_every_file(ktx: Run, scanned: Path) -> None:
+    before = git(scanned, "rev-parse", "HEAD^{tree}")
+    assert ktx("decide", POINT, "--as", "exclude").code == 0
+    assert ktx("decide", POINT, "--undo").code == 0
+    assert git(scanned, "rev-parse", "HEAD^{tree}") == before
+    assert _revenue(ktx)[0] == "500.00"
+    again = ktx("decide", POINT, "--undo")
+    assert (again.code, again.err.splitlines()[0]) == (2, f"error: `{POINT}` is not decided")
+
+
+def test_another_answer_replaces_the_first(ktx: Run, scanned: Path) -> None:
+    assert ktx("decide", POINT, "--as", "exclude").code == 0
+    assert ktx("decide", POINT, "--as", "Internal accounts count", "--by", "Grace").code == 0
+    assert _revenue(ktx)[0] == "500.00"
+    (point,) = ktx("decide", "--all", "--json").data["points"]
+    assert (point["state"], point["answer"]["alternative"], point["answer"]["decided_by"]) == (
+        "decided",
+        "count",
+        "Grace",
+    )
+    assert (scanned / "decisions.yaml").read_text().count("point:") == 1
+
+
+def test_files_with_edits_are_left_alone_and_nothing_is_decided(ktx: Run, scanned: Path) -> None:
+    path = scanned / OVERLAY
+    path.write_text(path.read_text() + "# mine\n")
+    head = git(scanned, "rev-parse", "HEAD")
+    answer = ktx("decide", POINT, "--as", "exclude", "--json")
+    assert answer.code == 7
+    assert answer.envelope["error"]["details"]["held"] == [{"path": OVERLAY, "reason": "modified"}]
+    assert git(scanned, "rev-parse", "HEAD") == head
+    assert git(scanned, "status", "--porcelain") == f" M {OVERLAY}\n"
+
+
+def test_without_a_commit_the_files_change_and_edits_stay(ktx: Run, scanned: Path) -> None:
+    path = scanned / OVERLAY
+    path.write_text(path.read_text() + "# mine\n")
+    head = git(scanned, "rev-parse", "HEAD")
+    answer = ktx("decide", POINT, "--as", "exclude", "--no-commit", "--json")
+    assert (answer.code, answer.data["report"]["commit"]) == (0, None)
+    assert git(scanned, "rev-parse", "HEAD") == head
+    assert "# mine" in path.read_text() and "internal_accounts_do_not_count" in path.read_text()
+    assert _revenue(ktx)[0] == "400.00"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nothing",), "there is no decision point `nothing`"),
+        ((POINT, "--as", "maybe"), f"`{POINT}` has no reading `maybe`; it has count, exclude"),
+        ((POINT, "--as", "count", "--undo"), "--as and --undo exclude each other"),
+        (("--as", "count"), "--as and --undo need a POINT"),
+        ((POINT, "--because", "x"), "--because belongs to a decision"),
+        ((POINT, "--as", "count", "--because", "password: hunter2hunter2"), "the decision contains"),
+    ],
+)
+def test_wrong_usage(ktx: Run, project: Path, words: tuple[str, ...], message: str) -> None:
+    answer = ktx("decide", *words)
+    assert answer.code == 2
+    assert message in answer.err
+    assert git(project, "status", "--porcelain") == ""
+
+
+def test_a_session_on_a_terminal_makes_one_commit(ktx: Run, scanned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    from ktx_cli.cli.settings import Settings
+
+    monkeypatch.setattr(Settings, "interactive", property(lambda self: True))
+    monkeypatch.setattr("sys.stdin", io.StringIO("9\n2\nThey pay nothing\n"))
+    started = time.monotonic()
+    answer = ktx("decide", input="9\n2\nThey pay nothing\n")
+    assert time.monotonic() - started < 120
+    assert answer.code == 0, answer
+    assert "1 of 1: Do internal accounts count? (accounts.internal.is_internal)" in answer.err
+    assert "type a number from 1 to 2, s or q, then Enter" in answer.err
+    assert "  2) Internal accounts do not count [subscriptions.revenue 2025-06: 300" in answer.err
+    assert git(scanned, "log", "-1", "--format=%s") == "ktx decide: Internal accounts do not count\n"
+    stored = ktx("decide", "--all", "--json").data["points"][0]["answer"]
+    assert stored["reason"] == "They pay nothing"
+
+
+def test_a_project_without_points(ktx: Run, project: Path) -> None:
+    (project / "raw-sources/wh/live-database/decisions.json").unlink()
+    assert ktx("decide").out == "open decisions: none\n"
+    assert json.loads(ktx("decide", "--json").out)["data"] == {"points": [], "open": 0, "report": None}
+
+
+def test_a_file_of_decisions_that_cannot_be_read_is_an_error_with_its_name(ktx: Run, project: Path) -> None:
+    (project / "decisions.yaml").write_text("decisions:\n- {point: x}\n")
+    answer = ktx("decide")
+    assert answer.code == 2
+    assert "decisions.yaml: the entry `x` is not a decision" in answer.err
