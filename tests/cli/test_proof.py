@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ktx_cli.testing.model_script import UNAUTHORIZED, Call, ModelRequest, Reply, calls, says
+from ktx_cli.testing.model_script import UNAUTHORIZED, Call, ModelRequest, Reply, Turn, calls, says
 from ktx_cli.testing.model_server import ModelServer
+from tests.cli.conftest import KTX
 
 Run = Callable[..., Any]
 
@@ -129,6 +133,22 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
+def test_the_transcript_of_an_attempt_can_be_read(ktx: Run, proven: Path) -> None:
+    run = ktx("proof", "--runs", "1", "--no-baseline", "--json").data["run_id"]
+    shown = ktx("runs", "show", run, "--transcript", "proof:context/shop/customers#1")
+    assert shown.code == 0 and "sl_query" in shown.out and "answer" in shown.out
+    assert ktx("runs", "show", run).code == 0
+
+
+def test_a_budget_ends_a_proof_with_what_it_has(ktx: Run, proven: Path) -> None:
+    cut = ktx("proof", "--runs", "2", "--max-tokens", "800", "--json")
+    assert (cut.code, cut.envelope["error"]["code"], cut.data["status"]) == (5, "budget", "stopped")
+    assert cut.data["missing"] > 0
+    again = ktx("proof", "--replay", cut.data["run_id"], "--json")
+    assert again.data == cut.data
+    assert ktx("proof", "--runs", "2", "--json").data["missing"] == 0
+
+
 def test_an_interrupted_proof_goes_on_and_pays_nothing_twice(ktx: Run, proven: Path, model_server: ModelServer) -> None:
     asked: list[ModelRequest] = []
 
@@ -155,9 +175,40 @@ def test_an_interrupted_proof_goes_on_and_pays_nothing_twice(ktx: Run, proven: P
     assert len(model_server.model_calls) - paid >= 8 * 3, "a proof that is done is asked anew"
 
 
+@pytest.mark.slow
+def test_a_killed_proof_goes_on(ktx: Run, proven: Path, model_server: ModelServer) -> None:
+    reached, asked = threading.Event(), []
+
+    def hanging(request: ModelRequest) -> Reply:
+        asked.append(request)
+        if len(asked) < 12:
+            return believer(request)
+        reached.set()
+        return Turn(forever=True)
+
+    model_server.play(hanging)
+    with subprocess.Popen([KTX, "proof", "--runs", "2", "--quiet"], cwd=proven, env=os.environ) as process:
+        assert reached.wait(30)
+        process.kill()
+    (killed,) = ktx("runs", "list", "--json").data["runs"]
+    assert killed["status"] == "killed"
+    done = _attempts(proven, killed["run_id"])
+    assert done
+    partial = ktx("proof", "--replay", "latest", "--json").data
+    assert sum(arm["runs"] for arm in partial["arms"]) == len(done)
+    model_server.play(believer)
+    paid = len(model_server.model_calls)
+    whole = ktx("proof", "--runs", "2", "--json")
+    assert whole.code == 0, whole
+    assert (sum(arm["runs"] for arm in whole.data["arms"]), whole.data["missing"]) == (8, 0)
+    assert len(model_server.model_calls) - paid <= 8 * 3 - 3 * len(done) + 1
+    again = [each for each in _attempts(proven, whole.data["run_id"]) if each["transcript_of"] == killed["run_id"]]
+    assert sorted(map(repr, again)) == sorted(map(repr, done)), "with their answers and what they took"
+
+
 def _attempts(folder: Path, run: str) -> list[dict[str, Any]]:
     lines = (folder / ".ktx" / "runs" / run / "answers.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    return [{name: each for name, each in json.loads(line).items() if name != "at"} for line in lines]
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ class Question(Record):
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Question:
         """Return the question that `to_json` gave."""
-        readings = {name: Expectation.model_validate(each) for name, each in raw["readings"].items()}
-        expect = Expectation.model_validate(raw["expect"])
+        readings = {name: _expectation(each) for name, each in raw["readings"].items()}
+        expect = _expectation(raw["expect"])
         return cls(raw["id"], raw["text"], expect, raw["connection"], readings, raw["group"], raw["place"])
 
     @property
@@ -105,6 +105,11 @@ def load_questions(
         hint = f"give cases of {EVALS_NAME}/*.yaml a `question` in words and what is expected"
         raise UsageError("there is no question to ask", hint=hint)
     return questions
+
+
+def _expectation(raw: Mapping[str, Any]) -> Expectation:
+    """Return the expectation that `to_json` gave; where no rows are expected, it names no columns."""
+    return Expectation.model_validate({key: value for key, value in raw.items() if key != "columns" or value})
 
 
 @dataclass(frozen=True, slots=True)

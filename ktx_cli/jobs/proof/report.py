@@ -162,11 +162,8 @@ class ProofReport(Record):
     )
 
 
-def score(plan: ProofPlan, attempts: Sequence[Attempt], *, planned: int | None = None) -> ProofReport:
-    """Return the figures of recorded attempts; the same attempts give the same figures.
-
-    `planned`: how many attempts there should be; None: as many as the arms that were asked need.
-    """
+def score(plan: ProofPlan, attempts: Sequence[Attempt]) -> ProofReport:
+    """Return the figures of recorded attempts; the same attempts give the same figures."""
     questions = {each.id: each for each in plan.questions}
     outcomes: dict[str, dict[str, list[Outcome]]] = defaultdict(lambda: defaultdict(list))
     for each in attempts:
@@ -188,7 +185,7 @@ def score(plan: ProofPlan, attempts: Sequence[Attempt], *, planned: int | None =
         )
         for each in plan.questions
     ]
-    report.missing = max(0, (expected_attempts(plan, attempts) if planned is None else planned) - len(attempts))
+    report.missing = max(0, expected_attempts(plan, attempts) - len(attempts))
     return report
 
 

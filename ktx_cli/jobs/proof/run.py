@@ -52,17 +52,7 @@ from ktx_cli.engine import (
 from ktx_cli.jobs.proof.agent import STEPS, AnswerState, Toolbox, prompt_of, tools_of
 from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, ArmProject, Arms, choose_artifacts, usable
 from ktx_cli.jobs.proof.questions import Question, Subject, company_of, load_questions
-from ktx_cli.jobs.proof.records import (
-    ANSWERED,
-    ERROR,
-    NO_ANSWER,
-    Attempt,
-    ProofPlan,
-    ProofRecord,
-    in_order,
-    of_run,
-    read_proof,
-)
+from ktx_cli.jobs.proof.records import ANSWERED, ERROR, NO_ANSWER, Attempt, ProofPlan, ProofRecord, of_run, read_proof
 from ktx_cli.jobs.proof.report import ProofReport, score, seen_by
 from ktx_cli.llm import Cost, LlmRuntime, LoopResult, ModelRef, Usage, effort_of, model_for
 from ktx_cli.project import (
@@ -202,7 +192,7 @@ def _under_lock(
             with contextlib.closing(ProofRecord(layout, proof)) as record, Models(preflight, database) as models:
                 asked = _Asked(request, plan, arms, proof, record, database)
                 stopped = asked.all(models)
-            report = score(proof, in_order(proof, asked.attempts), planned=asked.planned)
+            report = replay(layout, plan.run_id)  # from what is recorded, as every later time
             report.stopped = stopped
             preflight.keep([stopped])
             status = report.status
@@ -229,7 +219,7 @@ def _write_report(plan: RunPlan, report: ProofReport, seconds: float) -> None:
 
 @dataclass
 class _Asked:
-    """The questions of a proof, while they are asked. `planned`: how many attempts there should be."""
+    """The questions of a proof, while they are asked."""
 
     request: ProofRequest
     plan: RunPlan
@@ -238,7 +228,6 @@ class _Asked:
     record: ProofRecord
     database: sqlite3.Connection
     attempts: list[Attempt] = field(default_factory=list)
-    planned: int = 0
     cancellation: Cancellation = field(default_factory=Cancellation)
     _keys: list[str] = field(default_factory=list)
 
@@ -282,7 +271,6 @@ class _Asked:
         """Ask questions side by side; of one question all arms and runs follow each other, so that a part is paired."""
         slots = asyncio.Semaphore(self.plan.config.ingest.work_units.max_concurrency)
         each_run = [(arm, project, question, run) for run in self._runs for arm, project, question in asked]
-        self.planned += len(each_run)
         self.plan.emit(UnitsPlanned(_UNIT, _KIND, len(each_run)))
 
         async def ask(arm: Arm, project: ArmProject, question: Question, run: int) -> None:

@@ -78,6 +78,7 @@ def test_the_arm_with_all_context_is_shown_all_of_it(arms: Arms) -> None:
     said = heard(arms, Arm(CONTEXT))
     for expected in ("Zebra orders count twice", "Zebra revenue counts paid orders", "Zebra statuses", "zebra-rule"):
         assert expected in said
+    assert '"pages":["zebra-rule"]' in said, "a measure names the page that explains it"
     assert "4111" not in said and "failed unexpectedly" not in said
 
 
