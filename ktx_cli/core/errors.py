@@ -94,7 +94,10 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "semantic_problems": (EXIT_FAILED, "`ktx sl validate` found something wrong."),
     "tests_failed": (EXIT_FAILED, "`ktx sl test` has a test that failed."),
     "evals_failed": (EXIT_FAILED, "`ktx eval` has an answer that is not the expected one."),
-    "proof_failed": (EXIT_FAILED, "`ktx proof` does not meet `--require-lift` or `--max-harm`."),
+    "proof_failed": (
+        EXIT_FAILED,
+        "`ktx proof` does not meet `--require-lift` or `--max-harm`, or no attempt of an arm came to its end.",
+    ),
     "lint_problems": (EXIT_FAILED, "`ktx lint` found something that is more than information."),
     "drift": (EXIT_FAILED, "`ktx diff` found that a database is not as it was scanned."),
     "failed": (EXIT_FAILED, "Several things failed for different reasons; the message names them."),

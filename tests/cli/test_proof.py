@@ -149,6 +149,29 @@ def test_a_budget_ends_a_proof_with_what_it_has(ktx: Run, proven: Path) -> None:
     assert ktx("proof", "--runs", "2", "--json").data["missing"] == 0
 
 
+def test_a_database_that_cannot_be_reached_is_no_answer_of_the_agent(
+    ktx: Run, proven: Path, model_server: ModelServer
+) -> None:
+    (proven / "evals" / "shop.yaml").write_text(
+        "cases: [{id: n, question: How many?, sql: SELECT 1, expect: {value: 2}}]"
+    )
+
+    def moving(request: ModelRequest) -> Reply:
+        (proven / "shop.sqlite").unlink(missing_ok=True)
+        return believer(request)
+
+    model_server.play(moving)
+    answer = ktx("proof", "--runs", "1", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (1, "proof_failed")
+    assert "no attempt of the arm `schema` came to its end" in answer.envelope["error"]["message"]
+    assert [arm["outcomes"]["error"] for arm in answer.data["arms"]] == [1, 1]
+    assert [arm["tokens"]["total_tokens"] > 0 for arm in answer.data["arms"]] == [True, True]
+    paid = len(model_server.model_calls)
+    answer = ktx("proof", "--runs", "1", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (4, "connection")
+    assert len(model_server.model_calls) == paid, "that is known before a model is asked"
+
+
 def test_an_interrupted_proof_goes_on_and_pays_nothing_twice(ktx: Run, proven: Path, model_server: ModelServer) -> None:
     asked: list[ModelRequest] = []
 

@@ -160,7 +160,7 @@ def _result(session: Session, report: ProofReport, conditions: Conditions, file:
         path = current_folder() / file
         before, after = _place(path)
         write_atomic(path, f"{before}{markdown(report)}{after}".encode())
-    error: KtxError | None = report.stopped or conditions.error(report)
+    error: KtxError | None = report.stopped or report.failure() or conditions.error(report)
     return Result(report.to_json(), list(_blocks(report, verbose=session.settings.verbose)), error)
 
 

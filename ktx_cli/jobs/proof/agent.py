@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from ktx_cli.agent_tools import TaskPrompt
-from ktx_cli.core import KtxError, Record, json_value, listing, plural
+from ktx_cli.core import EXIT_NOT_READY, EXIT_UNREACHABLE, KtxError, Record, json_value, listing, plural
 from ktx_cli.jobs.proof.arms import Arm, ArmProject, Arms, Artifact
 from ktx_cli.jobs.proof.questions import Question
 from ktx_cli.jobs.serve.ask import Watch, run_served
@@ -83,6 +83,8 @@ class AnswerState:
     results: dict[str, ResultRows] = field(default_factory=dict)
     answer: Mapping[str, Any] | None = None
     shown: set[str] = field(default_factory=set)
+    broken: KtxError | None = None
+    """What kept a tool from reaching a database."""
 
     def state(self) -> dict[str, Any]:
         """Return everything so far, as JSON."""
@@ -104,6 +106,12 @@ class AnswerState:
         values = tuple(tuple(json_value(value) for value in row) for row in rows)
         self.results[name] = ResultRows(tool, statement, tuple(columns), values)
         return name
+
+    def failed(self, error: KtxError) -> None:
+        """Note an error of a tool: where a database cannot be reached, an agent without an answer is not to blame."""
+        self.observe(f"{error.message} {error.hint}")
+        if error.exit_code in (EXIT_UNREACHABLE, EXIT_NOT_READY):
+            self.broken = error
 
     def observe(self, text: str) -> None:
         """Note which artifacts an answer of a tool shows."""
@@ -210,7 +218,7 @@ def _observed(tool: RuntimeTool, state: AnswerState) -> RuntimeTool:
         try:
             output = tool.handler(value)
         except KtxError as error:
-            state.observe(f"{error.message} {error.hint}")
+            state.failed(error)
             raise
         state.observe(output if isinstance(output, str) else str(output))
         return output
@@ -223,7 +231,12 @@ def _schema_tools(arms: Arms, state: AnswerState, *, privacy: bool) -> list[Runt
     project = arms.context
 
     def read_schema(value: ReadSchema) -> ToolOutput:
-        return ToolOutput(_schema_text(arms, _connection(arms, value.connection), value.tables))
+        chosen = _connection(arms, value.connection)
+        try:
+            return ToolOutput(_schema_text(arms, chosen, value.tables))
+        except KtxError as error:
+            state.failed(error)
+            raise
 
     def run_sql(value: RunSql) -> ToolOutput:
         chosen = _connection(arms, value.connection)
@@ -233,6 +246,7 @@ def _schema_tools(arms: Arms, state: AnswerState, *, privacy: bool) -> list[Runt
         except KtxError as error:
             if error.code == "hidden":  # its hint names tools and definitions that this arm does not have
                 raise ToolError("the statement reads rows or columns that are hidden") from None
+            state.failed(error)
             raise
         result = state.keep("sql_execution", value.sql, answer.columns, answer.rows, answer.cut is None)
         return ToolOutput(_rows_text(result, answer.columns, page.rows, len(answer.rows), privacy=privacy))

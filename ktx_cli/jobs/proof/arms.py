@@ -14,7 +14,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -363,6 +363,15 @@ class Arms:
                 with connector:
                     self._schemas[connection] = connector.introspect(scope)
             return self._schemas[connection]
+
+    def require_reachable(self, connections: Iterable[str]) -> None:
+        """Raise `KtxError` where a database cannot be reached, before a model is paid for questions about it."""
+        for connection in connections:
+            connector, scope = self._pool.open(
+                self.config, connection, project_dir=self.layout.root, environ=self.environ
+            )
+            with connector:
+                connector.test(scope)
 
     def _load(self, tree: WorkingTree | Workspace, connection: str) -> Model:
         return load_tree(tree, connection, self.dialect(connection), configured=self.config.connections.keys())

@@ -121,6 +121,11 @@ class Subject:
     questions: tuple[Question, ...]
     made_up: bool = False
 
+    @property
+    def databases(self) -> list[str]:
+        """The connections to databases."""
+        return sorted(self.config.databases())
+
 
 @contextlib.contextmanager
 def company_of(

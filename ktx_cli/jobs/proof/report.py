@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Final, Literal
 
-from ktx_cli.core import KtxError, Record, UsageError, plural
+from ktx_cli.core import Command, KtxError, Record, UsageError, plural
 from ktx_cli.jobs.check.eval.results import CaseAnswer
 from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, Artifact
 from ktx_cli.jobs.proof.questions import GROUPS, Question
@@ -150,6 +150,15 @@ class ProofReport(Record):
     questions: list[QuestionRow] = field(default_factory=list)
     missing: int = 0
     stopped: KtxError | None = None
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+    """Arms of which no attempt came to its end -> why the first did not."""
+
+    def failure(self) -> KtxError | None:
+        """Return the error of a proof that shows nothing, because no attempt of an arm came to its end."""
+        for arm, reason in self.unreachable.items():
+            message = f"no attempt of the arm `{arm}` came to its end: {reason}"
+            return KtxError(message, hint=Command("doctor"), code="proof_failed")
+        return None
 
     @property
     def status(self) -> str:
@@ -178,6 +187,11 @@ def score(plan: ProofPlan, attempts: Sequence[Attempt]) -> ProofReport:
     ]
     if len(names) == 2:
         report.comparison = _comparison(CONTEXT, SCHEMA, outcomes)
+    report.unreachable = {
+        name: attempts_of(attempts, name)[0].reason
+        for name in names
+        if all(each.status == ERROR for each in attempts_of(attempts, name))
+    }
     report.ablations = _ablations(plan, attempts, outcomes)
     report.questions = [
         QuestionRow(

@@ -54,7 +54,7 @@ from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, ArmProject, Arms, choo
 from ktx_cli.jobs.proof.questions import Question, Subject, company_of, load_questions
 from ktx_cli.jobs.proof.records import ANSWERED, ERROR, NO_ANSWER, Attempt, ProofPlan, ProofRecord, of_run, read_proof
 from ktx_cli.jobs.proof.report import ProofReport, score, seen_by
-from ktx_cli.llm import Cost, LlmRuntime, LoopResult, ModelRef, Usage, effort_of, model_for
+from ktx_cli.llm import CallFacts, Cost, LlmRuntime, LoopResult, ModelRef, Usage, effort_of, model_for
 from ktx_cli.project import (
     EffortLevel,
     KtxConfig,
@@ -125,6 +125,7 @@ def prove(request: ProofRequest) -> tuple[ProofReport, list[ResultWarning]]:
     try:
         with _subject(request, plan) as subject, Arms(subject.layout, subject.config, request.environ) as arms:
             proof = _plan(request, plan, arms, subject, ref)
+            arms.require_reachable(sorted({each.connection for each in subject.questions} - {""}) or subject.databases)
             request = replace(request, show_values=request.show_values or subject.made_up)
             report = _under_lock(request, plan, preflight, arms, proof)
     except PreflightFailed as failed:
@@ -288,7 +289,7 @@ class _Asked:
         state = AnswerState(question, self.arms.artifacts)
         key = self._key(arm, question, run)
         self._keys.append(key)
-        started, before = monotonic(), self._store.taken(key)
+        before = self._store.taken(key)
         task = AgentTask(
             WorkUnit(f"{arm.name}/{question.id}#{run}", f"{question.id}, {arm.name}, run {run}", ()),
             ROLE,
@@ -310,8 +311,10 @@ class _Asked:
         if outcome.status is UnitStatus.DONE:
             attempt = Attempt.of(outcome.details["attempt"])
         else:
-            facts = replace(_attempt_of(state, arm, run), status=ERROR, reason=outcome.reason)
-            attempt = of_run(replace(facts, seconds=round(monotonic() - started, 3)), self.plan.run_id)
+            failed = replace(_attempt_of(state, arm, run), status=ERROR, reason=outcome.reason)
+            attempt = of_run(failed, self.plan.run_id)
+            if outcome.facts is not None:
+                attempt = _with_facts(attempt, outcome.facts, before)
         self.attempts.append(attempt)
         try:
             self.record.add(attempt)
@@ -343,6 +346,8 @@ def _attempt_of(state: AnswerState, arm: Arm, run: int) -> Attempt:
     shown = tuple(sorted(state.shown))
     attempt = Attempt(state.question.id, arm.name, run, NO_ANSWER, shown=shown)
     answer = state.answer
+    if state.broken is not None and (answer is None or "no_answer" in answer):
+        return replace(attempt, status=ERROR, reason=state.broken.message)
     if answer is None:
         return replace(attempt, reason="the agent ended without an answer")
     attempt = replace(attempt, assumptions=tuple(answer["assumptions"]))
@@ -356,13 +361,20 @@ def _attempt_of(state: AnswerState, arm: Arm, run: int) -> Attempt:
 
 
 def _answered(outcome: UnitOutcome, result: LoopResult, attempt: Attempt, before: tuple[Usage, Cost]) -> UnitOutcome:
-    """Return the outcome of a loop with its attempt as what is kept of it.
+    """Return the outcome of a loop with its attempt as what is kept of it; one that failed is not kept.
 
     `before`: what a run took that was cut off, and whose steps this one went on from.
     """
-    facts, (usage, cost) = result.facts, before
+    if attempt.status == ERROR:
+        return outcome.failed(UnitStatus.FAILED, attempt.reason)
+    return replace(outcome, details={"attempt": _with_facts(attempt, result.facts, before).to_json()})
+
+
+def _with_facts(attempt: Attempt, facts: CallFacts, before: tuple[Usage, Cost]) -> Attempt:
+    """Return an attempt with what it took."""
+    usage, cost = before
     prices = [facts.cost.usd, *([cost.usd] if usage.total else [])]
-    attempt = replace(
+    return replace(
         attempt,
         steps=facts.steps,
         calls=facts.tool_calls,
@@ -371,7 +383,6 @@ def _answered(outcome: UnitOutcome, result: LoopResult, attempt: Attempt, before
         seconds=round(facts.seconds, 3),
         model=facts.resolved_model or facts.model,
     )
-    return replace(outcome, details={"attempt": attempt.to_json()})
 
 
 @dataclass(frozen=True, slots=True)
