@@ -46,7 +46,8 @@ def proof(
         Option(
             "--ablate",
             metavar="NAME",
-            help="Measure one page, measure or source: leave it out. Or `pages`, `measures`, `all`. Repeatable.",
+            help="Leave out one page, measure, source or decision, to see what it is worth. Or `pages`, `measures`, "
+            "`decisions`, `all`. Repeatable.",
         ),
     ] = None,
     baseline: Annotated[

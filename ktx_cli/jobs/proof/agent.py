@@ -116,7 +116,9 @@ class AnswerState:
     def observe(self, text: str) -> None:
         """Note which artifacts an answer of a tool shows."""
         named = set(re.findall(r"[\w-]+", text.casefold()))
-        self.shown.update(each.id for each in self.known if set(_PARTS.split(each.word.casefold())) <= named)
+        self.shown.update(
+            each.id for each in self.known if any(set(_PARTS.split(word.casefold())) <= named for word in each.words)
+        )
 
     def accept(self, value: GiveAnswer) -> ToolOutput:
         """Take an answer; the last one counts. Raises `ToolError` for one that has no rows to compare."""

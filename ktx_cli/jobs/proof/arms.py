@@ -15,13 +15,15 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
 from ktx_cli.agent_tools import contents_of
 from ktx_cli.core import Command, KtxError, Record, ResultWarning, UsageError, did_you_mean, listing, yaml
+from ktx_cli.jobs.decide.decide import layers_of
+from ktx_cli.jobs.decide.draft import DecisionDraft, page_key
 from ktx_cli.jobs.serve.project import ServedProject
 from ktx_cli.llm import Embedder, create_embedder
 from ktx_cli.project import (
@@ -40,7 +42,7 @@ from ktx_cli.project import (
 )
 from ktx_cli.protection import is_protected
 from ktx_cli.search import refresh
-from ktx_cli.semantic import Model, check_model, layer_ids, load_tree, read_source
+from ktx_cli.semantic import Measure, Model, check_model, layer_ids, load_answers, load_tree, read_source
 from ktx_cli.sources import source_for
 from ktx_cli.warehouses import Connector, ConnectorPool, DatabaseSchema, Scope, dialect_of
 from ktx_cli.wiki import GLOBAL, load_wiki, page_path
@@ -60,15 +62,21 @@ class ArtifactKind(StrEnum):
     PAGE = "page"
     MEASURE = "measure"
     SOURCE = "source"
+    DECISION = "decision"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Artifact(Record):
-    """A part of the context that an arm does without. `name`: the key of a page, `source.measure`, or a source."""
+    """A part of the context that an arm does without.
+
+    `name`: the key of a page, `source.measure`, a source, or the point of a decision. `touches`: the names of a
+    decision's page and of the measures that follow it.
+    """
 
     kind: ArtifactKind
     name: str
     connection: str = ""
+    touches: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def id(self) -> str:
@@ -76,9 +84,9 @@ class Artifact(Record):
         return f"{self.kind.value}:{self.name}"
 
     @property
-    def word(self) -> str:
-        """The part of its name by which an answer of a tool shows it."""
-        return self.name.rpartition(".")[2] if self.kind is ArtifactKind.MEASURE else self.name
+    def words(self) -> tuple[str, ...]:
+        """The names by which an answer of a tool shows it, any of them."""
+        return (self.name.rpartition(".")[2] if self.kind is ArtifactKind.MEASURE else self.name, *self.touches)
 
     json_keys = ("id", "kind", "name", "connection")
 
@@ -112,7 +120,8 @@ def list_artifacts(tree: WorkingTree, models: Mapping[str, Model]) -> list[Artif
 _GROUPS: Final = {
     "pages": (ArtifactKind.PAGE,),
     "measures": (ArtifactKind.MEASURE,),
-    "all": (ArtifactKind.PAGE, ArtifactKind.MEASURE),
+    "decisions": (ArtifactKind.DECISION,),
+    "all": (ArtifactKind.PAGE, ArtifactKind.MEASURE, ArtifactKind.DECISION),
 }
 """What the words of `--ablate` stand for. Sources are left out by name only: most questions need most of them."""
 
@@ -127,7 +136,7 @@ def choose_artifacts(known: Sequence[Artifact], wanted: Sequence[str]) -> list[A
             names = [*_GROUPS, *(each.id for each in known), *(each.name for each in known)]
             near = did_you_mean(word, names)
             hint = Command("proof", "--ablate", near) if near else f"for example: {listing(names, 8)}"
-            raise UsageError(f"the context has no page, measure or source `{word}`", hint=hint)
+            raise UsageError(f"the context has no page, measure, source or decision `{word}`", hint=hint)
         if kinds is None and len({each.kind for each in named}) > 1:
             hint = Command("proof", "--ablate", named[0].id)
             raise UsageError(f"`{word}` names {listing(each.id for each in named)}", hint=hint)
@@ -239,7 +248,7 @@ class ArmProject(ServedProject):
         return self.settings
 
 
-@dataclass(slots=True)
+@dataclass
 class Arms:
     """The folders of the arms of one proof, made when they are asked for. A context manager.
 
@@ -273,7 +282,7 @@ class Arms:
             self.models = {connection: self._load(tree, connection) for connection in layer_ids(Layout(self._base))}
             for model in self.models.values():
                 _require_known(model)
-            self.artifacts = list_artifacts(tree, self.models)
+            self.artifacts = sorted([*list_artifacts(tree, self.models), *self._decisions(tree)])
             self._stack = stack.pop_all()
         return self
 
@@ -328,7 +337,10 @@ class Arms:
     def overlay(self, artifact: Artifact) -> Workspace:
         """Return the context without an artifact; raises `UsageError` where the rest does not work without it."""
         tree = Workspace(WorkingTree(self._base))
-        leave_out(tree, artifact)
+        if artifact.kind is ArtifactKind.DECISION:
+            DecisionDraft(tree, layers_of(self.config)).take_back(artifact.connection, artifact.name)
+        else:
+            leave_out(tree, artifact)
         if not tree.changes():
             hint = "leave out its page or its source instead"
             raise UsageError(f"`{artifact.id}` is not written in a file of its own connection", hint=hint)
@@ -336,6 +348,18 @@ class Arms:
         if model is not None:
             self._require_whole(tree, artifact, model)
         return tree
+
+    def _decisions(self, tree: WorkingTree) -> Iterator[Artifact]:
+        """Yield what people decided, each with the page and the measures that would be others without it."""
+        for connection, model in self.models.items():
+            for answer in load_answers(tree, connection):
+                artifact = Artifact(ArtifactKind.DECISION, answer.point, connection)
+                try:
+                    before = self._load(self.overlay(artifact), connection)
+                except KtxError:  # who asks to leave it out is given the reason
+                    yield artifact
+                else:
+                    yield replace(artifact, touches=(page_key(answer.point), *_changed_measures(model, before)))
 
     def _require_whole(self, tree: Workspace, artifact: Artifact, model: Model) -> None:
         source = model.sources.get(artifact.name) if artifact.kind is ArtifactKind.SOURCE else None
@@ -417,6 +441,17 @@ class Arms:
         for path, link in ((self.layout.raw_store, own.raw_store), (self.layout.secrets, own.secrets)):
             if path.is_dir():
                 link.symlink_to(path)
+
+
+def _changed_measures(model: Model, other: Model) -> list[str]:
+    """Return the names of the measures that are not the same in another state of a layer."""
+
+    def definitions(of: Model) -> dict[tuple[str, str], Measure]:
+        pairs = ((source, each) for source in of.sources.values() for each in source.measures.values())
+        return {(source.name, each.name): replace(each, place=None) for source, each in pairs}
+
+    now, then = definitions(model), definitions(other)
+    return sorted({key[1] for key in now.keys() | then.keys() if now.get(key) != then.get(key)})
 
 
 def _require_known(model: Model) -> None:

@@ -11,13 +11,17 @@ import pytest
 
 from ktx_cli.core.errors import KtxError, UsageError
 from ktx_cli.jobs.check.eval.cases import Expectation
+from ktx_cli.jobs.decide.decide import layers_of
+from ktx_cli.jobs.decide.draft import DecisionDraft, GivenAnswer, page_key
 from ktx_cli.jobs.proof.agent import AnswerState, tools_of
 from ktx_cli.jobs.proof.arms import CONTEXT, SCHEMA, Arm, Arms, Artifact, choose_artifacts, usable
 from ktx_cli.jobs.proof.questions import Question
 from ktx_cli.llm.tools import RuntimeTool
 from ktx_cli.mcp.loop import ServerToolbox
 from ktx_cli.project.config.file import load_config
-from ktx_cli.project.layout import Layout
+from ktx_cli.project.layout import Layout, WorkingTree
+from ktx_cli.project.workspace import Workspace
+from tests.subscription_project import POINT, make
 
 QUESTION = Question("q", "What is the zebra revenue?", Expectation(value=15))
 WORDS = ("zebra", "zebra rule", "revenue", "orders.revenue", "zebra-rule", "refunds", "what counts twice")
@@ -157,3 +161,32 @@ def test_folders_outside_of_the_project_are_read_where_they_are(project: Layout,
     with Arms(project, load_config(project.config).config, dict(os.environ)) as arms:
         folder = arms.context.layout.root / "../handbook/zebra.md"
         assert folder.read_text() == "# Zebra\n\nText.\n"
+
+
+def test_without_a_decision_definitions_and_page_are_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "decided").mkdir()
+    layout = Layout(make(tmp_path / "decided"))
+    config = load_config(layout.config).config
+    tree = Workspace(WorkingTree(layout.root))
+    answer = GivenAnswer("wh", POINT, "exclude", "ada@example.com", "2026-01-15", "They are not customers.")
+    DecisionDraft(tree, layers_of(config)).decide(answer)
+    for path, content in tree.changes().items():
+        assert content is not None
+        (layout.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (layout.root / path).write_bytes(content)
+    state = AnswerState(QUESTION)
+    with Arms(layout, config, dict(os.environ)) as arms:
+        decision = artifact(arms, POINT)
+        assert (decision.id, set(decision.touches) >= {"revenue", page_key(POINT)}) == (f"decision:{POINT}", True)
+        for arm in (Arm(CONTEXT), Arm.without(decision)):
+            with arms.project_of(arm) as project:
+                tools = {
+                    each.name: each for each in tools_of(arms, arm, project, state, ServerToolbox(), privacy=False)
+                }
+                _call(tools["sl_query"], {"measures": ["subscriptions.revenue"]})
+                page = _call(tools["wiki_read"], {"key": page_key(POINT)})
+                assert ("They are not customers" in page) == (arm.artifact is None)
+    assert [float(each.rows[0][0]) for each in state.results.values()] == [400, 500]
