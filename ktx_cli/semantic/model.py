@@ -253,6 +253,10 @@ def spelled(known: Mapping[str, _Named], name: str) -> _Named | None:
     return alike[0] if len(alike) == 1 else None
 
 
+_STARTS: Final = frozenset({"from", "start", "begin", "starts", "begins", "effective", "von", "ab"})
+_ENDS: Final = frozenset({"to", "until", "end", "ends", "thru", "through", "expires", "expired", "bis"})
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One source, everything of its files resolved. Exactly one of `table` and `sql` is set.
@@ -294,6 +298,15 @@ class Source:
     def measure(self, name: str) -> Measure | None:
         """Return the measure of that name, else the only one that differs in case alone."""
         return spelled(self.measures, name)
+
+    @property
+    def validity(self) -> tuple[str, str] | None:
+        """The columns from which and to which a row holds, as their names say; None without exactly one of each."""
+        times = [each.name for each in self.columns.values() if each.type is SemanticType.TIME]
+        words = {name: set(name.casefold().split("_")) for name in times}
+        starts = [name for name in times if words[name] & _STARTS and not words[name] & _ENDS]
+        ends = [name for name in times if words[name] & _ENDS]
+        return (starts[0], ends[0]) if len(starts) == len(ends) == 1 else None
 
     def is_of(self, ref: TableRef) -> bool:
         """Whether the source is of a table of its table's name: the schema is the same, or one of them has none."""

@@ -15,6 +15,7 @@ from ktx_cli.semantic.compile.statement import Compiled
 from ktx_cli.semantic.expressions.names import Expression
 from ktx_cli.semantic.graph import Edge
 from ktx_cli.semantic.model import SemanticError, Source
+from ktx_cli.semantic.plan.axis import as_of_hint
 from ktx_cli.semantic.plan.plan import Leaf
 from ktx_cli.warehouses import Connector
 
@@ -262,10 +263,12 @@ def _doubled(
     fact = rows.fact.name
     worst = next((joined for joined in joins if _has_twice(build, joined.edge, connector)), joins[-1])
     to = build.names.model.sources[worst.edge.target]
+    as_of = as_of_hint(build.names.model.sources[worst.edge.source], to)
     return SemanticError(
         f"the join from `{worst.edge.source}` to {worst.edge} is declared to one row but finds several: "
         f"{plural(alone, 'row')} of `{fact}` became {joined_rows:,}",
-        hint=f"declare it one_to_many, or make {', '.join(other for _, other in worst.edge.pairs)} of {to.name} unique",
+        hint=f"declare it one_to_many, or make {', '.join(other for _, other in worst.edge.pairs)} of {to.name} unique"
+        + ("" if as_of is None else f"; {as_of}"),
         code="cardinality",
         details={"fact": fact, "join": str(worst.edge), "rows": alone, "joined": joined_rows},
     )

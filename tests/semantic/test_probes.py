@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ktx_cli.semantic.answer import ask, compile_query
-from ktx_cli.semantic.model import Join, Model, Relationship, SemanticError
+from ktx_cli.semantic.model import Column, Join, Model, Relationship, SemanticError
 from ktx_cli.semantic.probes import Probe, Unmatched, plan_probe
-from ktx_cli.warehouses.port import Connector
+from ktx_cli.warehouses.port import Connector, SemanticType
 from tests.semantic.golden.engines import opened
 from tests.semantic.golden.world import ATTRIBUTES, NOW, TABLES, shop_model
 
@@ -104,6 +104,19 @@ def test_a_join_that_doubles_rows_is_refused(query: dict[str, Any], fact: str, s
     assert "customers.id = ticket.customer_id" in error.details["join"]
     assert error.hint is not None
     assert "declare it one_to_many" in error.hint
+
+
+def test_a_join_to_rows_of_a_period_is_refused_with_how_to_take_the_one_that_held(shop: Connector) -> None:
+    model = wrong()
+    tickets = model.sources["tickets"]
+    times = {name: Column(name, SemanticType.TIME) for name in ("valid_from", "valid_to")}
+    others = {name: each for name, each in tickets.columns.items() if each.type is not SemanticType.TIME}
+    sources = {**model.sources, "tickets": replace(tickets, columns={**others, **times}, time_column=None)}
+    query = {"measures": ["customers.customers"], "dimensions": ["ticket.grade"]}
+    with pytest.raises(SemanticError) as caught:
+        ask(replace(model, sources=sources), query, shop, attributes=ATTRIBUTES, now=NOW)
+    assert caught.value.code == "cardinality"
+    assert "tickets.valid_to IS NULL OR" in str(caught.value.hint)
 
 
 def test_a_join_to_several_said_to_be_one_is_asked(shop: Connector) -> None:

@@ -206,6 +206,24 @@ def time_of(source: Source, time_name: str | None) -> Name | None:
     return Name((), roles[0].name) if len(roles) == 1 else None
 
 
+def as_of_hint(source: Source, other: Source) -> str | None:
+    """Return how a question takes the row of another source that holds at the time of each row of a source.
+
+    None where the rows of the other one do not hold for a period.
+    """
+    period = other.validity
+    if period is None:
+        return None
+    start, end = period
+    own = time_of(source, None)
+    moment = f"{source.name}.{own}" if own is not None else f"the time of {source.name}"
+    condition = f"{moment} >= {other.name}.{start} AND ({other.name}.{end} IS NULL OR {moment} < {other.name}.{end})"
+    return (
+        f"if a row of `{other.name}` holds from `{start}` to `{end}`, define a source whose `sql` joins the row that "
+        f"holds at the time of each row of `{source.name}` (`{condition}`), and ask that source"
+    )
+
+
 def reader(names: Names, plan: Plan, fact: str, over: Name, time_name: str | None = None) -> TimeReader:
     """Return what reads a question's expressions for one column of a fact; `said`: its `metric_time`."""
     own = time_of(names.model.sources[fact], time_name)

@@ -35,7 +35,7 @@ from ktx_cli.semantic.model import (
     Visibility,
     unknown,
 )
-from ktx_cli.semantic.plan.axis import TimeReader, time_of, with_axes
+from ktx_cli.semantic.plan.axis import TimeReader, as_of_hint, time_of, with_axes
 from ktx_cli.semantic.plan.measures import Context, Measures, exact_divisions, require_public
 from ktx_cli.semantic.plan.plan import (
     Dimension,
@@ -524,6 +524,8 @@ def _fan_out(names: Names, paths: Sequence[Path], name: Name) -> SemanticError:
             f"if `{reference.name}` refers to {end.name}, add it to `joins` in the file of {fact.name}: "
             f"`- {details['join']}`"
         )
+    if as_of := as_of_hint(fact, end):
+        hints.append(as_of)
     offered = [each for each, path in zip(choices, paths, strict=True) if not _goes_over_days(names, path)]
     if offered:
         via = offered[0]["via"]

@@ -86,6 +86,37 @@ def test_a_dimension_of_other_rows_is_refused_with_what_to_ask_instead(
     assert Planner(model, Graph(model), parse_query(asked), {}, NOW).plan()
 
 
+def test_rows_that_hold_for_a_period_are_refused_with_how_to_take_the_one_that_held() -> None:
+    model = bills_model()
+    times = {"orders": ("valid_from", "valid_to"), "bills": ("billed_at",), "customers": ()}
+    columns = {name: {each: Column(each, SemanticType.TIME) for each in added} for name, added in times.items()}
+    sources = {name: replace(each, columns={**each.columns, **columns[name]}) for name, each in model.sources.items()}
+    query = {"measures": ["count(bills.o)"], "dimensions": ["orders.secret"]}
+    model = replace(model, sources=sources)
+    with pytest.raises(SemanticError) as caught:
+        Planner(model, Graph(model), parse_query(query), {}, NOW).plan()
+    assert (
+        "bills.billed_at >= orders.valid_from AND (orders.valid_to IS NULL OR bills.billed_at < orders.valid_to)"
+        in str(caught.value.hint)
+    )
+
+
+@pytest.mark.table(
+    ("columns", "period"),
+    [
+        ("valid_from valid_to", ("valid_from", "valid_to")),
+        ("id start_date end_date", ("start_date", "end_date")),
+        ("dbt_valid_from dbt_valid_to created_at", ("dbt_valid_from", "dbt_valid_to")),
+        ("valid_from created_at", None),
+        ("valid_from effective_from valid_to", None),
+        ("created_at", None),
+    ],
+)
+def test_the_period_for_which_a_row_holds(columns: str, period: tuple[str, str] | None) -> None:
+    found = {name: Column(name, SemanticType.TIME) for name in columns.split()}
+    assert Source("s", found, (), ("s",)).validity == period
+
+
 def test_a_path_over_days_is_not_offered() -> None:
     query = {"measures": ["count(bills.o)"], "dimensions": ["orders.status"]}
     model = bills_model("date_key")
