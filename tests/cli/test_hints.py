@@ -35,9 +35,9 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
     source = path.read_text("utf-8")
     if not NAMED.search(source):
         return
-    tree = ast.parse(source)
-    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(source)))
+    skipped = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Call) and name_of(node.func) == "Command" and not node.keywords:
             yield node.lineno, " ".join(("ktx", *map(written, node.args)))
         if id(node) in skipped or not isinstance(node, ast.Constant | ast.JoinedStr):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import ktx_cli
@@ -15,7 +16,7 @@ def importers_of(name: str, module: str) -> set[str]:
     found = set()
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text("utf-8")
-        nodes = ast.walk(ast.parse(text)) if module in text else ()
+        nodes = ast.walk(ast.parse(text)) if re.search(rf"from {re.escape(module)} import\b", text) else ()
         imports = (node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == module)
         if any(alias.name == name for node in imports for alias in node.names):
             found.add(path.relative_to(PACKAGE).as_posix())
