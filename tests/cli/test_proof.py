@@ -113,6 +113,17 @@ def test_a_recorded_proof_is_scored_again_byte_for_byte(ktx: Run, proven: Path, 
     }, "nothing of the project changes"
 
 
+def test_only_a_recorded_proof_can_be_scored_again(ktx: Run, proven: Path) -> None:
+    assert ktx("proof", "--replay", "latest").code == 2, "there is no run"
+    run = ktx("proof", "--runs", "1", "--no-baseline", "customers", "--json").data["run_id"]
+    plan = proven / ".ktx" / "runs" / run / "proof.json"
+    text = plan.read_text()
+    plan.write_text(text.replace('"format": 1', '"format": 0'))
+    assert "recorded in another format" in ktx("proof", "--replay", run).err
+    plan.unlink()
+    assert "is not a proof, or is not kept" in ktx("proof", "--replay", run).err
+
+
 def test_a_readme_keeps_what_people_wrote(ktx: Run, proven: Path) -> None:
     readme = proven / "README.md"
     readme.write_text("# Shop\n")

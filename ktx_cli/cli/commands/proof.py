@@ -168,15 +168,15 @@ def _result(session: Session, report: ProofReport, conditions: Conditions, file:
 def _blocks(report: ProofReport, *, verbose: bool) -> Iterator[Block]:
     from ktx_cli.jobs.proof.report import (
         ABLATION_COLUMNS,
-        ARM_COLUMNS,
         GROUP_COLUMNS,
         ablation_cells,
-        arm_cells,
+        arm_table,
         facts_of,
         group_rows,
     )
 
-    yield Table(ARM_COLUMNS, tuple(map(arm_cells, report.arms)), right=frozenset(range(4, len(ARM_COLUMNS))))
+    columns, figures = arm_table(report)
+    yield Table(tuple(columns), tuple(figures), right=frozenset(range(1, len(columns))))
     if rows := group_rows(report):
         yield Table((*GROUP_COLUMNS, *(each.arm for each in report.arms)), tuple(rows))
     if report.ablations:

@@ -368,30 +368,28 @@ def interval_text(interval: Interval) -> str:
     return f"{percent(interval.estimate)} ({low} to {high})"
 
 
-ARM_COLUMNS: Final = (
-    *("arm", "right", "silently wrong", "right/wrong/none/error", "calls", "fresh", "cache writes", "cache reads"),
-    *("output", "cost", "seconds"),
-)
 GROUP_COLUMNS: Final = ("settled by", "questions")
 """The first columns of the table of a made-up company; the others are its arms."""
 
 ABLATION_COLUMNS: Final = ("artifact", "verdict", "questions", "lift", "p", "tokens", "cost")
 
 
-def arm_cells(figures: ArmFigures) -> tuple[str, ...]:
-    """Return the row of an arm."""
-    usage = figures.usage
-    tokens = (usage.input_tokens, usage.cache_write_tokens, usage.cache_read_tokens, usage.output_tokens)
-    return (
-        figures.arm,
-        interval_text(figures.right),
-        interval_text(figures.silently_wrong),
-        "/".join(str(figures.outcomes[word]) for word in WORDS),
-        f"{figures.calls:g}",
-        *(f"{count:,}" for count in tokens),
-        "unknown" if figures.usd is None else f"${figures.usd:.4f}",
-        f"{figures.seconds:.1f}",
+def arm_table(report: ProofReport) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return the figures of all arms, a column for each."""
+    rows = (
+        ("right", lambda each: interval_text(each.right)),
+        ("silently wrong", lambda each: interval_text(each.silently_wrong)),
+        ("right, wrong, none, error", lambda each: ", ".join(str(each.outcomes[word]) for word in WORDS)),
+        ("tool calls", lambda each: f"{each.calls:g}"),
+        ("fresh tokens", lambda each: f"{each.usage.input_tokens:,}"),
+        ("cache writes", lambda each: f"{each.usage.cache_write_tokens:,}"),
+        ("cache reads", lambda each: f"{each.usage.cache_read_tokens:,}"),
+        ("output tokens", lambda each: f"{each.usage.output_tokens:,}"),
+        ("cost", lambda each: "unknown" if each.usd is None else f"${each.usd:.4f}"),
+        ("seconds", lambda each: f"{each.seconds:.1f}"),
     )
+    columns = ["figure", *(each.arm for each in report.arms)]
+    return columns, [(name, *map(text, report.arms)) for name, text in rows]
 
 
 def group_rows(report: ProofReport) -> list[tuple[str, ...]]:
@@ -431,8 +429,8 @@ def facts_of(report: ProofReport) -> list[tuple[str, str]]:
     if found is not None:
         better, worse = found.test.better, found.test.worse
         facts += [
-            ("lift", f"{interval_text(found.lift)}, {LEVEL:.0%} interval"),
-            ("better, worse", f"{plural(better, 'question')}, {worse}; McNemar exact p = {found.test.p:.4f}"),
+            ("lift", f"{interval_text(found.lift)} with the context"),
+            ("questions", f"{better} better, {worse} worse of {found.questions}; McNemar exact p = {found.test.p:.4f}"),
             ("harm", f"{interval_text(found.harm)}: right without the context, wrong with it"),
         ]
     readings = {name: count for each in report.arms if each.arm == CONTEXT for name, count in each.readings.items()}
@@ -467,7 +465,7 @@ def place_in(text: str | None, path: Path) -> tuple[str, str]:
 
 def markdown(report: ProofReport) -> str:
     """Return the report for a README, between the lines that mark its place."""
-    lines = [BEGIN, "", *_table(ARM_COLUMNS, map(arm_cells, report.arms)), ""]
+    lines = [BEGIN, "", *_table(*arm_table(report)), ""]
     if rows := group_rows(report):
         lines += [*_table((*GROUP_COLUMNS, *(each.arm for each in report.arms)), rows), ""]
     if report.ablations:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
+from ktx_cli import __version__
 from ktx_cli.core import (
     Command,
     Emit,
@@ -332,12 +333,12 @@ class _Asked:
 
     @functools.cached_property
     def _version(self) -> str:
-        """What tells the attempts of this proof from others': the model, the prompts, the context, the tools."""
+        """What tells attempts of this proof from others: the model, the prompts, the context, the version of ktx."""
         prompts = [
             (arm.name, prompt_of(self.arms, arm, self.proof.questions[0], self.request.toolbox, privacy=False).system)
             for arm in (Arm(SCHEMA), Arm(CONTEXT))
         ]
-        facts = [_FORMAT, self.proof.model, self.proof.effort, prompts, self.arms.digest, self._privacy]
+        facts = [_FORMAT, __version__, self.proof.model, self.proof.effort, prompts, self.arms.digest, self._privacy]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
