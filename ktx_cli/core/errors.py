@@ -94,6 +94,7 @@ ERROR_CODES: Mapping[str, tuple[int, str]] = {
     "semantic_problems": (EXIT_FAILED, "`ktx sl validate` found something wrong."),
     "tests_failed": (EXIT_FAILED, "`ktx sl test` has a test that failed."),
     "evals_failed": (EXIT_FAILED, "`ktx eval` has an answer that is not the expected one."),
+    "open_decision": (EXIT_FAILED, "An answer depends on an open decision; `semantic.open_decisions` refuses it."),
     "proof_failed": (
         EXIT_FAILED,
         "`ktx proof` does not meet `--require-lift` or `--max-harm`, or no attempt of an arm came to its end.",

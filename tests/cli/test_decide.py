@@ -212,3 +212,59 @@ def test_a_file_of_decisions_that_cannot_be_read_is_an_error_with_its_name(ktx: 
     answer = ktx("decide")
     assert answer.code == 2
     assert "decisions.yaml: the entry `x` is not a decision" in answer.err
+
+
+STATEMENTS = [
+    ("SELECT sum(mrr) FROM subscriptions", True),
+    ("SELECT count(*) FROM main.accounts", True),
+    ("SELECT sum(mrr) FROM subscriptions s JOIN accounts a ON a.id = s.account_id WHERE NOT a.is_internal", False),
+    ("SELECT 1 AS one", False),
+]
+
+
+@pytest.mark.parametrize(("statement", "is_touched"), STATEMENTS)
+def test_statements_get_a_note_by_what_they_read(ktx: Run, scanned: Path, statement: str, is_touched: bool) -> None:
+    data = ktx("sql", statement, "--json").data
+    assert [each["id"] for each in data["open"]] == ([POINT] if is_touched else [])
+    assert any("open: Do internal accounts count?" in each for each in data["notes"]) is is_touched
+    assert ktx("decide", POINT, "--as", "exclude").code == 0
+    data = ktx("sql", statement, "--json").data
+    assert data["open"] == []
+    decided = "in SQL, rows of accounts count where `is_internal IS NOT TRUE`"
+    assert any(decided in each for each in data["notes"]) is is_touched
+
+
+@pytest.mark.parametrize(("statement", "is_touched"), STATEMENTS)
+def test_the_policy_refuses_statements(ktx: Run, scanned: Path, statement: str, is_touched: bool) -> None:
+    _refuse(scanned)
+    answer = ktx("sql", statement, "--json")
+    if is_touched:
+        assert (answer.code, answer.envelope["error"]["code"]) == (1, "open_decision")
+    else:
+        assert answer.code == 0, answer
+
+
+def test_the_policy_refuses_questions_until_they_are_decided_or_name_a_reading(ktx: Run, scanned: Path) -> None:
+    _refuse(scanned)
+    answer = ktx("sl", "query", "-m", "subscriptions.revenue", "--json")
+    assert (answer.code, answer.envelope["error"]["code"]) == (1, "open_decision")
+    assert f"ktx decide {POINT}" in answer.envelope["error"]["hint"]
+    assert [each["id"] for each in answer.envelope["error"]["details"]["open"]] == [POINT]
+    named = ktx("sl", "query", "-m", "subscriptions.revenue", "--filter", "NOT accounts.is_internal", "--json")
+    assert named.data["rows"] == [["400.00"]]
+    assert ktx("decide", POINT, "--as", "exclude").code == 0
+    assert _revenue(ktx)[0] == "400.00"
+
+
+def _refuse(project: Path) -> None:
+    with (project / "ktx.yaml").open("a") as stream:
+        stream.write("semantic: {open_decisions: refuse}\n")
+
+
+def test_sources_and_hits_of_searches_carry_a_line_without_values(ktx: Run, scanned: Path) -> None:
+    line = f"subscriptions.revenue differs by 25 %; decide with `ktx decide {POINT}`"
+    assert line in ktx("sl", "read", "subscriptions", "--json").data["open"][0]
+    hits = ktx("search", "revenue", "--kind", "measure", "--json").data["hits"]
+    assert [line in each for hit in hits if hit["id"] == "subscriptions.revenue" for each in hit["open"]] == [True]
+    assert ktx("decide", POINT, "--as", "exclude").code == 0
+    assert ktx("sl", "read", "subscriptions", "--json").data["open"] == []

@@ -39,6 +39,8 @@ def test_the_envelope(ktx: Run, values: Path) -> None:
         "row_count": 3,
         "truncated": False,
         "cut": None,
+        "notes": [],
+        "open": [],
     }
 
 

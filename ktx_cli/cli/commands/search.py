@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
+_MOST_NOTES = 3
 _SUMMARY = 100
 
 
@@ -42,8 +43,10 @@ def search(
     `ktx wiki read` shows a passage by its name.
     """
     from ktx_cli.agent_tools import search
+    from ktx_cli.jobs.decide.notes import DefinitionNotes
     from ktx_cli.project import file_name_warnings
     from ktx_cli.search import Scope
+    from ktx_cli.semantic import load_layer
 
     layout, config = session.load_project()
     query = " ".join(words).strip()
@@ -54,7 +57,12 @@ def search(
     passage = next((hit.id for hit in found.hits if hit.kind == "passage"), None)
     steps = [] if passage is None else [Command("wiki", "read", passage)]
     blocks: list[Block] = [_hits_table(found.hits) if found.hits else Fields((("found", "nothing"),))]
-    return Result(hits_data(session, query, found), blocks, next_steps=steps)
+    data = hits_data(session, query, found)
+    notes = DefinitionNotes(layout, lambda connection: load_layer(layout, config, connection))
+    for hit in data["hits"]:
+        hit["open"] = notes.of_hit(hit["connection"], hit["kind"], hit["id"])
+    lines = dict.fromkeys(f"note: {each}" for hit in data["hits"] for each in hit["open"])
+    return Result(data, blocks, next_steps=steps, notes=list(lines)[:_MOST_NOTES])
 
 
 def hits_data(session: Session, query: str, found: Found) -> dict[str, Any]:

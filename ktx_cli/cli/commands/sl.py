@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ktx_cli.jobs.semantic.validate import TestReport, Validation
     from ktx_cli.project import KtxConfig, Layout
     from ktx_cli.search import Hit
+    from ktx_cli.semantic import Model
 
 commands = own_group()
 
@@ -74,11 +75,19 @@ def read(
         of, files = source_files(layout, layers, name)
         data = {"connection": of, "name": name, "files": [{"path": path, "text": text} for path, text in files]}
         return Result(data, [Lines(tuple(_file_lines(files)))])
-    data = describe_source(*find_source(layers, name))
-    return Result(data, _source_blocks(data))
+    shown, source = find_source(layers, name)
+    data = {**describe_source(shown, source), "open": _open_notes(layout, shown.model, source.name)}
+    notes = [f"note: {each}" for each in data["open"]]
+    return Result(data, _source_blocks(data), notes=notes)
 
 
 commands.registered_commands += sl_query.commands.registered_commands
+
+
+def _open_notes(layout: Layout, model: Model, source: str) -> list[str]:
+    from ktx_cli.jobs.decide.notes import DefinitionNotes
+
+    return DefinitionNotes(layout, lambda connection: model).of(model.connection, source)
 
 
 def _layers(session: Session, connection: str | None, internal: bool) -> tuple[Layout, KtxConfig, Layers]:

@@ -57,9 +57,10 @@ def sql(
         formats=not session.settings.json and form is not RowFormat.JSONL,
     )
     _warn_when_cut(session, answer)
+    notes = [f"note: {each}" for each in answer.notes]
     if form is RowFormat.TABLE or session.settings.json:
-        return Result(answer.to_json(), [_shown(answer)])
-    return Result(answer.to_json(), text=as_lines(form, answer.columns, answer.rows, answer.formats))
+        return Result(answer.to_json(), [_shown(answer)], notes=notes)
+    return Result(answer.to_json(), text=as_lines(form, answer.columns, answer.rows, answer.formats), notes=notes)
 
 
 def _shown(answer: SqlAnswer) -> Block:

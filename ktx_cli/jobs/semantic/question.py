@@ -118,11 +118,13 @@ def ask_layer(
     services: QueryServices = UNCACHED,
     suggest: bool | None = None,
     formats: bool = False,
+    effects: bool = True,
 ) -> LayerAnswer:
     """Return the answer of a question.
 
     `suggest`: whether to warn about filter values that no row has, and whether other values may be named (None: no
-    warning). With `scan.privacy: strict` none is named. `formats`: find out how numbers are printed.
+    warning). With `scan.privacy: strict` none is named. `formats`: find out how numbers are printed. `effects`: whether
+    values of open decisions may be named.
     Raises `UsageError` (which connection), `SemanticError` where there is no right answer, `StatementRefusedError`,
     and what opening a connection raises.
     """
@@ -141,7 +143,7 @@ def ask_layer(
         prepared = services.prepare(model, query, attributes=question.attributes, now=asked_at)
         require_defined(config, connection, prepared.asked.plan)
         _require_shown(layout, model, prepared)
-        decisions = _decisions_of(prepared.asked.plan, layout, model)
+        decisions = _decisions_of(prepared.asked.plan, layout, config, model)
         probing = None if services.query_cache is None else CachingConnector(connector, services.query_cache)
         status = answer_status(layout, config, model, prepared.asked, question.least)
         with _schema_changes_named(connection):
@@ -156,7 +158,7 @@ def ask_layer(
     receipt["verified"] = None if verified is None else verified.to_json()
     receipt["status"] = status
     receipt["explained_by"] = _pages_about(answer, layout, connection)
-    receipt = {**receipt, "open": []} if decisions is None else decisions.added_to(receipt)
+    receipt = {**receipt, "open": []} if decisions is None else decisions.added_to(receipt, values=effects)
     rows, too_large = json_rows(answer.rows, max_bytes)
     totals = None if answer.totals is None else json_rows([answer.totals])[0][0]
     return LayerAnswer(
@@ -226,15 +228,13 @@ def _pages_about(answer: Answer, layout: Layout, connection: str) -> list[str]:
     return [page for page in pages if (layout.root / page_path(GLOBAL, page)).is_file()]
 
 
-def _decisions_of(plan: Plan, layout: Layout, model: Model) -> PlanDecisions | None:
+def _decisions_of(plan: Plan, layout: Layout, config: KtxConfig, model: Model) -> PlanDecisions | None:
     """Return the decision points that a question depends on; None where no scan found any."""
     if not (layout.root / layout.raw_path(model.connection, DATABASE_SOURCE, DECISIONS)).is_file():
         return None
-    from ktx_cli.jobs.decide.points import load_decisions
-    from ktx_cli.semantic import decisions_of_plan
+    from ktx_cli.jobs.decide.notes import plan_decisions
 
-    loaded = load_decisions(WorkingTree(layout.root), model, layout)
-    return decisions_of_plan(loaded.decisions, model, plan)
+    return plan_decisions(layout, config, model, plan)
 
 
 def _value_warnings(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ktx_cli.core import NumberFormat, SourceError, UsageError, json_value, listing, row_formats
-from ktx_cli.project import KtxConfig, Layout
+from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout
+from ktx_cli.scan import DECISIONS
 from ktx_cli.semantic import DEFAULT_BYTES, ConnectionGuard, json_rows, quoted
 from ktx_cli.warehouses import Opener, QueryResult, dialect_named, open_connection, row_size
+
+if TYPE_CHECKING:
+    from ktx_cli.jobs.decide.notes import StatementDecisions
+    from ktx_cli.semantic import Model
 
 DEFAULT_ROWS: Final = 1000
 """How many rows an answer has at most, unless it is asked for more."""
@@ -24,7 +29,8 @@ class SqlAnswer:
 
     `sql` is what was sent. `cut`: whether rows were left out because there were too many (`rows`) or because they were
     too large (`bytes`); None when the answer is whole. `explains`: whether the rows are a plan. `formats`: how the
-    numbers of each column are printed, where that was asked for.
+    numbers of each column are printed, where that was asked for. `open`: the open decisions that the statement depends
+    on, `notes` these and the decisions that it may not follow, in a sentence each.
     """
 
     connection: str
@@ -35,6 +41,8 @@ class SqlAnswer:
     cut: Literal["rows", "bytes"] | None = None
     explains: bool = False
     formats: tuple[NumberFormat | None, ...] = ()
+    notes: tuple[str, ...] = ()
+    open: tuple[Mapping[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as it stands in the envelope."""
@@ -47,6 +55,8 @@ class SqlAnswer:
             "row_count": len(self.rows),
             "truncated": self.cut is not None,
             "cut": self.cut,
+            "notes": list(self.notes),
+            "open": [dict(each) for each in self.open],
         }
 
 
@@ -61,9 +71,12 @@ def run_sql(
     max_bytes: int = DEFAULT_BYTES,
     opener: Opener = open_connection,
     formats: bool = False,
+    model: Model | None = None,
+    effects: bool = True,
 ) -> SqlAnswer:
     """Run one statement of a person or an agent on a connection (the only database when it is None).
 
+    `model`: its semantic layer, where somebody has read it. `effects`: whether values of open decisions may be named.
     Raises `UsageError` (no such connection, which of several, `query_policy`, `max_rows`), `StatementRefusedError`
     before the connection is opened, `NotSupportedError`, `SecretError`, `ConfigError` or `SourceError`; the last too
     (code `query`) where the first row alone is larger than `max_bytes`.
@@ -73,6 +86,7 @@ def run_sql(
     chosen = connection or only_database(layout, config)
     guard = ConnectionGuard.of(layout, config, chosen)
     checked = guard.check(sql, max_rows=max_rows)
+    decisions = _decisions_of(layout, config, chosen, sql, model)
     with guard.open(config, layout=layout, environ=environ, opener=opener) as connector:
         if dialect_named(guard.dialect).has_several_servers:
             checked = connector.checked(sql, max_rows=max_rows)
@@ -83,7 +97,22 @@ def run_sql(
     by_bytes = too_large or (found.truncated and len(found.rows) < max_rows)
     cut: Literal["rows", "bytes"] | None = "bytes" if by_bytes else "rows" if found.truncated else None
     styles = row_formats(found.columns, found.rows) if formats else ()
-    return SqlAnswer(chosen, guard.dialect, checked.sql, found.columns, rows, cut, checked.explains, styles)
+    answer = SqlAnswer(chosen, guard.dialect, checked.sql, found.columns, rows, cut, checked.explains, styles)
+    if decisions is None:
+        return answer
+    return replace(answer, notes=tuple(decisions.notes(values=effects)), open=tuple(decisions.to_json(values=effects)))
+
+
+def _decisions_of(
+    layout: Layout, config: KtxConfig, connection: str, sql: str, model: Model | None
+) -> StatementDecisions | None:
+    """Return the decision points that a statement depends on; None where no scan found any."""
+    if not (layout.root / layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)).is_file():
+        return None
+    from ktx_cli.jobs.decide.notes import statement_decisions
+    from ktx_cli.semantic import load_layer
+
+    return statement_decisions(layout, config, load_layer(layout, config, connection) if model is None else model, sql)
 
 
 def _too_large(found: QueryResult, max_bytes: int) -> SourceError:

@@ -69,6 +69,7 @@ def ask_served(
                 environ=project.environ,
                 max_bytes=MOST_BYTES,
                 suggest=None if privacy else True,  # whether a row has a value tells of values
+                effects=not privacy,
                 services=dataclasses.replace(
                     project.services,
                     load=lambda layout, config, connection: model,  # the one the answer is kept with
@@ -130,6 +131,8 @@ def run_served(
                 max_rows=max_rows,
                 max_bytes=MOST_BYTES,
                 opener=watch.opener(project.pool.open),
+                model=model,
+                effects=not privacy,
             )
 
     asked = ("sql_execution", sql, chosen, max_rows)

@@ -84,7 +84,9 @@ def read_definition(
     paths = tuple(path for path, _ in files)
     if form == "composed":
         pages = _pages_about(project, project.config(), shown, source.name)
-        return Definition(of, source.name, definition(shown, source, privacy=privacy, pages=pages), paths)
+        notes = _open_notes(project, shown, source.name)
+        text = definition(shown, source, privacy=privacy, pages=pages, notes=notes)
+        return Definition(of, source.name, text, paths)
     whole = len(shown.columns(source)) == len(source.columns) and len(shown.measures(source)) == len(source.measures)
     if privacy or is_protected(source) or not whole:
         why = "this server was started with --privacy" if privacy else "something of it is hidden, or limited by policy"
@@ -123,7 +125,8 @@ def entities(project: ServedProject, connection: str | None, targets: Sequence[s
         for name, only in wanted.items()
         for piece in _pieces(
             shown,
-            _open_facts(shown, shown.model.sources[name], redacted, _pages_about(project, config, shown, name)),
+            _open_facts(shown, shown.model.sources[name], redacted, _pages_about(project, config, shown, name))
+            | {"open": _open_notes(project, shown, name)},
             only,
             None if redacted else project.layout,
         )
@@ -131,12 +134,14 @@ def entities(project: ServedProject, connection: str | None, targets: Sequence[s
     return Entities(chosen, tuple(pieces), tuple((each, visible(missing_name(shown, each))) for each in missed))
 
 
-def definition(shown: VisibleModel, source: Source, *, privacy: bool, pages: Pages | None = None) -> str:
+def definition(
+    shown: VisibleModel, source: Source, *, privacy: bool, pages: Pages | None = None, notes: Sequence[str] = ()
+) -> str:
     """Return a source as YAML: what its files and the scan say put together, nothing hidden in it.
 
-    `pages`: those that explain it and what it has.
+    `pages`: those that explain it and what it has. `notes`: about open decisions.
     """
-    facts = _plain(_open_facts(shown, source, privacy, pages or {}))
+    facts = _plain(_open_facts(shown, source, privacy, pages or {}) | {"open": list(notes)})
     return visible(yaml.dump(facts))
 
 
@@ -152,13 +157,20 @@ def _pages_about(project: ServedProject, config: KtxConfig, shown: VisibleModel,
     return project.searcher(config).explaining(shown.model.connection, names)
 
 
+def _open_notes(project: ServedProject, shown: VisibleModel, name: str) -> list[str]:
+    """Return the notes about open decisions that a source depends on."""
+    from ktx_cli.jobs.decide.notes import DefinitionNotes
+
+    return DefinitionNotes(project.layout, lambda connection: shown.model).of(shown.model.connection, name)
+
+
 def _pieces(
     shown: VisibleModel, open_facts: dict[str, Any], only: Sequence[str] | None, values_of: Layout | None
 ) -> Iterator[dict[str, Any]]:
     """Yield a source in pieces of bounded size, the first with all that is said of it as a whole."""
     facts = _plain(open_facts)
     if only is not None:
-        kept = ("connection", "name", "kind", "table", "columns", "measures", "segments")
+        kept = ("connection", "name", "kind", "table", "open", "columns", "measures", "segments")
         facts = {key: facts[key] for key in kept if key in facts}
         for part in ("columns", "measures", "segments"):
             facts[part] = [each for each in facts.get(part, ()) if each["name"] in only]

@@ -191,8 +191,8 @@ class EntityFacts(BaseModel):
     facts: dict[str, Any] = Field(
         description="kind, table, description, grain, time; columns (name, type, expr, unit, description, values), "
         "measures (name, expr, filter), joins (to, on, relationship), segments, policies, parameters; `explained_by` "
-        "names wiki pages, `questions` and `synonyms` say what it answers and is called, `lineage` what dbt's SQL says "
-        "of its rows and columns; `not_shown` counts what is hidden."
+        "names wiki pages, `open` says which decisions are open, `questions` and `synonyms` say what it answers and is "
+        "called, `lineage` what dbt's SQL says of its rows and columns; `not_shown` counts what is hidden."
     )
 
 

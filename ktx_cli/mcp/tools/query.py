@@ -289,5 +289,5 @@ def sql_execution(call: Call, value: RunSql) -> SqlRows:
         row_count=rows.count,
         cut=answer.cut,
         truncated=answer.cut is not None,
-        warnings=[*warning_texts(rows.warnings), *privacy_warnings(privacy)],
+        warnings=[*answer.notes, *warning_texts(rows.warnings), *privacy_warnings(privacy)],
     )

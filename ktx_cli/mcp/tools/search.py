@@ -49,6 +49,7 @@ class HitFacts(BaseModel):
     snippet: str = Field(description="The part of its text the words stand in.")
     matched_on: list[str]
     pages: list[str] = Field(description="Keys of the wiki pages that explain it, to be read with wiki_read.")
+    open: list[str] = Field(default_factory=list, description="Open decisions that its numbers depend on.")
 
 
 class Hits(Paged):
@@ -120,6 +121,7 @@ def discover_data(call: Call, value: Discover) -> Hits:
 def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None = None) -> Hits:
     """Return the page of hits that `value` (connection, user, limit, offset) asks for."""
     from ktx_cli.agent_tools import search
+    from ktx_cli.jobs.decide.notes import DefinitionNotes
     from ktx_cli.search import Scope
 
     privacy = call.options.privacy
@@ -136,8 +138,12 @@ def found(call: Call, query: str, kinds: list[Kind], value: Any, tag: str | None
         if hit["kind"] != "value":  # of a column no text that may hold values, with `privacy`
             hidden = privacy and "values" in hit["matched_on"]
             hit |= {"summary": visible(hit["summary"]), "snippet": "" if hidden else visible(hit["snippet"])}
+    page = page_of("hits", hits, value.offset, value.limit)
+    notes = DefinitionNotes(project.layout, lambda connection: project.load_layer(project.layout, config, connection))
+    for hit in page["hits"]:
+        hit["open"] = notes.of_hit(hit["connection"], hit["kind"], hit["id"])
     return Hits(
-        **page_of("hits", hits, value.offset, value.limit),
+        **page,
         total=answer.found.total,
         corrected=dict(answer.found.corrected),
         warnings=warning_texts(answer.warnings),

@@ -167,6 +167,9 @@ class Semantic(Block):
     min_status: Literal["proposed", "accepted", "certified"] = setting(
         "proposed", "The lowest status of the definitions that an answer may be made of; below it, it is refused."
     )
+    open_decisions: Literal["note", "refuse"] = setting(
+        "note", "An answer that depends on an open decision gets a note, or is refused: note, refuse."
+    )
 
 
 def _profile(value: Any) -> Any:

@@ -140,7 +140,7 @@ def test_what_this_version_reads() -> None:
     blocks = ("llm.", "ingest.rateLimit.")
     rest = {path for path in used if not path.startswith(("connections.", *blocks))}
     scan = {path for path in rest if path.startswith("scan.")}
-    keys = ("week_start", "fiscal_year_start", "timezone", "min_status")
+    keys = ("week_start", "fiscal_year_start", "timezone", "min_status", "open_decisions")
     semantic = {f"semantic.{key}" for key in keys}
     ingest = {path for path in rest if path.startswith(("ingest.embeddings.", "ingest.workUnits."))}
     others = {"setup.database_connection_ids", "storage.git.author", "mcp.user_attributes"}

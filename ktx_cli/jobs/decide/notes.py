@@ -1,0 +1,165 @@
+"""What a question or a statement is told of decision points, and the policy that refuses it while one is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ktx_cli.core import Command, Hint, KtxError, listing
+from ktx_cli.jobs.decide.points import load_decisions
+from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
+from ktx_cli.scan import DECISIONS
+from ktx_cli.semantic import (
+    Graph,
+    OpenDecision,
+    PlanDecisions,
+    decisions_of_plan,
+    is_touched,
+    open_decision,
+    open_notes,
+    reached_from,
+)
+
+if TYPE_CHECKING:
+    from ktx_cli.semantic import DecisionPoint, Decisions, Model, Plan, Source
+
+OPEN_DECISION = "open_decision"
+
+
+def plan_decisions(layout: Layout, config: KtxConfig, model: Model, plan: Plan) -> PlanDecisions:
+    """Return the decision points that a question depends on.
+
+    Raises `KtxError` (`open_decision`) where one is open and `semantic.open_decisions` is `refuse`.
+    """
+    decisions = load_decisions(WorkingTree(layout.root), model, layout).decisions
+    found = decisions_of_plan(decisions, model, plan)
+    _require_decided(config, found.open)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class StatementDecisions:
+    """The open points that a SQL statement depends on, and in a sentence each the decisions that it may not follow."""
+
+    open: tuple[OpenDecision, ...] = ()
+    decided: tuple[str, ...] = ()
+
+    def notes(self, *, values: bool = True) -> list[str]:
+        """Return them as notes."""
+        return [*open_notes(self.open, values=values), *self.decided]
+
+    def to_json(self, *, values: bool = True) -> list[dict[str, Any]]:
+        """Return the open ones as they stand in an envelope."""
+        return [each.to_json(values=values) for each in self.open]
+
+
+def statement_decisions(layout: Layout, config: KtxConfig, model: Model, sql: str) -> StatementDecisions:
+    """Return the decision points that a SQL statement depends on, by the relations and columns that it reads.
+
+    A statement that names a column of a point says itself how it is to be read. Raises as `plan_decisions`.
+    """
+    from ktx_cli.protection import names_in, sources_of
+
+    named = names_in(sql, model.dialect)
+    if named is None:
+        return StatementDecisions()
+    decisions = load_decisions(WorkingTree(layout.root), model, layout).decisions
+    if not decisions.points:
+        return StatementDecisions()
+    sources = {source.name: source for table in named.tables for source in sources_of(model, table)}
+    columns = {column.casefold() for _, column in named.columns}
+    found = [
+        _open_in(decisions, point, sources)
+        for point in decisions.unsettled()
+        if _depends(point, sources) and not columns.intersection(each.casefold() for each in point.columns)
+    ]
+    _require_decided(config, found)
+    decided = [
+        f"decided: {answer.decision.rstrip('.')} ({answer.signature}); in SQL, rows of {point.source} count where "
+        f"`{chosen.filter}`"
+        for point, chosen, answer in decisions.decided()
+        if chosen.filter and _depends(point, sources)
+        if not columns.intersection(each.casefold() for each in point.columns)
+    ]
+    return StatementDecisions(tuple(found), tuple(decided))
+
+
+def _depends(point: DecisionPoint, sources: dict[str, Source]) -> bool:
+    """Whether a statement over these sources depends on a point: it reads its table, or one whose measures it moves."""
+    moved = (measure.partition(".")[0] for measure, spread in point.spreads.items() if spread)
+    return point.source in sources or any(source in sources for source in moved)
+
+
+def _open_in(decisions: Decisions, point: DecisionPoint, sources: dict[str, Source]) -> OpenDecision:
+    measures = [each for each in point.spreads if each.partition(".")[0] in sources]
+    return open_decision(decisions, point, measures)
+
+
+def _require_decided(config: KtxConfig, found: Sequence[OpenDecision]) -> None:
+    if not found or config.semantic.open_decisions != "refuse":
+        return
+    first = found[0].point
+    questions = listing((f"`{each.point.question}`" for each in found), 3)
+    columns = listing((f"{first.source}.{each}" for each in first.columns), 3)
+    hint = Hint(
+        "a person decides with {}; until then, ask for one reading with a condition on {}",
+        Command("decide", first.id),
+        columns,
+    )
+    details = {"open": [each.to_json(values=False) for each in found]}
+    raise KtxError(f"the answer depends on open decisions: {questions}", code=OPEN_DECISION, hint=hint, details=details)
+
+
+class DefinitionNotes:
+    """Short lines about open decisions for sources and measures that are listed or found; each layer is read once.
+
+    Values are never named. `load` reads the semantic layer of a connection.
+    """
+
+    def __init__(self, layout: Layout, load: Callable[[str], Model]) -> None:
+        self._layout, self._load = layout, load
+        self._known: dict[str, tuple[Model, Graph, Decisions] | None] = {}
+
+    def of_hit(self, connection: str | None, kind: str, name: str) -> list[str]:
+        """Return the lines for a hit of a search: a source, or a measure as `source.measure`."""
+        if not connection or kind not in ("source", "measure"):
+            return []
+        source, _, measure = name.rpartition(".") if kind == "measure" else (name, "", "")
+        return self.of(connection, source, measure or None)
+
+    def of(self, connection: str, source: str, measure: str | None = None) -> list[str]:
+        """Return the lines for a source, or for one of its measures."""
+        if connection not in self._known:
+            self._known[connection] = self._read(connection)
+        known = self._known[connection]
+        if known is None or source not in known[0].sources:
+            return []
+        model, graph, decisions = known
+        return definition_notes(decisions, graph, model.sources[source], measure)
+
+    def _read(self, connection: str) -> tuple[Model, Graph, Decisions] | None:
+        if not has_points(self._layout, connection):
+            return None
+        model = self._load(connection)
+        decisions = load_decisions(WorkingTree(self._layout.root), model, self._layout).decisions
+        return model, Graph(model), decisions
+
+
+def has_points(layout: Layout, connection: str) -> bool:
+    """Whether a scan recorded decision points of a connection."""
+    return (layout.root / layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)).is_file()
+
+
+def definition_notes(decisions: Decisions, graph: Graph, source: Source, measure: str | None = None) -> list[str]:
+    """Return a short line for each open point that a source, or one of its measures, depends on."""
+    points = decisions.unsettled()
+    reached = reached_from(graph, source.name, {each.source for each in points}) if points else frozenset()
+    names = [measure] if measure is not None else list(source.measures)
+    found = []
+    for point in points:
+        refs = [ref for name in names if is_touched(point, ref := f"{source.name}.{name}", reached)]
+        if refs or (measure is None and point.source == source.name):
+            known = [ref for ref in refs if ref in point.spreads]
+            found.append(open_decision(decisions, point, known))
+    return open_notes(found, values=False)
