@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,9 +26,14 @@ class ServerToolbox:
         """Return what the server says to every client."""
         return instructions(replace(_OPTIONS, privacy=privacy))
 
-    def tools(self, project: ServedProject, *, privacy: bool, keep: KeepRows) -> Sequence[RuntimeTool]:
-        """Return the tools on a project. `keep` takes the rows of each query, and returns the id of the result."""
-        options = replace(_OPTIONS, privacy=privacy)
+    def tools(
+        self, project: ServedProject, *, privacy: bool, attributes: Mapping[str, Any], keep: KeepRows
+    ) -> Sequence[RuntimeTool]:
+        """Return the tools on a project, for a caller with some attributes.
+
+        `keep` takes the rows of each query, and returns the id of the result.
+        """
+        options = replace(_OPTIONS, privacy=privacy, attributes=attributes)
         return [_loop_tool(each, Call(project, options), keep) for each in offered(options).values()]
 
 

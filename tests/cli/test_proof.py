@@ -97,6 +97,23 @@ def test_the_arms_are_asked_the_same_and_compared(ktx: Run, proven: Path, model_
     assert [(run["command"], run["status"], run["commit"]) for run in runs] == [("ktx proof", "done", None)]
 
 
+def test_an_agent_sees_nothing_of_what_is_expected(ktx: Run, proven: Path, model_server: ModelServer) -> None:
+    case = "{id: n, question: How many customers do we have?, sql: SELECT 1 AS secret_query, expect: {value: 987654}}"
+    (proven / "evals" / "shop.yaml").write_text(f"cases: [{case}]\n")
+    seen: list[str] = []
+
+    def curious(request: ModelRequest) -> Reply:
+        seen.append(request.words)
+        turn = sum(message["role"] == "assistant" for message in request.body["messages"])
+        looks = [Call("discover_data", {"query": "expected value secret query evals customers", "limit": 50})]
+        looks += [Call("context_status", {}), Call("sl_list", {}), Call("connection_list", {})]
+        return calls(*looks) if turn == 0 and "discover_data" in request.tool_names else says("done")
+
+    model_server.play(curious)
+    assert ktx("proof", "--runs", "1").code == 0
+    assert len(seen) > 3 and not any(hidden in words for words in seen for hidden in ("987654", "secret_query"))
+
+
 def test_a_recorded_proof_is_scored_again_byte_for_byte(ktx: Run, proven: Path, model_server: ModelServer) -> None:
     before = _files(proven)
     first = ktx("proof", "--plain", "--runs", "1", "--markdown", "one.md")

@@ -50,8 +50,10 @@ class Toolbox(Protocol):
         """Return what an agent client is told about the tools."""
         ...
 
-    def tools(self, project: ServedProject, *, privacy: bool, keep: KeepRows) -> Sequence[RuntimeTool]:
-        """Return the tools on a project."""
+    def tools(
+        self, project: ServedProject, *, privacy: bool, attributes: Mapping[str, Any], keep: KeepRows
+    ) -> Sequence[RuntimeTool]:
+        """Return the tools on a project, for a caller with some attributes."""
         ...
 
 
@@ -204,7 +206,9 @@ def tools_of(
 ) -> list[RuntimeTool]:
     """Return the tools of an arm for one question."""
     if has_context(arm):
-        tools = [_observed(each, state) for each in toolbox.tools(project, privacy=privacy, keep=state.keep)]
+        attributes = state.question.attributes
+        given = toolbox.tools(project, privacy=privacy, attributes=attributes, keep=state.keep)
+        tools = [_observed(each, state) for each in given]
     else:
         tools = _schema_tools(arms, state, privacy=privacy)
     answer = RuntimeTool(

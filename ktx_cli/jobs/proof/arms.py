@@ -252,12 +252,14 @@ class ArmProject(ServedProject):
 class Arms:
     """The folders of the arms of one proof, made when they are asked for. A context manager.
 
-    `digest`: of the context all arms begin with; other files make it another proof.
+    `ablates`: whether artifacts are left out, so that what they touch must be known. `digest`: of the context all arms
+    begin with; other files make it another proof.
     """
 
     layout: Layout
     config: KtxConfig
     environ: Mapping[str, str]
+    ablates: bool = True
     digest: str = ""
     models: dict[str, Model] = field(default_factory=dict)
     artifacts: list[Artifact] = field(default_factory=list)
@@ -282,7 +284,8 @@ class Arms:
             self.models = {connection: self._load(tree, connection) for connection in layer_ids(Layout(self._base))}
             for model in self.models.values():
                 _require_known(model)
-            self.artifacts = sorted([*list_artifacts(tree, self.models), *self._decisions(tree)])
+            if self.ablates:
+                self.artifacts = sorted([*list_artifacts(tree, self.models), *self._decisions(tree)])
             self._stack = stack.pop_all()
         return self
 

@@ -22,7 +22,7 @@ class Question(Record):
     """A question with its truth.
 
     `readings`: name -> what the answer is when the question is read wrongly in that way. `group`: where what it needs
-    is written, for questions of the bundled company.
+    is written, for questions of the bundled company. `attributes`: of the caller, for row policies.
     """
 
     id: str
@@ -32,15 +32,17 @@ class Question(Record):
     readings: Mapping[str, Expectation] = field(default_factory=dict)
     group: str = ""
     place: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
-    json_keys = ("id", "text", "expect", "connection", "readings", "group", "place")
+    json_keys = ("id", "text", "expect", "connection", "readings", "group", "place", "attributes")
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Question:
         """Return the question that `to_json` gave."""
         readings = {name: _expectation(each) for name, each in raw["readings"].items()}
         expect = _expectation(raw["expect"])
-        return cls(raw["id"], raw["text"], expect, raw["connection"], readings, raw["group"], raw["place"])
+        plain = {name: raw[name] for name in ("id", "text", "connection", "group", "place", "attributes")}
+        return cls(**plain, expect=expect, readings=readings)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -97,7 +99,10 @@ def load_questions(
                 silent.append(case.name)
                 continue
             place = f"{case.path}:{case.line}"
-            questions.append(Question(case.name, str(case.asked.question), expect, case.connection or "", place=place))
+            asked, attributes = str(case.asked.question), case.asked.attributes
+            questions.append(
+                Question(case.name, asked, expect, case.connection or "", place=place, attributes=attributes)
+            )
     if silent:
         message = f"{plural(len(silent), 'eval')} without an expected answer cannot be used: {listing(silent)}"
         warn(ResultWarning("no_truth", message, hint=Command("eval", *silent[:5], "--accept")))

@@ -124,7 +124,7 @@ def prove(request: ProofRequest) -> tuple[ProofReport, list[ResultWarning]]:
     ref = model_for(config, ROLE)
     preflight.check_settings()
     try:
-        with _subject(request, plan) as subject, Arms(subject.layout, subject.config, request.environ) as arms:
+        with _subject(request, plan) as subject, _arms(request, subject) as arms:
             proof = _plan(request, plan, arms, subject, ref)
             arms.require_reachable(sorted({each.connection for each in subject.questions} - {""}) or subject.databases)
             request = replace(request, show_values=request.show_values or subject.made_up)
@@ -162,6 +162,10 @@ def _subject(request: ProofRequest, plan: RunPlan) -> Iterator[Subject]:
         return
     with company_of(request.company, config, environ, request.names, plan.warn, plan.emit) as subject:
         yield subject
+
+
+def _arms(request: ProofRequest, subject: Subject) -> Arms:
+    return Arms(subject.layout, subject.config, request.environ, ablates=bool(request.ablate))
 
 
 def _plan(request: ProofRequest, plan: RunPlan, arms: Arms, subject: Subject, ref: ModelRef) -> ProofPlan:
@@ -329,6 +333,7 @@ class _Asked:
 
     def _key(self, arm: Arm, question: Question, run: int) -> str:
         facts = [self._version, arm.name, question.prompt, question.connection, list(question.columns), run]
+        facts.append(question.attributes)
         return store_key(_UNIT, _KIND, facts)
 
     @functools.cached_property
@@ -422,7 +427,7 @@ def estimate(request: ProofRequest) -> tuple[ProofEstimate, list[ResultWarning]]
     recorder = Recorder(request.layout, new_run_id(), request.emit)
     plan = RunPlan(COMMAND, request.layout, request.config, request.environ, recorder)
     ref = model_for(request.config, ROLE)
-    with _subject(request, plan) as subject, Arms(subject.layout, subject.config, request.environ) as arms:
+    with _subject(request, plan) as subject, _arms(request, subject) as arms:
         proof = _plan(request, plan, arms, subject, ref)
     asked = len(proof.questions) * proof.runs
     names = [SCHEMA, CONTEXT] if proof.baseline else [CONTEXT]

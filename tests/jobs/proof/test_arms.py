@@ -153,6 +153,18 @@ def test_nothing_of_the_project_changes(project: Layout) -> None:
     assert not scratch.exists()
 
 
+def test_a_caller_has_the_attributes_of_the_question(project: Layout) -> None:
+    overlay = project.root / "semantic-layer" / "shop" / "orders.yaml"
+    policy = 'policies:\n  - {name: own, filter: "status = {{ user.status }}"}\n'
+    overlay.write_text(overlay.read_text() + policy)
+    with Arms(project, load_config(project.config).config, dict(os.environ)) as arms:
+        state = AnswerState(Question("q", "Orders?", Expectation(value=1), attributes={"status": "open"}))
+        tools = tools_of(arms, Arm(CONTEXT), arms.context, state, ServerToolbox(), privacy=False)
+        said = _call(next(each for each in tools if each.name == "sl_query"), {"measures": ["orders.order_count"]})
+        assert state.results["r1"].rows == ((1,),), said
+        assert not (arms.context.layout.root / "evals").exists()
+
+
 def test_folders_outside_of_the_project_are_read_where_they_are(project: Layout, tmp_path: Path) -> None:
     (tmp_path / "handbook").mkdir()
     (tmp_path / "handbook" / "zebra.md").write_text("# Zebra\n\nText.\n")
