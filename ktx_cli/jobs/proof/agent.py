@@ -210,7 +210,7 @@ def tools_of(
         given = toolbox.tools(project, privacy=privacy, attributes=attributes, keep=state.keep)
         tools = [_observed(each, state) for each in given]
     else:
-        tools = _schema_tools(arms, state, privacy=privacy)
+        tools = _schema_tools(arms, project, state, privacy=privacy)
     answer = RuntimeTool(
         "answer", "Give the answer to the question, or say that there is none.", GiveAnswer, state.accept
     )
@@ -232,9 +232,8 @@ def _observed(tool: RuntimeTool, state: AnswerState) -> RuntimeTool:
     return RuntimeTool(tool.name, tool.description, tool.input_model, handle, tool.read_only, tool.common)
 
 
-def _schema_tools(arms: Arms, state: AnswerState, *, privacy: bool) -> list[RuntimeTool]:
+def _schema_tools(arms: Arms, project: ArmProject, state: AnswerState, *, privacy: bool) -> list[RuntimeTool]:
     """Return the tools that know nothing but the database. What people hid stays hidden: it is no context."""
-    project = arms.context
 
     def read_schema(value: ReadSchema) -> ToolOutput:
         chosen = _connection(arms, value.connection)

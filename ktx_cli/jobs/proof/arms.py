@@ -269,6 +269,7 @@ class Arms:
     _pool: ConnectorPool = field(init=False)
     _base: Path = field(init=False)
     _context: ArmProject | None = None
+    _protection: ArmProject | None = None
     _schemas: dict[str, DatabaseSchema] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -294,19 +295,29 @@ class Arms:
 
     @property
     def context(self) -> ArmProject:
-        """The arm with all context. Its protection holds for every arm."""
+        """The project of the arm with all context."""
         if self._context is None:
             self._context = self._stack.enter_context(contextlib.closing(self._served(self._base)))
         return self._context
 
+    @property
+    def protection(self) -> ArmProject:
+        """The project of the schema alone: what people hid stays hidden, and no open decision refuses an answer."""
+        if self._protection is None:
+            semantic = self.config.semantic.model_copy(update={"open_decisions": "note"})
+            project = self._served(self._base)
+            project.settings = self.config.model_copy(update={"semantic": semantic})
+            self._protection = self._stack.enter_context(contextlib.closing(project))
+        return self._protection
+
     @contextlib.contextmanager
     def project_of(self, arm: Arm) -> Iterator[ArmProject]:
-        """Hold the project of an arm open; that of the schema alone is the whole one, for what people hid stays so.
+        """Hold the project of an arm open; that of the schema alone is there for its protection.
 
         Raises `UsageError` for an artifact that cannot be left out alone.
         """
         if arm.artifact is None:
-            yield self.context
+            yield self.protection if arm.name == SCHEMA else self.context
             return
         overlay = self.overlay(arm.artifact)
         folder = self._place(f"without-{len(list(self._scratch.iterdir()))}")

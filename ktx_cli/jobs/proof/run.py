@@ -264,8 +264,10 @@ class _Asked:
 
     async def _ask(self, runtime: LlmRuntime) -> None:
         runner = AgentRunner(runtime, self.cancellation, self._store, self.plan.emit)
-        arms = [*([Arm(SCHEMA)] if self.proof.baseline else []), Arm(CONTEXT)]
-        await self._ask_arms(runner, [(arm, self.arms.context, each) for each in self.proof.questions for arm in arms])
+        arms = [(Arm(CONTEXT), self.arms.context)]
+        if self.proof.baseline:
+            arms.insert(0, (Arm(SCHEMA), self.arms.protection))
+        await self._ask_arms(runner, [(*arm, each) for each in self.proof.questions for arm in arms])
         for artifact in self.proof.ablated:
             arm, seen = Arm.without(artifact), set(seen_by(self.proof, self.attempts, artifact))
             questions = [each for each in self.proof.questions if each.id in seen]

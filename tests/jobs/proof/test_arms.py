@@ -127,7 +127,7 @@ def test_the_schema_alone_shows_no_context_and_nothing_hidden(arms: Arms) -> Non
         assert context not in said.replace("no table `zebra`", "")
     state = AnswerState(QUESTION)
     tools = {
-        each.name: each for each in tools_of(arms, Arm(SCHEMA), arms.context, state, ServerToolbox(), privacy=False)
+        each.name: each for each in tools_of(arms, Arm(SCHEMA), arms.protection, state, ServerToolbox(), privacy=False)
     }
     refused = _call(tools["sql_execution"], {"sql": "SELECT card_number FROM orders"})
     assert refused.startswith("sql_execution: the statement reads rows or columns that are hidden")
@@ -202,3 +202,20 @@ def test_without_a_decision_definitions_and_page_are_as_they_were(
                 page = _call(tools["wiki_read"], {"key": page_key(POINT)})
                 assert ("They are not customers" in page) == (arm.artifact is None)
     assert [float(each.rows[0][0]) for each in state.results.values()] == [400, 500]
+
+
+def test_open_decisions_are_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "open").mkdir()
+    layout = Layout(make(tmp_path / "open"))
+    with layout.config.open("a") as stream:
+        stream.write("semantic: {open_decisions: refuse}\n")
+    sql = {"sql": "SELECT count(*) FROM accounts"}
+    said = {}
+    with Arms(layout, load_config(layout.config).config, dict(os.environ)) as arms:
+        for name in (SCHEMA, CONTEXT):
+            with arms.project_of(Arm(name)) as project:
+                tools = tools_of(arms, Arm(name), project, AnswerState(QUESTION), ServerToolbox(), privacy=False)
+                said[name] = _call(next(each for each in tools if each.name == "sql_execution"), sql)
+    assert "internal accounts" in said[CONTEXT]
+    assert "internal accounts" not in said[SCHEMA] and "[4]" in said[SCHEMA]
