@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from ktx_cli.agent_tools.fence import visible
@@ -87,14 +88,16 @@ class Library:
         """Return the passage of a citation key, None where there is none now."""
         place = self.place_of(key)
         found = () if place is None else self.passages(place)
-        return next((each for each in found if key in (each.key, visible(each.key))), None)
+        return next((each for each in found if key in (each.key, visible(each.key), _shown_key(each))), None)
 
     def place_of(self, key: str) -> DocumentId | None:
         """Return the document a citation key is of."""
         name = key.rsplit(":", 2)[0]
         source, _, path = name.partition(":")
-        place = DocumentId(source, path)
-        return place if path in self.sources.get(source, {}) else self.named(name)
+        files = self.sources.get(source, {})
+        if path not in files and _MASKED.fullmatch(path):
+            path = next((each for each in files if shown_path(each) == path), path)
+        return DocumentId(source, path) if path in files else self.named(name)
 
     def search(self, query: str, source: str | None, limit: int) -> tuple[Hit, ...]:
         """Return the passages that fit a query, best first; their `id` is the citation key."""
@@ -115,7 +118,7 @@ class Library:
         document = self.document(place)
         title = "" if document is None else self._title(place, document)
         for each in self.passages(place):
-            yield Searched(each.key, place.source, title, screened(each.text), each.heading)
+            yield Searched(_shown_key(each), place.source, title, screened(each.text), each.heading)
 
     def _title(self, place: DocumentId, document: Document) -> str:
         """Return the title of a document, with the mark of one that says that it does not hold."""
@@ -149,7 +152,31 @@ def _screened(document: Document) -> Document:
     return replace(document, title=screened_line(document.title, "title"), markdown="\n".join(lines))
 
 
-_RULES: Final = "screened-1"
+_MASKED: Final = re.compile(r"not-shown-[0-9a-f]{16}[.\w]*")
+_ID: Final = re.compile(r"[0-9a-f]{32,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+"""Stands in names of files that other programs export, and is no secret."""
+
+
+@functools.lru_cache(maxsize=10_000)
+def shown_path(path: str) -> str:
+    """Return the path of a document as ids of passages have it: `not-shown-<16 hex>` where it may not be shown."""
+    from ktx_cli.wiki import screened_line
+
+    parts = [_ID.sub("", part) for part in path.split("/")]
+    words = re.sub(r"[\W_]+", " ", " ".join(parts))
+    if all(screened_line(text, "path") == text for text in (*parts, words)):
+        return path
+    digest = hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"not-shown-{digest[:16]}{PurePosixPath(path).suffix}"
+
+
+def _shown_key(passage: Passage) -> str:
+    """Return a citation key as a search shows it."""
+    source, _, rest = passage.key.partition(":")
+    return f"{source}:{shown_path(passage.path)}{rest.removeprefix(passage.path)}"
+
+
+_RULES: Final = "screened-2"
 """What is left out of documents: another name where an index that was written before shows more."""
 
 _FETCHES = "SELECT connection, kind, files FROM fetches ORDER BY connection"
@@ -176,9 +203,10 @@ def _digests(files: Mapping[str, str], stamps: PathStamps) -> dict[str, str]:
 def passage_of(layout: Layout, config: KtxConfig, key: str) -> SearchPassage | None:
     """Return the passage of a citation key, as a search gave it; None where its document has none of that key now."""
     source, _, rest = key.partition(":")
-    path = rest.rsplit(":", 2)[0]
+    asked = rest.rsplit(":", 2)[0]
     files = (read_state(layout, lambda database: _fetched(database, config)) or {}).get(source, {})
-    passages = _loader(layout, config, source, files)(path) if path in files else ()
+    paths = [asked] if asked in files else [each for each in files if shown_path(each) == asked]
+    passages = _loader(layout, config, source, files)(paths[0]) if paths else ()
     return next((each for each in passages if each.id == key), None)
 
 

@@ -127,6 +127,7 @@ def test_a_dbt_project_in_a_folder(repository: Repository, tmp_path: Path) -> No
         (b"- name\n", "dbt_project.yml:1: the settings of the dbt project are not a mapping"),
         (b"name: M\xfcller\n", "dbt_project.yml:1:8: the text is not UTF-8"),
         (b"name: [acme\n", "dbt_project.yml:"),
+        (b"# name: acme\n", "dbt_project.yml:1: the file is empty"),
     ],
 )
 def test_settings_of_a_dbt_project_that_cannot_be_read_fail_the_source(

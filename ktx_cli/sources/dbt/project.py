@@ -112,11 +112,10 @@ class ProjectPaths:
 def load_settings(path: str, content: bytes) -> dict[str, Any]:
     """Return the settings of a `dbt_project.yml`; raises `ConfigError` for one that is no mapping of YAML."""
     settings = yaml.load(content, where=path)
-    if settings is None:
-        return {}
     if not isinstance(settings, dict):
         hint = "write `name: <project>` and the other settings of dbt as keys"
-        message = f"{path}:1: the settings of the dbt project are not a mapping"
+        what = "the file is empty" if settings is None else "the settings of the dbt project are not a mapping"
+        message = f"{path}:1: {what}"
         raise ConfigError(message, hint=hint, details={"path": path, "line": 1})
     return {str(key): value for key, value in settings.items()}
 
