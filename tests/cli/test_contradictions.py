@@ -159,6 +159,66 @@ def test_all_of_ten_planted_contradictions_are_recorded_and_kept_until_a_person_
     assert "9 contradictions" in ktx("status").out
 
 
+SIDES = {"docs/returns.md": "Customers have 30 days.", "policy/policy-2023.md": "Customers have 14 days."}
+
+
+RETURNS = "wiki/global/returns.md"
+
+
+class TwoUnits:
+    """Each unit writes the same page from its own document; the repair of the conflict records what both say."""
+
+    def __init__(self) -> None:
+        self.repairs: list[str] = []
+
+    def __call__(self, request: ModelRequest) -> Reply:
+        said = json.dumps(request.body.get("messages", []), ensure_ascii=False).replace('\\"', '"')
+        step = sum(message["role"] == "assistant" for message in request.body["messages"])
+        if "You sort documents" in request.system:
+            return gives({"lane": "full", "reason": "It says what counts."})
+        if "Two pieces of work changed the same file" in request.system:
+            if step == 0:
+                return calls(Call("read_repair_file", {"path": RETURNS}))
+            self.repairs.append(said)
+            return self._repair() if step == 1 else says("Both are in it.")
+        listed = re.findall(r"- ([\w-]+\.md) \(", said)
+        if "This run has " in said or not listed or step:
+            return says("ok")
+        text = next(text for source, text in SIDES.items() if source.endswith(f"/{listed[0]}"))
+        page = {"key": "returns", "summary": "How long customers may return goods.", "content": f"{text}\n"}
+        return calls(Call("wiki_write", {**page, "raw_paths": listed}))
+
+    def _repair(self) -> Reply:
+        statements = [{"source": source, "text": text, "effect": "The page."} for source, text in SIDES.items()]
+        lines = "\n".join(f"- {source}: {text}" for source, text in SIDES.items())
+        page = f"---\nsummary: How long customers may return goods.\n---\n\nSources disagree:\n\n{lines}\n"
+        return calls(
+            Call("record_contradiction", {"topic": "returns", "statements": statements}),
+            Call("write_repair_file", {"path": RETURNS, "content": page}),
+        )
+
+
+def test_the_repair_of_a_conflict_records_the_contradiction(
+    ktx: Run, company: Path, configure: Run, model_server: ModelServer
+) -> None:
+    configure()
+    (company / "policy").mkdir()
+    for source, text in SIDES.items():
+        (company / source).write_text(f"# Returns\n\n{text}\n")
+    with (company / "ktx.yaml").open("a") as file:
+        file.write("  policy: {driver: documents, path: policy}\n")
+    model = TwoUnits()
+    model_server.play(model)
+    answer = ktx("ingest", "--json")
+    assert answer.code == 0, answer
+    assert all(text in model.repairs[0] for text in SIDES.values()), "the repair has read both changes"
+    (found,) = answer.data["contradictions"]
+    assert {each["source"]: each["text"] for each in found["statements"]} == SIDES
+    assert [each["topic"] for each in kept(company)] == ["returns"]
+    page = (company / RETURNS).read_text()
+    assert all(text in page for text in SIDES.values()), "neither is preferred"
+
+
 def test_a_run_without_contradictions_leaves_no_file(
     ktx: Run, company: Path, configure: Run, model_server: ModelServer
 ) -> None:
