@@ -55,6 +55,7 @@ from ktx_cli.project import (
     transaction,
 )
 from ktx_cli.protection import has_protected
+from ktx_cli.scan import DECISIONS, read_points
 from ktx_cli.semantic import Model
 from ktx_cli.wiki import Contradiction, hidden_characters, with_contradictions
 
@@ -251,7 +252,21 @@ def digest(work: SourceWork, workspace: Workspace) -> str:
     found = hashlib.sha256(f"{FORMAT}\n{work.kind}\n{settings}\n{work.snapshot.complete}\n".encode())
     found.update("".join(f"{path}\0{file.sha256}\n" for path, file in work.snapshot.files.items()).encode())
     found.update(tables(workspace))
+    found.update(decision_points(workspace))
     return found.hexdigest()
+
+
+def decision_points(workspace: Workspace) -> bytes:
+    """Return a line for each decision point that a projection looks up statements for."""
+    paths = sorted(path for path in workspace.paths(f"{RAW_NAME}/") if path.endswith(f"/{DECISIONS}"))
+    lines = []
+    for path in paths:
+        try:
+            points = read_points(workspace.read(path) or b"", path)
+        except KtxError:  # the scan of its connection warns of a broken record
+            continue
+        lines += [f"{path}\0{each.table}\0{each.kind}\0{','.join(each.columns)}\n" for each in points]
+    return "".join(lines).encode("utf-8", "surrogatepass")
 
 
 _State = Mapping[str, bytes | None]

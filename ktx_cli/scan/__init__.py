@@ -15,7 +15,8 @@ if TYPE_CHECKING:
         source_of_tables,
         with_spreads,
     )
-    from ktx_cli.scan.decisions.record import DECISIONS, FoundPoint, points_bytes
+    from ktx_cli.scan.decisions.record import DECISIONS, FoundPoint, PointKey, points_bytes, read_points
+    from ktx_cli.scan.decisions.tables import name_words, same_thing
     from ktx_cli.scan.descriptions.batches import estimated_tokens
     from ktx_cli.scan.descriptions.describers import Answers, Estimator, ModelDescriber, RuleDescriber, kept_answers
     from ktx_cli.scan.descriptions.facts import TEXT_KEYS, Describer, DescriptionReport
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         find_values,
         forget_values,
     )
+    from ktx_cli.scan.relationships.names import stem
     from ktx_cli.scan.relationships.record import RELATIONSHIPS
     from ktx_cli.scan.removed_joins import GoneJoin
     from ktx_cli.scan.review import (

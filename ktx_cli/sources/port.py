@@ -170,7 +170,10 @@ class Source(ABC):
             return Projection()
         from ktx_cli.sources.catalog import write_catalog
         from ktx_cli.sources.conventions import StatedConvention, convention_warnings
+        from ktx_cli.sources.statements import record_statements, statements_of_documents
 
+        find = statements_of_documents(snapshot)
+        record_statements(context.workspace, context.connection, context.models, lambda _, points: find(points))
         catalog = write_catalog(context.workspace, context.connection, snapshot, context.owned)
         stated = [StatedConvention(each.path, found) for each in catalog.outlines for found in each.conventions]
         proposals = convention_warnings(context.connection, stated, context.models)

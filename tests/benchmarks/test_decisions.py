@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.decisions import judge, points_of, run
+from benchmarks.decisions import judge, points_of, run, states_of
 from ktx_cli.jobs.proof.company.company import write_company
 from ktx_cli.jobs.proof.company.conventions import SettledBy
 
@@ -28,3 +28,12 @@ def test_what_nothing_settles_is_asked_and_little_else(seed: int, tmp_path: Path
 def test_a_company_without_conventions_is_asked_nothing(seed: int, tmp_path: Path) -> None:
     company = write_company(tmp_path / "none", seed, conventions=())
     assert len(judge(company, *points_of(company.warehouse)).false) <= 2
+
+
+@pytest.mark.parametrize("seed", [7, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (8, 9))])
+def test_documents_and_models_state_what_they_settle_and_nothing_else(seed: int, tmp_path: Path) -> None:
+    states = states_of(seed, tmp_path)
+    stated = sum(count for (by, state), count in states.items() if by not in UNSETTLED and state == "stated")
+    assert stated >= 0.85 * sum(count for (by, _), count in states.items() if by not in UNSETTLED), states
+    wrong = sum(count for (by, state), count in states.items() if by in UNSETTLED and state == "stated")
+    assert wrong <= 2, states

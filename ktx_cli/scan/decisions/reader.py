@@ -28,10 +28,8 @@ from ktx_cli.semantic import (
 )
 from ktx_cli.warehouses import TableRef
 
-_OF_AMOUNTS: Final = frozenset(
-    {DecisionKind.AMOUNT, DecisionKind.UNIT, DecisionKind.CURRENCY, DecisionKind.NULLS, DecisionKind.ENTITY}
-)
-"""Kinds of points that are about the measures that read their columns, and no others."""
+_OF_COUNTS: Final = frozenset({DecisionKind.ENTITY, DecisionKind.DUPLICATES})
+"""Kinds of points whose other aggregates are counts."""
 
 
 def decisions_path(connection: str) -> str:
@@ -139,26 +137,66 @@ class _Layer:
         )  # fmt: skip
         if point.id in decided:
             return replace(point, state=DecisionState.DECIDED)
+        if found.kind is DecisionKind.FISCAL_START:
+            return self._with_fiscal_year(point)
+        point = replace(point, statements=(*point.statements, *self._of_segments(point, source)))
         following, others = self._following(point)
         if following and not others:
-            return replace(point, state=DecisionState.SETTLED, statements=(*_of_measures(following), *found.statements))
-        if following or found.statements:
-            return replace(point, state=DecisionState.STATED, statements=(*found.statements, *_of_measures(following)))
+            return replace(point, state=DecisionState.SETTLED, statements=(*_of_measures(following), *point.statements))
+        if following or point.statements:
+            return replace(point, state=DecisionState.STATED, statements=(*point.statements, *_of_measures(following)))
         return point
 
-    def _measures(self, found: FoundPoint, source: Source) -> tuple[str, ...]:
-        """Return the measures that a point of amounts is about: those of its source that read its columns."""
-        if found.kind is DecisionKind.DATE:
-            return tuple(f"{source.name}.{measure}" for measure in source.measures)
-        if found.kind not in _OF_AMOUNTS:
+    def _with_fiscal_year(self, point: DecisionPoint) -> DecisionPoint:
+        """Return the point of the fiscal year: settled where `ktx.yaml` has one of the months but January."""
+        start = self.model.calendar.fiscal_year_start
+        if start != 1 and point.alternative(str(start)) is not None:
+            return replace(point, state=DecisionState.SETTLED)
+        return replace(point, state=DecisionState.STATED) if point.statements else point
+
+    def _of_segments(self, point: DecisionPoint, source: Source) -> tuple[Statement, ...]:
+        """Return the segments of a source that have a condition on a column of a point, two of them at most."""
+        wanted = set(point.columns)
+        found = (each for each in source.segments.values() if wanted & _columns(each.expr, self.model.dialect))
+        if point.measures:
             return ()
-        exprs = {each.expr for each in found.alternatives} - {None}
-        read = set(found.columns)
         return tuple(
-            f"{source.name}.{measure.name}"
-            for measure in source.measures.values()
-            if measure.expr in exprs or read.intersection(_columns(measure.expr, self.model.dialect))
+            Statement(
+                one_line(f"segment {each.name}: {each.expr}", 160),
+                each.place.path if each.place else "",
+                each.place.line if each.place else 1,
+            )
+            for each in list(found)[:2]
         )
+
+    def _measures(self, found: FoundPoint, source: Source) -> tuple[str, ...]:
+        """Return the measures that a point with other aggregates is about: those of its source that read its columns.
+
+        Where there is none, the name of the column stands for the figures that may be asked for.
+        """
+        nothing = (f"{source.name}.{found.columns[0]}",)
+        if found.kind is DecisionKind.FISCAL_START:
+            return nothing
+        if found.kind is DecisionKind.DATE:
+            return tuple(f"{source.name}.{measure}" for measure in source.measures) or nothing
+        exprs = {each.expr for each in found.alternatives} - {None}
+        if not exprs:
+            return ()
+        is_about = self._counts if found.kind in _OF_COUNTS else self._reads
+        about = (each.name for each in source.measures.values() if each.expr in exprs or is_about(each, source, found))
+        return tuple(f"{source.name}.{measure}" for measure in about) or nothing
+
+    def _reads(self, measure: Measure, source: Source, found: FoundPoint) -> bool:
+        """Whether a measure reads a column of a point."""
+        return bool(set(found.columns).intersection(_columns(measure.expr, self.model.dialect)))
+
+    def _counts(self, measure: Measure, source: Source, found: FoundPoint) -> bool:
+        """Whether a measure is a count of the rows of its source, or reads a column of a point beside their key."""
+        tree = _tree(measure.expr, self.model.dialect)
+        if not isinstance(tree, exp.Count):
+            return False
+        columns = _columns(measure.expr, self.model.dialect)
+        return not columns or columns <= set(source.grain) or bool(columns & (set(found.columns) - set(source.grain)))
 
     def _following(self, point: DecisionPoint) -> tuple[list[Measure], list[Measure]]:
         """Return the measures that a point touches: those that have a condition on its columns, and the others."""
@@ -172,8 +210,12 @@ class _Layer:
             for measure in source.measures.values():
                 if point.measures and f"{name}.{measure.name}" not in point.measures:
                     continue
-                if _has_aggregate(measure.expr, self.model.dialect):
-                    (following if self._follows(measure, source, point) else others).append(measure)
+                if not _has_aggregate(measure.expr, self.model.dialect):
+                    continue
+                if not self._follows(measure, source, point):
+                    others.append(measure)
+                elif not measure.is_proposed:  # a proposed one is the rate of the column, and states nothing
+                    following.append(measure)
         return following, others
 
     def _follows(self, measure: Measure, source: Source, point: DecisionPoint) -> bool:

@@ -16,6 +16,7 @@ from ktx_cli.scan.measures.additive import Additive, additive
 from ktx_cli.scan.measures.proposals import ProfiledTable, mostly_null, name_in_expr, plural_of
 from ktx_cli.scan.profile.profiler import ColumnProfile
 from ktx_cli.scan.relationships.names import concepts, stem, tokens, word_set
+from ktx_cli.scan.relationships.names import words as layers
 from ktx_cli.scan.relationships.record import Relationship
 from ktx_cli.warehouses import Column, Connector, Dialect, SemanticType, TableKind, TableRef, lost_its_session
 
@@ -314,3 +315,48 @@ def column_of(table: ProfiledTable, columns: Iterable[str]) -> Column | None:
     """Return the first of some columns that the table has."""
     known = {each.name: each for each in table.table.columns}
     return next((known[name] for name in columns if name in known), None)
+
+
+_SAME: Final = tuple(
+    frozenset(map(stem, each.split()))
+    for each in (
+        "account customer client organization organisation company firm kunde konto",
+        "contact user member login person people kontakt nutzer",
+        "order purchase booking sale revenue bestellung auftrag umsatz",
+        "opportunity deal pipeline",
+        "ticket case request issue incident",
+        "lead enquiry inquiry prospect",
+        "payment transaction receipt charge zahlung",
+        "subscription contract membership mrr arr plan abo vertrag",
+        "invoice bill billing rechnung",
+        "product article item variant artikel produkt",
+        "session visit traffic pageview",
+        "employee staff personnel headcount people worker mitarbeiter",
+        "shipment delivery freight lieferung",
+        "return refund retoure",
+        "usage reading consumption",
+        "expense claim spesen",
+        "ad advertising spend campaign",
+        "budget target plan fiscal",
+    )
+)
+"""Groups of words for the same thing in business."""
+
+
+def same_thing(table: str, words: frozenset[str]) -> float:
+    """Return how surely words are about the rows of a table: 1 by its own name, less by another word for them."""
+    own = frozenset(stem(word) for word in tokens(table))
+    own = frozenset(word for word in own if word not in layers("layer")) or own
+    if own <= words:
+        return 1.0
+    if own & words:
+        return 0.5
+    return 0.6 if any(group & own and group & words for group in _SAME) else 0.0
+
+
+def name_words(name: str) -> tuple[str, ...]:
+    """Return the words of the name of a column that say something."""
+    return tuple(word for word in tokens(name) if len(word) > 2 and word not in _SMALL)
+
+
+_SMALL: Final = word_set("the and for flag code day date name")

@@ -21,9 +21,11 @@ from ktx_cli.sources.dbt.lineage import want_lineage
 from ktx_cli.sources.dbt.models import SqlModel, read_models
 from ktx_cli.sources.dbt.query_sources import is_candidate, want_sources
 from ktx_cli.sources.dbt.sql import ModelFacts
+from ktx_cli.sources.dbt.statements import statements_of_models
 from ktx_cli.sources.git import Origin, check_files, fetch_files
 from ktx_cli.sources.port import FetchContext, ProjectContext, Projection, Source
 from ktx_cli.sources.registry import Detected, Folder, topmost
+from ktx_cli.sources.statements import record_statements
 from ktx_cli.sources.table_texts import LayerTable, Name, Tables, Wanted, manifest_models, write
 
 _FILES: Final = dbt.project_files((*dbt.YAML, dbt.DOCS, dbt.SQL), {manifest.PATH: manifest.MOST_BYTES})
@@ -91,6 +93,10 @@ class DbtSource(Source):
         for exposure in project.exposures:
             report.dropped(f"exposure `{exposure.text('name') or '?'}`", dbt.EXPOSURE, exposure.place)
         models = read_models(project, found, context.models)
+        record_statements(
+            context.workspace, context.connection, context.models,
+            lambda connection, _: statements_of_models(models, found, connection),
+        )  # fmt: skip
         want_lineage(models, wanted, report, TOOL)
         unreadable = want_sources(project, models, found, context, wanted, report)
         written = write(wanted, context, TOOL)
