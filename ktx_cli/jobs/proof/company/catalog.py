@@ -11,12 +11,12 @@ from ktx_cli.jobs.proof.company.forms import (
     currencies,
     dates,
     entities,
-    flag,
+    flags,
     kind,
     later,
     merged,
     missing,
-    parent,
+    parents,
     population,
     removed,
     repeated,
@@ -37,7 +37,16 @@ _PEOPLE: Final = (
         table="accounts",
         question="Do internal accounts count?",
         forms=(
-            flag("is_internal|is_test|test_flag|internal_account|is_demo", 70),
+            *flags(
+                "is_internal|is_test|test_flag|internal_account|is_demo|is_dummy", 70, "is_real|is_external|is_genuine"
+            ),
+            Form(
+                (
+                    "name|legal_name name = concat(CASE WHEN {roll} < 70 THEN '<Test|TEST|Demo|zz Test>' "
+                    "ELSE ['Harbor', 'Cedar', 'Summit', 'Maple', 'Delta'][1 + {roll} % 5] END, ' ', {account_id})",
+                ),
+                parts={"mark": "{name} LIKE '<Test|TEST|Demo|zz Test> %'"},
+            ),
             kind("kind|account_kind|record_type", "<internal|test|demo|own>", 70, "customer partner"),
         ),
         readings=population("internal accounts", "accounts"),
@@ -59,7 +68,9 @@ _PEOPLE: Final = (
         kind=DecisionKind.ENTITY,
         table="accounts",
         question="Is a customer an account or its group?",
-        forms=(parent("parent_account_id|group_id|parent_id|ultimate_parent_id", "account_id", "accounts", 280),),
+        forms=parents(
+            "parent_account_id|group_id|parent_id|ultimate_parent_id|holding_id", "account_id", "accounts", 280
+        ),
         readings=entities("account_id", "account", "customer", "all accounts of a group"),
         measures=("customers",),
         aggregate=_COUNT,
@@ -126,6 +137,7 @@ _PEOPLE: Final = (
         forms=(
             repeated("lead_id", "email", 80, ", {created_on} + 2 AS {created_on}"),
             repeated("lead_id", "email", 60),
+            repeated("lead_id", "email score", 70, ", {created_on} + 1 AS {created_on}"),
         ),
         readings=repeats("leads"),
         expected="once",
@@ -155,7 +167,7 @@ _SALES: Final = (
         table="orders",
         question="Do test orders count?",
         forms=(
-            flag("is_test|is_test_order|test_mode|sandbox", 50),
+            *flags("is_test|is_test_order|test_mode|sandbox|is_internal", 50, "is_live|livemode"),
             kind("order_kind|purpose|entry_type", "<test|internal|sample>", 50, "regular replacement"),
         ),
         readings=population("test orders", "orders"),
@@ -204,8 +216,9 @@ _SALES: Final = (
         table="orders",
         question="Does an order belong to the day it was placed or to a later one?",
         forms=(
-            later("shipped_on|shipped_date|shipped_day", "ordered_on", 80),
-            later("confirmed_on|confirmed_date|confirmed_day", "ordered_on", 70),
+            *later("shipped_on|shipped_date|shipped_day", "ordered_on", 80),
+            *later("confirmed_on|confirmed_date|confirmed_day", "ordered_on", 70),
+            *later("invoice_date|invoice_day|billing_date", "ordered_on", 60, "invoiced"),
         ),
         readings=dates("Orders", "ordered_on", "placed"),
     ),
@@ -218,6 +231,10 @@ _SALES: Final = (
             Form(
                 ("discount|discount_amount|rebate amount = round({line_amount} * ({roll} % 30) * 0.01, 2)",),
                 parts={"other": "{line_amount} - {discount}"},
+            ),
+            Form(
+                ("discount_percent|discount_pct|rebate_percent ordinal 0 30 = {roll} % 30",),
+                parts={"other": "{line_amount} * (100 - {discount_percent}) * 0.01"},
             ),
         ),
         readings=(
@@ -248,7 +265,7 @@ _SALES: Final = (
         kind=DecisionKind.ENTITY,
         table="products",
         question="Is each variant a product?",
-        forms=(parent("parent_product_id|variant_of|base_product_id|master_id", "product_id", "products", 300),),
+        forms=parents("parent_product_id|variant_of|base_product_id|parent_article_id", "product_id", "products", 300),
         readings=entities("product_id", "variant", "product", "all variants of a product"),
         measures=("products",),
         aggregate=_COUNT,
@@ -258,7 +275,7 @@ _SALES: Final = (
         kind=DecisionKind.DELETED,
         table="products",
         question="Do retired products count?",
-        forms=(*removed("launched_on", 90), flag("is_retired|retired|withdrawn", 90)),
+        forms=(*removed("launched_on", 90), *flags("is_retired|retired|withdrawn|discontinued", 90)),
         readings=population("products that were taken out of the catalog", "products"),
         expected="without",
         measures=("products",),
@@ -279,7 +296,10 @@ _SALES: Final = (
         kind=DecisionKind.DATE,
         table="opportunities",
         question="Does a deal belong to the day it was opened or closed?",
-        forms=(later("closed_on|closed_date|closed_day", "created_on", 120),),
+        forms=(
+            *later("closed_on|closed_date|closed_day", "created_on", 120),
+            *later("signed_on|signature_date|signed_date", "created_on", 90),
+        ),
         readings=dates("Deals", "created_on", "opened"),
     ),
     ConventionPlan(
@@ -319,7 +339,7 @@ _MONEY: Final = (
         table="subscriptions",
         question="Do demo subscriptions count?",
         forms=(
-            flag("is_demo|is_complimentary|is_internal|free_of_charge", 80),
+            *flags("is_demo|is_complimentary|is_internal|is_trial", 80),
             kind("contract_kind|billing_mode|tier", "<demo|internal|trial>", 80, "standard negotiated"),
         ),
         readings=population("demo subscriptions", "subscriptions"),
@@ -370,9 +390,10 @@ _MONEY: Final = (
         table="invoices",
         question="Does an invoice belong to the day it was issued or to a later one?",
         forms=(
-            later("due_on|due_date|due_day", "issued_on", 60),
-            later("paid_on|paid_date|paid_day", "issued_on", 90),
-            later("booked_on|booked_date|booked_day", "issued_on", 60),
+            *later("due_on|due_date|due_day", "issued_on", 60),
+            *later("paid_on|paid_date|paid_day", "issued_on", 90),
+            *later("booked_on|booked_date|booked_day", "issued_on", 60),
+            *later("posting_date|accounting_date|ledger_date", "issued_on", 50, "posted"),
         ),
         readings=dates("Invoices", "issued_on", "issued"),
     ),
@@ -405,8 +426,9 @@ _MONEY: Final = (
         table="usage_records",
         question="Does usage belong to the day it happened or to the day it arrived?",
         forms=(
-            later("received_on|received_date|received_day", "used_on", 60),
-            later("loaded_on|loaded_date", "used_on", 50),
+            *later("received_on|received_date|received_day", "used_on", 60),
+            *later("arrived_on|arrival_date|arrived_day", "used_on", 50),
+            *later("billed_on|billed_date|billing_date", "used_on", 60),
         ),
         readings=dates("Usage records", "used_on", "measured"),
     ),
@@ -442,8 +464,8 @@ _MONEY: Final = (
         table="expenses",
         question="Does an expense belong to the day it was made or to a later one?",
         forms=(
-            later("approved_on|approved_date|approved_day", "spent_on", 60),
-            later("reimbursed_on|reimbursed_date|reimbursed_day", "spent_on", 90),
+            *later("approved_on|approved_date|approved_day", "spent_on", 60),
+            *later("reimbursed_on|reimbursed_date|reimbursed_day", "spent_on", 90),
         ),
         readings=dates("Expenses", "spent_on", "made"),
     ),
@@ -452,7 +474,7 @@ _MONEY: Final = (
         kind=DecisionKind.FISCAL_START,
         table="budgets",
         question="In which month does the fiscal year begin?",
-        forms=(Form(("fiscal_year|budget_fiscal_year|fy ordinal 2023 2025",), parts={}),),
+        forms=(Form(("fiscal_year|budget_fiscal_year|fy|financial_year ordinal 2023 2025",), parts={}),),
         readings=tuple(
             Reading(
                 *(month.lower(), f"the fiscal year begins in {month}"),
@@ -494,7 +516,7 @@ _OPERATIONS: Final = (
         table="sessions",
         question="Does internal traffic count?",
         forms=(
-            flag("is_internal|internal_traffic|is_test|synthetic", 60),
+            *flags("is_internal|internal_traffic|is_test|synthetic|is_bot", 60, "is_human|is_external"),
             kind("traffic_type|traffic_class|visitor_type", "<internal|test|monitoring>", 60, "public partner"),
         ),
         readings=population("visits from inside the company", "visits"),
@@ -505,7 +527,10 @@ _OPERATIONS: Final = (
         kind=DecisionKind.DATE,
         table="shipments",
         question="Does a shipment belong to the day it left or arrived?",
-        forms=(later("delivered_on|delivered_date|delivered_day", "shipped_on", 50),),
+        forms=(
+            *later("delivered_on|delivered_date|delivered_day", "shipped_on", 50),
+            *later("arrived_on|arrival_date|arrived_day", "shipped_on", 40),
+        ),
         readings=dates("Shipments", "shipped_on", "sent"),
     ),
     ConventionPlan(
@@ -531,7 +556,10 @@ _OPERATIONS: Final = (
         kind=DecisionKind.UNIT,
         table="purchase_orders",
         question="In which unit is the value of purchase orders kept?",
-        forms=(unit("order_value|total_cost|total", "quantity 10000 900000", "0.01", "cents"),),
+        forms=(
+            unit("order_value|total_cost|total", "quantity 10000 900000", "0.01", "cents"),
+            unit("order_value|total_cost|total", "quantity 100000 9000000", "0.001", "thousandths of a euro"),
+        ),
         readings=units("Values of purchase orders", "order_value"),
         expected="minor",
         measures=("purchases",),

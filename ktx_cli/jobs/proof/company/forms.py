@@ -20,6 +20,20 @@ def flag(names: str, share: int) -> Form:
     return Form((f"{names} flag = {{roll}} < {share}",), parts={"mark": concept(names)})
 
 
+def flags(names: str, share: int, real: str = "") -> tuple[Form, ...]:
+    """Return the forms of a flag: a boolean, a number or a letter, and one that is true for the other rows (`real`)."""
+    column = concept(names)
+    is_marked = f"CASE WHEN {{roll}} < {share} THEN"
+    found = [
+        flag(names, share),
+        Form((f"{names} ordinal 0 1 = {is_marked} 1 ELSE 0 END",), parts={"mark": f"{column} = 1"}),
+        Form((f"{names} status = {is_marked} '<Y|yes|X>' ELSE 'N' END",), parts={"mark": f"{column} = '<Y|yes|X>'"}),
+    ]
+    if real:
+        found.append(Form((f"{real} flag = {{roll}} >= {share}",), parts={"mark": f"NOT {concept(real)}"}))
+    return tuple(found)
+
+
 def kind(names: str, marked: str, share: int, others: str) -> Form:
     """Return a form with a column of few values, one of which marks rows; `others`: two that mark nothing."""
     usual, other = others.split()
@@ -38,7 +52,11 @@ def removed(day: str, share: int) -> tuple[Form, ...]:
         Form(
             (f"deleted_on|removed_on|archived_on|deleted_at date = {when}",), parts={"mark": "{deleted_on} IS NOT NULL"}
         ),
-        flag("is_deleted|deleted|is_removed|is_archived", share),
+        Form(
+            (f"purged_at|erased_at|deletion_time time = CAST({when} AS TIMESTAMP) + INTERVAL 9 HOUR",),
+            parts={"mark": "{purged_at} IS NOT NULL"},
+        ),
+        *flags("is_deleted|deleted|is_removed|is_archived|del_flag", share),
         Form((f"record_state|row_status|lifecycle status = {state}",), parts={"mark": f"{{record_state}} = '{word}'"}),
     )
 
@@ -59,13 +77,24 @@ def merged(key: str, table: str) -> tuple[Form, ...]:
     """Return the form of rows that were merged into another one."""
     target = f"CASE WHEN {{{key}}} > 60 AND {{roll}} < 110 THEN 1 + {{roll}} * 7 % 60 END"
     names = "merged_into_id|canonical_id|duplicate_of|surviving_id|replaced_by_id"
-    return (Form((f"{names} ref {table} = {target}",), parts={"mark": "{merged_into_id} IS NOT NULL"}),)
+    own = f"coalesce({target}, {{{key}}})"
+    return (
+        Form((f"{names} ref {table} = {target}",), parts={"mark": "{merged_into_id} IS NOT NULL"}),
+        Form(
+            (f"canonical_id|golden_id|surviving_id ref {table} = {own}",),
+            parts={"mark": f"{{canonical_id}} <> {{{key}}}"},
+        ),
+    )
 
 
-def parent(names: str, key: str, table: str, share: int) -> Form:
-    """Return a form in which rows of a table belong to another row of it."""
+def parents(names: str, key: str, table: str, share: int) -> tuple[Form, ...]:
+    """Return the forms in which rows of a table belong to another row of it, which may stand for itself."""
     value = f"CASE WHEN {{{key}}} > 60 AND {{roll}} < {share} THEN 1 + {{roll}} * 11 % 60 END"
-    return Form((f"{names} ref {table} = {value}",), parts={"parent": f"coalesce({concept(names)}, {{{key}}})"})
+    either = f"coalesce({concept(names)}, {{{key}}})"
+    return (
+        Form((f"{names} ref {table} = {value}",), parts={"parent": either}),
+        Form((f"{names} ref {table} = coalesce({value}, {{{key}}})",), parts={"parent": concept(names)}),
+    )
 
 
 def entities(key: str, entity: str, counted: str, together: str) -> tuple[Reading, ...]:
@@ -113,11 +142,18 @@ def status_readings(noun: str) -> tuple[Reading, ...]:
     )
 
 
-def later(names: str, first: str, days: int) -> Form:
-    """Return a form with a second date, up to so many days after the first."""
-    words = names.split("|")[0].partition("_")[0]
+def later(names: str, first: str, days: int, event: str = "") -> tuple[Form, ...]:
+    """Return the forms of a second date or time, up to so many days after the first. `event`: what happened then."""
+    parts = {"second": concept(names), "event": event or names.split("|")[0].partition("_")[0]}
     value = f"{{{first}}} + CAST(3 + {{roll}} % {days} AS INTEGER)"
-    return Form((f"{names} date = {value}",), parts={"second": concept(names), "event": words})
+    times = "|".join(f"{name.rpartition('_')[0]}_at" for name in names.split("|")[:1])
+    return (
+        Form((f"{names} date = {value}",), parts=parts),
+        Form(
+            (f"{times} time = CAST({value} AS TIMESTAMP) + INTERVAL ({{roll}} % 24) HOUR",),
+            parts={**parts, "second": concept(times)},
+        ),
+    )
 
 
 def dates(noun: str, first: str, event: str) -> tuple[Reading, ...]:
