@@ -45,8 +45,9 @@ class RunEstimate:
     """What agents would have to do in a run, and what that took before.
 
     `units`: at most so many, for documents may be found not to be worth one; each of at most `steps` steps.
-    `documents` are sorted first. `tables` get a text in `calls` calls, without an agent, and `sections` of documents
-    get questions. `roles`: empty where nothing is known; `by_units`: the units of earlier runs that they are of.
+    `documents` are sorted first. `tables` get a text in `calls` calls, without an agent; `sections` of documents and
+    `sources` of semantic layers get questions. `roles`: empty where nothing is known; `by_units`: the units of earlier
+    runs that they are of.
     """
 
     units: int
@@ -57,6 +58,7 @@ class RunEstimate:
     roles: tuple[RoleEstimate, ...] = ()
     by_units: int = 0
     sections: QuestionDemand = field(default_factory=QuestionDemand)
+    sources: QuestionDemand = field(default_factory=QuestionDemand)
 
     @property
     def most_steps(self) -> int:
@@ -80,9 +82,11 @@ class RunEstimate:
         parts = [f"{plural(self.units, 'unit')} at most, {plural(self.most_steps, 'step')} at most"]
         if self.tables:
             parts.append(f"texts about {plural(self.tables, 'table')} in {plural(self.calls, 'call')}")
-        if self.sections.sections:
-            count, calls = self.sections.sections, self.sections.calls
-            parts.append(f"questions for {plural(count, 'section')} of documents in {plural(calls, 'call')}")
+        asked = (("section", "documents", self.sections), ("source", "the semantic layer", self.sources))
+        for noun, of, demand in asked:
+            if demand.count:
+                calls = plural(demand.calls, "call")
+                parts.append(f"questions for {plural(demand.count, noun)} of {of} in {calls}")
         bound = "; ".join(parts)
         usage = self.usage
         if usage is None:
@@ -100,8 +104,10 @@ class RunEstimate:
             "documents": self.documents,
             "tables": self.tables,
             "table_calls": self.calls,
-            "sections": self.sections.sections,
+            "sections": self.sections.count,
             "section_calls": self.sections.calls,
+            "sources": self.sources.count,
+            "source_calls": self.sources.calls,
             "tokens": None if usage is None else usage.total,
             "usage": None if usage is None else usage.to_json(),
             "cost_usd": _rounded(self.usd),
@@ -110,10 +116,16 @@ class RunEstimate:
         }
 
 
-def estimate_run(plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept) -> RunEstimate | None:
+_NOTHING: Final = QuestionDemand()
+
+
+def estimate_run(
+    plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept, sources: QuestionDemand = _NOTHING
+) -> RunEstimate | None:
     """Return what agents would have to do; None where no model would be asked.
 
-    `is_kept`: whether an earlier run left an answer, which costs nothing again.
+    `is_kept`: whether an earlier run left an answer, which costs nothing again. `sources`: those of semantic
+    layers that would get questions.
     """
     from ktx_cli.runs import earlier_usage
 
@@ -121,11 +133,11 @@ def estimate_run(plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept) ->
     demand = digest_demand(usable, is_kept, plan.layout.root)
     units = sum(len(work.units) for work in usable) - demand.units
     sections = _sections(plan, usable, is_kept) if plan.asks_model else QuestionDemand()
-    if not plan.asks_model or not (units or demand.units or sections.sections):
+    if not plan.asks_model or not (units or demand.units or sections.count or sources.count):
         return None
     documents = sum(len(unit.files) for work in usable if work.source.documents for unit in work.units)
     earlier = earlier_usage(plan.layout)
-    calls = demand.calls + sections.calls
+    calls = demand.calls + sections.calls + sources.calls
     work = {_TRIAGE: (documents, "document"), DIGEST_ROLE: (calls, "call"), _WRITER: (units, "unit")}
     return RunEstimate(
         units,
@@ -136,6 +148,7 @@ def estimate_run(plan: RunPlan, works: Sequence[SourceWork], is_kept: IsKept) ->
         () if earlier is None else tuple(_by_role(earlier, work, agents=units > 0)),
         0 if earlier is None else earlier.units,
         sections,
+        sources,
     )
 
 

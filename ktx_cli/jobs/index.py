@@ -23,6 +23,7 @@ from ktx_cli.search import (
     open_index,
     refresh,
     scan_signature,
+    search_text_signatures,
     stray_signatures,
     values_signature,
     values_unit,
@@ -160,7 +161,7 @@ def quick_signatures(layout: Layout, config: KtxConfig, pages: Mapping[str, str]
     for connection, files in layers.items():
         entry = config.connections.get(connection)
         folder, _ = layout.context_paths(connection)
-        about = files if entry is None else {**files, **strays}
+        about = {**files, **search_text_signatures(layout.root, connection), **({} if entry is None else strays)}
         signatures[folder] = layer_signature(about, (None if entry is None else dialect_of(entry.driver)) or "")
     for connection, stamp in value_scans(layout, config).items():
         folder, _ = layout.context_paths(connection)

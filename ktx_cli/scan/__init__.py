@@ -57,6 +57,13 @@ if TYPE_CHECKING:
         relationships_named,
         status_counts,
     )
+    from ktx_cli.scan.search_texts import (
+        SearchTexts,
+        SourceTexts,
+        read_search_texts,
+        search_texts_bytes,
+        search_texts_path,
+    )
     from ktx_cli.scan.shards import ManifestIndex
     from ktx_cli.scan.snapshot import (
         MANIFEST,

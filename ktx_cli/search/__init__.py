@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         listed_columns,
         passage_documents,
         scan_signature,
+        search_text_signatures,
         stray_signatures,
         values_signature,
         values_unit,

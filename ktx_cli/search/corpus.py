@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ktx_cli.core import KtxError, Recent, ResultWarning, escaped, is_utf8, one_line, plural
 from ktx_cli.project import SEMANTIC_NAME, Layout, Tree, WorkingTree, hash_of, signatures_below
-from ktx_cli.scan import snapshot_path
+from ktx_cli.scan import SearchTexts, read_search_texts, search_texts_path, snapshot_path
 from ktx_cli.search.explanations import mention
 from ktx_cli.semantic import SUFFIXES, Column, Model, VisibleModel, is_stray, stray_paths
 from ktx_cli.wiki import FOLDER, GLOBAL, MEMBERS, Kind, Page, Reference, parse, place_of, references
@@ -174,14 +175,20 @@ def _names_a_place(reference: Reference) -> bool:
     return reference.kind is not Kind.PAGE and (reference.kind not in MEMBERS or "." in reference.name)
 
 
-def _found_by(entity: Page | Passage | Source | Measure | Segment | Column) -> tuple[Field, ...]:
-    """Return the fields with the questions something answers and its other names."""
+def _found_by(
+    entity: Page | Passage | Source | Measure | Segment | Column, written: SearchTexts | None = None
+) -> tuple[Field, ...]:
+    """Return the fields with the questions something answers and its other names; `written`: those of a model."""
     if isinstance(entity, Column):
         return ()
-    return (
-        Field("questions", "\n".join(entity.questions), PHRASE),
-        Field("synonyms", "\n".join(entity.synonyms), PHRASE),
-    )
+    more = written or SearchTexts()
+    questions = dict.fromkeys((*entity.questions, *more.questions))
+    synonyms = dict.fromkeys((*entity.synonyms, *more.synonyms))
+    return Field("questions", "\n".join(questions), PHRASE), Field("synonyms", "\n".join(synonyms), PHRASE)
+
+
+Written = Mapping[str, Mapping[tuple[str, str], SearchTexts]]
+"""Source -> kind and name of each of its definitions -> the questions and synonyms that a model wrote for it."""
 
 
 PASSAGE_TITLE, HEADING, PASSAGE_BODY = 2.0, 2.0, 1.0
@@ -272,34 +279,40 @@ SOURCE_NAME, MEASURE, COLUMN, DESCRIPTION = 4.0, 2.0, 0.5, 1.0
 """How much a word counts in a name, in the name of a source's measure, of its column, in a description."""
 
 
-def documents(shown: VisibleModel) -> Iterator[Document]:
+_NONE: Final[Written] = {}
+
+
+def documents(shown: VisibleModel, written: Written = _NONE) -> Iterator[Document]:
     """Yield the documents of a model: every source, and each of its measures, segments and columns."""
     for source in shown.sources():
         measures, columns = shown.measures(source), shown.columns(source)
-        yield _source(shown, source, measures, columns)
-        yield from (_entity(shown, source, each, "measure", MEASURE) for each in measures)
-        yield from (_entity(shown, source, each, "segment", MEASURE) for each in source.segments.values())
+        texts = written.get(source.name, {})
+        yield _source(shown, source, measures, columns, texts.get(("source", source.name)))
+        for kind, members in (("measure", measures), ("segment", source.segments.values())):
+            yield from (_entity(shown, source, each, kind, MEASURE, texts=texts) for each in members)
         for each in columns:
             yield _entity(shown, source, each, "column", COLUMN, Field("values", " ".join(each.values), COLUMN))
 
 
-def all_documents(model: Model) -> Iterator[Document]:
+def all_documents(model: Model, written: Written = _NONE) -> Iterator[Document]:
     """Yield the documents of everything in a model that is not hidden; what is internal says so."""
-    public = {(each.kind, each.id): each for each in documents(VisibleModel(model))}
+    public = {(each.kind, each.id): each for each in documents(VisibleModel(model), written)}
     yield from public.values()
     internal = VisibleModel(model, internal=True)
     if internal.has_more:
-        found = documents(internal)
+        found = documents(internal, written)
         yield from (replace(each, internal=True) for each in found if (each.kind, each.id) not in public)
 
 
-def _source(shown: VisibleModel, source: Source, measures: list[Measure], columns: list[Column]) -> Document:
+def _source(
+    shown: VisibleModel, source: Source, measures: list[Measure], columns: list[Column], texts: SearchTexts | None
+) -> Document:
     fields = (
         Field("name", source.name, SOURCE_NAME),
         Field("measures", " ".join(each.name for each in measures), MEASURE),
         Field("columns", " ".join(each.name for each in columns), COLUMN),
         Field("search", " ".join(source.search), COLUMN),
-        *_found_by(source),
+        *_found_by(source, texts),
         Field("lineage", " ".join(shown.lineage(source)), COLUMN),
         Field("description", source.description or "", DESCRIPTION),
     )
@@ -308,7 +321,13 @@ def _source(shown: VisibleModel, source: Source, measures: list[Measure], column
 
 
 def _entity(
-    shown: VisibleModel, source: Source, entity: Measure | Segment | Column, kind: str, weight: float, *fields: Field
+    shown: VisibleModel,
+    source: Source,
+    entity: Measure | Segment | Column,
+    kind: str,
+    weight: float,
+    *fields: Field,
+    texts: Mapping[tuple[str, str], SearchTexts] = MappingProxyType({}),
 ) -> Document:
     """Return the document of something of a source; `weight`: of the source's name in it."""
     named = (Field("name", entity.name, SOURCE_NAME), Field("source", source.name, weight))
@@ -318,7 +337,7 @@ def _entity(
     else:
         summary = entity.description or _expression_text(shown, source, entity.expr)
         summary = f"proposed by ktx, not reviewed: {summary}" if entity.is_proposed else summary
-    fields = (*named, *fields, *_found_by(entity), described)
+    fields = (*named, *fields, *_found_by(entity, texts.get((kind, entity.name))), described)
     found = _document(shown, kind, f"{source.name}.{entity.name}", summary, fields)
     return found if isinstance(entity, Column) or not entity.is_proposed else replace(found, worth=PROPOSED)
 
@@ -436,8 +455,9 @@ class Layer:
     def signature(self) -> str:
         """Return the sizes and times of all files together, empty where there are none."""
         found = signatures_below(self._root, self.folder, SUFFIXES, irregular=True)
-        if found and self._root is not None and self._configured is not None:
-            found |= stray_signatures(self._root, self._configured)
+        if found and self._root is not None:
+            found |= search_text_signatures(self._root, self.connection)
+            found |= {} if self._configured is None else stray_signatures(self._root, self._configured)
         return layer_signature(found, self._stamp)
 
     def scan_signature(self) -> str:
@@ -456,23 +476,29 @@ class Layer:
         """Return the unit for each of its files, and for those of no connection."""
         if self._configured is not None and is_stray(path, self._configured):
             return (self.folder,)
-        return (self.folder,) if path.startswith(f"{self.folder}/") and path.endswith(SUFFIXES) else ()
+        is_own = path.startswith(f"{self.folder}/") and path.endswith(SUFFIXES)
+        return (self.folder,) if is_own or path == search_texts_path(self.connection) else ()
 
     def digest(self, unit: str, tree: Tree) -> str:
         """Return the hash of all files."""
         paths = sorted(path for path in tree.paths(f"{self.folder}/") if path.endswith(SUFFIXES))
         paths += () if self._configured is None else stray_paths(tree, self._configured)
+        paths.append(search_texts_path(self.connection))
         digests = (f"{path} {_digest_at(tree, path)}" for path in paths)
         return hash_of((RULES, self._stamp, *digests))
 
     def documents(self, unit: str, tree: Tree) -> Documents:
         """Return what of the semantic layer is not hidden."""
         digest = self.digest(self.folder, tree)
-        return self._documents.get(digest, lambda: _by_digest(all_documents(self._model(tree, digest))))
+        return self._documents.get(digest, lambda: _by_digest(self._all(tree, digest)))
 
     def shown(self, tree: Tree) -> VisibleModel:
         """Return what of the semantic layer as a tree has it is public."""
         return VisibleModel(self._model(tree, self.digest(self.folder, tree)))
+
+    def _all(self, tree: Tree, digest: str) -> Iterator[Document]:
+        written = {name: own.texts for name, own in read_search_texts(tree, self.connection).items()}
+        return all_documents(self._model(tree, digest), written)
 
     def _model(self, tree: Tree, digest: str) -> Model:
         return self._models.get(digest, lambda: self._load(tree))
@@ -642,6 +668,16 @@ def scan_signature(root: Path | None, connection: str) -> str:
     """Return the size and time of what lists the last scan of a connection, empty where there was none."""
     folder, _, name = snapshot_path(connection).rpartition("/")
     return signatures_below(root, folder, (name,)).get(f"{folder}/{name}", "")
+
+
+def search_text_signatures(root: Path, connection: str) -> dict[str, str]:
+    """Return path -> `size mtime_ns` of the file with the questions of a semantic layer, if there is one."""
+    path = search_texts_path(connection)
+    try:
+        stat = (root / path).stat()
+    except OSError:
+        return {}
+    return {path: f"{stat.st_size} {stat.st_mtime_ns}"}
 
 
 def stray_signatures(root: Path, configured: Collection[str]) -> dict[str, str]:

@@ -126,6 +126,7 @@ WRITTEN: dict[str, list[dict[str, Any]]] = yaml.load(
 )
 """What a model writes for everything in the demo to be found by, from the text of each alone."""
 SECTIONS = {each["heading"]: each for each in WRITTEN["passages"]}
+DEFINITIONS = {f"{kind} {each['id']}": each for kind in ("measure", "source") for each in WRITTEN[f"{kind}s"]}
 
 TILL = """
 CREATE TABLE staff (badge INTEGER PRIMARY KEY, name TEXT);
@@ -193,6 +194,9 @@ class CompanyAgents:
     def _passage_questions(self, said: str) -> dict[str, Any]:
         return section_questions(said, SECTIONS)
 
+    def _definition_questions(self, said: str) -> dict[str, Any]:
+        return definition_questions(said)
+
     def _describe_tables(self, said: str) -> dict[str, Any]:
         return {
             "tables": [
@@ -223,6 +227,20 @@ class CompanyAgents:
             "rationale": "Who sold is named by a badge.",
         }
         return {"joins": [join]}
+
+
+def definition_questions(said: str) -> dict[str, Any]:
+    """Return an answer to what `definition_questions` asks: what the model writes for what it knows of the demo."""
+    said = said.replace('\\"', '"').replace("\\n", "\n")
+    sources = []
+    for label, text in re.findall(r"(s\d+):\s*<data id=[^>]*>\n(.*?)\n</data", said, re.DOTALL):
+        names = re.findall(r"^(source|measure|segment) ([^:\n]+):", text, re.MULTILINE)
+        source = names[0][1]
+        keys = {f"{kind} {name}": f"{kind} {name if kind == 'source' else f'{source}.{name}'}" for kind, name in names}
+        known = {name: DEFINITIONS[key] for name, key in keys.items() if key in DEFINITIONS}
+        texts = [{"name": name, "questions": e["questions"], "synonyms": e["synonyms"]} for name, e in known.items()]
+        sources.append({"source": label, "definitions": texts})
+    return {"sources": sources}
 
 
 def _handbook(said: str) -> list[Reply]:

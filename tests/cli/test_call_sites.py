@@ -63,6 +63,7 @@ SITES = {
     "page triage": Site(DOCUMENT, "generate_object", "page_triage"),
     "light extraction": Site(DOCUMENT, "generate_object", "light_extraction"),
     "questions of passages": Site(DOCUMENT, "generate_object", "passage_questions"),
+    "questions of definitions": Site(DOCUMENT, "generate_object", "definition_questions"),
     "table digest": Site(DOCUMENT, "generate_object", "digest_tables"),
     "curation": Site(TASK, "run_agent_loop", "curate"),
     "work unit": Site(TASK, "run_agent_loop", "work_unit"),
@@ -264,6 +265,7 @@ def test_agents_give_the_demo_the_same_second_half_on_every_backend_and_each_cal
     first = ran["anthropic"]
     listed = {line.partition("\t")[2] for line in first.tree.splitlines()}
     assert listed >= {"contradictions.yaml", NET_REVENUE, "semantic-layer/till/_schema/main.yaml"}
+    assert listed >= {f"raw-sources/{each}/live-database/questions.yaml" for each in ("till", "warehouse")}
     assert [each.tree for each in ran.values()] == [first.tree] * len(asked)
     assert [each.progress for each in ran.values()] == [first.progress] * len(asked)
     progress_is_told_once_a_step(first)
@@ -326,6 +328,8 @@ def made_work(ktx: Run, folder: Path) -> None:
     assert all(0 < free <= there for _, free, there in stock.data["rows"])
     found = ktx("search", "how many pieces can be sold", "--kind", "page", "--json", *place)
     assert found.data["hits"][0]["id"] == "stock"
+    found = ktx("search", "reimbursements", "--kind", "measure", "--json", *place)
+    assert "refunds.refunded" in [hit["id"] for hit in found.data["hits"][:3]], "a name that only the model wrote"
     net_revenue = (folder / "wiki/global/net-revenue.md").read_text()
     assert "dbt: " in net_revenue and "The handbook: " in net_revenue, "the conflict was repaired"
     assert "sunday-counts" not in (folder / "wiki/global/stock.md").read_text(), "the dangling reference is gone"

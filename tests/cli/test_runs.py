@@ -289,6 +289,7 @@ def test_a_dry_run_says_what_agents_would_have_to_do_and_what_that_cost_before(
     assert (plan["status"], plan["sources"][0]["planned_units"]) == ("planned", 2)
     unknown = {"tokens": None, "usage": None, "cost_usd": None, "by_units": 0, "roles": []}
     documents = {"documents": 2, "tables": 0, "table_calls": 0, "sections": 12, "section_calls": 1}
+    unknown |= {"sources": 0, "source_calls": 0}
     assert plan["forecast"] == {"units": 2, "most_steps": 20, **documents, **unknown}
     assert "raw-sources/docs/files/manifest.yaml" in plan["files"]["written"]
     text = ktx("ingest", "--dry-run").out

@@ -23,6 +23,7 @@ from ktx_cli.testing.claude_session import OfflineSession, offline_session
 from ktx_cli.testing.model_script import OVERLOADED, UNAUTHORIZED, Failure, ModelRequest, Reply, Turn, gives, says
 from ktx_cli.testing.model_server import ModelServer
 from tests.cli.agents import backends
+from tests.cli.company_agents import definition_questions
 from tests.worlds.forks import shared
 
 Run = Callable[..., Any]
@@ -92,9 +93,13 @@ class Librarian:
         self.described: list[str] = []
         self.proposed: list[list[str]] = []
         self.seen: list[str] = []
+        self.definitions: list[str] = []
 
     def __call__(self, request: ModelRequest) -> Reply:
         tables = shown(request)
+        if "The sources:" in request.words:
+            self.definitions.append(request.words)
+            return gives(definition_questions(request.words))
         if not tables:
             return says("ok")
         self.seen.append(request.words)
@@ -210,7 +215,10 @@ def test_the_model_describes_and_proposes(
     report = answer.data["connections"][0]["descriptions"]
     assert (report["by"], report["described"], report["asked"], report["failed"]) == ("llm", 11, 11, {})
     rows = ktx("usage", "--by", "role", "--json").data["rows"]
-    assert {row["role"]: row["calls"] for row in rows}["candidateExtraction"] == len(model.seen)
+    assert {row["role"]: row["calls"] for row in rows}["candidateExtraction"] == len(model.seen) + len(
+        model.definitions
+    )
+    assert len(model.definitions) == 1, "questions for all sources in one call"
     assert git(library, "status", "--porcelain", "--", "raw-sources", "semantic-layer") == ""
 
 
@@ -227,6 +235,7 @@ def test_an_unchanged_database_asks_nothing_and_commits_nothing(
         model_server.play(silent)
         answer = ktx("scan", *depth, "--json")
         assert (answer.code, answer.data["status"], silent.seen) == (0, "unchanged", []), depth
+        assert silent.definitions == []
     assert git(library, "rev-parse", "HEAD") == tip
 
 
@@ -466,6 +475,7 @@ def test_a_dry_run_says_what_would_be_asked(ktx: Run, library: Path, configure: 
     assert (answer.code, model_server.requests) == (0, [])
     assert tree(library) == before
     ask = answer.data["connections"][0]["descriptions"]["to_ask"]
+    assert (answer.data["forecast"]["sources"], answer.data["forecast"]["source_calls"]) == (11, 1)
     model = Librarian()
     model_server.play(model)
     assert ktx("scan").code == 0

@@ -24,7 +24,9 @@ from ktx_cli.jobs.index import refresh_index
 from ktx_cli.project import Layout, load_config, open_for_writing, transaction
 from ktx_cli.search import Scope, Searcher
 from ktx_cli.sources import DocumentQuestions, PassageQuestions, load_fetches, passage_digest, save_questions
-from tests.cli.company_agents import WRITTEN, written_files
+from tests.cli.company_agents import WRITTEN, definition_questions, written_files
+from tests.engine.question_model import Model
+from tests.engine.question_model import write_questions as write_definition_questions
 
 HERE = Path(__file__).parent
 SETS: dict[str, list[dict[str, Any]]] = {
@@ -32,14 +34,14 @@ SETS: dict[str, list[dict[str, Any]]] = {
     for name in ("demo_questions", "demo_paraphrases")
 }
 FIRST = 3
-LEAST = {"demo_questions": {"with": 46, "without": 35}, "demo_paraphrases": {"with": 54, "without": 47}}
+LEAST = {"demo_questions": {"with": 51, "without": 35}, "demo_paraphrases": {"with": 54, "without": 47}}
 """How many of the sixty have a right answer among the first three, at least: with and without questions of a model."""
 
 
 def prepared(demo: Path, folder: Path, *, with_questions: bool) -> Searcher:
     """Return what searches the demo with the pages and the measure that agents write.
 
-    `with_questions`: and with the questions that a model writes for passages.
+    `with_questions`: and with the questions that a model writes for passages and for definitions.
     """
     project = folder / "demo"
     shutil.copytree(demo, project)
@@ -68,6 +70,9 @@ def write_questions(layout: Layout, config: Any) -> None:
                     for each in part.passages(path)
                 }
                 save_questions(database, connection, [DocumentQuestions(path, sha256, found)])
+    with open_for_writing(layout) as database:
+        write_definition_questions(layout, config, database, Model(definition_questions), warnings := [])
+    assert not warnings
 
 
 @pytest.fixture(scope="module")

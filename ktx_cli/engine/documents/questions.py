@@ -91,9 +91,9 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class QuestionDemand:
-    """What a run would ask about sections: how many, and in how many calls."""
+    """What a run would ask questions for: how many sections of documents, or sources, and in how many calls."""
 
-    sections: int = 0
+    count: int = 0
     calls: int = 0
 
 
@@ -269,10 +269,11 @@ def _shown(title: str, passage: Passage) -> str:
 
 def _fit(given: SectionQuestions) -> PassageQuestions:
     """Return what of an answer may be kept: neither secrets nor personal data, nor more than there is room for."""
-    return PassageQuestions(_kept(given.questions, MOST_QUESTIONS), _kept(given.synonyms, MOST_SYNONYMS))
+    return PassageQuestions(kept_lines(given.questions, MOST_QUESTIONS), kept_lines(given.synonyms, MOST_SYNONYMS))
 
 
-def _kept(texts: Iterable[str], most: int) -> tuple[str, ...]:
+def kept_lines(texts: Iterable[str], most: int) -> tuple[str, ...]:
+    """Return the first of some questions or synonyms, without those with a secret or personal data in them."""
     lines = (text for text in dict.fromkeys(map(one_line, texts)) if text and len(text) <= LONGEST)
     return tuple(text for text in lines if not any(secrets(text)) and not any(personal_data(text)))[:most]
 

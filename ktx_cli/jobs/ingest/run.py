@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,7 +56,17 @@ from ktx_cli.semantic import ParsedCopies
 from ktx_cli.warehouses import open_connection
 
 if TYPE_CHECKING:
-    from ktx_cli.engine import AgentResult, LockedRun, Models, Preflight, RunPlan, SourceWork, Target, UnitOutcome
+    from ktx_cli.engine import (
+        AgentResult,
+        LockedRun,
+        Models,
+        Preflight,
+        RunEstimate,
+        RunPlan,
+        SourceWork,
+        Target,
+        UnitOutcome,
+    )
     from ktx_cli.scan import Answers, Describer, ScanOutcome
     from ktx_cli.semantic import Effect
     from ktx_cli.sources import Conclusion, FetchStates, SourceKey
@@ -119,6 +129,8 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
         changes = ChangeSet.of_scans(base, _scans(plan, report, base, ScanState(previous, run.database, models)))
         if plan.reads_sources:
             changes = _work_through_sources(run, report, changes, models)
+        if models is not None:
+            _write_questions(run, changes, models)
     computed = _compute_effects(plan, changes)
     _report_absent(report, changes, base, run.repository)
     if preflight is not None and changes.workspace.changes():
@@ -172,6 +184,28 @@ def _keep_effects(run: LockedRun, computed: Mapping[str, Sequence[Effect]]) -> N
         save_effects(run.plan.layout, run.database, connection, effects)
 
 
+def _write_questions(run: LockedRun, changes: ChangeSet, models: Models) -> None:
+    """Let the model write the questions of definitions that this run scanned or changed."""
+    from ktx_cli.engine import write_definition_questions
+    from ktx_cli.project import StateEnrichmentStore
+
+    plan, store = run.plan, StateEnrichmentStore(run.plan.layout, run.database)
+    write_definition_questions(plan, changes.workspace, _layers_to_ask_about(plan, changes), models, store)
+
+
+def _layers_to_ask_about(plan: RunPlan, changes: ChangeSet) -> set[str]:
+    """Return the databases whose definitions get questions: those that were scanned or whose layer changed.
+
+    Nothing is asked in a run whose scans ask no model, nor in one that changes nothing.
+    """
+    changed = changes.workspace.changes()
+    if plan.prompts is None or not changed:
+        return set()
+    scanned = {scan.connection for scan in changes.scans}
+    folders = {path.split("/")[1] for path in changed if path.startswith(f"{SEMANTIC_NAME}/")}
+    return plan.config.databases().keys() & (scanned | folders)
+
+
 def _scans(plan: RunPlan, report: IngestReport, base: ProjectBase, state: ScanState) -> list[ScanOutcome]:
     """Scan the databases, and report each as soon as it is done."""
     outcomes = []
@@ -200,7 +234,7 @@ def _work_through_sources(run: LockedRun, report: IngestReport, changes: ChangeS
         models.preflight.narrow(report.sources)
     if models is not None and plan.asks_model and _has_work(report.sources, run.database):
         models.begin()
-        _announce(plan, report.sources, run.database)
+        _announce(plan, changes, report.sources, run.database)
         result = _run_agents(plan, report.sources, workspace, models, run.database)
         report.sources = [result.documents.narrowed(work) for work in report.sources]
         _check_end(plan, result)
@@ -235,13 +269,12 @@ def _has_work(works: Sequence[SourceWork], database: sqlite3.Connection) -> bool
     return agents_needed(works, database)
 
 
-def _announce(plan: RunPlan, works: Sequence[SourceWork], database: sqlite3.Connection) -> None:
+def _announce(plan: RunPlan, changes: ChangeSet, works: Sequence[SourceWork], database: sqlite3.Connection) -> None:
     """Say what agents have to do, and what that took before."""
-    from ktx_cli.engine import estimate_run
     from ktx_cli.project import StateEnrichmentStore
 
     store = StateEnrichmentStore(plan.layout, database)
-    ahead = estimate_run(plan, works, lambda kind, key: store.get(kind, key) is not None)
+    ahead = _forecast(plan, changes, works, lambda kind, key: store.get(kind, key) is not None)
     if ahead is not None:
         plan.emit(Notice(f"work for agents: {ahead.summary}"))
 
@@ -307,7 +340,7 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
     """Report what a run would change, and what its models would be asked."""
     import tempfile
 
-    from ktx_cli.engine import estimate_run, write_deliveries
+    from ktx_cli.engine import write_deliveries
 
     repository = Repository.discover(plan.layout.root)
     base = ProjectBase.of_head(plan.layout, repository)
@@ -316,8 +349,8 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
     workspace = changes.workspace
     with tempfile.TemporaryDirectory(prefix="ktx-dry-run-") as folder:
         works = _read_sources(plan, workspace, base, fetches, scratch=Path(folder))
-        report.forecast = estimate_run(plan, works, lambda kind, key: (kind, key) in state.answers)
         works = _concluded_without_agents(plan, works, workspace)
+        report.forecast = _forecast(plan, changes, works, lambda kind, key: (kind, key) in state.answers)
     report.sources = [replace(work, planned=True) for work in works]
     write_deliveries(report.sources, workspace)
     report.add_files(workspace.changes(), changes.scans)
@@ -326,6 +359,16 @@ def _estimate(plan: RunPlan, report: IngestReport) -> None:
         _report_absent(report, changes, base, repository)
     for outcome in changes.scans:
         plan.recorder.warn_of(outcome.removals(frozenset(), {}))
+
+
+def _forecast(
+    plan: RunPlan, changes: ChangeSet, works: Sequence[SourceWork], is_kept: Callable[[str, str], bool]
+) -> RunEstimate | None:
+    """Return what models would have to do; `is_kept`: whether an earlier run left an answer."""
+    from ktx_cli.engine import definition_demand, estimate_run
+
+    asked = _layers_to_ask_about(plan, changes)
+    return estimate_run(plan, works, is_kept, definition_demand(plan, changes.workspace, asked, is_kept))
 
 
 def _earlier_runs(plan: RunPlan) -> tuple[ScanState, FetchStates]:

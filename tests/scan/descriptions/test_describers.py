@@ -41,6 +41,7 @@ from ktx_cli.testing.model_server import ModelServer
 from ktx_cli.testing.runtime_subjects import subject_config
 from ktx_cli.warehouses.port import Column, SemanticType, Table, TableKind, TableRef
 from ktx_cli.warehouses.sampling import SampleMethod
+from tests.cli.company_agents import definition_questions
 
 Change = Callable[..., None]
 TWO = """\
@@ -63,6 +64,8 @@ def shown(request: ModelRequest) -> list[str]:
 
 def answer(request: ModelRequest) -> Reply:
     names = shown(request)
+    if "The sources:" in request.words:
+        return gives(definition_questions(request.words))
     if not names:
         return gives({"joins": []}) if "<tables>" in request.words else says("ok")
     return gives({"tables": [{"table": name, "description": f"Rows of {name}.", "columns": []} for name in names]})
@@ -343,7 +346,8 @@ def test_a_table_nobody_answers_about_is_named(two: Path, model_server: ModelSer
 
 def kept(project: Path) -> set[tuple[str, str]]:
     with contextlib.closing(sqlite3.connect(Layout(project).state)) as database:
-        return set(database.execute("SELECT kind, key FROM enrichment WHERE kind NOT IN ('uses', 'look')"))
+        others = "'uses', 'look', 'definition_questions'"
+        return set(database.execute(f"SELECT kind, key FROM enrichment WHERE kind NOT IN ({others})"))
 
 
 def test_answers_nobody_uses_any_more_are_dropped_and_those_in_use_stay(
