@@ -63,6 +63,8 @@ def ingest_result(session: Session, request: IngestRequest) -> Result:
     steps = [again] if report.status == PLANNED else []
     if review:
         steps.append(Command("scan", "relationships", *(review if len(review) > 1 else ()), "--review"))
+    if report.open_decisions:
+        steps.append(Command("decide"))
     return Result(report.to_json(), blocks(report, verbose=session.settings.verbose), report.error(), next_steps=steps)
 
 
@@ -223,6 +225,10 @@ def _blocks(report: IngestReport, *, verbose: bool) -> list[Block]:
         topics = listing(each.topic for each in report.contradictions)
         count = plural(len(report.contradictions), "contradiction")
         facts.append(("contradictions", f"{count} to decide in {CONTRADICTIONS_NAME}: {topics}"))
+    if report.open_decisions:
+        largest = report.open_decisions[0]
+        effect = f", the largest: {largest.effect_text()} ({largest.point.question})"
+        facts.append(("open decisions", f"{len(report.open_decisions)}{effect}"))
     facts += _model_facts(report)
     blocks.append(Fields(tuple(facts)))
     return blocks

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ktx_cli.engine.forecast import RunEstimate
     from ktx_cli.engine.work import Reconciliation, SourceWork
     from ktx_cli.scan import DescriptionReport, GoneJoin, ReviewedRelationship, ScanOutcome, StageFailure
+    from ktx_cli.semantic import OpenDecision
     from ktx_cli.wiki import Contradiction
 
 
@@ -176,6 +177,7 @@ class IngestReport(Record):
     the model set right. `stopped`: why agents could not go on. `failure`: what ended the run, where something did.
     `broken`: definitions that compiled before the run and do not any more. `files`: what a run wrote, in a dry run what
     it would but for the agents; `forecast`: what those would have to do. `contradictions`: those agents recorded.
+    `open_decisions`: what the data cannot settle, the largest effect first.
     """
 
     run_id: str
@@ -204,6 +206,7 @@ class IngestReport(Record):
     forecast: RunEstimate | None = None
     broken: tuple[BrokenDefinition, ...] = ()
     contradictions: tuple[Contradiction, ...] = ()
+    open_decisions: tuple[OpenDecision, ...] = ()
     project_dir: Path = Path()
 
     @classmethod
@@ -353,8 +356,8 @@ class IngestReport(Record):
     json_keys = (
         "run_id", "command", "dry_run", "commit", "branch", "committed", "held=_held", "ignored", "recovered",
         "created_repository", "llm", "depth", "seconds=_seconds", "documents", "repaired", "status", "connections",
-        "sources", "contradictions", "reconciled", "failure", "stopped", "usage=spending", "files", "broken",
-        "forecast",
+        "sources", "contradictions", "open_decisions", "reconciled", "failure", "stopped", "usage=spending", "files",
+        "broken", "forecast",
     )  # fmt: skip
 
     def _held(self) -> list[dict[str, str]]:

@@ -8,10 +8,18 @@ from decimal import Decimal
 from typing import Any, Final
 
 from ktx_cli.core import Command, one_line
-from ktx_cli.semantic.decisions import Alternative, DecisionAnswer, DecisionPoint, Decisions, Effect, is_touched
+from ktx_cli.semantic.decisions import (
+    Alternative,
+    DecisionAnswer,
+    DecisionKind,
+    DecisionPoint,
+    Decisions,
+    Effect,
+    is_touched,
+)
 from ktx_cli.semantic.expressions.names import Expression
 from ktx_cli.semantic.graph import Graph
-from ktx_cli.semantic.model import Model, SemanticError
+from ktx_cli.semantic.model import FISCAL_QUARTER, FISCAL_YEAR, Model, SemanticError
 from ktx_cli.semantic.plan.plan import Leaf, Plan
 from ktx_cli.semantic.readings import condition_in, reached_from
 
@@ -154,7 +162,9 @@ class PlanDecisions:
 
 def decisions_of_plan(decisions: Decisions, model: Model, plan: Plan) -> PlanDecisions:
     """Return what the measures and aggregates of a question depend on."""
-    unsettled, decided = decisions.unsettled(), decisions.decided()
+    fiscal = any(each.grain in (FISCAL_QUARTER, FISCAL_YEAR) for each in plan.dimensions)
+    unsettled = [each for each in decisions.unsettled() if fiscal or each.kind is not DecisionKind.FISCAL_START]
+    decided = decisions.decided()
     if not unsettled and not decided:
         return PlanDecisions()
     used = list(_used(plan))

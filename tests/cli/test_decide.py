@@ -268,3 +268,16 @@ def test_sources_and_hits_of_searches_carry_a_line_without_values(ktx: Run, scan
     assert [line in each for hit in hits if hit["id"] == "subscriptions.revenue" for each in hit["open"]] == [True]
     assert ktx("decide", POINT, "--as", "exclude").code == 0
     assert ktx("sl", "read", "subscriptions", "--json").data["open"] == []
+
+
+def test_the_report_of_a_scan_says_how_many_decisions_are_open(ktx: Run, scanned: Path) -> None:
+    answer = ktx("scan", "--depth", "structural")
+    assert (
+        "open decisions: 1, the largest: subscriptions.revenue 2025-06: 400 or 300 (Do internal accounts count?)"
+        in answer.out
+    )
+    assert answer.err.endswith("next: ktx decide\n")
+    (found,) = ktx("scan", "--depth", "structural", "--json").data["open_decisions"]
+    assert (found["id"], found["spread"]) == (POINT, 0.25)
+    assert ktx("decide", POINT, "--as", "exclude").code == 0
+    assert "open decisions" not in ktx("scan", "--depth", "structural").out

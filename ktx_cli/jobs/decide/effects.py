@@ -14,6 +14,7 @@ from ktx_cli.core import CancelledError, Command, Hint, KtxError, ResultWarning,
 from ktx_cli.project import KtxConfig, Layout, Tree, read_state, transaction, translated
 from ktx_cli.semantic import (
     DecisionPoint,
+    Decisions,
     Effect,
     Graph,
     Model,
@@ -59,10 +60,11 @@ class _UsedUp(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The effects that were computed, and why some were not."""
+    """The effects that were computed, and why some were not. `decisions`: the points with their spreads since then."""
 
     effects: tuple[Effect, ...] = ()
     warnings: tuple[ResultWarning, ...] = ()
+    decisions: Decisions = field(default_factory=Decisions)
 
 
 def compute_effects(

@@ -11,6 +11,7 @@ from ktx_cli.jobs.decide.points import load_decisions
 from ktx_cli.project import DATABASE_SOURCE, KtxConfig, Layout, WorkingTree
 from ktx_cli.scan import DECISIONS
 from ktx_cli.semantic import (
+    DecisionKind,
     Graph,
     OpenDecision,
     PlanDecisions,
@@ -86,7 +87,12 @@ def statement_decisions(layout: Layout, config: KtxConfig, model: Model, sql: st
 
 
 def _depends(point: DecisionPoint, sources: dict[str, Source]) -> bool:
-    """Whether a statement over these sources depends on a point: it reads its table, or one whose measures it moves."""
+    """Whether a statement over these sources depends on a point: it reads its table, or one whose measures it moves.
+
+    SQL has no fiscal periods but those that it computes itself.
+    """
+    if point.kind is DecisionKind.FISCAL_START:
+        return False
     moved = (measure.partition(".")[0] for measure, spread in point.spreads.items() if spread)
     return point.source in sources or any(source in sources for source in moved)
 
@@ -158,6 +164,8 @@ def definition_notes(decisions: Decisions, graph: Graph, source: Source, measure
     names = [measure] if measure is not None else list(source.measures)
     found = []
     for point in points:
+        if point.kind is DecisionKind.FISCAL_START and point.source != source.name:
+            continue
         refs = [ref for name in names if is_touched(point, ref := f"{source.name}.{name}", reached)]
         if refs or (measure is None and point.source == source.name):
             known = [ref for ref in refs if ref in point.spreads]

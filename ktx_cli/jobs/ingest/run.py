@@ -67,8 +67,9 @@ if TYPE_CHECKING:
         Target,
         UnitOutcome,
     )
+    from ktx_cli.jobs.decide.effects import Computed
     from ktx_cli.scan import Answers, Describer, ScanOutcome
-    from ktx_cli.semantic import Effect
+    from ktx_cli.semantic import OpenDecision
     from ktx_cli.sources import Conclusion, FetchStates, SourceKey
 
 
@@ -132,6 +133,7 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
         if models is not None:
             _write_questions(run, changes, models)
     computed = _compute_effects(plan, changes)
+    report.open_decisions = _open_decisions(computed)
     _report_absent(report, changes, base, run.repository)
     if preflight is not None and changes.workspace.changes():
         preflight.require()
@@ -148,19 +150,20 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
     index_after_run(plan, report.commit)
 
 
-def _compute_effects(plan: RunPlan, changes: ChangeSet) -> dict[str, Sequence[Effect]]:
+def _compute_effects(plan: RunPlan, changes: ChangeSet) -> dict[str, Computed]:
     """Compute what decision points change, and put the spreads into their records.
 
     Those of the databases that were scanned, and of those whose definitions this run changed.
     """
     changed = {path.split("/")[1] for path in changes.workspace.changes() if path.startswith(f"{SEMANTIC_NAME}/")}
     wanted = changed.union(scan.connection for scan in changes.scans).intersection(plan.config.databases())
-    found: dict[str, Sequence[Effect]] = {}
+    found: dict[str, Computed] = {}
     for connection in sorted(wanted):
         path = plan.layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)
         if changes.workspace.read(path) is None:
             continue
-        from ktx_cli.jobs.decide.effects import computed_effects
+        from ktx_cli.jobs.decide.effects import Computed, computed_effects
+        from ktx_cli.jobs.decide.points import load_decisions
 
         plan.emit(StepStarted("effects", connection))
         started = monotonic()
@@ -171,17 +174,29 @@ def _compute_effects(plan: RunPlan, changes: ChangeSet) -> dict[str, Sequence[Ef
         plan.recorder.warn_of(computed.warnings)
         if record is not None:
             changes.workspace.write(path, record)
-            found[connection] = computed.effects
+            found[connection] = Computed(computed.effects, decisions=load_decisions(changes.workspace, model).decisions)
         done = plural(len(computed.effects), "effect")
         plan.emit(StepFinished("effects", done, monotonic() - started, connection))
     return found
 
 
-def _keep_effects(run: LockedRun, computed: Mapping[str, Sequence[Effect]]) -> None:
-    for connection, effects in computed.items():
+def _open_decisions(computed: Mapping[str, Computed]) -> tuple[OpenDecision, ...]:
+    """Return the unsettled points of the databases whose effects were computed, the largest effect first."""
+    from ktx_cli.semantic import open_decision
+
+    found = [
+        open_decision(replace(each.decisions, effects=each.effects), point)
+        for each in computed.values()
+        for point in each.decisions.unsettled()
+    ]
+    return tuple(sorted(found, key=lambda each: -each.point.spread))
+
+
+def _keep_effects(run: LockedRun, computed: Mapping[str, Computed]) -> None:
+    for connection, each in computed.items():
         from ktx_cli.jobs.decide.effects import save_effects
 
-        save_effects(run.plan.layout, run.database, connection, effects)
+        save_effects(run.plan.layout, run.database, connection, each.effects)
 
 
 def _write_questions(run: LockedRun, changes: ChangeSet, models: Models) -> None:
