@@ -262,6 +262,8 @@ class ScanOutcome:
     problems: tuple[ObjectProblem, ...] = ()
     has_rows: bool = False
     """Whether rows were read; otherwise the relationships are those of an earlier scan."""
+    reused: bool = False
+    """Whether the rows are those of the last scan, so that none was read."""
     profiles: tuple[TableProfile, ...] = ()
     descriptions: DescriptionReport | None = None
     warnings: tuple[ResultWarning, ...] = ()

@@ -152,6 +152,7 @@ def scan_connection(connector: Connector, scope: Scope, job: ScanJob) -> ScanOut
         row_estimates={physical_name(t.ref): t.row_estimate for t in schema.tables if t.row_estimate is not None},
         problems=schema.problems,
         has_rows=rows is not None,
+        reused=rows is not None and rows.reused,
         profiles=rows.profiles if rows else (),
         descriptions=report,
         warnings=tuple(warnings),

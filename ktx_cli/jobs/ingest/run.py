@@ -132,7 +132,7 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
             changes = _work_through_sources(run, report, changes, models)
         if models is not None:
             _write_questions(run, changes, models)
-    computed = _compute_effects(plan, changes)
+    computed = _compute_effects(run, changes)
     report.open_decisions = _open_decisions(computed)
     _report_absent(report, changes, base, run.repository)
     if preflight is not None and changes.workspace.changes():
@@ -150,13 +150,19 @@ def _ingest(run: LockedRun, report: IngestReport, preflight: Preflight | None) -
     index_after_run(plan, report.commit)
 
 
-def _compute_effects(plan: RunPlan, changes: ChangeSet) -> dict[str, Computed]:
+def _compute_effects(run: LockedRun, changes: ChangeSet) -> dict[str, Computed]:
     """Compute what decision points change, and put the spreads into their records.
 
-    Those of the databases that were scanned, and of those whose definitions this run changed.
+    Those of the databases that were scanned, and of those whose definitions this run changed. Where neither rows nor
+    definitions have changed since effects were computed, these stay.
     """
-    changed = {path.split("/")[1] for path in changes.workspace.changes() if path.startswith(f"{SEMANTIC_NAME}/")}
-    wanted = changed.union(scan.connection for scan in changes.scans).intersection(plan.config.databases())
+    plan = run.plan
+    paths = (path.split("/") for path in changes.workspace.changes())
+    changed = {names[1] for names in paths if names[0] in (SEMANTIC_NAME, RAW_NAME)}
+    with translated(plan.layout.state):
+        known = {each for (each,) in run.database.execute("SELECT DISTINCT connection FROM decision_effects")}
+    scanned = {scan.connection for scan in changes.scans if not (scan.reused and scan.connection in known)}
+    wanted = changed.union(scanned).intersection(plan.config.databases())
     found: dict[str, Computed] = {}
     for connection in sorted(wanted):
         path = plan.layout.raw_path(connection, DATABASE_SOURCE, DECISIONS)
