@@ -203,11 +203,15 @@ def record_acceptances(
 
 
 def _files(tree: TreeView, connection: str) -> list[str]:
-    """Return the files of a connection that define something, or in which somebody accepted a proposal."""
+    """Return the files of a connection that define something, or in which somebody accepted a proposal.
+
+    A name that is no Unicode is none of the semantic layer's.
+    """
     own, shards = Layout.context_paths(connection)[0], Layout.schema_path(connection)
     found = [path for path in tree.blobs(own) if is_yaml(path) and not path.startswith(f"{shards}/")]
     generated = [path for path in tree.blobs(shards) if is_yaml(path)]
-    return found + [path for path in generated if _CLAIMED.search(tree.read(path) or b"")]
+    found += [path for path in generated if _CLAIMED.search(tree.read(path) or b"")]
+    return [path for path in found if path.encode("utf-8", "replace").decode() == path]
 
 
 _CLAIMED: Final = re.compile(rb"\bstatus: *[\"']?(?:accepted|certified)\b")

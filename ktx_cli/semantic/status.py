@@ -262,7 +262,7 @@ def _join(build: Build, edge: Edge) -> Used:
         if join.to == target and join.alias == edge.alias and join.place is not None:
             path = join.place.path
             if edge.provenance == "manual" and f"/{SCHEMA_NAME}/" in path:
-                return Used(definition, path, Status.ACCEPTED, "a person accepted it in `ktx review`")
+                return Used(definition, path, Status.ACCEPTED, "a person accepted it in `ktx scan relationships`")
             return Used(definition, path)
     return Used(definition)
 
