@@ -30,7 +30,8 @@ def test_a_company_without_conventions_is_asked_nothing(seed: int, tmp_path: Pat
     assert len(judge(company, *points_of(company.warehouse)).false) <= 2
 
 
-@pytest.mark.parametrize("seed", [7, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (8, 9))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [7, 8, 9])
 def test_documents_and_models_state_what_they_settle_and_nothing_else(seed: int, tmp_path: Path) -> None:
     states = states_of(seed, tmp_path)
     stated = sum(count for (by, state), count in states.items() if by not in UNSETTLED and state == "stated")

@@ -105,6 +105,7 @@ MIXED = {"all kinds": (Usage(MILLION, 31 * MILLION, 17 * MILLION, 7 * MILLION), 
 """Numbers of tokens of which no sum of small changes in price is nothing."""
 
 
+@pytest.mark.slow
 def test_the_binary_still_asks_these_prices() -> None:
     """`haiku` is measured again, the model with the most prices: all kinds in one request, each with its own number of
     tokens; with KTX_TEST_FULL one kind at a time."""

@@ -191,6 +191,7 @@ def extract_names(binary: Path) -> list[str]:
     return sorted(read | {name for name in constants if FAMILY.match(name)})
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R34")
 def test_no_routing_like_name_of_the_installed_binary_gets_through(names_of_the_binary: frozenset[str]) -> None:
     routing = {name for name in names_of_the_binary if ROUTING.search(name)}
