@@ -11,16 +11,17 @@ from ktx_cli.jobs.proof.company.company import write_company
 from ktx_cli.jobs.proof.company.conventions import SettledBy
 
 UNSETTLED = (SettledBy.DATA, SettledBy.NOTHING)
-SEEDS = (7, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 18)))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_what_nothing_settles_is_asked_and_little_else(seed: int, tmp_path: Path) -> None:
-    judged = run(seed, tmp_path)
-    found = sum(each.settled_by in UNSETTLED for each in judged.found)
-    missed = [each.id for each in judged.missed if each.settled_by in UNSETTLED]
-    assert found >= 0.8 * (found + len(missed)), missed  # of one company; of all together nine in ten
-    assert len(judged.false) <= 2, [str(each) for each in judged.false]
+@pytest.mark.parametrize("seeds", [range(7, 8), pytest.param(range(8, 18), marks=pytest.mark.slow)], ids=["one", "ten"])
+def test_what_nothing_settles_is_asked_and_little_else(seeds: range, tmp_path: Path) -> None:
+    found, missed = 0, list[str]()
+    for seed in seeds:
+        judged = run(seed, tmp_path)
+        found += sum(each.settled_by in UNSETTLED for each in judged.found)
+        missed += [f"{seed}: {each.id}" for each in judged.missed if each.settled_by in UNSETTLED]
+        assert len(judged.false) <= 2, (seed, [str(each) for each in judged.false])
+    assert found >= 0.9 * (found + len(missed)), missed
 
 
 @pytest.mark.slow
