@@ -53,6 +53,7 @@ include instead keep kind know large last late later least leave less let little
 need never new next now old only other own part place play point possible present problem put question quite read
 real right run same say second see seem set show side since small soon start stay still stop sure take think time
 today together try turn type understand until use usual want way whole without word work world write wrong year yet
+above against below between both down during few further here more no nor not off once out over through under up while
 """
 """Common words of any text, which say little of what is looked for: among the most frequent of English."""
 

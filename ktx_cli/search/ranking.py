@@ -61,8 +61,11 @@ _GENERIC: Final = 0.5
 """What a word counts in somebody's words that stands in texts of all kinds."""
 _PHRASE: Final = 0.7
 """What a word counts in the question or synonym that fits best, beside one in a text."""
-_WHOLE: Final = 0.5
-"""How much less a phrase counts of which only a part was asked: the power its share is raised to."""
+_WHOLE: Final = 0.35
+"""How much less a phrase counts of which only a part was asked: the power its share is raised to.
+
+The share is that of what its words count: a question lacks little where only a common word of it was not asked.
+"""
 _FORM: Final = 1.0
 """What it counts that the question that fits best has the form of the query, beside a word as rare as that form."""
 _ASKED: Final = 0.3
@@ -302,6 +305,7 @@ class _Scorer:
         self._stores = stores
         self._count = max(sum(store.count for store in stores), 1)
         self._means = _mean_lengths(stores)
+        self._worths: dict[str, float] = {}
         self._words = len(asked)
         self._name = tuple(words(query))
         asking = folded(query)
@@ -325,8 +329,10 @@ class _Scorer:
 
     def _worth_of(self, term: str) -> float:
         """Return what a term counts by how few documents have it."""
-        having = min(_having(self._stores, term), self._count)
-        return math.log(1 + (self._count - having + 0.5) / (having + 0.5)) * (_K1 + 1)
+        if term not in self._worths:
+            having = min(_having(self._stores, term), self._count)
+            self._worths[term] = math.log(1 + (self._count - having + 0.5) / (having + 0.5)) * (_K1 + 1)
+        return self._worths[term]
 
     def score(self, store: int, row: Row) -> Ranked:
         """Return a document with its score, 0 where it has no word."""
@@ -352,19 +358,20 @@ class _Scorer:
         """
         best, fits, found, form = 0.0, [0.0] * self._words, frozenset[str](), 0.0
         for phrase, mark in row.phrases:
-            own = [0.0] * self._words
-            known = 0
-            for term in phrase:
-                for place, worth in self._uses.get(term, ()):
-                    own[place] = max(own[place], worth)
-                known += term in self._uses
+            known = [term for term in phrase if term in self._uses]
             if not known:
                 continue
-            share = (known / len(phrase)) ** _WHOLE * (sum(own) / self._whole) ** _ASKED
+            own = [0.0] * self._words
+            for term in known:
+                for place, worth in self._uses[term]:
+                    own[place] = max(own[place], worth)
+            share = (sum(map(self._worth_of, known)) / sum(map(self._worth_of, phrase))) ** _WHOLE * (
+                sum(own) / self._whole
+            ) ** _ASKED
             alike = self._forms.get(mark, 0.0)
             if share * sum(own) + alike > best:
                 best, fits = share * sum(own) + alike, [_PHRASE * share * each for each in own]
-                found, form = frozenset(term for term in phrase if term in self._uses), _PHRASE * alike
+                found, form = frozenset(known), _PHRASE * alike
         for place, each in enumerate(fits):
             parts[place] += each
         return found, form

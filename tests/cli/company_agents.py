@@ -126,7 +126,9 @@ WRITTEN: dict[str, list[dict[str, Any]]] = yaml.load(
 )
 """What a model writes for everything in the demo to be found by, from the text of each alone."""
 SECTIONS = {each["heading"]: each for each in WRITTEN["passages"]}
-DEFINITIONS = {f"{kind} {each['id']}": each for kind in ("measure", "source") for each in WRITTEN[f"{kind}s"]}
+DEFINITIONS = {
+    f"{kind} {each['id']}": each for kind in ("measure", "segment", "source") for each in WRITTEN[f"{kind}s"]
+}
 
 TILL = """
 CREATE TABLE staff (badge INTEGER PRIMARY KEY, name TEXT);
